@@ -8,6 +8,7 @@ mod told;
 pub use statement::Statement;
 
 use crate::changes::Changes;
+use crate::evicted::Evicted;
 use crate::group::{Counts, Group, Groups};
 use crate::id::NodeId;
 use crate::images::Images;
@@ -16,6 +17,7 @@ use crate::mistake::Mistake;
 use crate::node::{Node, Taint};
 use crate::places::{Places, Topologies};
 use crate::pod::Pod;
+use crate::pressure::Pressure;
 use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, Scored, amount, scalars};
 use crate::selector::Selector;
 use crate::spreaders::Spreaders;
@@ -52,6 +54,7 @@ pub struct Cluster {
     early: HashMap<Symbol, Vec<Pod>>,
     /// What has changed, so that answers can be kept.
     changes: Changes,
+    evicted: Evicted,
     /// Where each pod is, by its unique id; by `namespace/name` where the input has none.
     places: HashMap<Arc<str>, Place>,
 }
@@ -123,6 +126,7 @@ impl Default for Cluster {
             nominated: Vec::new(),
             early: HashMap::new(),
             changes: Changes::default(),
+            evicted: Evicted::default(),
             places: HashMap::new(),
         }
     }
@@ -159,9 +163,14 @@ impl Cluster {
             self.add_node(wire);
             return;
         };
-        self.changes.all();
         let mut new = self.compile_node(wire);
         let old = &mut self.nodes[id.index()];
+        if new.says_the_same(old) {
+            // Its kubelet has only shown that it lives: what is known of it still holds.
+            self.release_node(&new);
+            return;
+        }
+        self.changes.all();
         new.pods = std::mem::take(&mut old.pods);
         new.requested = old.requested;
         new.requested_scalars = std::mem::take(&mut old.requested_scalars);
@@ -239,6 +248,7 @@ impl Cluster {
             requested: Amounts::default(),
             requested_scalars: ScalarSums::default(),
             scored: Scored::default(),
+            pressure: Pressure::of(wire),
             images,
             pods: Vec::new(),
             held,

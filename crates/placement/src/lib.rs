@@ -48,9 +48,11 @@
 //! No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod changes;
 mod checks;
 mod cluster;
+mod evicted;
 pub mod filter;
 mod group;
 mod id;
@@ -62,6 +64,7 @@ mod places;
 mod plugin;
 pub mod plugins;
 mod pod;
+mod pressure;
 mod resources;
 mod score;
 mod selector;
@@ -83,6 +86,7 @@ pub use mistake::Mistake;
 pub use node::{Node, Taint};
 pub use plugin::{Chosen, MAX_SCORE, Permit, Plugin, PreFilter, Score, normalize_by_highest};
 pub use pod::{Identity, NO_START, Pod};
+pub use pressure::{CLOSE_TO, Pressure};
 pub use resources::{Amounts, ScalarSums, ScalarsId, Scored};
 pub use selector::{NodeSelector, Requirement, Selector};
 pub use spreaders::Spreader;

@@ -2,6 +2,7 @@
 
 use crate::labels::Labels;
 use crate::pod::Pod;
+use crate::pressure::Pressure;
 use crate::resources::{Amounts, ScalarSums, Scalars, Scored};
 use crate::symbol::{Held, Symbol};
 
@@ -26,6 +27,8 @@ pub struct Node {
     pub requested_scalars: ScalarSums,
     /// What its pods count for when nodes are scored.
     pub scored: Scored,
+    /// What it says about pressure.
+    pub pressure: Pressure,
     /// The names of its images.
     pub images: Box<[Symbol]>,
     /// Its pods, the most important first; of equals the one whose namespace and name come first.
@@ -40,6 +43,18 @@ impl Node {
         self.scored.add(pod.scored, times);
         let list = &lists[pod.amounts.scalars.0 as usize];
         self.requested_scalars.add(list, times);
+    }
+
+    /// Whether both say the same, their pods aside.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.labels == other.labels
+            && self.unschedulable == other.unschedulable
+            && self.taints == other.taints
+            && self.allocatable == other.allocatable
+            && self.allowed_pods == other.allowed_pods
+            && self.pressure == other.pressure
+            && self.images == other.images
     }
 
     /// The pods below a priority: the end of [`Node::pods`], from this index on.

@@ -1,8 +1,9 @@
 //! A profile, ready to decide: its plugins in their order.
 
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
+use crate::plugins::PluginName;
 use crate::workers::{OneByOne, Workers};
-use evictd_placement::{Cluster, Mistake, Plugin, plugins};
+use evictd_placement::{Cluster, Mistake, Plugin, agent, plugins};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -151,6 +152,18 @@ impl Framework {
             workers: Arc::new(OneByOne),
         })
     }
+
+    /// Whether pods may be rejected by plugins that kube-scheduler does not have.
+    pub(crate) fn has_other_plugins(&self) -> bool {
+        let rejecting = [
+            &self.pre_filters,
+            &self.filters,
+            &self.reserves,
+            &self.permits,
+        ];
+        let mut plugins = rejecting.into_iter().flatten();
+        plugins.any(|plugin| PluginName::parse(plugin.name()).is_none())
+    }
 }
 
 /// A built-in plugin; `None` for those that decide nothing about nodes.
@@ -177,6 +190,9 @@ fn built_in(cluster: &mut Cluster, name: &str, args: &Args) -> Result<Option<Sha
         "DynamicResources" => Arc::new(plugins::DynamicResources),
         "NodeResourcesBalancedAllocation" => Arc::new(args.balanced.clone()),
         "ImageLocality" => Arc::new(plugins::ImageLocality),
+        "EvictdPressure" => Arc::new(agent::EvictdPressure::new(cluster)),
+        "EvictdHeadroom" => Arc::new(agent::EvictdHeadroom),
+        "EvictdReturn" => Arc::new(agent::EvictdReturn),
         _ => return Ok(None),
     };
     Ok(Some(plugin))

@@ -43,6 +43,8 @@ names! {
     GangScheduling,
     // Not a plugin: what an extender rejects is recorded under this name (S5-111).
     Extender,
+    // Not one of kube-scheduler: any other plugin. Nobody knows what it waits for, so every event wakes its pods.
+    Other,
 }
 
 impl PluginName {

@@ -144,6 +144,11 @@ impl Scheduler {
         let mut cluster = Cluster::new();
         let frameworks = make(&mut cluster)?;
         let names = frameworks.iter().map(|own| own.scheduler_name.clone());
+        let other_plugins = frameworks.iter().any(Framework::has_other_plugins);
+        let settings = Settings {
+            other_plugins,
+            ..settings
+        };
         Ok(Self {
             queue: SchedulingQueue::new(settings, names, has_extenders),
             cluster,

@@ -66,18 +66,19 @@ struct Known {
     /// In their order, by which profiles are numbered.
     scheduler_names: BTreeSet<String>,
     has_extenders: bool,
-    as_kube_scheduler: bool,
+    settings: Settings,
 }
 
 impl Requeueing<ClusterEvent> for Known {
     fn registered(&self, event: &ClusterEvent) -> PluginSet {
         let registered = hints::registered(event.kind);
         let extender = self.has_extenders.then_some(PluginName::Extender);
-        registered.or(extender.into_iter().collect())
+        let other = self.settings.other_plugins.then_some(PluginName::Other);
+        registered.or(extender.into_iter().chain(other).collect())
     }
 
     fn wakes(&self, plugin: PluginName, pod: &str, event: &ClusterEvent) -> bool {
-        let wakes = if self.as_kube_scheduler {
+        let wakes = if self.settings.as_kube_scheduler {
             hints::wakes_in_kube_scheduler
         } else {
             hints::wakes
@@ -119,7 +120,7 @@ impl SchedulingQueue {
             queue: Queue::new(settings),
             known: Known {
                 has_extenders,
-                as_kube_scheduler: settings.as_kube_scheduler,
+                settings,
                 scheduler_names: scheduler_names.into_iter().collect(),
                 ..Known::default()
             },
@@ -430,7 +431,7 @@ impl SchedulingQueue {
             self.known.groups.bind(group, &key, &new.spec.node_name);
         }
         let elsewhere = held.filter(|held| **held != *new.spec.node_name);
-        if let Some(held) = elsewhere.filter(|_| !self.known.as_kube_scheduler) {
+        if let Some(held) = elsewhere.filter(|_| !self.known.settings.as_kube_scheduler) {
             let mut gone_from = wire::Pod::clone(old);
             gone_from.spec.node_name = held.to_string();
             moved.extend(self.raise(now, gone(&Arc::new(gone_from)), Scope::All));

@@ -180,6 +180,8 @@ fn s5_058_one_that_cannot_reserve_has_all_give_back_in_reverse_order() {
     assert_eq!(scene.asked(), asked);
     assert_eq!((scene.requested(), scene.waits()), (0, 1));
     scene.script.lock().unwrap().refuses.clear();
+    assert!(scene.after(30).is_none(), "nothing has happened");
+    scene.touch(2);
     let attempt = scene.after(30).unwrap();
     assert!(matches!(attempt.outcome, Outcome::Placed { .. }));
 }
@@ -223,6 +225,7 @@ fn s5_060_the_first_timer_rejects_and_none_is_longer_than_fifteen_minutes() {
     assert_eq!(scene.asked()[2..], ["b gives back one", "a gives back one"]);
     assert_eq!((scene.requested(), scene.waits()), (0, 1));
     scene.says("b", wait(10));
+    scene.touch(2);
     scene.after(30);
     let rejected = scene.rejected(10);
     assert!(
@@ -244,6 +247,7 @@ fn s5_060_one_that_rejects_counts_for_more_than_all_that_allow() {
     assert_eq!(scene.requested(), 0);
     scene.says("a", wait(600));
     scene.says("b", wait(600));
+    scene.touch(5);
     assert!(matches!(
         scene.after(30).unwrap().outcome,
         Outcome::Waits { .. }

@@ -1,6 +1,7 @@
 //! Pods that come, change and go.
 
 use super::{Cluster, Place};
+use crate::evicted::Evicted;
 use crate::group::GroupId;
 use crate::id::NodeId;
 use crate::mistake::Mistake;
@@ -35,6 +36,9 @@ impl Cluster {
         let ended = matches!(wire.status.phase.as_str(), "Succeeded" | "Failed");
         if ended {
             self.remove_pod(&wire.metadata);
+            if self.evicted.put(&key(&wire.metadata), &wire) {
+                self.changes.all();
+            }
             return Ok(());
         }
         let named = key(&wire.metadata);
@@ -94,7 +98,15 @@ impl Cluster {
 
     /// Removes a pod, which is found by its UID, or by its name if it came without; whether it was there.
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
+        if self.evicted.remove(&key(metadata)) {
+            self.changes.all();
+        }
         self.take_away(&key(metadata))
+    }
+
+    /// The evicted pods that exist.
+    pub(crate) const fn evicted(&self) -> &Evicted {
+        &self.evicted
     }
 
     /// A pod on its way to a node. It counts as a part of the cluster until [`Cluster::release`] gets it back.

@@ -22,6 +22,13 @@ impl Cluster {
         result
     }
 
+    /// The same where nothing can be wrong.
+    pub(crate) fn keep_for_good<T>(&mut self, make: impl FnOnce(&mut Symbols) -> T) -> T {
+        let compiled = make(&mut self.symbols);
+        self.symbols.keep();
+        compiled
+    }
+
     /// Adds a service, or puts it in the place of the one of that name. One without a selector selects nobody.
     pub fn add_service(&mut self, wire: &wire::Service) {
         self.add_by_labels(Spreader::Service, wire);

@@ -2,6 +2,7 @@
 
 use super::Cluster;
 use crate::id::NodeId;
+use crate::pressure::CLOSE_TO;
 use evictd_pod::node::{NodeImage, NodeSpec, NodeStatus, Taint};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::wire::Metadata;
@@ -9,7 +10,7 @@ use evictd_pod::{Node, Quantity};
 
 impl Cluster {
     /// What [`Cluster::update_node`] would have to be told for the node to be as it is: its name, labels, taints, whether
-    /// it is cordoned, what pods may ask for, and its images.
+    /// it is cordoned, what pods may ask for, its images, and what it says about pressure.
     pub fn told_node(&self, id: NodeId) -> Node {
         let (node, symbols) = (self.node(id), &self.symbols);
         let text = |symbol| symbols.text(symbol).to_owned();
@@ -37,11 +38,16 @@ impl Cluster {
         let rarer = self.scalars(amounts.scalars).iter();
         let rarer = rarer.map(|(name, amount)| (text(*name), Quantity::count(*amount)));
         let labels = node.labels.iter();
+        let (conditions, close_to) = node.pressure.told();
+        let annotations = close_to.into_iter();
         Node {
             metadata: Metadata {
                 name: text(node.name),
                 labels: labels
                     .map(|(key, value)| (text(key), text(value)))
+                    .collect(),
+                annotations: annotations
+                    .map(|close| (CLOSE_TO.to_owned(), close))
                     .collect(),
                 ..Metadata::default()
             },
@@ -52,6 +58,7 @@ impl Cluster {
             status: NodeStatus {
                 allocatable: common.into_iter().chain(rarer).collect(),
                 images: images.collect(),
+                conditions,
                 ..NodeStatus::default()
             },
             ..Node::default()

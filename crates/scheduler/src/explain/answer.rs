@@ -110,7 +110,7 @@ impl Answer {
             let rejectors = failure
                 .plugins
                 .iter()
-                .filter_map(|name| PluginName::parse(name));
+                .map(|name| PluginName::parse(name).unwrap_or(PluginName::Other));
             answer.wakes = waking(rejectors.collect()).into_iter().collect();
             answer.obstacles = obstacles(case, &filtered);
             answer.failure = Some(Failure::of(case, &filtered, failure));

@@ -93,7 +93,7 @@ pub(super) fn read(
             );
             continue;
         }
-        let built_in = points::DEFAULT.iter().any(|own| own.name == name);
+        let built_in = points::known().any(|own| own.name == name);
         let is_own = own.iter().any(|(own, _)| *own == name);
         if !built_in && !is_own {
             mistakes.add(format!("{field}.name"), unknown(name, own));

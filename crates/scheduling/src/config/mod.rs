@@ -399,7 +399,7 @@ impl Profile {
             warnings,
         );
         let points_of = |name: &str| -> Vec<Point> {
-            let built_in = points::DEFAULT.iter().find(|own| own.name == name);
+            let built_in = points::known().find(|own| own.name == name);
             let mine = own
                 .iter()
                 .find(|(own, _)| *own == name)
@@ -474,7 +474,7 @@ fn check_plugins(
 
 /// What is said of a plugin that nobody knows.
 pub(super) fn unknown(name: &str, own: &[(&str, &[Point])]) -> String {
-    let known = points::DEFAULT.iter().map(|own| own.name);
+    let known = points::known().map(|own| own.name);
     let known = known.chain(own.iter().map(|(name, _)| *name));
     let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
     format!(

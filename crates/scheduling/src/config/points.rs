@@ -112,7 +112,7 @@ const DEVICES: &[Point] = &[
 ];
 
 /// The default plugins in their order (S5-076).
-pub(super) const DEFAULT: [BuiltIn; 20] = [
+static DEFAULT: [BuiltIn; 20] = [
     built_in("SchedulingGates", &[PreEnqueue], 0),
     built_in("PrioritySort", &[QueueSort], 0),
     built_in("NodeUnschedulable", &[Filter], 0),
@@ -134,6 +134,18 @@ pub(super) const DEFAULT: [BuiltIn; 20] = [
     built_in("DefaultBinder", &[Bind], 0),
     built_in("NodeDeclaredFeatures", FILTERS, 0),
 ];
+
+/// Plugins that go by what evictd's agents say; no profile has them unless it names them.
+static OF_AGENTS: [BuiltIn; 3] = [
+    built_in("EvictdPressure", &[Filter], 0),
+    built_in("EvictdHeadroom", &[Score], 1),
+    built_in("EvictdReturn", &[Filter], 0),
+];
+
+/// Every plugin that is built in.
+pub(super) fn known() -> impl Iterator<Item = &'static BuiltIn> {
+    DEFAULT.iter().chain(&OF_AGENTS)
+}
 
 /// The plugins of a profile at each point, in their order; those that score with their weight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::events::{ClusterEvent, Kind, label};
 use crate::plugins::PluginName::{
     self, DefaultPreemption, DynamicResources, InterPodAffinity, NodeAffinity,
     NodeDeclaredFeatures, NodeName, NodePorts, NodeResourcesFit, NodeUnschedulable,
-    NodeVolumeLimits, PodTopologySpread, SchedulingGates, TaintToleration, VolumeBinding,
+    NodeVolumeLimits, Other, PodTopologySpread, SchedulingGates, TaintToleration, VolumeBinding,
     VolumeRestrictions, VolumeZone,
 };
 use crate::plugins::PluginSet;
@@ -40,8 +40,9 @@ const WOKEN_BY_TAINTS: [PluginName; 10] = [
 
 /// Which events may wake a pod that these plugins rejected, each with those of the plugins that asked for it.
 pub fn waking(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static str>)> {
+    let others = [Other].into_iter().collect();
     let kinds = Kind::ALL.into_iter().filter_map(|kind| {
-        let plugins = registered(kind).and(rejectors);
+        let plugins = registered(kind).or(others).and(rejectors);
         let names: Vec<_> = plugins.iter().map(PluginName::as_str).collect();
         (!names.is_empty()).then(|| (label(kind), names))
     });
@@ -132,7 +133,8 @@ pub(crate) fn wakes_in_kube_scheduler(
     pod: &wire::Pod,
     event: &ClusterEvent,
 ) -> bool {
-    if event.kind == Kind::NodeTaint && WOKEN_BY_TAINTS.contains(&plugin) {
+    let woken_by_taints = event.kind == Kind::NodeTaint && WOKEN_BY_TAINTS.contains(&plugin);
+    if woken_by_taints || plugin == Other {
         return true;
     }
     let verdict = match &event.change {

@@ -29,6 +29,8 @@ pub struct Settings {
     /// Pods are woken for exactly the events for which kube-scheduler wakes them. It overlooks some, for example a new
     /// node for a pod that others do not want near; then the pod waits for the flush after `max_unschedulable`.
     pub as_kube_scheduler: bool,
+    /// Some plugins are not kube-scheduler's. Whom they reject is woken by any event.
+    pub other_plugins: bool,
 }
 
 impl Default for Settings {
@@ -39,6 +41,7 @@ impl Default for Settings {
             max_backoff: SignedDuration::from_secs(10),
             max_unschedulable: SignedDuration::from_mins(5),
             as_kube_scheduler: false,
+            other_plugins: false,
         }
     }
 }

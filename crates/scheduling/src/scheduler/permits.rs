@@ -169,12 +169,23 @@ impl Scheduler {
 
     /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065).
     pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>, pod: &wire::Pod, node: &str) {
+        self.unbind(now, key, (pod, node), PluginSet::default());
+    }
+
+    /// The same where plugins have rejected it.
+    fn unbind(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        (pod, node): (&wire::Pod, &str),
+        rejectors: PluginSet,
+    ) {
         if let Some(profile) = self.profile_of(pod) {
             self.unreserve(profile, pod, node);
         }
         self.cluster.remove_pod(&pod.metadata);
         // What is not in flight any more has been deleted meanwhile.
-        let moved = self.queue.binding_failed(now, key, PluginSet::default());
+        let moved = self.queue.binding_failed(now, key, rejectors);
         self.moved.extend(moved.into_iter().flatten());
         self.nominate(key);
     }
@@ -240,7 +251,8 @@ impl Scheduler {
     /// Takes a pod that waited for a permit from its node.
     fn withdraw(&mut self, now: Timestamp, key: Arc<str>, waiting: Waiting, refusal: Refusal) {
         let rejected = refused(refusal);
-        self.bind_failed(now, &key, &waiting.pod, &waiting.node);
+        let placed = (&*waiting.pod, &*waiting.node);
+        self.unbind(now, &key, placed, rejected.failure().rejectors);
         self.decided.push_back(Attempt {
             key,
             pod: waiting.pod,

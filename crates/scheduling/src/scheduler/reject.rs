@@ -21,7 +21,7 @@ impl Rejected {
             (None, false) => Nomination::OfStatus,
         };
         let names = self.plugins.iter();
-        let rejectors = names.filter_map(|name| PluginName::parse(name));
+        let rejectors = names.map(|name| PluginName::parse(name).unwrap_or(PluginName::Other));
         Failure {
             rejectors: rejectors.collect::<PluginSet>(),
             nomination,

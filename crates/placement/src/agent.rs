@@ -1,0 +1,137 @@
+//! Three plugins that go by what evictd's agents on the nodes say: pods stay away from nodes under pressure, would rather not
+//! be where a threshold is close, and are not sent back to the node that has just evicted their like.
+
+use crate::cluster::Cluster;
+use crate::filter::{Filter, Here, Rejection};
+use crate::id::NodeId;
+use crate::plugin::{MAX_SCORE, Plugin, Score};
+use crate::pod::Pod;
+use crate::pressure::CONDITIONS;
+use crate::symbol::Symbol;
+use hashbrown::HashSet;
+
+/// Keeps pods off nodes on which evictd reports pressure, unless they tolerate its taint.
+#[derive(Debug)]
+pub struct EvictdPressure {
+    /// Key of each condition's taint; the empty text and `NoSchedule`.
+    keys: [Symbol; 3],
+    value: Symbol,
+    effect: Symbol,
+}
+
+impl EvictdPressure {
+    /// For this cluster.
+    pub fn new(cluster: &mut Cluster) -> Self {
+        cluster.keep_for_good(|symbols| Self {
+            keys: CONDITIONS.map(|(_, _, taint)| symbols.intern(taint)),
+            value: symbols.intern(""),
+            effect: symbols.intern("NoSchedule"),
+        })
+    }
+}
+
+impl Plugin for EvictdPressure {
+    fn name(&self) -> &'static str {
+        "EvictdPressure"
+    }
+
+    fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+        let tolerations = &cluster.template(pod).tolerations;
+        let tolerated = |key: Symbol| {
+            let mut own = tolerations.iter();
+            own.any(|own| own.covers(key, self.value, self.effect))
+        };
+        let keys = self.keys.into_iter().enumerate();
+        let minded = keys.filter(|(_, key)| !tolerated(*key));
+        let minded = minded.fold(0, |bits, (index, _)| bits | 1 << index);
+        (minded != 0).then(|| Box::new(Minds(minded)) as _)
+    }
+}
+
+/// The conditions that a pod does not tolerate.
+struct Minds(u8);
+
+impl Filter for Minds {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
+        if here.node.pressure.agent & self.0 == 0 {
+            return Ok(());
+        }
+        Err(Rejection::unresolvable(
+            "node(s) were under pressure as evictd reports",
+        ))
+    }
+}
+
+/// Prefers nodes that are far from their thresholds.
+#[derive(Debug, Clone, Copy)]
+pub struct EvictdHeadroom;
+
+impl Plugin for EvictdHeadroom {
+    fn name(&self) -> &'static str {
+        "EvictdHeadroom"
+    }
+
+    fn score(&self, _cluster: &Cluster, _pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
+        Some(Box::new(Self))
+    }
+}
+
+impl Score for EvictdHeadroom {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_normal(&self) -> bool {
+        true
+    }
+
+    /// Everything where nothing is close, half where one condition is, nothing where several are.
+    fn raw(&self, here: Here<'_>) -> i64 {
+        let close = i64::from(here.node.pressure.close.count_ones());
+        MAX_SCORE - close.min(2) * MAX_SCORE / 2
+    }
+}
+
+/// Does not send a pod back to a node that has evicted one with the same controller, as long as the node is under pressure:
+/// its conditions hold until their transition period is over. Only evicted pods that still exist count.
+#[derive(Debug, Clone, Copy)]
+pub struct EvictdReturn;
+
+impl Plugin for EvictdReturn {
+    fn name(&self) -> &'static str {
+        "EvictdReturn"
+    }
+
+    fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+        let evicted = cluster.evicted();
+        if evicted.is_empty() {
+            return None;
+        }
+        let template = cluster.template(pod);
+        let owner = template.owner.as_ref()?;
+        let text = |symbol| Box::from(cluster.symbols().text(symbol));
+        let (namespace, kind) = (text(template.namespace), text(owner.kind));
+        let nodes = evicted.nodes(&(namespace, kind, text(owner.name)))?;
+        Some(Box::new(ComesBack(nodes)))
+    }
+}
+
+/// The nodes that have evicted pods of its controller, by name.
+struct ComesBack(HashSet<Box<str>>);
+
+impl Filter for ComesBack {
+    fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
+        let pressure = here.node.pressure;
+        let holds = pressure.agent | pressure.kubelet != 0;
+        if holds && self.0.contains(here.cluster.node_name(here.id)) {
+            return Err(Rejection::unresolvable(
+                "node(s) had evicted a pod of the same controller and were still under pressure",
+            ));
+        }
+        Ok(())
+    }
+}

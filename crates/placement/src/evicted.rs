@@ -1,0 +1,65 @@
+//! Pods that were evicted and still exist as objects: which nodes have evicted pods of which controller.
+
+use evictd_pod::wire;
+use hashbrown::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Namespace, kind and name of a controller.
+pub(crate) type Controller = (Box<str>, Box<str>, Box<str>);
+
+/// The evicted pods that exist, and where they were.
+#[derive(Debug, Default)]
+pub(crate) struct Evicted {
+    /// The node of each, by the pod's key, under its controller.
+    by_controller: HashMap<Controller, HashMap<Arc<str>, Box<str>>>,
+    /// The controller of each.
+    controllers: HashMap<Arc<str>, Controller>,
+}
+
+impl Evicted {
+    /// A pod has ended; whether anything changes by that.
+    pub(crate) fn put(&mut self, key: &str, pod: &wire::Pod) -> bool {
+        let known = self.remove(key);
+        let evicted = pod.status.phase == "Failed" && pod.status.reason == "Evicted";
+        let mut owners = pod.metadata.owner_references.iter();
+        let Some(owner) = owners.find(|owner| owner.controller && evicted) else {
+            return known;
+        };
+        let namespace = pod.metadata.namespace_or_default();
+        let controller = (
+            namespace.into(),
+            owner.kind.as_str().into(),
+            owner.name.as_str().into(),
+        );
+        let key: Arc<str> = key.into();
+        let node = pod.spec.node_name.as_str().into();
+        let pods = self.by_controller.entry(Controller::clone(&controller));
+        pods.or_default().insert(Arc::clone(&key), node);
+        self.controllers.insert(key, controller);
+        true
+    }
+
+    /// A pod is gone, or counts no more; whether it was there.
+    pub(crate) fn remove(&mut self, key: &str) -> bool {
+        let Some(controller) = self.controllers.remove(key) else {
+            return false;
+        };
+        if let Some(pods) = self.by_controller.get_mut(&controller) {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.by_controller.remove(&controller);
+            }
+        }
+        true
+    }
+
+    /// The nodes that have evicted pods of this controller.
+    pub(crate) fn nodes(&self, controller: &Controller) -> Option<HashSet<Box<str>>> {
+        let pods = self.by_controller.get(controller)?;
+        Some(pods.values().cloned().collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_controller.is_empty()
+    }
+}

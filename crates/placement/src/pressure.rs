@@ -1,0 +1,74 @@
+//! What a node says about pressure, in its conditions, taints and one annotation of evictd's.
+
+use evictd_pod::wire;
+
+/// The annotation of a Node that names the conditions that are close to being raised: `DiskPressure,MemoryPressure`.
+pub const CLOSE_TO: &str = "evictd.dev/close-to";
+
+/// The conditions by the kubelet's name and by evictd's, and evictd's taint; a condition's bit is its index.
+pub(crate) const CONDITIONS: [(&str, &str, &str); 3] = [
+    (
+        "MemoryPressure",
+        "EvictdMemoryPressure",
+        "evictd.dev/memory-pressure",
+    ),
+    (
+        "DiskPressure",
+        "EvictdDiskPressure",
+        "evictd.dev/disk-pressure",
+    ),
+    (
+        "PIDPressure",
+        "EvictdPIDPressure",
+        "evictd.dev/pid-pressure",
+    ),
+];
+
+/// What a node says about pressure, a bit for each of memory, disks and PIDs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// evictd's condition or taint holds.
+    pub(crate) agent: u8,
+    /// The kubelet's condition holds.
+    pub(crate) kubelet: u8,
+    /// evictd says that a threshold is close.
+    pub(crate) close: u8,
+}
+
+impl Pressure {
+    /// What this Node says.
+    pub(crate) fn of(node: &evictd_pod::Node) -> Self {
+        let holds = |kind: &str| {
+            let mut conditions = node.status.conditions.iter();
+            conditions.any(|own| own.kind == kind && own.status == "True")
+        };
+        let tainted = |key: &str| node.spec.taints.iter().any(|taint| taint.key == key);
+        let close = node.metadata.annotations.get(CLOSE_TO);
+        let close = close.map_or("", String::as_str);
+        let mut pressure = Self::default();
+        for (index, (kubelet, agent, taint)) in CONDITIONS.into_iter().enumerate() {
+            let bit = |is: bool| u8::from(is) << index;
+            pressure.kubelet |= bit(holds(kubelet));
+            pressure.agent |= bit(holds(agent) || tainted(taint));
+            pressure.close |= bit(close.split(',').any(|own| own.trim() == kubelet));
+        }
+        pressure
+    }
+
+    /// The conditions that hold and the annotation, as [`Pressure::of`] reads them.
+    pub(crate) fn told(self) -> (Vec<wire::Condition>, Option<String>) {
+        let holding = |kind: &str| wire::Condition {
+            kind: kind.to_owned(),
+            status: "True".to_owned(),
+            ..wire::Condition::default()
+        };
+        let (mut conditions, mut close) = (Vec::new(), Vec::new());
+        for (index, (kubelet, agent, _)) in CONDITIONS.into_iter().enumerate() {
+            let has = |bits: u8| bits >> index & 1 == 1;
+            conditions.extend(has(self.kubelet).then(|| holding(kubelet)));
+            conditions.extend(has(self.agent).then(|| holding(agent)));
+            close.extend(has(self.close).then_some(kubelet));
+        }
+        (conditions, (!close.is_empty()).then(|| close.join(",")))
+    }
+}
