@@ -67,6 +67,7 @@ pub mod duration;
 pub mod fit;
 mod futility;
 pub mod growth;
+mod headroom;
 pub mod housekeeper;
 pub mod local_storage;
 pub mod message;
@@ -91,6 +92,7 @@ mod watched;
 pub mod why;
 
 pub use decision::{Cause, Decision, Eviction, RankedPod};
+pub use headroom::Headroom;
 pub use housekeeper::{Answer, Housekeeper};
 pub use observation::Observation;
 pub use observations::Observations;

@@ -42,6 +42,8 @@ pub const HEARTBEAT: Duration = Duration::from_mins(1);
 /// The same if none holds. It is longer because every watcher of Nodes receives each write, and nearly all nodes
 /// are calm.
 pub const CALM_HEARTBEAT: Duration = Duration::from_mins(10);
+/// The annotation that names the conditions that are close to being raised, for schedulers.
+const CLOSE_TO: &str = "evictd.dev/close-to";
 /// How often the list of taints is read again at once if others write it at the same time.
 const CONFLICTS: usize = 5;
 
@@ -62,6 +64,8 @@ pub struct Pressure {
     pub since: ConditionMap<Timestamp>,
     /// Which of them keep new pods off the node; in a dry run none.
     pub taints: ConditionMap<bool>,
+    /// Which are close to being raised.
+    pub close: ConditionMap<bool>,
 }
 
 /// Keeps the Node's conditions and taints up to date.
@@ -383,10 +387,17 @@ impl NodeReporter {
             }));
             states[condition] = Some(state);
         }
+        let mut metadata = json!({ "name": self.node });
+        let close = pressure.close.iter().filter(|(_, close)| **close);
+        let close: Vec<&str> = close.map(|(condition, _)| condition.as_str()).collect();
+        if !close.is_empty() {
+            // Without it the server removes the one that was applied before.
+            metadata["annotations"] = json!({ CLOSE_TO: close.join(",") });
+        }
         let patch = Patch::Apply(json!({
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": { "name": self.node },
+            "metadata": metadata,
             "status": { "conditions": conditions },
         }));
         let by = PatchParams::apply(FIELD_MANAGER).force();

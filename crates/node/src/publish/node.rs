@@ -3,7 +3,7 @@
 use super::Publish;
 use crate::delivery::Pressure;
 use crate::fact::{Cycle, Fact};
-use evictd_eviction::{ConditionMap, Housekeeper};
+use evictd_eviction::{ConditionMap, Headroom, Housekeeper};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -12,12 +12,17 @@ use tokio::sync::watch;
 pub struct NodePressure {
     wanted: watch::Sender<Option<Pressure>>,
     settled: watch::Sender<bool>,
+    headroom: Headroom,
 }
 
 impl NodePressure {
     /// With the channels of the reporter.
     pub fn new(wanted: watch::Sender<Option<Pressure>>, settled: watch::Sender<bool>) -> Self {
-        Self { wanted, settled }
+        Self {
+            wanted,
+            settled,
+            headroom: Headroom::default(),
+        }
     }
 }
 
@@ -39,12 +44,19 @@ impl NodePressure {
     /// Publishes conditions as soon as they are observed: the taint should be set before the victim is reported
     /// gone, because its controller creates the next pod within milliseconds.
     fn observed(&mut self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) {
+        let next = self.next(now, housekeeper, dry_run);
+        self.want(next);
+    }
+
+    /// What the Node should show now, except for what is close.
+    fn next(&self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) -> Pressure {
         let before = *self.wanted.borrow();
         let raised: ConditionMap<bool> = housekeeper.conditions().map(|one| (one, true)).collect();
         let mut next = before.unwrap_or(Pressure {
             raised,
             since: ConditionMap::from_fn(|_| now),
             taints: ConditionMap::default(),
+            close: ConditionMap::default(),
         });
         for (condition, raised) in raised {
             if next.raised[condition] != raised {
@@ -54,13 +66,20 @@ impl NodePressure {
         }
         let taints = housekeeper.taints().filter(|_| !dry_run);
         next.taints = taints.map(|one| (one, true)).collect();
-        if before != Some(next) {
+        next
+    }
+
+    fn want(&self, next: Pressure) {
+        if *self.wanted.borrow() != Some(next) {
             self.settled.send_replace(false);
             self.wanted.send_replace(Some(next));
         }
     }
 
     fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
-        self.observed(cycle.now, cycle.housekeeper, cycle.dry_run);
+        let mut next = self.next(cycle.now, cycle.housekeeper, cycle.dry_run);
+        let (thresholds, seen) = (cycle.housekeeper.thresholds(), &cycle.sample.observations);
+        next.close = self.headroom.observe(cycle.now, thresholds, seen);
+        self.want(next);
     }
 }

@@ -24,6 +24,7 @@ fn pressure(raised: ConditionMap<bool>, second: i64) -> Pressure {
         raised,
         since: ConditionMap::from_fn(|_| at(second)),
         taints: raised,
+        close: NONE,
     }
 }
 
@@ -134,6 +135,32 @@ async fn s1_077_s1_078_conditions_of_our_own_stand_beside_the_kubelets() {
         "it did not change"
     );
     assert_eq!(report.condition("MemoryPressure"), kubelets);
+}
+
+#[tokio::test]
+async fn what_is_close_stands_in_an_annotation_while_it_is() {
+    let mut report = Report::new(&json!([]), &json!([]));
+    let close_to = |report: &Report| report.node()["metadata"]["annotations"][CLOSE_TO].clone();
+    report.tell(pressure(NONE, 1)).await;
+    assert!(close_to(&report).is_null(), "a calm node has none");
+    for (close, shown) in [
+        (
+            ConditionMap::from_array([true, true, false]),
+            json!("DiskPressure,MemoryPressure"),
+        ),
+        (MEMORY, json!("MemoryPressure")),
+        (NONE, Value::Null),
+    ] {
+        let pressure = Pressure {
+            close,
+            ..pressure(NONE, 1)
+        };
+        report.tell(pressure).await;
+        let found = |_: &Actor| (close_to(&report) == shown).then_some(());
+        let found = report.admin.wait(WAIT, found).await;
+        found.unwrap_or_else(|| panic!("{} in place of {shown}", close_to(&report)));
+    }
+    assert_eq!(report.taints(), [""; 0]);
 }
 
 #[tokio::test]
