@@ -144,7 +144,9 @@ fn place(actor: &Actor, pod: &Value) {
     let placed = pod["spec"]["nodeName"]
         .as_str()
         .is_some_and(|node| !node.is_empty());
-    if placed || !is_active(pod) {
+    let scheduler = pod["spec"]["schedulerName"].as_str();
+    let is_ours = scheduler.is_none_or(|name| name == "default-scheduler");
+    if placed || !is_ours || !is_active(pod) {
         return;
     }
     let empty = Vec::new();
