@@ -41,6 +41,8 @@ pub enum Event {
     StatefulSet(Delta<wire::Workload>),
     PodDisruptionBudget(Delta<wire::PodDisruptionBudget>),
     PodGroup(Delta<wire::PodGroup>),
+    /// A pod that has failed came, changed or went. Others may be told as a change of a pod, too.
+    FailedPod(Delta<wire::Pod>),
 }
 
 /// What became of a pod whose turn it was.
@@ -220,6 +222,11 @@ impl Scheduler {
             Event::StatefulSet(delta) => self.spread_by(Spreader::StatefulSet, delta),
             Event::PodDisruptionBudget(delta) => self.on_budget(delta),
             Event::PodGroup(delta) => self.moved.extend(self.queue.on_group(delta)),
+            Event::FailedPod(Delta { new: Some(new), .. }) => self.cluster.add_evicted(new),
+            Event::FailedPod(Delta { old: Some(old), .. }) => {
+                self.cluster.remove_evicted(&old.metadata);
+            }
+            Event::FailedPod(_) => {}
         }
     }
 
@@ -344,6 +351,9 @@ impl Scheduler {
             }
             (Some(old), new) if new.is_none() || has_node(old) => {
                 self.nominated.remove(&pod_key(&old.metadata));
+                if old.status.phase == "Failed" {
+                    self.cluster.remove_evicted(&old.metadata);
+                }
                 self.cluster.remove_pod(&old.metadata);
             }
             _ => {}

@@ -128,7 +128,7 @@ fn a_replacement_does_not_go_back_while_the_pressure_lasts() {
         .cluster
         .update_node(&from_value(pressed[0].clone()).unwrap());
     assert_eq!(scene.fits(pod("new", json!({}))).0, ["two"]);
-    scene.cluster.remove_pod(&evicted.metadata);
+    scene.cluster.remove_evicted(&evicted.metadata);
     assert_eq!(scene.fits(pod("new", json!({}))).0, ["one", "two"]);
 }
 

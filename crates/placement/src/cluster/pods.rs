@@ -36,9 +36,7 @@ impl Cluster {
         let ended = matches!(wire.status.phase.as_str(), "Succeeded" | "Failed");
         if ended {
             self.remove_pod(&wire.metadata);
-            if self.evicted.put(&key(&wire.metadata), &wire) {
-                self.changes.all();
-            }
+            self.add_evicted(&wire);
             return Ok(());
         }
         let named = key(&wire.metadata);
@@ -98,10 +96,21 @@ impl Cluster {
 
     /// Removes a pod, which is found by its UID, or by its name if it came without; whether it was there.
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
+        self.take_away(&key(metadata))
+    }
+
+    /// Remembers a pod that has ended, if it was evicted and has a controller.
+    pub fn add_evicted(&mut self, pod: &wire::Pod) {
+        if self.evicted.put(&key(&pod.metadata), pod) {
+            self.changes.all();
+        }
+    }
+
+    /// A pod that has ended is removed. That it no longer takes room is told by [`Cluster::remove_pod`].
+    pub fn remove_evicted(&mut self, metadata: &wire::Metadata) {
         if self.evicted.remove(&key(metadata)) {
             self.changes.all();
         }
-        self.take_away(&key(metadata))
     }
 
     /// The evicted pods that exist.

@@ -15,7 +15,7 @@ use super::watches;
 use super::writer::{Limits, Writer};
 use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials};
-use evictd_scheduling::config::{Configuration, LeaderElection};
+use evictd_scheduling::config::{Configuration, LeaderElection, Point};
 use evictd_scheduling::{Framework, Scheduler, Settings, Workers};
 use jiff::{SignedDuration, Timestamp};
 use std::io;
@@ -95,6 +95,13 @@ pub async fn run(
     let events = Events::new(&actions, hostname, names, Timestamp::now);
     let (send, news) = mpsc::unbounded_channel();
     watches::start(&access, &send);
+    let filters = config
+        .profiles
+        .iter()
+        .map(|own| own.points.at(Point::Filter));
+    if filters.flatten().any(|name| name == "EvictdReturn") {
+        watches::start_failed(&access, &send);
+    }
     tokio::spawn(groups::look_for_older_kinds(actions.clone()));
     let (metrics, exposition) = Metrics::new();
     let view = View::default();

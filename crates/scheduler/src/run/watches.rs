@@ -136,6 +136,13 @@ pub fn start(access: &Access, news: &UnboundedSender<News>) {
     });
 }
 
+/// Begins to follow the pods that have failed, the evicted ones among them. Nobody waits until they are known.
+pub(super) fn start_failed(access: &Access, news: &UnboundedSender<News>) {
+    let follow = Start { access, news };
+    let failed = "status.phase=Failed";
+    follow.from("/api/v1/pods", failed, Event::FailedPod, true);
+}
+
 struct Start<'a> {
     access: &'a Access,
     news: &'a UnboundedSender<News>,
@@ -143,10 +150,21 @@ struct Start<'a> {
 
 impl Start<'_> {
     fn kind<T: Object>(&self, path: &'static str, fields: &str, event: fn(Delta<T>) -> Event) {
+        self.from(path, fields, event, false);
+    }
+
+    /// `listed`: whether it is taken for known completely from the beginning.
+    fn from<T: Object>(
+        &self,
+        path: &'static str,
+        fields: &str,
+        event: fn(Delta<T>) -> Event,
+        listed: bool,
+    ) {
         let follower = Follower {
             known: HashMap::new(),
             listing: None,
-            listed: false,
+            listed,
             path,
             event,
             news: self.news.clone(),

@@ -342,6 +342,52 @@ fn s5_063_s5_094_claims_get_their_volumes_before_the_pod_is_bound_and_the_node_i
 }
 
 #[test]
+fn a_replacement_is_not_sent_back_to_the_node_that_evicts() {
+    let mut config = NamedTempFile::new().unwrap();
+    let profile =
+        json!({ "plugins": { "multiPoint": { "enabled": [{ "name": "EvictdReturn" }] } } });
+    let text = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "leaderElection": { "leaderElect": false }, "profiles": [profile] });
+    write!(config, "{text}").unwrap();
+    let config = format!("--config={}", config.path().display());
+    let nodes = [("large", "64"), ("small", "8")];
+    let live = Live::with(ApiServer::start().unwrap(), &nodes, &[&config]);
+    let pressure = |status: &str| {
+        let conditions = json!([{ "type": "MemoryPressure", "status": status }]);
+        let status = json!({ "status": { "conditions": conditions } });
+        live.admin.merge("nodes/status", "large", status).unwrap();
+    };
+    pressure("True");
+    let of_web = |name: &str| {
+        let mut pod = pod(name, "10m", 0);
+        pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+            "uid": "web", "controller": true }]);
+        pod
+    };
+    let mut evicted = of_web("evicted");
+    evicted["spec"]["nodeName"] = json!("large");
+    evicted["status"] = json!({ "phase": "Failed", "reason": "Evicted" });
+    live.admin.create(evicted).unwrap();
+    let mut count = 0;
+    let mut next_is_on = |node: &str| {
+        wait_until(&format!("a replacement goes to {node}"), || {
+            count += 1;
+            let name = format!("web-{count}");
+            live.admin.create(of_web(&name)).unwrap();
+            live.bound(&format!("default/{name}")) == node
+        });
+    };
+    next_is_on("small");
+    pressure("False");
+    next_is_on("large");
+    pressure("True");
+    next_is_on("small");
+    let now = json!({ "gracePeriodSeconds": 0 });
+    live.admin.delete("pods", "default/evicted", now).unwrap();
+    next_is_on("large");
+}
+
+#[test]
 fn a_server_whose_etcd_is_too_old_for_streamed_lists_is_listed() {
     let api = ApiServer::start().unwrap();
     api.set(|settings| settings.old_etcd = true);
