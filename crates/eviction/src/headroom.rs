@@ -11,12 +11,16 @@ const CLOSE: i64 = 200;
 const FAR: i64 = 250;
 /// The least time between two changes.
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
+/// How long it must have been so: a peak that is over before a scheduler could go by it is not told.
+const SETTLED: SignedDuration = SignedDuration::from_secs(10);
 
 /// Which conditions are close.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Headroom {
     close: ConditionMap<bool>,
     changed: Option<Timestamp>,
+    /// What was found last, and since when.
+    found: Option<(ConditionMap<bool>, Timestamp)>,
 }
 
 impl Headroom {
@@ -40,10 +44,13 @@ impl Headroom {
             let share = if self.close[condition] { FAR } else { CLOSE };
             close[condition] |= is_within(left.available, limit, share);
         }
+        let known = self.found.filter(|(found, _)| *found == close);
+        let (_, since) = *self.found.insert(known.unwrap_or((close, now)));
+        let settled = now.duration_since(since) >= SETTLED;
         let rests = self
             .changed
             .is_some_and(|then| now.duration_since(then).abs() < PAUSE);
-        if close != self.close && !rests {
+        if close != self.close && settled && !rests {
             self.close = close;
             self.changed = Some(now);
         }
@@ -91,31 +98,43 @@ mod tests {
 
     #[test]
     fn it_is_close_at_twice_the_threshold_and_far_beyond_two_and_a_half_times() {
-        let steps = [
-            (0, 201),
-            (100, 200),
-            (200, 250),
-            (300, 251),
-            (400, 201),
-            (500, 0),
-        ];
-        assert_eq!(memory(&steps), [false, true, true, false, false, true]);
+        let steps = [201, 200, 250, 251, 201, 0].into_iter().enumerate();
+        let steps = steps.flat_map(|(index, left)| {
+            let second = i64::try_from(index).unwrap() * 100;
+            [(second, left), (second + 10, left)]
+        });
+        let told = memory(&steps.collect::<Vec<_>>());
+        let settled: Vec<bool> = told.into_iter().skip(1).step_by(2).collect();
+        assert_eq!(settled, [false, true, true, false, false, true]);
     }
 
     #[test]
     fn it_changes_at_most_once_a_minute() {
         let steps = [
             (0, 150),
-            (10, 900),
-            (59, 900),
-            (60, 900),
-            (61, 150),
-            (119, 150),
-            (120, 150),
+            (10, 150),
+            (20, 900),
+            (69, 900),
+            (70, 900),
+            (129, 150),
+            (140, 150),
         ];
-        assert_eq!(
-            memory(&steps),
-            [true, true, true, false, false, false, true]
-        );
+        let told = [false, true, true, true, false, false, true];
+        assert_eq!(memory(&steps), told);
+    }
+
+    #[test]
+    fn a_peak_that_is_over_at_once_is_not_told() {
+        let steps = [
+            (0, 900),
+            (1, 150),
+            (10, 120),
+            (11, 900),
+            (12, 150),
+            (21, 150),
+            (22, 150),
+        ];
+        let told = [false, false, false, false, false, false, true];
+        assert_eq!(memory(&steps), told);
     }
 }

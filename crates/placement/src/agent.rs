@@ -89,9 +89,11 @@ impl Score for EvictdHeadroom {
         true
     }
 
-    /// Everything where nothing is close, half where one condition is, nothing where several are.
+    /// Everything where no condition holds or is close, half where one does, nothing where several do.
     fn raw(&self, here: Here<'_>) -> i64 {
-        let close = i64::from(here.node.pressure.close.count_ones());
+        let pressure = here.node.pressure;
+        let close = pressure.close | pressure.agent | pressure.kubelet;
+        let close = i64::from(close.count_ones());
         MAX_SCORE - close.min(2) * MAX_SCORE / 2
     }
 }

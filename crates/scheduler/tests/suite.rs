@@ -10,7 +10,7 @@
 #[path = "../../testkit/tests/support/suite.rs"]
 mod support;
 
-use evictd_testkit::Imagined;
+use evictd_testkit::{Ground, Imagined};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
@@ -45,7 +45,12 @@ impl Scheduled {
         });
         fs::write(suite.home.path().join("config.json"), config.to_string()).unwrap();
         let program = Self::run(&suite);
-        Self { suite, program }
+        let scheduled = Self { suite, program };
+        if !Ground::is_real() {
+            // The testkit's kubelet does not say how large its node is.
+            scheduled.offer("pods", "110").await;
+        }
+        scheduled
     }
 
     fn run(suite: &Suite) -> Child {

@@ -99,10 +99,11 @@ fn a_node_that_is_close_to_a_threshold_is_less_liked() {
         node("far", "Ready", ""),
         node("close", "Ready", "MemoryPressure"),
         node("closer", "Ready", "DiskPressure,MemoryPressure"),
+        node("beyond", "MemoryPressure", "DiskPressure"),
     ]);
     let (names, headroom) = scene.fits(pod("new", json!({})));
-    assert_eq!(names, ["far", "close", "closer"]);
-    assert_eq!(headroom, [100, 50, 0]);
+    assert_eq!(names, ["far", "close", "closer", "beyond"]);
+    assert_eq!(headroom, [100, 50, 0, 0]);
 }
 
 #[test]

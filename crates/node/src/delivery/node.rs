@@ -64,7 +64,7 @@ pub struct Pressure {
     pub since: ConditionMap<Timestamp>,
     /// Which of them keep new pods off the node; in a dry run none.
     pub taints: ConditionMap<bool>,
-    /// Which are close to being raised.
+    /// Which of the others are close to being raised.
     pub close: ConditionMap<bool>,
 }
 

@@ -69,7 +69,11 @@ impl NodePressure {
         next
     }
 
-    fn want(&self, next: Pressure) {
+    fn want(&self, mut next: Pressure) {
+        for (condition, raised) in next.raised {
+            // What holds is no longer close.
+            next.close[condition] &= !raised;
+        }
         if *self.wanted.borrow() != Some(next) {
             self.settled.send_replace(false);
             self.wanted.send_replace(Some(next));

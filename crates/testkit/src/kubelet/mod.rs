@@ -293,11 +293,7 @@ impl Agent {
 
     fn heartbeat(&self) {
         let mut node = self.actor.get("nodes", &self.node).unwrap_or_else(|| {
-            let amounts = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
-            let node = json!({
-                "apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node},
-                "status": {"capacity": amounts, "allocatable": amounts},
-            });
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node}});
             self.actor.create(node).unwrap_or_default()
         });
         let now = self.actor.time();

@@ -135,11 +135,12 @@ fn the_scale_page_is_made_of_what_one_agent_really_asks() {
         cluster.create(&format!("pod-{number}"), &pod_metadata());
     }
     let uid = cluster.create("hog", &pod_metadata());
-    let mut hog = cluster.run(&uid, "--hold 2Mi --grow-to 90Mi --per-second 200Mi");
+    let mut hog = cluster.run(&uid, "--hold 2Mi --grow-to 120Mi --per-second 200Mi");
 
     let start = RequestMeter::new(&cluster);
     let lines = format!("{}\nevictionPressureTransitionPeriod: 1s", cluster.lines());
-    let daemon = Daemon::start(&cluster.node, &[("memory.available", "110Mi")], &lines);
+    // Less than half of what is left at rest, so that nothing is close.
+    let daemon = Daemon::start(&cluster.node, &[("memory.available", "80Mi")], &lines);
     at_rest(&daemon, &start, START.requests);
     let heartbeat = one(&start, "patch", "/nodes/test/status");
     let census = one(&start, "list", "/nodes?");
