@@ -20,7 +20,7 @@ use crate::{
     Cause, ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned,
     Signal, SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
     decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Shares, Spared},
-    departures::{Command, Departures},
+    departures::{Chosen, Command, Departures},
     futility::Futile,
     growth::Growth,
     message::eviction_message,
@@ -283,7 +283,15 @@ impl Housekeeper {
         let victim_pod = victim.map(|victim| pods[victim.index].borrow());
         if let Some((victim, pod)) = victim.zip(victim_pod) {
             let uid = &pod.uid;
-            self.departures.choose(uid, signal, victim.frees(signal));
+            let ours = self.rules.credit_terminating_pods;
+            let available = ours.then_some(acting.observed.available);
+            self.departures
+                .choose(victim.frees(signal).map(|held| Chosen {
+                    uid: uid.clone(),
+                    signal,
+                    held,
+                    available,
+                }));
             self.futile.chosen(now, &acting, uid, self.rules.futility);
             self.last_action = Some(now);
             self.relieved = Some(now);

@@ -1,5 +1,6 @@
 //! One pod that must leave: its reason, its stage, and how long it keeps other pods from being chosen.
 
+use super::Context;
 use crate::{Cause, NodeCondition, Owner, Signal, StarvedResource, UsageNeed};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +15,9 @@ const KILL_WAIT_CYCLES: u32 = 20;
 /// The longest time that any pod is waited for before another victim is chosen (S1-059): first until it is killed,
 /// then until its resources are free.
 pub const CLEANUP_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
+/// How long after its files are removed a pod is waited for until its disk shows what they took. A filesystem frees the
+/// blocks of a large file after its name is gone: in the same system call (ext4), or later (XFS, btrfs).
+const FREEING_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
 /// The kubelet sends SIGKILL two seconds after SIGTERM (S1-049), and the kernel needs up to two more seconds to
 /// free what the pod used.
 pub(super) const KUBELET_KILL_WAIT: SignedDuration = SignedDuration::from_secs(4);
@@ -200,6 +204,10 @@ pub struct Departure {
     /// Its usage of the signal's resource when last seen.
     last_usage: Option<(Signal, Quantity)>,
     remaining: Option<RemainingUsage>,
+    /// The signal of a disk, and what has to be available of it until the pod's files count as freed.
+    awaited: Option<(Signal, i64)>,
+    /// When its files were first seen removed.
+    files_removed_at: Option<Timestamp>,
     /// When it was last checked after its end.
     pub(super) checked_at: Option<Timestamp>,
 }
@@ -233,6 +241,8 @@ impl Departure {
             shrank_at: None,
             last_usage: None,
             remaining: None,
+            awaited: None,
+            files_removed_at: None,
             checked_at: None,
         }
     }
@@ -309,9 +319,15 @@ impl Departure {
         })
     }
 
-    /// Notes the usage of the pod at the time when it was chosen.
-    pub(super) fn chosen(&mut self, last_usage: Option<(Signal, Quantity)>) {
-        self.last_usage = last_usage.or(self.last_usage);
+    /// Notes what the pod held of `signal` when it was chosen, and `available`, what was left then. Without
+    /// `available` its files count as freed when they are removed.
+    pub(super) fn chosen(&mut self, signal: Signal, held: Quantity, available: Option<i64>) {
+        self.last_usage = Some((signal, held));
+        // Others go on writing meanwhile: half of it shows that it was freed.
+        let awaited = |left: i64| (signal, left.saturating_add(held.value() / 2));
+        self.awaited = available
+            .filter(|_| self.purpose.is_for_disk())
+            .map(awaited);
     }
 
     /// Its termination begins now, with `left` of its grace period remaining.
@@ -424,6 +440,15 @@ impl Departure {
         }
     }
 
+    /// Whether the disk has back what the removed files took, or has had time for it.
+    fn disk_shows_it(&mut self, now: Timestamp, context: &Context) -> bool {
+        let removed_at = *self.files_removed_at.get_or_insert(now);
+        self.awaited.is_none_or(|(signal, expected)| {
+            context.available[signal].is_none_or(|available| available >= expected)
+                || now.duration_since(removed_at) >= FREEING_TIMEOUT
+        })
+    }
+
     /// Notes what was seen of it after its last process has exited; true once all its resources are free or the
     /// wait for them has timed out.
     pub(super) fn settle(
@@ -431,6 +456,7 @@ impl Departure {
         now: Timestamp,
         listed: bool,
         remaining: Option<RemainingUsage>,
+        context: &Context,
     ) -> bool {
         let Stage::Ended { at } = self.stage else {
             return false;
@@ -443,7 +469,7 @@ impl Departure {
             let gone = self
                 .remaining
                 .and_then(|remaining| remaining.files_are_gone);
-            !listed || gone == Some(true)
+            (!listed || gone == Some(true)) && self.disk_shows_it(now, context)
         } else {
             self.remaining
                 .is_none_or(|remaining| remaining.is_negligible())
@@ -457,6 +483,6 @@ impl Departure {
 }
 
 /// `time` plus `pause`; the latest representable time if that overflows.
-pub(super) fn after(time: Timestamp, pause: SignedDuration) -> Timestamp {
+pub(crate) fn after(time: Timestamp, pause: SignedDuration) -> Timestamp {
     time.saturating_add(pause).unwrap_or(Timestamp::MAX)
 }

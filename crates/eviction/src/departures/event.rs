@@ -1,7 +1,7 @@
 //! Events of pods that must leave, and the commands that follow from them.
 
 use super::{Departure, RemainingUsage};
-use crate::{ConditionMap, NodeCondition};
+use crate::{ConditionMap, NodeCondition, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
 
@@ -191,6 +191,8 @@ pub struct Context {
     pub pressing: ConditionMap<bool>,
     /// Conditions that currently keep new pods off the node.
     pub keeping_away: ConditionMap<bool>,
+    /// What was left of each signal at the last observation.
+    pub available: SignalMap<Option<i64>>,
     /// How long a condition lasts after its cause is over.
     pub transition_period: SignedDuration,
     /// Whether a kubelet manages the pods.

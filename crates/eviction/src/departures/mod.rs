@@ -24,7 +24,8 @@ pub use event::{
 };
 
 use crate::{Signal, UsageNeed};
-use departure::{FAILED_WAIT, KUBELET_KILL_WAIT, after};
+pub(crate) use departure::after;
+use departure::{FAILED_WAIT, KUBELET_KILL_WAIT};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
 use std::{
@@ -40,6 +41,16 @@ pub const STILL_RUNS: &str =
 /// Why the notice of a rejection is dropped.
 pub const ADMITTED: &str = "the pod was admitted after all";
 
+/// What a victim held when it was chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(crate) uid: String,
+    pub(crate) signal: Signal,
+    pub(crate) held: Quantity,
+    /// What was left of the signal; `None` where nobody waits for the disk to show more.
+    pub(crate) available: Option<i64>,
+}
+
 /// Every pod that must leave, by UID.
 #[derive(Debug, Clone, Default)]
 pub struct Departures {
@@ -48,9 +59,8 @@ pub struct Departures {
     planned: VecDeque<Planned>,
     /// Decisions of an earlier run, until the state of their pods is known.
     unfinished: Vec<UnfinishedDecision>,
-    /// The last victim with its usage when it was chosen. On a starved machine the next measurement may be far
-    /// away.
-    chosen: Option<(String, (Signal, Quantity))>,
+    /// The last victim. On a starved machine the next measurement may be far away.
+    chosen: Option<Chosen>,
 }
 
 impl Departures {
@@ -81,15 +91,16 @@ impl Departures {
         }
     }
 
-    /// Notes that this pod was chosen for `signal`, and its usage at that time.
-    pub(crate) fn choose(&mut self, uid: &str, signal: Signal, holds: Option<Quantity>) {
-        self.chosen = holds.map(|holds| (uid.to_owned(), (signal, holds)));
+    /// Notes that a pod was chosen, and its usage at that time.
+    pub(crate) fn choose(&mut self, chosen: Option<Chosen>) {
+        self.chosen = chosen;
     }
 
     fn begin(&mut self, now: Timestamp, mut departure: Departure) -> Vec<Command> {
         let uid = departure.uid.clone();
-        let chosen = self.chosen.take_if(|(chosen, _)| *chosen == uid);
-        departure.chosen(chosen.map(|(_, held)| held));
+        if let Some(chosen) = self.chosen.take_if(|chosen| chosen.uid == uid) {
+            departure.chosen(chosen.signal, chosen.held, chosen.available);
+        }
         let (grace, by_kubelet) = (departure.grace, departure.purpose.is_by_kubelet());
         let runs = departure.cgroup.is_some() && departure.runs;
         if by_kubelet && self.pods.contains_key(&uid) {
@@ -210,7 +221,7 @@ impl Departures {
             departure.checked_at = Some(now);
             departure.cgroup.clone_from(&pod_state.cgroup);
             departure.runs = pod_state.runs.unwrap_or(departure.runs);
-            departure.settle(now, pod_state.listed, pod_state.remaining);
+            departure.settle(now, pod_state.listed, pod_state.remaining, context);
             let (stays, command) = follow(now, departure, pod_state, context);
             if let Some(Command::Terminate { left, .. }) = &command {
                 departure.repeated = true;
@@ -294,6 +305,12 @@ impl Departures {
     /// Whether the pod's processes are being terminated, by evictd or by the kubelet.
     pub fn is_terminating(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(Departure::is_terminating)
+    }
+
+    /// Whether this pod has no process and its resources may not be free yet.
+    pub(crate) fn is_freeing(&self, uid: &str) -> bool {
+        let departure = self.pods.get(uid);
+        departure.is_some_and(|departure| matches!(departure.stage, Stage::Ended { .. }))
     }
 
     /// Whether this pod was deleted but not ended by its kubelet within its grace period: it ranks before all

@@ -2,8 +2,10 @@
 
 use super::Housekeeper;
 use crate::{
-    ConditionMap, RankedPod, Signal, Usage,
-    departures::{Command, Context, Departure, Departures, Ending, Event, Stage},
+    ConditionMap, RankedPod, Signal, SignalMap, Usage,
+    departures::{
+        CLEANUP_TIMEOUT, Command, Context, Departure, Departures, Ending, Event, Stage, after,
+    },
 };
 use evictd_pod::Pod;
 use jiff::Timestamp;
@@ -32,12 +34,28 @@ impl Housekeeper {
             }
             _ => {}
         }
+        let freeing = self.freeing(&event);
         let context = self.context();
         let commands = self.departures.on_event(now, event, &context);
+        for uid in &freeing {
+            if !self.departures.is_freeing(uid) {
+                self.futile.set_due(uid, Timestamp::MIN);
+            }
+        }
         if let Some(uid) = uid {
             self.schedule_comparison(&uid);
         }
         commands
+    }
+
+    /// The observed pods without processes whose resources are not free yet.
+    fn freeing(&self, event: &Event) -> Vec<String> {
+        let Event::Observed(pod_states) = event else {
+            return Vec::new();
+        };
+        let uids = pod_states.iter().map(|seen| &seen.uid);
+        let freeing = uids.filter(|uid| self.departures.is_freeing(uid));
+        freeing.cloned().collect()
     }
 
     /// The effect of an eviction is compared once the pod can free nothing more. If the pod was not terminated, the
@@ -48,6 +66,10 @@ impl Housekeeper {
             Some(Stage::Terminating { .. }) => {
                 let until = departure.map_or(Timestamp::MIN, Departure::credited_until);
                 self.futile.set_due(uid, until);
+            }
+            // Its files are still there: at the latest it is compared when nobody waits for them any more.
+            Some(Stage::Ended { at }) if departure.is_some_and(|one| one.purpose.is_for_disk()) => {
+                self.futile.set_due(uid, after(at, CLEANUP_TIMEOUT));
             }
             Some(Stage::Ended { .. } | Stage::Gone { .. }) => {
                 self.futile.set_due(uid, Timestamp::MIN);
@@ -78,7 +100,12 @@ impl Housekeeper {
         for condition in self.taints() {
             keeping_away[condition] = true;
         }
+        let mut available = SignalMap::default();
+        for (signal, seen) in self.last.iter() {
+            available[signal] = Some(seen.available);
+        }
         Context {
+            available,
             pressing: self.condition_active,
             keeping_away,
             transition_period: self.rules.pressure_transition_period,

@@ -4,6 +4,7 @@
 mod conditions;
 mod dying;
 mod eviction;
+mod freeing;
 mod futility;
 mod grammar;
 mod growth;

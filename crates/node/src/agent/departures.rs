@@ -340,7 +340,7 @@ fn log_wait(departure: &Departure) {
     if departure.purpose.condition() == Some(NodeCondition::DiskPressure) {
         info!(
             EVICTD_POD = departure.pod,
-            "waiting at most {} s until the files of {} are removed",
+            "waiting at most {} s until the files of {} are removed and freed",
             CLEANUP_TIMEOUT.as_secs(),
             departure.pod
         );

@@ -1,0 +1,133 @@
+//! A victim of a disk is waited for until the disk shows what its removed files took. Capacity is 1 GiB.
+
+use crate::node::{MI, Node, at, disk, evictd, files, hard, kubelet, pod, seen};
+use evictd_eviction::{
+    Answer, Cause, Rules, Signal, Step,
+    departures::{Departure, Ending, Event, PodState, Purpose, RemainingUsage},
+};
+use evictd_pod::Pod;
+use jiff::SignedDuration;
+use serde_json::json;
+use std::path::PathBuf;
+
+const DISK: Signal = Signal::NodefsAvailable;
+
+/// `filler` holds 200 MiB of the disk, `modest` 10; the first one was chosen at 0 and has no process since then.
+fn chosen(rules: Rules) -> Node {
+    let holding = |name, mebibytes| {
+        let none = files(0, 0);
+        (
+            pod(name, &json!({ "containers": [{ "name": "c" }] })),
+            disk(files(mebibytes * MI, 1), none, none),
+        )
+    };
+    let mut node = Node::new(rules, vec![holding("filler", 200), holding("modest", 10)]);
+    evict(&mut node, 0, "filler");
+    node
+}
+
+/// This one has to go where 50 MiB are left, and its processes are gone at once.
+fn evict(node: &mut Node, second: i64, name: &str) {
+    let victim = node.evicted(second, &[(DISK, 50 * MI)]);
+    assert_eq!(victim, Some(format!("default/{name}")), "at {second} s");
+    let uid = format!("uid-{name}");
+    let purpose = Purpose::Eviction {
+        cause: Cause::Hard,
+        signal: DISK.to_string(),
+        crossed_at: at(second),
+        clear_at: at(second),
+    };
+    let names = (format!("id-{name}"), name.to_owned(), uid.clone());
+    let mut departure = Departure::new(names, purpose, at(second), SignedDuration::ZERO);
+    departure.cgroup = Some(PathBuf::from(name));
+    let begins = Event::Begin(Box::new(departure));
+    node.keeper.on_event(at(second), begins);
+    let ending = Ending::Gone { at: at(second) };
+    node.keeper.on_event(at(second), Event::Ended { uid, ending });
+}
+
+/// Its files are removed, or its object is not listed any more.
+fn removed(node: &mut Node, second: i64, name: &str, listed: bool) {
+    let seen = PodState {
+        uid: format!("uid-{name}"),
+        runs: Some(false),
+        listed,
+        remaining: Some(RemainingUsage {
+            files_are_gone: listed.then_some(true),
+            ..RemainingUsage::default()
+        }),
+        ..PodState::default()
+    };
+    node.keeper
+        .on_event(at(second), Event::Observed(vec![seen]));
+}
+
+/// Whether a cycle waits for earlier victims, with so many MiB left on the disk.
+fn waits(node: &mut Node, second: i64, left: i64) -> bool {
+    let left = seen(second, &[(DISK, left * MI)]);
+    let mut step = node.keeper.begin(at(second), &left);
+    if matches!(step, Step::Reclaim(_)) {
+        let reclaimed = Answer::<Pod>::Reclaimed(None);
+        step = node.keeper.answer(at(second), reclaimed).0;
+    }
+    matches!(step, Step::Watch(_))
+}
+
+fn ours() -> Rules {
+    evictd(hard(&[("nodefs.available", "300Mi")]))
+}
+
+#[test]
+fn nobody_else_goes_while_the_filesystem_frees_the_removed_files() {
+    for listed in [true, false] {
+        let mut node = chosen(ours());
+        removed(&mut node, 1, "filler", listed);
+        assert!(waits(&mut node, 1, 50), "nothing is free yet");
+        removed(&mut node, 2, "filler", listed);
+        assert!(waits(&mut node, 2, 150), "that is the look that shows it");
+        removed(&mut node, 3, "filler", listed);
+        assert!(!waits(&mut node, 3, 150), "half of what it held is back");
+    }
+}
+
+#[test]
+fn a_disk_that_never_shows_it_holds_nobody_up_for_more_than_ten_seconds() {
+    for (second, waited) in [(10, true), (11, false)] {
+        let mut node = chosen(ours());
+        removed(&mut node, 1, "filler", true);
+        removed(&mut node, second, "filler", true);
+        assert_eq!(waits(&mut node, second, 50), waited, "at {second} s");
+    }
+}
+
+#[test]
+fn the_kubelets_rules_go_on_once_the_files_are_removed() {
+    let mut node = chosen(Rules {
+        local_storage_capacity_isolation: false,
+        ..kubelet(hard(&[("nodefs.available", "300Mi")]))
+    });
+    assert!(waits(&mut node, 1, 50));
+    removed(&mut node, 1, "filler", true);
+    assert!(!waits(&mut node, 1, 50));
+}
+
+#[test]
+fn an_eviction_for_a_disk_is_no_futile_one_before_its_files_are_removed() {
+    let once = Some(evictd_eviction::rules::Futility {
+        evictions: 1,
+        pause: SignedDuration::from_mins(5),
+    });
+    for (after, stopped) in [(50, true), (250, false)] {
+        let mut node = chosen(Rules {
+            futility: once,
+            ..ours()
+        });
+        waits(&mut node, 1, 50);
+        assert_eq!(node.keeper.futile_stops().count(), 0, "its files are there");
+        waits(&mut node, 2, after);
+        removed(&mut node, 12, "filler", true);
+        removed(&mut node, 22, "filler", true);
+        waits(&mut node, 22, after);
+        assert_eq!(node.keeper.futile_stops().count() > 0, stopped, "{after}");
+    }
+}
