@@ -23,6 +23,8 @@ pub struct Settings {
     pub streaming_lists: bool,
     /// Whether the server may be asked so but its etcd is too old to answer.
     pub old_etcd: bool,
+    /// Kinds by their plural that the server does not have, because it is older.
+    pub unknown_kinds: Vec<&'static str>,
     /// How often a quiet watch that wants bookmarks gets one.
     pub bookmark_interval: Duration,
     /// How wrong the server's clock is.
@@ -34,6 +36,7 @@ impl Default for Settings {
         Self {
             streaming_lists: true,
             old_etcd: false,
+            unknown_kinds: Vec::new(),
             bookmark_interval: Duration::from_mins(1),
             clock_skew: SignedDuration::ZERO,
         }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 /// The version that the server says it is.
 const VERSION: (&str, &str) = ("1", "36");
 
-/// `None` where there is nothing.
-pub(crate) fn answer(path: &str) -> Option<Value> {
+/// `None` where there is nothing. `unknown_kinds`: kinds by their plural that are left out.
+pub(crate) fn answer(path: &str, unknown_kinds: &[&str]) -> Option<Value> {
     match path
         .trim_matches('/')
         .split('/')
@@ -25,8 +25,8 @@ pub(crate) fn answer(path: &str) -> Option<Value> {
             Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
         ["apis", name] => groups().into_iter().find(|known| known == name).map(group),
-        ["api", "v1"] => resources("", "v1"),
-        ["apis", name, version] => resources(name, version),
+        ["api", "v1"] => resources("", "v1", unknown_kinds),
+        ["apis", name, version] => resources(name, version, unknown_kinds),
         _ => None,
     }
 }
@@ -63,8 +63,12 @@ fn group(name: &str) -> Value {
     })
 }
 
-fn resources(group: &str, version: &str) -> Option<Value> {
-    let of_group = |resource: &&Resource| resource.group == group && resource.version == version;
+fn resources(group: &str, version: &str, unknown_kinds: &[&str]) -> Option<Value> {
+    let of_group = |resource: &&Resource| {
+        resource.group == group
+            && resource.version == version
+            && !unknown_kinds.contains(&resource.plural)
+    };
     let all: Vec<Value> = RESOURCES.iter().filter(of_group).flat_map(rows).collect();
     let first = RESOURCES.iter().find(of_group)?;
     Some(json!({

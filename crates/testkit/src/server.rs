@@ -149,8 +149,12 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
     };
     let effects = fault::met(&mut cluster.faults(), call.as_ref());
     let met = meet(effects).await;
+    let unknown_kinds = cluster.settings().unknown_kinds.clone();
+    let is_unknown = |call: &Call| unknown_kinds.contains(&call.resource.plural);
     let answered = match (allowed.and(met.refused.map_or(Ok(()), Err)), &call) {
         (Err(status), _) => Err(status),
+        // Whoever has no right to a kind is not told that there is none.
+        (Ok(()), Some(call)) if is_unknown(call) => Err(Status::no_such_path()),
         (Ok(()), Some(call)) if call.verb == "watch" => match Watch::new(&cluster, call, met.cut) {
             Ok(watch) => {
                 entry.status = 200;
@@ -160,7 +164,7 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
             Err(status) => Err(status),
         },
         (Ok(()), None) => {
-            let found = discovery::answer(request.uri().path());
+            let found = discovery::answer(request.uri().path(), &unknown_kinds);
             found
                 .map(|found| (200, found))
                 .ok_or_else(Status::no_such_path)

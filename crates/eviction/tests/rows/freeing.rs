@@ -43,7 +43,8 @@ fn evict(node: &mut Node, second: i64, name: &str) {
     let begins = Event::Begin(Box::new(departure));
     node.keeper.on_event(at(second), begins);
     let ending = Ending::Gone { at: at(second) };
-    node.keeper.on_event(at(second), Event::Ended { uid, ending });
+    node.keeper
+        .on_event(at(second), Event::Ended { uid, ending });
 }
 
 /// Its files are removed, or its object is not listed any more.

@@ -1,13 +1,12 @@
 //! What is written into the status of pod groups.
 
+use super::discovery::{serves, versions};
 use super::watches::POD_GROUPS;
 use super::writer::{GroupCondition, GroupStatus, Writer};
-use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT};
+use evictd_cluster_client::{Actions, ApiError};
 use evictd_pod::wire;
 use evictd_scheduling::{GroupNews, GroupOutcome};
-use hyper::Request;
 use jiff::Timestamp;
-use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tracing::{debug, warn};
@@ -138,14 +137,14 @@ fn write(group: &wire::PodGroup, mut conditions: Vec<GroupCondition>, writer: &W
 /// Says so if the server has pod groups only as a kind that came before Kubernetes 1.37: then pods that name one wait.
 pub(super) async fn look_for_older_kinds(actions: Actions) {
     let older = async {
-        let versions = read(&actions, "/apis/scheduling.k8s.io").await?;
-        let versions = versions["versions"].as_array().cloned().unwrap_or_default();
-        let names = versions.iter().filter_map(|own| own["version"].as_str());
-        for version in names.filter(|version| !POD_GROUPS.contains(&format!("/{version}/"))) {
-            let kinds = read(&actions, &format!("/apis/scheduling.k8s.io/{version}")).await?;
-            let mut kinds = kinds["resources"].as_array().into_iter().flatten();
-            if kinds.any(|kind| kind["name"] == "podgroups") {
-                return Ok(Some(version.to_owned()));
+        let group = "/apis/scheduling.k8s.io";
+        let versions = versions(&actions, group).await?;
+        let others = versions
+            .into_iter()
+            .filter(|version| !POD_GROUPS.contains(&format!("/{version}/")));
+        for version in others {
+            if serves(&actions, &format!("{group}/{version}/podgroups")).await? {
+                return Ok(Some(version));
             }
         }
         Ok::<_, ApiError>(None)
@@ -158,10 +157,4 @@ pub(super) async fn look_for_older_kinds(actions: Actions) {
         Ok(None) => {}
         Err(error) => debug!("which pod groups the server has is not known: {error}"),
     }
-}
-
-async fn read(actions: &Actions, path: &str) -> Result<Value, ApiError> {
-    let request = Request::get(path).body(Vec::new());
-    let what = format!("reading {path}");
-    actions.request(&what, CALL_TIMEOUT, request).await
 }

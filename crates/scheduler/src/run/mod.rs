@@ -6,6 +6,7 @@
 //! ```
 
 mod attempts;
+mod discovery;
 mod engine;
 mod events;
 mod extenders;

@@ -1,7 +1,8 @@
 //! Follows everything that a scheduler decides by, and tells each change with the state before it. What vanished during a
 //! gap counts as deleted, in its last known state.
 
-use evictd_cluster_client::{Access, Backoff, Follow, Parsed, Watch, chance};
+use super::discovery::serves;
+use evictd_cluster_client::{Access, Actions, Backoff, Follow, Parsed, Watch, WatchError, chance};
 use evictd_pod::{Node, wire};
 use evictd_scheduling::{Change, Delta, Event};
 use serde::de::DeserializeOwned;
@@ -194,7 +195,7 @@ async fn run<T: Object>(access: Access, mut watch: Watch, mut follower: Follower
         match watch.follow(open, lifetime, &mut follower).await {
             Ok(()) => backoff.reset(),
             Err(error) => {
-                if error.code == Some(404) {
+                if is_absent(&error, Actions::new(open.clone()), follower.path).await {
                     // The server has no such kind, so that there is none of it; it may get it by an update.
                     debug!("{}: the server has no such kind", follower.path);
                     follower.begin();
@@ -209,6 +210,16 @@ async fn run<T: Object>(access: Access, mut watch: Watch, mut follower: Follower
                 tokio::time::sleep(backoff.next(chance())).await;
             }
         }
+    }
+}
+
+/// Whether the server has no such kind. One that does not say so before it has looked for the right to watch it answers with
+/// 403: the role of kube-scheduler has no right to kinds that came after it.
+async fn is_absent(error: &WatchError, actions: Actions, path: &str) -> bool {
+    match error.code {
+        Some(404) => true,
+        Some(403) => serves(&actions, path).await.ok() == Some(false),
+        _ => false,
     }
 }
 

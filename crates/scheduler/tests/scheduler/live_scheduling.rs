@@ -51,12 +51,23 @@ impl Live {
     }
 
     pub(crate) fn with(api: ApiServer, nodes: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let kubeconfig = api.kubeconfig();
+        Self::by(&kubeconfig, api, nodes, arguments)
+    }
+
+    /// With a scheduler that has this kubeconfig.
+    pub(crate) fn by(
+        credentials: &str,
+        api: ApiServer,
+        nodes: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
         let admin = api.actor("test");
         for (name, cpu) in nodes {
             node(&admin, name, cpu);
         }
         let mut kubeconfig = NamedTempFile::new().unwrap();
-        write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
+        write!(kubeconfig, "{credentials}").unwrap();
         let program = start(&kubeconfig, arguments);
         Self {
             api,

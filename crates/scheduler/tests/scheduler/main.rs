@@ -12,6 +12,7 @@ mod live;
 mod live_extenders;
 mod live_faults;
 mod live_groups;
+mod live_rights;
 mod live_scheduling;
 mod metrics;
 mod oracle;
