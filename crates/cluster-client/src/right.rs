@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Right {
     /// `get` or `list`.
     pub verb: &'static str,
-    /// With its subresource: `nodes/proxy`.
+    /// With its subresource: `nodes/proxy`; or a path that is no resource's: `/v1/pending`.
     pub resource: String,
     /// Empty for the core group.
     pub group: String,
@@ -30,6 +30,7 @@ impl Right {
             _ => (None, rest),
         };
         let (verb, resource) = match rest {
+            _ if !path.starts_with("/api") => ("get", path.to_owned()),
             [] => ("get", path.to_owned()),
             [resource] => ("list", (*resource).to_owned()),
             [resource, _] => ("get", (*resource).to_owned()),
@@ -62,6 +63,9 @@ impl Right {
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { verb, resource, .. } = self;
+        if resource.starts_with('/') {
+            return write!(f, "the RBAC verb {verb} on the path {resource} is needed");
+        }
         write!(f, "the RBAC verb {verb} on {resource} is needed ")?;
         match &self.namespace {
             None => f.write_str("cluster-wide")?,
@@ -88,6 +92,10 @@ mod tests {
             (
                 "/api/v1/pods?fieldSelector=spec.nodeName%3Da/b",
                 "the RBAC verb list on pods is needed cluster-wide",
+            ),
+            (
+                "/v1/pending?pod=a/b",
+                "the RBAC verb get on the path /v1/pending is needed",
             ),
             (
                 "/api/v1/nodes/one/proxy/stats/summary",

@@ -68,12 +68,16 @@ pub(super) struct Flags {
     /// The oldest version of TLS: VersionTLS12, which older ones stand for, or VersionTLS13.
     #[arg(long, value_name = "VERSION", value_parser = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"])]
     tls_min_version: Option<String>,
-    /// Clients with a certificate by this authority are known by its common name.
+    /// Clients with a certificate by this authority are known by its common name. Default: the authorities that the API
+    /// server publishes for that, which --authentication-kubeconfig reads.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
     /// Who asks the API server who a client is.
     #[arg(long, value_name = "FILE")]
     pub(super) authentication_kubeconfig: Option<PathBuf>,
+    /// Not to read them.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
+    authentication_skip_lookup: Option<bool>,
     /// Who asks the API server what a client may do.
     #[arg(long, value_name = "FILE")]
     pub(super) authorization_kubeconfig: Option<PathBuf>,
@@ -170,6 +174,7 @@ impl Flags {
             address: SocketAddr::new(self.bind_address, self.secure_port),
             certificate,
             client_ca: self.client_ca_file.clone(),
+            skip_lookup: self.authentication_skip_lookup == Some(true),
             only_tls13: self.tls_min_version.as_deref() == Some("VersionTLS13"),
             authentication: self.authentication_kubeconfig.clone(),
             authorization: self.authorization_kubeconfig.clone(),

@@ -15,10 +15,9 @@ enum Takes {
 
 use Takes::{Bool, Duration, Number, Text};
 
-const FLAGS: [(&str, Takes); 37] = [
+const FLAGS: [(&str, Takes); 36] = [
     ("allow-metric-labels", Text),
     ("allow-metric-labels-manifest", Text),
-    ("authentication-skip-lookup", Bool),
     ("authentication-token-webhook-cache-ttl", Duration),
     ("authentication-tolerate-lookup-failure", Bool),
     ("authorization-webhook-cache-authorized-ttl", Duration),

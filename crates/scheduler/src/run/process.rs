@@ -6,8 +6,8 @@ use super::extenders::Extenders;
 use super::groups;
 use super::metrics::{Exposition, Metrics};
 use super::serve::{
-    self, Answers, BindError, CacheTimes, Certificate, Check, Health, Page, SecurePort, Tls,
-    TlsError,
+    self, Answers, BindError, CacheTimes, Certificate, Check, ClientCa, Health, Page, SecurePort,
+    Tls, TlsError,
 };
 use super::threads::Threads;
 use super::view::View;
@@ -58,8 +58,10 @@ pub struct Port {
     pub address: SocketAddr,
     /// Its certificate.
     pub certificate: Certificate,
-    /// Whose client certificates it takes.
+    /// Whose client certificates it takes; by default those of the authorities that the API server publishes.
     pub client_ca: Option<PathBuf>,
+    /// Whether the API server is not asked for them.
+    pub skip_lookup: bool,
     /// Whether TLS 1.2 is refused.
     pub only_tls13: bool,
     /// Who asks who a client is; without one no token is known.
@@ -164,8 +166,6 @@ async fn serve(
         Certificate::SelfSigned(_) => Certificate::SelfSigned(vec![hostname.to_owned()]),
         files @ Certificate::Files { .. } => files.clone(),
     };
-    let tls = Tls::new(&certificate, port.client_ca.as_deref(), port.only_tls13)?;
-    let open = SecurePort::bind(port.address, &tls).await?;
     let actions = async |path: &Option<PathBuf>| -> Result<Option<Actions>, ApiError> {
         let Some(path) = path else { return Ok(None) };
         let credentials = Credentials {
@@ -176,6 +176,13 @@ async fn serve(
     };
     let authentication = actions(&port.authentication).await?;
     let authorization = actions(&port.authorization).await?;
+    let client_ca = match (&port.client_ca, &authentication) {
+        (Some(path), _) => Some(ClientCa::File(path.clone())),
+        (None, Some(actions)) if !port.skip_lookup => ClientCa::published(actions).await,
+        _ => None,
+    };
+    let tls = Tls::new(&certificate, client_ca.as_ref(), port.only_tls13)?;
+    let open = SecurePort::bind(port.address, &tls).await?;
     let allowed = port.always_allowed.clone();
     let times = CacheTimes::default();
     let (pending, decisions) = (view.clone(), view);

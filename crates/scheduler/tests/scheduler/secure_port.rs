@@ -3,7 +3,7 @@
 use evictd_cluster_client::{Actions, Credentials};
 use evictd_scheduler::run::metrics::Metrics;
 use evictd_scheduler::run::serve::{
-    Access, Answers, CacheTimes, Certificate, Check, Health, Page, SecurePort, Tls,
+    Access, Answers, CacheTimes, Certificate, Check, ClientCa, Health, Page, SecurePort, Tls,
 };
 use evictd_testkit::{ApiServer, Authority, Fault, Identity};
 use http_body_util::{BodyExt, Empty};
@@ -60,7 +60,7 @@ impl Port {
         let actions = actions(&api).await;
         let access = Access::new(
             Some(actions.clone()),
-            Some(actions),
+            Some(actions.clone()),
             always_allowed(),
             CacheTimes::default(),
         );
@@ -68,12 +68,16 @@ impl Port {
         let identity = authority.sign(&["localhost"]).unwrap();
         let (certificate, certificate_path) = file(&identity.certificate());
         let (key, key_path) = file(&identity.key());
-        let (client_ca, client_ca_path) = file(&authority.pem());
+        let published = json!({ "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
+            "data": { "client-ca-file": authority.pem() } });
+        api.actor("test").create(published).unwrap();
+        let client_ca = ClientCa::published(&actions).await;
         let files = Certificate::Files {
             certificate: certificate_path,
             key: key_path,
         };
-        let tls = Tls::new(&files, Some(&client_ca_path), false).unwrap();
+        let tls = Tls::new(&files, client_ca.as_ref(), false).unwrap();
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let port = SecurePort::bind(anywhere, &tls).await.unwrap();
         let address = port.address().unwrap();
@@ -92,7 +96,7 @@ impl Port {
             address,
             health,
             authority,
-            _files: vec![certificate, key, client_ca],
+            _files: vec![certificate, key],
         }
     }
 
@@ -157,7 +161,8 @@ async fn everybody_may_ask_for_health() {
     let verbose = "[+]ping ok\n[+]sched-handler-sync ok\n[+]shutdown ok\nreadyz check passed\n";
     let told = port.get("/readyz?verbose", "").await;
     assert_eq!(told, (200, verbose.to_owned()));
-    assert_eq!(port.api.log().len(), 0);
+    let reviews = ["tokenreviews", "subjectaccessreviews"];
+    assert_eq!(reviews.map(|what| port.asked(what)), [0, 0]);
 }
 
 #[tokio::test]
@@ -208,6 +213,16 @@ async fn a_client_certificate_says_who_asks() {
 }
 
 #[tokio::test]
+async fn authorities_come_from_a_file_or_from_the_server_if_it_says_them() {
+    let api = ApiServer::start().unwrap();
+    assert!(ClientCa::published(&actions(&api).await).await.is_none());
+    let authority = Authority::new("test").unwrap();
+    let (_file, path) = file(&authority.pem());
+    let certificate = Certificate::SelfSigned(Vec::new());
+    assert!(Tls::new(&certificate, Some(&ClientCa::File(path)), false).is_ok());
+}
+
+#[tokio::test]
 async fn without_the_api_server_only_health_is_answered() {
     let port = Port::open().await;
     port.api.fault(Fault::answer(503));
@@ -228,7 +243,8 @@ async fn a_certificate_is_made_where_none_is_given_and_mistakes_name_the_flag() 
     let wrong = Tls::new(&files, None, false).err().unwrap().to_string();
     assert!(wrong.starts_with("--tls-cert-file /"), "{wrong}");
     let certificate = Certificate::SelfSigned(Vec::new());
-    let wrong = Tls::new(&certificate, Some(&path), false).err().unwrap();
+    let file = ClientCa::File(path);
+    let wrong = Tls::new(&certificate, Some(&file), false).err().unwrap();
     let wrong = wrong.to_string();
     assert!(wrong.starts_with("--client-ca-file /"), "{wrong}");
     let tls = Tls::new(&certificate, None, false).unwrap();

@@ -9,10 +9,12 @@
 
 mod access;
 mod certificate;
+mod client_ca;
 mod health;
 mod tls;
 
 pub use access::{Access, CacheTimes};
+pub use client_ca::ClientCa;
 pub use health::{Check, Health};
 pub use tls::{Certificate, Tls, TlsError};
 

@@ -1,5 +1,6 @@
 //! The certificate of the secure port, and whose client certificates it takes.
 
+use super::client_ca::{self, ClientCa};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -48,11 +49,10 @@ pub enum TlsError {
 pub struct Tls(Arc<ServerConfig>);
 
 impl Tls {
-    /// With client certificates of the authorities in `client_ca` (`--client-ca-file`); `only_13` is
-    /// `--tls-min-version=VersionTLS13`.
+    /// With client certificates of the authorities in `client_ca`; `only_13` is `--tls-min-version=VersionTLS13`.
     pub fn new(
         certificate: &Certificate,
-        client_ca: Option<&Path>,
+        client_ca: Option<&ClientCa>,
         only_13: bool,
     ) -> Result<Self, TlsError> {
         let wrong = |error: &dyn std::fmt::Display| TlsError::Certificate(error.to_string());
@@ -64,8 +64,8 @@ impl Tls {
             .map_err(|error| wrong(&error))?;
         let builder = match client_ca {
             None => builder.with_no_client_auth(),
-            Some(path) => {
-                let roots = Arc::new(roots(path)?);
+            Some(authorities) => {
+                let roots = Arc::new(roots(authorities)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
                     .allow_unauthenticated()
                     .build();
@@ -113,14 +113,14 @@ fn from_files(certificate: &Path, key: &Path) -> Result<Pair, TlsError> {
     Ok((chain, found))
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+fn roots(authorities: &ClientCa) -> Result<RootCertStore, TlsError> {
+    let path = match authorities {
+        ClientCa::File(path) => path,
+        ClientCa::Published(roots) => return Ok(roots.clone()),
+    };
     let flag = "--client-ca-file";
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(flag, path)? {
-        let added = roots.add(certificate);
-        added.map_err(|error| in_file(flag, path, &error))?;
-    }
-    Ok(roots)
+    let found = certificates(flag, path)?;
+    client_ca::roots(found).map_err(|error| in_file(flag, path, &error))
 }
 
 fn self_signed(names: &[String]) -> io::Result<Pair> {
