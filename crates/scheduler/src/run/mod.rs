@@ -11,6 +11,7 @@ mod engine;
 mod events;
 mod extenders;
 mod groups;
+mod kept;
 pub mod metrics;
 mod pod_ref;
 pub mod process;

@@ -2,10 +2,9 @@
 //! gap counts as deleted, in its last known state.
 
 use super::discovery::serves;
+use super::kept::{Object, Texts, name};
 use evictd_cluster_client::{Access, Actions, Backoff, Follow, Parsed, Watch, WatchError, chance};
-use evictd_pod::{Node, wire};
 use evictd_scheduling::{Change, Delta, Event};
-use serde::de::DeserializeOwned;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,63 +28,6 @@ pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// An object with metadata.
-trait Object: DeserializeOwned + Send + Sync + 'static {
-    fn metadata(&self) -> &wire::Metadata;
-
-    /// As much of it as the next change is compared with.
-    fn kept(this: &Arc<Self>) -> Arc<Self> {
-        Arc::clone(this)
-    }
-}
-
-impl Object for wire::Pod {
-    fn metadata(&self) -> &wire::Metadata {
-        &self.metadata
-    }
-
-    /// Of the many pods that have a node nobody asks any more how they look, whose they are and what they run.
-    fn kept(this: &Arc<Self>) -> Arc<Self> {
-        if this.spec.node_name.is_empty() {
-            return Arc::clone(this);
-        }
-        let mut pod = (**this).clone();
-        pod.metadata.annotations.clear();
-        pod.metadata.owner_references = Vec::new();
-        pod.status = wire::PodStatus {
-            phase: pod.status.phase,
-            ..wire::PodStatus::default()
-        };
-        let containers = pod.spec.containers.iter_mut();
-        for container in containers.chain(&mut pod.spec.init_containers) {
-            container.image = String::new();
-            container.name = String::new();
-        }
-        let takes_disk = |volume: &wire::Volume| {
-            volume.empty_dir.is_none() && volume.host_path.is_none() && volume.config_map.is_none()
-        };
-        pod.spec.volumes.retain(takes_disk);
-        pod.spec.volumes.shrink_to_fit();
-        Arc::new(pod)
-    }
-}
-
-macro_rules! objects {
-    ($($type:ty),*) => {$(
-        impl Object for $type {
-            fn metadata(&self) -> &wire::Metadata {
-                &self.metadata
-            }
-        }
-    )*};
-}
-
-objects! {
-    Node, wire::Namespace, wire::Service, wire::Workload, wire::PodDisruptionBudget,
-    wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
-    wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup
-}
 
 /// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver.
 pub fn start(access: &Access, news: &UnboundedSender<News>) {
@@ -164,6 +106,7 @@ impl Start<'_> {
     ) {
         let follower = Follower {
             known: HashMap::new(),
+            texts: Texts::default(),
             listing: None,
             listed,
             path,
@@ -224,19 +167,16 @@ async fn is_absent(error: &WatchError, actions: Actions, path: &str) -> bool {
 }
 
 /// The objects of one kind as they were last seen.
-struct Follower<T> {
+struct Follower<T: Object> {
     /// By namespace and name.
-    known: HashMap<(String, String), Arc<T>>,
+    known: HashMap<Box<str>, T::Kept>,
+    texts: Texts,
     /// During a list: those that are part of it.
-    listing: Option<HashSet<(String, String)>>,
+    listing: Option<HashSet<Box<str>>>,
     listed: bool,
     path: &'static str,
     event: fn(Delta<T>) -> Event,
     news: UnboundedSender<News>,
-}
-
-fn name(metadata: &wire::Metadata) -> (String, String) {
-    (metadata.namespace.clone(), metadata.name.clone())
 }
 
 impl<T: Object> Follower<T> {
@@ -245,6 +185,12 @@ impl<T: Object> Follower<T> {
         let _ = self
             .news
             .send(News::Event((self.event)(Delta { old, new })));
+    }
+
+    fn gone(&mut self, name: &str) {
+        if let Some(old) = self.known.remove(name) {
+            self.tell(Some(T::restore(&old, name)), None);
+        }
     }
 
     fn complain(&self, object: &evictd_cluster_client::Unparsable<'_>) {
@@ -276,13 +222,13 @@ impl<T: Object> Follow for Follower<T> {
         if let Some(listing) = &mut self.listing {
             listing.insert(name.clone());
         }
-        let old = self.known.insert(name, T::kept(&object));
-        let version = |object: &Arc<T>| object.metadata().resource_version.clone();
+        let kept = T::keep(&object, &mut self.texts);
+        let version = &object.metadata().resource_version;
+        let old = self.known.insert(name.clone(), kept);
         // A list repeats what is known.
-        let same = old
-            .as_ref()
-            .is_some_and(|old| !version(old).is_empty() && version(old) == version(&object));
-        if !same {
+        let is_known = |old: &T::Kept| !version.is_empty() && T::version(old) == version;
+        if !old.as_ref().is_some_and(is_known) {
+            let old = old.map(|old| T::restore(&old, &name));
             self.tell(old, Some(object));
         }
     }
@@ -292,9 +238,7 @@ impl<T: Object> Follow for Follower<T> {
             Ok(object) => {
                 // As it was last seen: a pod that has ended is told as deleted, and its last state holds no place. What was
                 // never seen woke nobody.
-                if let Some(known) = self.known.remove(&name(object.metadata())) {
-                    self.tell(Some(known), None);
-                }
+                self.gone(&name(object.metadata()));
             }
             Err(object) => self.complain(&object),
         }
@@ -309,8 +253,7 @@ impl<T: Object> Follow for Follower<T> {
                 .cloned()
                 .collect();
             for name in gone {
-                let old = self.known.remove(&name);
-                self.tell(old, None);
+                self.gone(&name);
             }
         }
         if !std::mem::replace(&mut self.listed, true) {
