@@ -58,6 +58,29 @@ pub struct Pod {
     pub status: PodStatus,
 }
 
+impl Pod {
+    /// Gives back the room that its lists keep for more items, which is more than a pod itself takes.
+    pub fn shrink_to_fit(&mut self) {
+        let Self {
+            metadata,
+            spec,
+            status,
+            ..
+        } = self;
+        metadata.owner_references.shrink_to_fit();
+        spec.containers.shrink_to_fit();
+        spec.init_containers.shrink_to_fit();
+        spec.volumes.shrink_to_fit();
+        spec.tolerations.shrink_to_fit();
+        for container in spec.containers.iter_mut().chain(&mut spec.init_containers) {
+            container.ports.shrink_to_fit();
+        }
+        status.conditions.shrink_to_fit();
+        status.container_statuses.shrink_to_fit();
+        status.init_container_statuses.shrink_to_fit();
+    }
+}
+
 /// `metadata` of any object.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

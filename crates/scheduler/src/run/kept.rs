@@ -14,6 +14,8 @@ pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     type Kept: Send;
 
     fn metadata(&self) -> &wire::Metadata;
+    /// Drops what nobody asks for, when it was just read.
+    fn tidy(&mut self) {}
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> Self::Kept;
     /// What is needed of it to compare it with the next change; `name` is what it was kept by.
     fn restore(kept: &Self::Kept, name: &str) -> Arc<Self>;
@@ -106,6 +108,10 @@ impl Object for wire::Pod {
 
     fn metadata(&self) -> &wire::Metadata {
         &self.metadata
+    }
+
+    fn tidy(&mut self) {
+        self.shrink_to_fit();
     }
 
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> KeptPod {

@@ -215,7 +215,10 @@ impl<T: Object> Follow for Follower<T> {
 
     fn applied(&mut self, object: Parsed<'_, T>) {
         let object = match object {
-            Ok(object) => Arc::new(object),
+            Ok(mut object) => {
+                object.tidy();
+                Arc::new(object)
+            }
             Err(object) => return self.complain(&object),
         };
         let name = name(object.metadata());
