@@ -471,6 +471,16 @@ impl Cluster {
         &self.templates.items()[pod.template.index()]
     }
 
+    /// A pod's template with only those of its labels that some selector names. Pods that do not differ in it are judged
+    /// alike; whether they have any label at all apart (S5-101).
+    pub fn template_as_judged(&self, pod: &Pod) -> Template {
+        let template = self.template(pod);
+        Template {
+            labels: self.groups.named(&template.labels),
+            ..template.clone()
+        }
+    }
+
     /// Every template, by [`crate::TemplateId::index`]; those that are free ask for nothing.
     pub fn templates(&self) -> &[Template] {
         self.templates.items()

@@ -60,13 +60,18 @@ impl Groups {
         let labels = &template.labels;
         let group = Group {
             namespace: template.namespace,
-            labels: labels.only(|key| self.keys.contains_key(&key)),
+            labels: self.named(labels),
             has_labels: !labels.is_empty(),
             anti_affinity: template.anti_affinity.clone(),
             affinity: template.affinity.clone(),
             preferred: template.preferred.clone(),
         };
         GroupId(self.table.intern(symbols, group))
+    }
+
+    /// Those of a pod's labels that some selector names.
+    pub(crate) fn named(&self, labels: &Labels) -> Labels {
+        labels.only(|key| self.keys.contains_key(&key))
     }
 
     /// A pod of a group came to a node (`times` 1) or left it (-1).

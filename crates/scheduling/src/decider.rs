@@ -32,7 +32,9 @@ pub struct Decider {
 #[derive(PartialEq, Eq)]
 struct Key {
     scheduler_name: String,
+    /// With those of its labels that anybody goes by.
     template: Template,
+    has_labels: bool,
     priority: i32,
     amounts: [i64; 3],
     scalars: Vec<(Symbol, i64)>,
@@ -43,9 +45,15 @@ struct Key {
 impl Key {
     fn new(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Self {
         let amounts = &pod.amounts;
+        let template = cluster.template(pod);
         Self {
             scheduler_name: framework.scheduler_name.clone(),
-            template: cluster.template(pod).clone(),
+            has_labels: !template.labels.is_empty(),
+            template: if framework.has_own_plugins {
+                template.clone()
+            } else {
+                cluster.template_as_judged(pod)
+            },
             priority: pod.priority,
             amounts: [amounts.cpu, amounts.memory, amounts.ephemeral_storage],
             scalars: cluster.scalars(amounts.scalars).to_vec(),

@@ -51,6 +51,8 @@ pub struct Framework {
     pub pre_binds: Vec<Shared>,
     /// Run the parts of a decision about many nodes.
     pub workers: Arc<dyn Workers>,
+    /// A plugin that is not built in may go by any label of a pod.
+    pub(crate) has_own_plugins: bool,
 }
 
 /// A plugin that is not built in: its name, where it takes part, and how it is made from its arguments.
@@ -82,6 +84,7 @@ impl Framework {
             permits: Vec::new(),
             pre_binds: Vec::new(),
             workers: Arc::new(OneByOne),
+            has_own_plugins: false,
         })
     }
 
@@ -150,6 +153,7 @@ impl Framework {
             permits: mine(Point::Permit),
             pre_binds: mine(Point::PreBind),
             workers: Arc::new(OneByOne),
+            has_own_plugins: !own.is_empty(),
         })
     }
 

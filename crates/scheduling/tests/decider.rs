@@ -22,7 +22,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..5_usize).prop_map(Step::Place),
+        6 => (0..7_usize).prop_map(Step::Place),
         2 => any::<prop::sample::Index>().prop_map(Step::Remove),
         1 => (0..6_usize, any::<bool>()).prop_map(|(node, is)| Step::Taint(node, is)),
         1 => (0..6_usize, any::<bool>()).prop_map(|(node, is)| Step::Node(node, is)),
@@ -49,11 +49,11 @@ fn term(app: &str, key: &str) -> Value {
     json!({ "topologyKey": key, "labelSelector": { "matchLabels": { "app": app } } })
 }
 
-/// The pods of a kind are alike.
+/// The pods of a kind are alike but for one label.
 fn pod(kind: usize, number: usize) -> wire::Pod {
     let mut pod = json!({
         "metadata": { "name": format!("pod-{number}"), "uid": format!("uid-{number}"),
-            "labels": { "app": format!("app-{kind}") } },
+            "labels": { "app": format!("app-{kind}"), "pod-name": format!("pod-{number}") } },
         "spec": { "containers": [{ "name": "c", "image": "img",
             "resources": { "requests": { "cpu": "300m", "memory": "256Mi" } } }] },
     });
@@ -71,6 +71,14 @@ fn pod(kind: usize, number: usize) -> wire::Pod {
             pod["spec"]["topologySpreadConstraints"] = json!([{ "maxSkew": 1,
             "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": { "matchLabels": { "app": "app-3" } } }]);
+        }
+        // They tell pods apart by the label that each has of its own.
+        5 | 6 => {
+            let operator = if kind == 5 { "In" } else { "NotIn" };
+            let names = ["pod-1", "pod-4", "pod-7", "pod-9"];
+            pod["spec"]["affinity"] = json!({ "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{ "topologyKey": "kubernetes.io/hostname", "labelSelector": {
+                "matchExpressions": [{ "key": "pod-name", "operator": operator, "values": names }] } }] } });
         }
         _ => {}
     }
