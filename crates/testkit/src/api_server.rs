@@ -57,15 +57,15 @@ impl ApiServer {
 
     /// A kubeconfig for it, as JSON.
     pub fn kubeconfig(&self) -> String {
-        self.kubeconfig_with(serde_json::json!({}))
+        self.kubeconfig_with(&serde_json::json!({}))
     }
 
     /// The same for somebody who was granted this token.
     pub fn kubeconfig_of(&self, token: &str) -> String {
-        self.kubeconfig_with(serde_json::json!({ "token": token }))
+        self.kubeconfig_with(&serde_json::json!({ "token": token }))
     }
 
-    fn kubeconfig_with(&self, user: serde_json::Value) -> String {
+    fn kubeconfig_with(&self, user: &serde_json::Value) -> String {
         serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "testkit",
             "clusters": [{"name": "testkit", "cluster": {"server": self.url()}}],

@@ -1,7 +1,6 @@
 //! One pod that must leave: its reason, its stage, and how long it keeps other pods from being chosen.
 
-use super::Context;
-use crate::{Cause, NodeCondition, Owner, Signal, StarvedResource, UsageNeed};
+use crate::{Cause, NodeCondition, Owner, Signal, SignalMap, StarvedResource, UsageNeed};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
@@ -441,22 +440,22 @@ impl Departure {
     }
 
     /// Whether the disk has back what the removed files took, or has had time for it.
-    fn disk_shows_it(&mut self, now: Timestamp, context: &Context) -> bool {
+    fn disk_shows_it(&mut self, now: Timestamp, available: &SignalMap<Option<i64>>) -> bool {
         let removed_at = *self.files_removed_at.get_or_insert(now);
         self.awaited.is_none_or(|(signal, expected)| {
-            context.available[signal].is_none_or(|available| available >= expected)
+            available[signal].is_none_or(|left| left >= expected)
                 || now.duration_since(removed_at) >= FREEING_TIMEOUT
         })
     }
 
     /// Notes what was seen of it after its last process has exited; true once all its resources are free or the
-    /// wait for them has timed out.
+    /// wait for them has timed out. `available`: what was left of each signal at the last observation.
     pub(super) fn settle(
         &mut self,
         now: Timestamp,
         listed: bool,
         remaining: Option<RemainingUsage>,
-        context: &Context,
+        available: &SignalMap<Option<i64>>,
     ) -> bool {
         let Stage::Ended { at } = self.stage else {
             return false;
@@ -469,7 +468,7 @@ impl Departure {
             let gone = self
                 .remaining
                 .and_then(|remaining| remaining.files_are_gone);
-            (!listed || gone == Some(true)) && self.disk_shows_it(now, context)
+            (!listed || gone == Some(true)) && self.disk_shows_it(now, available)
         } else {
             self.remaining
                 .is_none_or(|remaining| remaining.is_negligible())

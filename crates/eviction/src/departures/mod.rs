@@ -221,7 +221,12 @@ impl Departures {
             departure.checked_at = Some(now);
             departure.cgroup.clone_from(&pod_state.cgroup);
             departure.runs = pod_state.runs.unwrap_or(departure.runs);
-            departure.settle(now, pod_state.listed, pod_state.remaining, context);
+            departure.settle(
+                now,
+                pod_state.listed,
+                pod_state.remaining,
+                &context.available,
+            );
             let (stays, command) = follow(now, departure, pod_state, context);
             if let Some(Command::Terminate { left, .. }) = &command {
                 departure.repeated = true;
