@@ -169,8 +169,9 @@ fn who_asks_is_told_which_pods_wait_and_what_would_help_one() {
         command.args(arguments).env("COLUMNS", "80");
         String::from_utf8(program::run(&mut command, "").stdout).unwrap()
     };
-    wait_until("the pod is listed", || {
-        pending(&[]).contains("default/large")
+    // What is shown is made anew from time to time.
+    wait_until("the pod is listed as tried", || {
+        pending(&["--pod", "large"]).contains("unschedulable")
     });
     let page = pending(&["--pod", "large"]);
     assert!(page.contains("\n  one: 3 more cpu\n"), "{page}");
