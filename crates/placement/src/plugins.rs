@@ -428,13 +428,22 @@ impl Plugin for ImageLocality {
     }
 }
 
-/// Devices that claims ask for. Pods without such claims are all it knows: it passes every node and scores each the same.
+/// Devices that claims ask for. They are not allocated here, so that a pod with claims is rejected: on a node without its
+/// devices it could never start. For any other pod every node passes and gets the same score.
 #[derive(Debug, Clone, Copy)]
 pub struct DynamicResources;
 
 impl Plugin for DynamicResources {
     fn name(&self) -> &'static str {
         "DynamicResources"
+    }
+
+    fn pre_filter(&self, cluster: &Cluster, pod: &Pod) -> PreFilter {
+        if !cluster.template(pod).claims_devices {
+            return PreFilter::Pass;
+        }
+        let reason = "resourceClaims are not supported by this scheduler";
+        PreFilter::Rejected(Code::UnschedulableAndUnresolvable, reason.to_owned())
     }
 
     fn score(&self, _cluster: &Cluster, _pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {

@@ -56,6 +56,8 @@ pub struct Template {
     pub ports: Box<[HostPort]>,
     /// Volumes that a node can have too many of, or that cannot be everywhere.
     pub volumes: Box<[Volume]>,
+    /// Whether it claims devices.
+    pub claims_devices: bool,
 }
 
 /// The controller of a pod.
@@ -361,6 +363,7 @@ impl Template {
             containers: i64::try_from(spec.containers.len() + spec.init_containers.len())
                 .unwrap_or(i64::MAX),
             ports,
+            claims_devices: !spec.resource_claims.is_empty(),
             volumes: spec
                 .volumes
                 .iter()

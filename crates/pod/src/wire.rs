@@ -191,12 +191,27 @@ pub struct PodSpec {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub scheduling_gates: Vec<SchedulingGate>,
+    /// Claims on devices.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub resource_claims: Vec<PodResourceClaim>,
     /// Name of the scheduler that places it; empty means `default-scheduler`.
     #[serde(deserialize_with = "null_is_default")]
     pub scheduler_name: String,
     /// The group that it is scheduled with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling_group: Option<Box<SchedulingGroup>>,
+}
+
+/// A claim on devices, as a pod names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct PodResourceClaim {
+    /// Its name within the pod.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
 }
 
 /// The group that a pod is scheduled with.

@@ -83,3 +83,15 @@ fn a_profile_that_nobody_has_is_told_with_those_that_there_are() {
         "{told}"
     );
 }
+
+#[test]
+fn a_pod_that_claims_devices_is_told_that_they_are_not_allocated_here() {
+    let mut pod = pod("1");
+    pod["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "one-gpu" }]);
+    let own = answer(&explain(&[node("one", "2")], &pod, &["-o", "json"]));
+    let message = own["message"].as_str().unwrap();
+    assert!(
+        message.contains("resourceClaims are not supported by this scheduler"),
+        "{own}"
+    );
+}
