@@ -56,7 +56,7 @@ pub enum Event {
     Found(Result<Option<Record>, Unreachable>),
     /// The answer to [`Command::Create`] or [`Command::Update`]: whether it was done.
     Written(bool),
-    /// The process ends.
+    /// The process ends. What it did as a leader must have ended before.
     Stop,
 }
 
@@ -84,6 +84,9 @@ pub enum Role {
     Leader,
     /// It led and does not any more: whatever it does as a leader must end at once. The election is over.
     Lost,
+    /// It was stopped, does not lead any more and gives its Lease up. The server may have it before it answers, so
+    /// another may lead already.
+    Releasing,
     /// It was stopped, and others may lead at once. The election is over.
     Released,
 }
@@ -146,8 +149,7 @@ impl Election {
     /// What is to be done after this event. An answer that nobody waits for changes nothing.
     pub fn on_event(&mut self, now: Moment, event: Event) -> Vec<Command> {
         let leads = self.role == Role::Leader;
-        let ends = matches!(self.step, Step::Releasing { .. } | Step::Over);
-        if leads && !ends && now.elapsed >= self.deadline {
+        if leads && now.elapsed >= self.deadline {
             return self.lose();
         }
         match (self.step, event) {
@@ -306,7 +308,11 @@ impl Election {
             return self.over(Role::Released);
         };
         self.step = Step::Releasing { again: true };
-        vec![Command::Update(released(now, &observed))]
+        self.role = Role::Releasing;
+        vec![
+            Command::Role(Role::Releasing),
+            Command::Update(released(now, &observed)),
+        ]
     }
 
     fn releasing(&mut self, now: Moment, again: bool, event: &Event) -> Vec<Command> {

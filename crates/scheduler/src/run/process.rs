@@ -300,6 +300,7 @@ async fn tell(mut role: watch::Receiver<Role>, metrics: Metrics, lease: String) 
         metrics.leader_election_master_status.set([&lease], leads);
         match &*role {
             Role::Leader => info!("leads"),
+            Role::Releasing => {}
             Role::Candidate(holder) if holder.is_empty() => {}
             Role::Candidate(holder) => info!("waits for the lease of {holder}"),
             Role::Lost => error!("does not lead any more"),
