@@ -6,6 +6,7 @@ use crate::{
     decision::{Preference, Spared},
     returning::Backoff,
 };
+use evictd_pod::wire::TextMap;
 use evictd_pod::{Pod, selector::Operator};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
@@ -91,7 +92,7 @@ pub struct LabelRequirement {
 
 impl LabelSelector {
     /// Whether these labels match; an empty selector matches everything.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &TextMap) -> bool {
         let all_labels = self
             .match_labels
             .iter()
@@ -105,7 +106,7 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    fn matches(&self, labels: &TextMap) -> bool {
         self.operator.admits(&self.values, labels.get(&self.key))
     }
 }

@@ -345,7 +345,7 @@ proptest! {
                 prop_assert_eq!(Some(&pod.uid), decision.uid.as_ref());
                 prop_assert!(pod.critical.is_none());
                 prop_assert!(!ours || pod.namespace != "protected");
-                let never = pod.annotations[PREFERENCE_ANNOTATION] == "never" && pod.namespace == "default";
+                let never = pod.annotations.get(PREFERENCE_ANNOTATION).is_some_and(|own| own == "never") && pod.namespace == "default";
                 prop_assert!(!ours || !never);
                 prop_assert!(!node.dying.contains(&pod.uid));
                 prop_assert!(!ours || eviction.grace_period_seconds >= 0);

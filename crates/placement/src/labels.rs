@@ -1,7 +1,6 @@
 //! Labels as symbols.
 
 use crate::symbol::{Symbol, Symbols};
-use std::collections::BTreeMap;
 
 /// Labels of one object, in the order of their keys' symbols.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -9,9 +8,12 @@ pub struct Labels(Box<[(Symbol, Symbol)]>);
 
 impl Labels {
     /// Interns every key and value.
-    pub fn new(symbols: &mut Symbols, labels: &BTreeMap<String, String>) -> Self {
+    pub fn new<'a>(
+        symbols: &mut Symbols,
+        labels: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> Self {
         let mut pairs: Box<[_]> = labels
-            .iter()
+            .into_iter()
             .map(|(key, value)| (symbols.intern(key), symbols.intern(value)))
             .collect();
         pairs.sort_unstable();

@@ -32,6 +32,7 @@ pub mod quantity;
 mod resource_list;
 pub mod resources;
 pub mod selector;
+mod shared;
 mod toleration;
 pub mod wire;
 

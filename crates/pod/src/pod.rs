@@ -3,10 +3,10 @@
 use crate::{
     Quantity,
     resources::{self, QosClass},
-    wire::{self, OwnerReference, PodSpec, Toleration},
+    wire::{self, OwnerReference, PodSpec, Shared, TextMap, Toleration},
 };
 use jiff::Timestamp;
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 /// Pods with at least this priority are critical (S1-046); it is that of `system-cluster-critical`.
 pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
@@ -49,9 +49,9 @@ pub struct Pod {
     /// UID; a later pod of the same name has another one.
     pub uid: String,
     /// Labels, by which selectors find the pod.
-    pub labels: Arc<BTreeMap<String, String>>,
+    pub labels: Arc<TextMap>,
     /// Annotations, of which evictd reads its own and the kubelet's.
-    pub annotations: Arc<BTreeMap<String, String>>,
+    pub annotations: Arc<TextMap>,
     /// The owner that manages it, if there is one.
     pub controller: Option<OwnerReference>,
     /// The priority in the spec; a missing one counts as 0 in the ranking (S1-063).
@@ -86,7 +86,7 @@ pub struct Pod {
     pub deletion_grace_period_seconds: Option<i64>,
     /// Name of the node that it is bound to; empty while it is pending.
     pub node_name: String,
-    spec: Arc<PodSpec>,
+    spec: Shared<PodSpec>,
     name_in_full: Arc<str>,
 }
 
@@ -174,7 +174,7 @@ impl Pod {
             deletion_timestamp: metadata.deletion_timestamp,
             deletion_grace_period_seconds: metadata.deletion_grace_period_seconds,
             node_name: spec.node_name.clone(),
-            spec: Arc::new(spec),
+            spec,
             name_in_full,
         }
     }
@@ -295,11 +295,9 @@ fn use_allocated(pod: &mut wire::Pod) {
             }
         }
     };
-    allocate(&mut pod.spec.containers, &pod.status.container_statuses);
-    allocate(
-        &mut pod.spec.init_containers,
-        &pod.status.init_container_statuses,
-    );
+    let (spec, status) = (&mut *pod.spec, &pod.status);
+    allocate(&mut spec.containers, &status.container_statuses);
+    allocate(&mut spec.init_containers, &status.init_container_statuses);
 }
 
 fn containers(spec: &PodSpec, status: &wire::PodStatus) -> Vec<Container> {

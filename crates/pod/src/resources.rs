@@ -129,9 +129,9 @@ pub fn use_resized(pod: &mut Pod) {
         pod.status.conditions.iter().any(|condition| {
             condition.kind == "PodResizePending" && condition.reason == "Infeasible"
         });
-    let containers = pod.spec.containers.iter_mut();
-    let sidecars = pod
-        .spec
+    let spec = &mut *pod.spec;
+    let containers = spec.containers.iter_mut();
+    let sidecars = spec
         .init_containers
         .iter_mut()
         .filter(|own| is_sidecar(own));

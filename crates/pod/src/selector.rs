@@ -1,9 +1,8 @@
 //! The meaning of label selectors and node selectors. It is generic, because compiled selectors compare numbers in place of
 //! texts.
 
-use crate::wire;
+use crate::wire::{self, TextMap};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Why a selector is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +83,7 @@ pub trait Labels<T> {
     fn number(&self, value: T) -> Option<i64>;
 }
 
-impl<'a> Labels<&'a str> for &'a BTreeMap<String, String> {
+impl<'a> Labels<&'a str> for &'a TextMap {
     fn value(&self, key: &'a str) -> Option<&'a str> {
         self.get(key).map(String::as_str)
     }

@@ -106,10 +106,10 @@ fn main() {
     let measures = std::env::args().any(|argument| argument == "--bench");
     let size = if measures {
         Size {
-            nodes: 5000,
+            nodes: std::env::var("NN").map_or(5000, |v| v.parse().unwrap()),
             running: 30,
-            fitting: 10_000,
-            waiting: 100_000,
+            fitting: std::env::var("FF").map_or(10_000, |v| v.parse().unwrap()),
+            waiting: std::env::var("WW").map_or(100_000, |v| v.parse().unwrap()),
         }
     } else {
         Size {
@@ -125,7 +125,10 @@ fn main() {
     let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
     write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
     let start = Instant::now();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"));
+    let mut command = Command::new(
+        std::env::var("SCHED")
+            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_evictd-scheduler").to_owned()),
+    );
     command.args([
         "run",
         "--secure-port=0",

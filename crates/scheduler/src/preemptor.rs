@@ -99,7 +99,7 @@ impl Workload {
                 namespace,
                 ..template.metadata
             },
-            spec: template.spec,
+            spec: template.spec.into(),
             ..wire::Pod::default()
         })
     }
@@ -176,7 +176,7 @@ impl Asked {
             (Self::Waiting(_), Some(pod)) => {
                 return Err(PreemptorError::Placed {
                     pod: full_name(&pod),
-                    node: pod.spec.node_name,
+                    node: pod.spec.node_name.clone(),
                 });
             }
         };
@@ -233,7 +233,7 @@ fn resolve_class(
         priority_class_name: name,
         preemption_policy: policy,
         ..
-    } = &mut pod.spec;
+    } = &mut *pod.spec;
     let class = if name.is_empty() {
         // Of several defaults the API server takes the lowest.
         let defaults = classes.iter().filter(|class| class.global_default);

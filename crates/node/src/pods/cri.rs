@@ -178,8 +178,8 @@ impl Poller {
             return Err(Unparsable { text, error });
         }
         let (sandbox, name) = (found.sandbox, &found.sandbox.pod);
-        let mut labels = sandbox.labels.clone();
-        labels.retain(|key, _| !key.starts_with(RUNTIME_LABELS));
+        let labels = sandbox.labels.clone().into_iter();
+        let labels = labels.filter(|(key, _)| !key.starts_with(RUNTIME_LABELS));
         let mut containers = Vec::new();
         let mut statuses = Vec::new();
         for container in &found.containers {
@@ -200,8 +200,8 @@ impl Poller {
                 name: name.name.clone(),
                 namespace: name.namespace.clone(),
                 uid: name.uid.clone(),
-                labels,
-                annotations: sandbox.annotations.clone(),
+                labels: labels.collect(),
+                annotations: sandbox.annotations.clone().into_iter().collect(),
                 ..wire::Metadata::default()
             },
             spec: wire::PodSpec {
@@ -209,7 +209,8 @@ impl Poller {
                 termination_grace_period_seconds: grace_period(&found.containers),
                 containers,
                 ..wire::PodSpec::default()
-            },
+            }
+            .into(),
             status: wire::PodStatus {
                 phase: "Running".to_owned(),
                 start_time: sandbox.created,

@@ -116,9 +116,10 @@ impl ManifestRules {
             let message = "required: a pod has at least one container";
             wrong(&["spec", "containers"], message.to_owned());
         }
-        let class = pod.spec.priority_class_name.as_str();
-        pod.spec.priority = pod.spec.priority.or_else(|| self.priority_of(class));
-        if pod.spec.priority.is_none() && !class.is_empty() {
+        let spec = &mut *pod.spec;
+        let class = spec.priority_class_name.as_str();
+        spec.priority = spec.priority.or_else(|| self.priority_of(class));
+        if spec.priority.is_none() && !class.is_empty() {
             let message = format!(
                 "priority class {class:?} is unknown on this node: give spec.priority, or the class under \
                  priorityClasses in the configuration"

@@ -43,11 +43,8 @@ pub(crate) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
         condition.message.clear();
     }
     // Admission only checks the required node affinity.
-    pod.spec.affinity = pod
-        .spec
-        .affinity
-        .take()
-        .and_then(|affinity| affinity.required_of_node());
+    let affinity = pod.spec.affinity.take();
+    pod.spec.affinity = affinity.and_then(|affinity| affinity.required_of_node());
     pod.spec.topology_spread_constraints = Vec::new();
     if has_ended {
         reduce(pod);
@@ -56,11 +53,12 @@ pub(crate) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     if text.len() <= POD {
         return text;
     }
-    pod.spec.affinity = None;
-    pod.spec.tolerations = Vec::new();
-    pod.spec.node_selector.clear();
-    let containers = &mut pod.spec.containers;
-    for container in containers.iter_mut().chain(&mut pod.spec.init_containers) {
+    let spec = &mut *pod.spec;
+    spec.affinity = None;
+    spec.tolerations = Vec::new();
+    spec.node_selector.clear();
+    let containers = &mut spec.containers;
+    for container in containers.iter_mut().chain(&mut spec.init_containers) {
         container.ports = Vec::new();
     }
     let text = kept(pod);
@@ -107,13 +105,14 @@ fn reduce(pod: &mut wire::Pod) {
     }
     let spec = std::mem::take(&mut pod.spec);
     pod.spec = wire::PodSpec {
-        node_name: spec.node_name,
+        node_name: spec.node_name.clone(),
         priority: spec.priority,
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
         resources: (!asked.requests.is_empty()).then_some(asked),
         volumes: volumes_by_kind(&spec.volumes),
         ..wire::PodSpec::default()
-    };
+    }
+    .into();
     let status = std::mem::take(&mut pod.status);
     pod.status = wire::PodStatus {
         phase: status.phase,
@@ -206,7 +205,7 @@ mod tests {
         pod["metadata"]["annotations"] = json!({ CONFIG_SOURCE: "file" });
         pod["metadata"]["resourceVersion"] = json!("");
         assert_eq!(
-            trimmed(&pod, &[]).0.metadata.annotations[CONFIG_SOURCE],
+            trimmed(&pod, &[]).0.metadata.annotations[&CONFIG_SOURCE.to_owned()],
             "file"
         );
     }

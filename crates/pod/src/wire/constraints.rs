@@ -1,8 +1,7 @@
 //! The conditions that a pod sets for its node and for the pods near it.
 
-use super::{null_is_default, null_is_empty_text};
+use super::{TextMap, null_is_default, null_is_empty_text};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// `affinity` of a pod: what is required, and what is preferred.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -135,7 +134,7 @@ pub struct Requirement {
 pub struct Selector {
     /// The labels that the object must have, all of them.
     #[serde(deserialize_with = "null_is_empty_text")]
-    pub match_labels: BTreeMap<String, String>,
+    pub match_labels: TextMap,
     /// The requirements that it must meet in addition, all of them.
     #[serde(deserialize_with = "null_is_default")]
     pub match_expressions: Vec<Requirement>,

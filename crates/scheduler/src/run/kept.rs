@@ -1,11 +1,12 @@
 //! Objects as they are kept between two changes. A cluster has more pods with a node than anything else, and each is looked at
-//! again only when it changes: of those a text is kept that takes a tenth of the room, and that equal pods share.
+//! again only when it changes: of those a text is kept that takes a tenth of the room, and that equal pods share. Pods that wait
+//! are looked at all the time: equal ones share their specs.
 
-use evictd_pod::wire;
+use evictd_pod::wire::{self, Shared};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// An object with metadata that can be kept.
@@ -14,8 +15,8 @@ pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     type Kept: Send;
 
     fn metadata(&self) -> &wire::Metadata;
-    /// Drops what nobody asks for, when it was just read.
-    fn tidy(&mut self) {}
+    /// Drops what nobody asks for, when it was just read, and shares the rest with what is known.
+    fn tidy(&mut self, _known: &mut Texts) {}
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> Self::Kept;
     /// What is needed of it to compare it with the next change; `name` is what it was kept by.
     fn restore(kept: &Self::Kept, name: &str) -> Arc<Self>;
@@ -28,15 +29,33 @@ pub(super) fn name(metadata: &wire::Metadata) -> Box<str> {
     format!("{}/{}", metadata.namespace, metadata.name).into()
 }
 
-/// Texts that are kept once.
+/// Texts and specs that are kept once.
 #[derive(Default)]
 pub(super) struct Texts {
     all: HashSet<Arc<[u8]>>,
     /// How many were left when those of nobody were last forgotten.
     left: usize,
+    /// Specs by their texts.
+    specs: HashMap<Box<[u8]>, Shared<wire::PodSpec>>,
+    specs_left: usize,
 }
 
 impl Texts {
+    /// Has equal specs share one.
+    fn share(&mut self, spec: &mut Shared<wire::PodSpec>) {
+        // Nothing of a pod fails to become JSON: its keys are texts.
+        let text = serde_json::to_vec(spec).unwrap_or_default();
+        if let Some(known) = self.specs.get(&*text) {
+            *spec = known.clone();
+            return;
+        }
+        if self.specs.len() > 2 * self.specs_left + 1024 {
+            self.specs.retain(|_, spec| !Shared::is_sole(spec));
+            self.specs_left = self.specs.len();
+        }
+        self.specs.insert(text.into(), spec.clone());
+    }
+
     fn intern(&mut self, of: &impl Serialize) -> Arc<[u8]> {
         // Nothing of a pod fails to become JSON: its keys are texts.
         let mut value = serde_json::to_value(of).unwrap_or_default();
@@ -92,15 +111,27 @@ fn trim(pod: &mut wire::Pod) {
         phase: std::mem::take(&mut pod.status.phase),
         ..wire::PodStatus::default()
     };
-    let containers = pod.spec.containers.iter_mut();
-    for container in containers.chain(&mut pod.spec.init_containers) {
+    let spec = &mut *pod.spec;
+    let containers = spec.containers.iter_mut();
+    for container in containers.chain(&mut spec.init_containers) {
         container.image = String::new();
         container.name = String::new();
     }
-    let takes_disk = |volume: &wire::Volume| {
-        volume.empty_dir.is_none() && volume.host_path.is_none() && volume.config_map.is_none()
-    };
-    pod.spec.volumes.retain(takes_disk);
+}
+
+/// Whether a volume may keep its pod from a node. That with the token of the service account has another name in each pod.
+fn is_mounted(volume: &wire::Volume) -> bool {
+    let disks = [
+        &volume.gce_persistent_disk,
+        &volume.aws_elastic_block_store,
+        &volume.iscsi,
+        &volume.rbd,
+    ];
+    volume.persistent_volume_claim.is_some()
+        || volume.ephemeral.is_some()
+        || volume.csi.is_some()
+        || volume.image.is_some()
+        || disks.into_iter().any(Option::is_some)
 }
 
 impl Object for wire::Pod {
@@ -110,8 +141,13 @@ impl Object for wire::Pod {
         &self.metadata
     }
 
-    fn tidy(&mut self) {
+    fn tidy(&mut self, known: &mut Texts) {
+        self.metadata.annotations.clear();
+        self.spec.volumes.retain(is_mounted);
         self.shrink_to_fit();
+        if self.spec.node_name.is_empty() {
+            known.share(&mut self.spec);
+        }
     }
 
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> KeptPod {
@@ -151,7 +187,7 @@ impl Object for wire::Pod {
         spec.node_name = placed.node.to_string();
         Arc::new(Self {
             metadata,
-            spec,
+            spec: spec.into(),
             status,
             ..Self::default()
         })

@@ -216,7 +216,7 @@ impl<T: Object> Follow for Follower<T> {
     fn applied(&mut self, object: Parsed<'_, T>) {
         let object = match object {
             Ok(mut object) => {
-                object.tidy();
+                object.tidy(&mut self.texts);
                 Arc::new(object)
             }
             Err(object) => return self.complain(&object),

@@ -1,13 +1,13 @@
 //! Selectors, evaluated on objects as they come.
 
 use evictd_pod::selector::{Requirement, SelectorError};
-use evictd_pod::wire::{Pod, PodAffinityTerm, Selector};
-use std::collections::BTreeMap;
-
-type Labels = BTreeMap<String, String>;
+use evictd_pod::wire::{Pod, PodAffinityTerm, Selector, TextMap};
 
 /// Whether the labels are selected; an absent selector selects nothing.
-pub(super) fn selects(selector: Option<&Selector>, labels: &Labels) -> Result<bool, SelectorError> {
+pub(super) fn selects(
+    selector: Option<&Selector>,
+    labels: &TextMap,
+) -> Result<bool, SelectorError> {
     let Some(selector) = selector else {
         return Ok(false);
     };
@@ -31,7 +31,7 @@ pub(super) fn means(term: &PodAffinityTerm, own: &Pod, other: &Pod) -> Result<bo
         && own.metadata.namespace_or_default() == namespace;
     let listed = term.namespaces.iter().any(|listed| listed == namespace);
     let there =
-        own_namespace || listed || selects(term.namespace_selector.as_ref(), &Labels::new())?;
+        own_namespace || listed || selects(term.namespace_selector.as_ref(), &TextMap::new())?;
     Ok(there && selects(term.label_selector.as_ref(), &other.metadata.labels)?)
 }
 

@@ -159,7 +159,9 @@ impl World {
                 let index = index.index(self.placed.len());
                 let old = Arc::clone(&self.placed[index]);
                 let mut new = wire::Pod::clone(&old);
-                new.metadata.labels = [("app".to_owned(), format!("app-{app}"))].into();
+                new.metadata.labels = [("app".to_owned(), format!("app-{app}"))]
+                    .into_iter()
+                    .collect();
                 self.placed[index] = Arc::new(new);
                 self.pod_changes(Some(old), Some(Arc::clone(&self.placed[index])));
             }

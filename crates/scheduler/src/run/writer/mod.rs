@@ -1,6 +1,6 @@
 //! Carries out what was decided: bindings, status patches and preemptions, beside the thread that decides.
 //!
-//! Each write is a task; the limits say how many of a kind call the API server at a time. What became of it arrives in a
+//! The limits say how many writes of a kind call the API server at a time. What became of it arrives in a
 //! channel. An answer has one meaning for all writes:
 //!
 //! | answer | meaning |

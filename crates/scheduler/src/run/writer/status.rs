@@ -5,9 +5,9 @@ use super::{Outcome, PodRef, lock};
 use crate::run::attempts::{Attempts, Failure, FailureKind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 /// A condition of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,20 +73,90 @@ impl Condition {
 /// Told when a write has ended, however.
 type Ended = oneshot::Sender<Result<(), Failure>>;
 
-/// The next write of a pod. While one is on its way the place is empty.
-#[derive(Default)]
+/// The next write of a pod. While one is on its way the patch is absent.
 struct Next {
+    pod: PodRef,
     patch: Option<StatusPatch>,
     ended: Vec<Ended>,
+}
+
+/// What is to be written. A hundred thousand pods may wait for it, so that each takes little room, and no task.
+#[derive(Default)]
+struct Wanted {
+    /// By UID; a pod is in it from when a write is wanted until it has ended.
+    next: HashMap<Arc<str>, Next>,
+    /// The pods whose turn comes, in this order.
+    turns: VecDeque<Arc<str>>,
+    workers: usize,
+    stopped: bool,
 }
 
 #[derive(Clone)]
 pub(super) struct Statuses {
     calls: Calls,
-    turns: Arc<Semaphore>,
-    /// By UID; a pod is in it while a task writes its status.
-    next: Arc<Mutex<HashMap<String, Next>>>,
+    at_a_time: usize,
+    wanted: Arc<Mutex<Wanted>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
+}
+
+/// A write whose turn has come.
+struct Turn {
+    uid: Arc<str>,
+    pod: PodRef,
+    patch: StatusPatch,
+    ended: Vec<Ended>,
+    stopped: bool,
+}
+
+impl Wanted {
+    /// Whether this is one more write, not part of one that waits or a pod's next.
+    fn add(&mut self, pod: PodRef, patch: StatusPatch, ended: Option<Ended>) -> bool {
+        if let Some(next) = self.next.get_mut(&*pod.uid) {
+            next.patch = Some(next.patch.take().unwrap_or_default().then(patch));
+            next.ended.extend(ended);
+            return false;
+        }
+        let uid: Arc<str> = pod.uid.as_str().into();
+        let next = Next {
+            pod,
+            patch: Some(patch),
+            ended: ended.into_iter().collect(),
+        };
+        self.next.insert(Arc::clone(&uid), next);
+        self.turns.push_back(uid);
+        true
+    }
+
+    /// The next write; without any the worker that asks has ended.
+    fn take(&mut self) -> Option<Turn> {
+        while let Some(uid) = self.turns.pop_front() {
+            if let Some(next) = self.next.get_mut(&uid)
+                && let Some(patch) = next.patch.take()
+            {
+                return Some(Turn {
+                    pod: next.pod.clone(),
+                    patch,
+                    ended: std::mem::take(&mut next.ended),
+                    stopped: self.stopped,
+                    uid,
+                });
+            }
+        }
+        self.workers -= 1;
+        // What a crowd has left behind is not kept for the next one.
+        self.next.shrink_to(1024);
+        self.turns.shrink_to(1024);
+        None
+    }
+
+    /// The pod waits for its next turn if more is wanted of it, else it is forgotten.
+    fn over(&mut self, uid: Arc<str>) {
+        if self.next.get(&uid).is_some_and(|next| next.patch.is_some()) {
+            self.turns.push_back(uid);
+        } else {
+            self.next.remove(&uid);
+        }
+    }
 }
 
 impl Statuses {
@@ -97,61 +167,51 @@ impl Statuses {
     ) -> Self {
         Self {
             calls,
-            turns: Arc::new(Semaphore::new(at_a_time)),
-            next: Arc::default(),
+            at_a_time,
+            wanted: Arc::default(),
             outcomes,
         }
     }
 
+    /// What is not on its way is not written any more.
     pub(super) fn stop(&self) {
-        self.turns.close();
+        lock(&self.wanted).stopped = true;
     }
 
     pub(super) fn write(&self, pod: PodRef, patch: StatusPatch, ended: Option<Ended>) {
-        let mut all = lock(&self.next);
-        let runs = all.contains_key(&pod.uid);
-        let next = all.entry(pod.uid.clone()).or_default();
-        next.patch = Some(next.patch.take().unwrap_or_default().then(patch));
-        next.ended.extend(ended);
-        drop(all);
-        if !runs {
-            tokio::spawn(self.clone().run(pod));
+        let mut wanted = lock(&self.wanted);
+        let starts = wanted.add(pod, patch, ended) && wanted.workers < self.at_a_time;
+        wanted.workers += usize::from(starts);
+        drop(wanted);
+        if starts {
+            tokio::spawn(self.clone().work());
         }
     }
 
-    /// Writes until nothing more is wanted of this pod.
-    async fn run(self, pod: PodRef) {
+    /// Writes one status after the other until nothing more is wanted.
+    async fn work(self) {
         loop {
-            let turn = self.turns.acquire().await;
-            let Some((patch, ended)) = self.take(&pod) else {
+            let turn = lock(&self.wanted).take();
+            let Some(turn) = turn else {
                 return;
             };
-            let result = match turn {
-                Ok(_turn) => patch_until_answered(&self.calls, &pod, &patch.body()).await,
-                Err(_) => Err(Failure::stopped()),
+            let result = if turn.stopped {
+                Err(Failure::stopped())
+            } else {
+                patch_until_answered(&self.calls, &turn.pod, &turn.patch.body()).await
             };
-            for ended in ended {
+            for ended in turn.ended {
                 // Who asked may wait no more.
                 let _ = ended.send(result.clone());
             }
+            lock(&self.wanted).over(turn.uid);
             if let Err(failure) = result {
-                let pod = pod.clone();
+                let pod = turn.pod;
                 let _ = self
                     .outcomes
                     .send(Outcome::StatusNotWritten { pod, failure });
             }
         }
-    }
-
-    /// What to write next; without any the pod is forgotten.
-    fn take(&self, pod: &PodRef) -> Option<(StatusPatch, Vec<Ended>)> {
-        let mut all = lock(&self.next);
-        let next = all.get_mut(&pod.uid)?;
-        let Some(patch) = next.patch.take() else {
-            all.remove(&pod.uid);
-            return None;
-        };
-        Some((patch, std::mem::take(&mut next.ended)))
     }
 }
 
