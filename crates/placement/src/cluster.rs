@@ -9,11 +9,13 @@ pub use statement::Statement;
 
 use crate::changes::Changes;
 use crate::evicted::Evicted;
+use crate::features::Features;
 use crate::group::{Counts, Group, Groups};
 use crate::id::NodeId;
 use crate::images::Images;
 use crate::labels::Labels;
 use crate::mistake::Mistake;
+use crate::name_ranks::NameRanks;
 use crate::node::{Node, Taint};
 use crate::places::{Places, Topologies};
 use crate::pod::Pod;
@@ -40,6 +42,7 @@ pub struct Cluster {
     namespace_name: Symbol,
     nodes: Vec<Node>,
     node_by_name: HashMap<Symbol, NodeId>,
+    name_ranks: NameRanks,
     namespaces: Objects<Symbol, Labels>,
     storage: Storage,
     images: Images,
@@ -115,6 +118,7 @@ impl Default for Cluster {
             symbols,
             nodes: Vec::new(),
             node_by_name: HashMap::new(),
+            name_ranks: NameRanks::default(),
             namespaces: Objects::default(),
             storage: Storage::default(),
             images: Images::default(),
@@ -149,6 +153,7 @@ impl Cluster {
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.topologies.put(id, &node.labels);
         self.changes.all();
+        self.name_ranks.reset();
         self.nodes.push(node);
         self.node_by_name.insert(name, id);
         for pod in self.early.remove(&name).unwrap_or_default() {
@@ -187,6 +192,7 @@ impl Cluster {
             return false;
         };
         self.changes.all();
+        self.name_ranks.reset();
         let mut node = self.nodes.swap_remove(id.index());
         self.node_by_name.remove(&node.name);
         for pod in &node.pods {
@@ -238,6 +244,7 @@ impl Cluster {
             labels,
             unschedulable: wire.spec.unschedulable,
             taints,
+            features: Features::of_node(&wire.status.declared_features),
             allocatable: Amounts {
                 cpu: amount(list, CPU),
                 memory: amount(list, MEMORY),
@@ -459,6 +466,13 @@ impl Cluster {
     /// The node of that name.
     pub fn find_node(&self, name: &str) -> Option<NodeId> {
         self.node_by_name.get(&self.symbols.get(name)?).copied()
+    }
+
+    /// Of some nodes the one whose name comes first.
+    pub fn first_by_name(&self, nodes: &[NodeId]) -> Option<NodeId> {
+        let name = |id| self.node_name(id);
+        let ranks = self.name_ranks.get(self.nodes.len(), name);
+        nodes.iter().copied().min_by_key(|id| ranks[id.index()])
     }
 
     /// A node's name.

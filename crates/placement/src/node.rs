@@ -1,5 +1,6 @@
 //! A node as placement sees it.
 
+use crate::features::Features;
 use crate::labels::Labels;
 use crate::pod::Pod;
 use crate::pressure::Pressure;
@@ -17,6 +18,8 @@ pub struct Node {
     pub unschedulable: bool,
     /// What keeps pods away.
     pub taints: Box<[Taint]>,
+    /// The optional features that it declares.
+    pub features: Features,
     /// What pods may ask for.
     pub allocatable: Amounts,
     /// How many pods it takes.
@@ -51,6 +54,7 @@ impl Node {
             && self.labels == other.labels
             && self.unschedulable == other.unschedulable
             && self.taints == other.taints
+            && self.features == other.features
             && self.allocatable == other.allocatable
             && self.allowed_pods == other.allowed_pods
             && self.pressure == other.pressure

@@ -113,6 +113,20 @@ impl Plugin for NodeAffinity {
     }
 }
 
+/// Optional features of the kubelet that a pod needs.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeDeclaredFeatures;
+
+impl Plugin for NodeDeclaredFeatures {
+    fn name(&self) -> &'static str {
+        "NodeDeclaredFeatures"
+    }
+
+    fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+        filter::declared_features::new(cluster, pod)
+    }
+}
+
 /// Ports of the node.
 #[derive(Debug, Clone, Copy)]
 pub struct NodePorts;
@@ -470,7 +484,7 @@ impl Plugin for DynamicResources {
 pub(crate) fn default_filters(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filter>> {
     let (fit, node_affinity) = (NodeResourcesFit::default(), NodeAffinity::default());
     let spread = PodTopologySpread::without_defaults();
-    let plugins: [&dyn Plugin; 12] = [
+    let plugins: [&dyn Plugin; 13] = [
         &NodeUnschedulable,
         &NodeName,
         &TaintToleration,
@@ -483,6 +497,7 @@ pub(crate) fn default_filters(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filte
         &VolumeZone,
         &spread,
         &InterPodAffinity::default(),
+        &NodeDeclaredFeatures,
     ];
     let filters = plugins
         .iter()

@@ -1,5 +1,6 @@
 //! What pods of one workload share: identity aside, everything that decides where they may be but their amounts.
 
+use crate::features::Features;
 use crate::labels::Labels;
 use crate::mistake::Mistake;
 use crate::selector::{NodeSelector, Requirement, Selector};
@@ -58,6 +59,8 @@ pub struct Template {
     pub volumes: Box<[Volume]>,
     /// Whether it claims devices.
     pub claims_devices: bool,
+    /// The optional features that its kubelet must have.
+    pub features: Features,
 }
 
 /// The controller of a pod.
@@ -364,6 +367,7 @@ impl Template {
                 .unwrap_or(i64::MAX),
             ports,
             claims_devices: !spec.resource_claims.is_empty(),
+            features: Features::of_pod(spec),
             volumes: spec
                 .volumes
                 .iter()

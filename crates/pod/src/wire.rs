@@ -11,7 +11,7 @@ pub use group::*;
 
 use crate::Quantity;
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 pub use crate::resource_list::ResourceList;
@@ -39,6 +39,11 @@ where
     Ok(entries
         .map(|(key, value)| (key, value.unwrap_or_default()))
         .collect())
+}
+
+/// For `#[serde(serialize_with)]`: a map, also where it is empty.
+fn as_map<S: Serializer>(texts: &TextMap, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(texts)
 }
 
 /// A v1 Pod.
@@ -100,10 +105,10 @@ pub struct Metadata {
     #[serde(deserialize_with = "null_is_default")]
     pub uid: String,
     /// Labels, by which selectors find the object.
-    #[serde(deserialize_with = "null_is_empty_text")]
+    #[serde(serialize_with = "as_map", deserialize_with = "null_is_empty_text")]
     pub labels: TextMap,
     /// Annotations, which no selector sees.
-    #[serde(deserialize_with = "null_is_empty_text")]
+    #[serde(serialize_with = "as_map", deserialize_with = "null_is_empty_text")]
     pub annotations: TextMap,
     /// The objects that it belongs to; one of them may be its controller.
     #[serde(deserialize_with = "null_is_default")]
@@ -180,7 +185,7 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_is_default")]
     pub tolerations: Vec<Toleration>,
     /// Labels that the node must have, all of them.
-    #[serde(deserialize_with = "null_is_empty_text")]
+    #[serde(serialize_with = "as_map", deserialize_with = "null_is_empty_text")]
     pub node_selector: TextMap,
     /// The nodes that it requires, and the pods near which it must or must not run.
     pub affinity: Option<Box<Affinity>>,
@@ -202,6 +207,15 @@ pub struct PodSpec {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub resource_claims: Vec<PodResourceClaim>,
+    /// Whether it has the node's network.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub host_network: bool,
+    /// `false` gives it users of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_users: Option<bool>,
     /// Name of the scheduler that places it; empty means `default-scheduler`.
     #[serde(deserialize_with = "null_is_default")]
     pub scheduler_name: String,
@@ -268,9 +282,24 @@ pub struct Container {
     /// `Always` makes an init container a sidecar.
     #[serde(deserialize_with = "null_is_default")]
     pub restart_policy: String,
+    /// What its exit leads to.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub restart_policy_rules: Vec<RestartRule>,
     /// Ports. Only those on the host can be taken by another pod.
     #[serde(deserialize_with = "null_is_default")]
     pub ports: Vec<ContainerPort>,
+}
+
+/// What the exit of a container leads to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct RestartRule {
+    /// `Restart`, `RestartAllContainers`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub action: String,
 }
 
 /// Requests and limits.

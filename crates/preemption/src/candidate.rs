@@ -4,7 +4,7 @@ use evictd_placement::{NodeId, Rejection};
 use std::ops::Range;
 
 /// Why a node that was tried is no candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotCandidate {
     /// No pod on it is less important (S4-005).
     NoVictims,

@@ -5,6 +5,7 @@ use crate::candidate::NotCandidate;
 use crate::pick::{Rule, Why};
 use crate::plan::Plan;
 use evictd_placement::{Checks, Cluster, Code, NO_START, NodeId, Pod};
+use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 impl NotCandidate {
@@ -39,9 +40,14 @@ impl Plan {
             return Some("no candidate node for preemption".to_owned());
         }
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        // Many nodes say the same: the words are found once.
+        let mut alike: HashMap<NotCandidate, usize> = HashMap::new();
         for (_, why) in &self.not_candidates {
+            *alike.entry(*why).or_default() += 1;
+        }
+        for (why, count) in alike {
             for words in why.status(checks).1 {
-                *counts.entry(words).or_default() += 1;
+                *counts.entry(words).or_default() += count;
             }
         }
         let untried = self.filter.len() - self.not_candidates.len();

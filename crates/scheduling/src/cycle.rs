@@ -7,7 +7,7 @@ use evictd_placement::{
     Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Score, Symbol,
 };
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -350,19 +350,18 @@ impl Framework {
             return BTreeSet::from([name.clone()]);
         }
         let excluded = filtered.verdicts.contains(&Verdict::Excluded);
+        // Thousands of nodes say the same.
+        let alike: HashSet<Verdict> = filtered.verdicts.iter().copied().collect();
         let by = before
             .nodes
             .iter()
             .filter(|_| excluded)
             .flat_map(|(_, by)| by.clone());
-        let rejected = filtered
-            .verdicts
-            .iter()
-            .filter_map(|verdict| match verdict {
-                Verdict::Rejected(index, _) => Some(self.filters[*index].name().to_owned()),
-                Verdict::ByExtender(_) => Some(PluginName::Extender.as_str().to_owned()),
-                _ => None,
-            });
+        let rejected = alike.into_iter().filter_map(|verdict| match verdict {
+            Verdict::Rejected(index, _) => Some(self.filters[index].name().to_owned()),
+            Verdict::ByExtender(_) => Some(PluginName::Extender.as_str().to_owned()),
+            _ => None,
+        });
         by.chain(rejected).collect()
     }
 }

@@ -7,6 +7,7 @@ use crate::workers::split;
 use evictd_placement::{
     Amounts, Checks, Cluster, Filter, Here, NodeId, Pod, Score, Scored, Symbol, Template,
 };
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Where a pod goes.
@@ -63,9 +64,22 @@ impl Key {
     }
 }
 
+/// What a pod is told that fits nowhere and that nobody goes for.
+#[derive(Clone)]
+pub(crate) struct Hopeless {
+    pub(crate) message: String,
+    pub(crate) plugins: BTreeSet<String>,
+    /// Whether it was looked for pods that could go.
+    pub(crate) preempts: bool,
+    /// Whether a nomination has to be cleared.
+    pub(crate) clears_nomination: bool,
+}
+
 /// What every node said, by [`NodeId::index`].
 struct Kept {
     key: Key,
+    /// What came of it where no node would do, and after which change that was found.
+    hopeless: Option<(u64, Hopeless)>,
     /// After which change it was asked.
     at: u64,
     filters: Vec<Box<dyn Filter>>,
@@ -92,6 +106,28 @@ impl Decider {
         pod: &Pod,
     ) -> Result<Decided, Box<Filtered>> {
         self.decide_among(framework, cluster, pod, &|_| true)
+    }
+
+    /// What became of the last pod that was the same as the one just decided about, if nothing has changed since and no
+    /// node would do.
+    pub(crate) fn hopeless(&self) -> Option<&Hopeless> {
+        let kept = self.kept.as_ref()?;
+        let (at, hopeless) = kept.hopeless.as_ref()?;
+        (*at == kept.at).then_some(hopeless)
+    }
+
+    /// Keeps that for the next pod like the one just decided about.
+    pub(crate) fn keep_hopeless(&mut self, hopeless: Hopeless) {
+        if let Some(kept) = &mut self.kept {
+            kept.hopeless = Some((kept.at, hopeless));
+        }
+    }
+
+    /// What is kept of pods that could go does not hold any more.
+    pub(crate) fn forget_hopeless(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.hopeless = None;
+        }
     }
 
     /// The same among some of the nodes.
@@ -134,7 +170,8 @@ impl Decider {
             None => filtered.feasible.clone(),
         };
         let score = scores.and_then(|scores| scores.totals.into_iter().max());
-        first_by_name(cluster, &top)
+        cluster
+            .first_by_name(&top)
             .map(|chosen| Decided {
                 chosen,
                 feasible: filtered.feasible.len(),
@@ -143,11 +180,6 @@ impl Decider {
             })
             .ok_or_else(|| Box::new(filtered))
     }
-}
-
-pub(crate) fn first_by_name(cluster: &Cluster, nodes: &[NodeId]) -> Option<NodeId> {
-    let nodes = nodes.iter().copied();
-    nodes.min_by_key(|id| cluster.node_name(*id))
 }
 
 impl Kept {
@@ -175,6 +207,7 @@ impl Kept {
         }
         let mut kept = Self {
             key,
+            hopeless: None,
             at: cluster.changes().now(),
             filters,
             asked,
@@ -308,7 +341,7 @@ impl Kept {
             }
         }
         Some(Decided {
-            chosen: first_by_name(cluster, &top)?,
+            chosen: cluster.first_by_name(&top)?,
             feasible: count,
             score: (count > 1).then_some(best),
             top,

@@ -181,6 +181,7 @@ fn built_in(cluster: &mut Cluster, name: &str, args: &Args) -> Result<Option<Sha
             args.added_affinity.as_ref(),
         )?),
         "NodePorts" => Arc::new(plugins::NodePorts),
+        "NodeDeclaredFeatures" => Arc::new(plugins::NodeDeclaredFeatures),
         "NodeResourcesFit" => Arc::new(args.fit.clone()),
         "VolumeRestrictions" => Arc::new(plugins::VolumeRestrictions),
         "NodeVolumeLimits" => Arc::new(plugins::NodeVolumeLimits),

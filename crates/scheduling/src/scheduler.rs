@@ -255,6 +255,7 @@ impl Scheduler {
     }
 
     fn on_budget(&mut self, delta: &Delta<wire::PodDisruptionBudget>) {
+        self.decider.forget_hopeless();
         let name = |own: &wire::PodDisruptionBudget| {
             format!(
                 "{}/{}",

@@ -2,6 +2,7 @@
 //! of kube-scheduler 1.36.
 
 pub(crate) mod claims;
+pub(crate) mod declared_features;
 pub(crate) mod fit;
 mod inclusion;
 pub(crate) mod inter_pod_affinity;

@@ -335,11 +335,11 @@ mod tests {
     fn gates_may_name_their_component_and_come_twice() {
         let flags = parse(&[
             "--feature-gates=kube:GangScheduling=false",
-            "--feature-gates=GangScheduling=true, NodeDeclaredFeatures=1",
+            "--feature-gates=GangScheduling=true, StorageCapacityScoring=1",
         ]);
         assert_eq!(
             flags.unwrap().warnings(),
-            ["--feature-gates NodeDeclaredFeatures=true changes nothing: it is always off here"]
+            ["--feature-gates StorageCapacityScoring=true changes nothing: it is always off here"]
         );
     }
 

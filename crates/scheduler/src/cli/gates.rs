@@ -24,7 +24,7 @@ const GATES: [(&str, bool); 34] = [
     ("MatchLabelKeysInPodAffinity", true),
     ("MatchLabelKeysInPodTopologySpread", true),
     ("MutableCSINodeAllocatableCount", true),
-    ("NodeDeclaredFeatures", false),
+    ("NodeDeclaredFeatures", true),
     ("NodeInclusionPolicyInPodTopologySpread", true),
     ("NominatedNodeNameForExpectation", false),
     ("OpportunisticBatching", true),

@@ -18,6 +18,7 @@ use crate::plugins::PluginName::{
     VolumeRestrictions, VolumeZone,
 };
 use crate::plugins::PluginSet;
+use evictd_placement::Features;
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire;
 
@@ -189,6 +190,9 @@ fn on_changed_pod(
     let is_own = is_same(&pod.metadata, &new.metadata);
     match plugin {
         NodeUnschedulable => Ok(is_own && nodes::tolerates_cordon(new)),
+        NodeDeclaredFeatures => {
+            Ok(is_own && Features::of_pod(&old.spec) != Features::of_pod(&new.spec))
+        }
         NodeResourcesFit => Ok(is_own || pods::frees_resource(pod, old, new)),
         PodTopologySpread => topology_spread::on_changed_pod(pod, old, new),
         InterPodAffinity => inter_pod_affinity::on_changed_pod(pod, old, new),

@@ -3,7 +3,7 @@
 use super::{Attempt, Outcome, Scheduler};
 use crate::config::Extender;
 use crate::cycle::{Filtered, Verdict};
-use crate::decider::{Decided, first_by_name};
+use crate::decider::Decided;
 use crate::extending::{
     Asked, MAX_EXTENDER_SCORE, NodesReply, Offered, Question, Replay, Reply, is_interested,
 };
@@ -194,7 +194,7 @@ impl Scheduler {
         let top: Vec<NodeId> = top.map(|(id, _)| *id).collect();
         Decided {
             // It is called with nodes only.
-            chosen: first_by_name(cluster, &top).unwrap_or(feasible[0]),
+            chosen: cluster.first_by_name(&top).unwrap_or(feasible[0]),
             feasible: feasible.len(),
             score: (feasible.len() > 1).then_some(best),
             top,

@@ -3,6 +3,7 @@
 use super::extenders::question;
 use super::{Outcome, Rejected, Scheduler};
 use crate::cycle::Filtered;
+use crate::decider::Hopeless;
 use crate::plugins::{PluginName, PluginSet};
 use crate::scheduling_queue::{Failure, Nomination};
 use evictd_placement::Pod;
@@ -12,7 +13,31 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+impl From<Hopeless> for Rejected {
+    fn from(hopeless: Hopeless) -> Self {
+        Self {
+            message: hopeless.message,
+            plugins: hopeless.plugins,
+            preempts: hopeless.preempts,
+            nominated: None,
+            victims: Vec::new(),
+            actions: Vec::new(),
+            nominations_cleared: Vec::new(),
+            clears_nomination: hopeless.clears_nomination,
+        }
+    }
+}
+
 impl Rejected {
+    fn hopeless(&self) -> Hopeless {
+        Hopeless {
+            message: self.message.clone(),
+            plugins: self.plugins.clone(),
+            preempts: self.preempts,
+            clears_nomination: self.clears_nomination,
+        }
+    }
+
     /// The same for the queue.
     pub(super) fn failure(&self) -> Failure {
         let nomination = match (&self.nominated, self.clears_nomination) {
@@ -60,6 +85,14 @@ impl Scheduler {
         let left = self.overdue.left_by(key);
         let not_freed = left.filter_map(|node| self.cluster.find_node(node));
         filtered.not_freed = not_freed.collect();
+        // Thousands of pods of one workload may wait for the same: what one was told the next is told, too.
+        let alike = filtered.not_freed.is_empty() && self.extenders.is_empty();
+        if alike && let Some(hopeless) = self.decider.hopeless() {
+            let rejected = Rejected::from(hopeless.clone());
+            self.cluster.release(pod);
+            self.failed(now, key, &rejected.failure());
+            return Outcome::Unschedulable(rejected);
+        }
         let by = (self.budgets.as_slice(), self.options);
         let framework = &self.frameworks[profile];
         let mut replays = Self::replays(&self.extenders, self.asked.get(key), wire);
@@ -87,6 +120,9 @@ impl Scheduler {
             failed.message.unwrap_or(failed.fit_error),
             failed.plugins,
         );
+        if alike && rejected.nominated.is_none() {
+            self.decider.keep_hopeless(rejected.hopeless());
+        }
         self.cluster.release(pod);
         self.failed(now, key, &rejected.failure());
         Outcome::Unschedulable(rejected)

@@ -316,18 +316,36 @@ fn s5_104_topology_spread() {
 }
 
 #[test]
-fn plugins_that_have_no_hint_for_a_change_of_a_pod_ask_for_their_own_pod_only() {
+fn a_pod_that_needs_features_is_woken_by_nodes_that_declare_and_by_its_own_change() {
     let own = pod("p", json!({}));
-    let labels = json!({ "a": "b" });
+    let restarts =
+        json!([{ "name": "c", "restartPolicyRules": [{ "action": "RestartAllContainers" }] }]);
     let changes = [
         (
             own.clone(),
-            with(&own, "metadata.labels", labels.clone()),
+            with(&own, "metadata.labels", json!({ "a": "b" })),
+            false,
+        ),
+        (
+            own.clone(),
+            with(
+                &with(&own, "metadata.labels", json!({ "a": "b" })),
+                "spec.containers",
+                restarts.clone(),
+            ),
             true,
         ),
         (
             placed("x", json!({})),
-            with(&placed("x", json!({})), "metadata.labels", labels),
+            with(
+                &with(
+                    &placed("x", json!({})),
+                    "metadata.labels",
+                    json!({ "a": "b" }),
+                ),
+                "spec.containers",
+                restarts,
+            ),
             false,
         ),
     ];

@@ -230,3 +230,52 @@ fn s3_018_a_node_is_asked_again_without_some_of_its_pods() {
         Some("insufficient cpu by 3")
     );
 }
+
+#[test]
+fn a_pod_that_needs_optional_features_goes_where_all_of_them_are_declared() {
+    let declaring = |name: &str, features: Value| {
+        let mut node = node(name, json!({}));
+        node["status"]["declaredFeatures"] = features;
+        node
+    };
+    let (users, restart) = (
+        "UserNamespacesHostNetworkSupport",
+        "RestartAllContainersOnContainerExits",
+    );
+    let nodes = [
+        declaring("none", Value::Null),
+        declaring("users", json!([users, "Other"])),
+        declaring("both", json!([restart, users])),
+    ];
+    let no = format!("{NEVER}: node(s) didn't match Pod's required features");
+    let restarts =
+        json!([{ "name": "c", "restartPolicyRules": [{ "action": "RestartAllContainers" }] }]);
+    let cases = [
+        (json!({ "hostNetwork": true }), ["fits", "fits", "fits"]),
+        (json!({ "hostUsers": false }), ["fits", "fits", "fits"]),
+        (
+            json!({ "hostNetwork": true, "hostUsers": true }),
+            ["fits", "fits", "fits"],
+        ),
+        (
+            json!({ "hostNetwork": true, "hostUsers": false }),
+            [&no, "fits", "fits"],
+        ),
+        (
+            json!({ "hostNetwork": true, "hostUsers": false, "initContainers": restarts }),
+            [&no, &no, "fits"],
+        ),
+        (json!({ "containers": restarts }), [&no, &no, "fits"]),
+        (
+            json!({ "containers": [{ "name": "c", "restartPolicyRules": [{ "action": "Restart" }] }] }),
+            ["fits", "fits", "fits"],
+        ),
+    ];
+    for (spec, expected) in cases {
+        assert_eq!(
+            answers(&nodes, &pod("web", "", spec.clone())),
+            expected,
+            "{spec}"
+        );
+    }
+}
