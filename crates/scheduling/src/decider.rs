@@ -75,11 +75,19 @@ pub(crate) struct Hopeless {
     pub(crate) clears_nomination: bool,
 }
 
+struct KnownHopeless {
+    /// After which change it was found.
+    at: u64,
+    /// Of pods that differ in this the nodes say the same, but not whether others could go for them.
+    never_preempts: bool,
+    hopeless: Hopeless,
+}
+
 /// What every node said, by [`NodeId::index`].
 struct Kept {
     key: Key,
-    /// What came of it where no node would do, and after which change that was found.
-    hopeless: Option<(u64, Hopeless)>,
+    /// What came of it where no node would do.
+    hopeless: Option<KnownHopeless>,
     /// After which change it was asked.
     at: u64,
     filters: Vec<Box<dyn Filter>>,
@@ -108,18 +116,23 @@ impl Decider {
         self.decide_among(framework, cluster, pod, &|_| true)
     }
 
-    /// What became of the last pod that was the same as the one just decided about, if nothing has changed since and no
-    /// node would do.
-    pub(crate) fn hopeless(&self) -> Option<&Hopeless> {
+    /// What became of the last pod like this one, which was just decided about, if nothing has changed since and no node
+    /// would do.
+    pub(crate) fn hopeless(&self, pod: &Pod) -> Option<&Hopeless> {
         let kept = self.kept.as_ref()?;
-        let (at, hopeless) = kept.hopeless.as_ref()?;
-        (*at == kept.at).then_some(hopeless)
+        let known = kept.hopeless.as_ref()?;
+        let holds = known.at == kept.at && known.never_preempts == pod.identity.never_preempts;
+        holds.then_some(&known.hopeless)
     }
 
-    /// Keeps that for the next pod like the one just decided about.
-    pub(crate) fn keep_hopeless(&mut self, hopeless: Hopeless) {
+    /// Keeps that for the next pod like this one, which was just decided about.
+    pub(crate) fn keep_hopeless(&mut self, pod: &Pod, hopeless: Hopeless) {
         if let Some(kept) = &mut self.kept {
-            kept.hopeless = Some((kept.at, hopeless));
+            kept.hopeless = Some(KnownHopeless {
+                at: kept.at,
+                never_preempts: pod.identity.never_preempts,
+                hopeless,
+            });
         }
     }
 

@@ -220,3 +220,29 @@ fn s3_010_s4_033_a_nominated_pod_goes_where_it_fits_first() {
     scene.scheduler.flush_backoff(now);
     assert_eq!(scene.placed(), "two", "the victim still takes its time");
 }
+
+/// What the first of many was told the others are told without looking again, as long as it is true for them.
+#[test]
+fn pods_that_fit_nowhere_are_told_what_holds_for_each() {
+    let mut scene = Scene::new().with_node("one");
+    scene.change(None, Some(&with_priority(&pod("there", "1", "one"), 20)));
+    for (name, policy) in [("a", ""), ("b", ""), ("c", "Never"), ("d", "")] {
+        let mut pod = (*with_priority(&pod(name, "2", ""), 10)).clone();
+        pod.spec.preemption_policy = policy.to_owned();
+        scene.change(None, Some(&Arc::new(pod)));
+    }
+    let told = |scene: &mut Scene| match scene.attempt().unwrap().outcome {
+        Outcome::Unschedulable(rejected) => (rejected.message, rejected.clears_nomination),
+        other => panic!("{other:?}"),
+    };
+    let no =
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption:";
+    let nobody =
+        format!("{no} 0/1 nodes are available: 1 No preemption victims found for incoming pod.");
+    let never = format!("{no} not eligible due to preemptionPolicy=Never.");
+    assert_eq!(told(&mut scene), (nobody.clone(), true));
+    assert_eq!(told(&mut scene), (nobody, true));
+    assert_eq!(told(&mut scene), (never, false));
+    let mut scene = scene.with_node("two");
+    assert_eq!(scene.placed(), "two");
+}

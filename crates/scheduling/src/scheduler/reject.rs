@@ -87,7 +87,7 @@ impl Scheduler {
         filtered.not_freed = not_freed.collect();
         // Thousands of pods of one workload may wait for the same: what one was told the next is told, too.
         let alike = filtered.not_freed.is_empty() && self.extenders.is_empty();
-        if alike && let Some(hopeless) = self.decider.hopeless() {
+        if alike && let Some(hopeless) = self.decider.hopeless(&pod) {
             let rejected = Rejected::from(hopeless.clone());
             self.cluster.release(pod);
             self.failed(now, key, &rejected.failure());
@@ -121,7 +121,7 @@ impl Scheduler {
             failed.plugins,
         );
         if alike && rejected.nominated.is_none() {
-            self.decider.keep_hopeless(rejected.hopeless());
+            self.decider.keep_hopeless(&pod, rejected.hopeless());
         }
         self.cluster.release(pod);
         self.failed(now, key, &rejected.failure());
