@@ -35,10 +35,13 @@ where
     D: Deserializer<'de>,
 {
     let map: Option<BTreeMap<String, Option<String>>> = Option::deserialize(deserializer)?;
-    let entries = map.unwrap_or_default().into_iter();
-    Ok(entries
-        .map(|(key, value)| (key, value.unwrap_or_default()))
-        .collect())
+    let map = map.unwrap_or_default();
+    // Collecting would make room for more than there are.
+    let mut texts = Vec::with_capacity(map.len());
+    let entries = map.into_iter();
+    texts.extend(entries.map(|(key, value)| (key, value.unwrap_or_default())));
+    // A tree's entries are sorted.
+    Ok(TextMap::from_sorted_store_unchecked(texts))
 }
 
 /// For `#[serde(serialize_with)]`: a map, also where it is empty.

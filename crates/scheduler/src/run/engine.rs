@@ -57,6 +57,8 @@ pub struct Engine {
     /// Pods whose victims are being deleted, by UID, with what the queue knows them by and since when.
     preempting: HashMap<String, (Arc<str>, Instant)>,
     groups: GroupStatuses,
+    /// What the last pod was told, which the next is often told, too.
+    told: Arc<str>,
     extenders: Extenders,
     replies: Replies,
     now: fn() -> Timestamp,
@@ -114,6 +116,7 @@ impl Engine {
             first_tried: HashMap::new(),
             preempting: HashMap::new(),
             groups: GroupStatuses::default(),
+            told: Arc::default(),
             extenders,
             replies,
             now: ports.now,

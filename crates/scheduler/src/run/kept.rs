@@ -292,4 +292,31 @@ mod tests {
         let kept = wire::Pod::keep(&pod, &mut Texts::default());
         assert!(Arc::ptr_eq(&pod, &wire::Pod::restore(&kept, "shop/web-1")));
     }
+
+    #[test]
+    fn equal_pods_that_wait_share_a_spec_until_nobody_has_it() {
+        let mut texts = Texts::default();
+        let waiting = |texts: &mut Texts, name: &str, cpu: &str| {
+            let volume = format!("kube-api-access-{name}");
+            let pod = json!({ "metadata": { "name": name, "annotations": { "long": "text" } },
+                "spec": { "volumes": [{ "name": volume, "projected": {} }, { "name": "disk", "ephemeral": {} }],
+                    "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] } });
+            let mut pod: wire::Pod = serde_json::from_value(pod).unwrap();
+            pod.tidy(texts);
+            pod
+        };
+        let [one, two, other] = [("one", "1"), ("two", "1"), ("other", "2")]
+            .map(|(name, cpu)| waiting(&mut texts, name, cpu));
+        assert!(std::ptr::eq(&raw const *one.spec, &raw const *two.spec));
+        assert!(!std::ptr::eq(&raw const *one.spec, &raw const *other.spec));
+        assert_eq!(
+            (one.spec.volumes.len(), one.metadata.annotations.len()),
+            (1, 0)
+        );
+        drop((one, two, other));
+        for number in 0..3000 {
+            waiting(&mut texts, "many", &number.to_string());
+        }
+        assert!(texts.specs.len() < 1100, "{}", texts.specs.len());
+    }
 }

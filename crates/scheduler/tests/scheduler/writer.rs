@@ -116,7 +116,7 @@ fn unschedulable(message: &str) -> StatusPatch {
             kind: "PodScheduled",
             holds: false,
             reason: "Unschedulable",
-            message: message.to_owned(),
+            message: message.into(),
             since: Timestamp::from_second(1_800_000_000).unwrap(),
             observed_generation: Some(1),
         }),

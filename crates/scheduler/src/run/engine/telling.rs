@@ -6,6 +6,7 @@ use crate::run::writer::{Condition, StatusPatch};
 use evictd_pod::wire;
 use evictd_scheduling::Nomination;
 use jiff::Timestamp;
+use std::sync::Arc;
 
 impl Engine {
     /// Writes which node a pod is to get, because it takes a while until it is bound (S5-063).
@@ -20,7 +21,7 @@ impl Engine {
     /// Tells users why a pod waits, in its condition and in an event (S5-069); what its status says already is not
     /// written again (S5-071).
     pub(super) fn tell(
-        &self,
+        &mut self,
         now: Timestamp,
         pod: &wire::Pod,
         reason: &'static str,
@@ -47,11 +48,14 @@ impl Engine {
         let since = old
             .filter(|own| own.status == "False")
             .and_then(|own| own.last_transition_time);
+        if *self.told != *message {
+            self.told = message.into();
+        }
         let condition = (!told).then(|| Condition {
             kind: "PodScheduled",
             holds: false,
             reason,
-            message: message.to_owned(),
+            message: Arc::clone(&self.told),
             since: since.unwrap_or(now),
             observed_generation: None,
         });

@@ -92,7 +92,7 @@ async fn end(shared: &Shared, preemption: &Preemption, victim: &PodRef) -> Resul
         kind: "DisruptionTarget",
         holds: true,
         reason: "PreemptionByScheduler",
-        message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
+        message: format!("{scheduler}: preempting to accommodate a higher priority pod").into(),
         since: preemption.time,
         observed_generation: None,
     };

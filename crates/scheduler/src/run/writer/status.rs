@@ -18,8 +18,8 @@ pub struct Condition {
     pub holds: bool,
     /// `Unschedulable`, `SchedulerError` (S5-069).
     pub reason: &'static str,
-    /// The whole message.
-    pub message: String,
+    /// The whole message, which pods of one workload share.
+    pub message: Arc<str>,
     /// When its status changed last: now, unless it had this status before.
     pub since: Timestamp,
     /// The pod's `metadata.generation` that was looked at.
@@ -60,7 +60,7 @@ impl Condition {
     pub(super) fn body(&self) -> Value {
         let mut body = json!({
             "type": self.kind, "status": if self.holds { "True" } else { "False" },
-            "reason": self.reason, "message": self.message, "lastProbeTime": null,
+            "reason": self.reason, "message": &*self.message, "lastProbeTime": null,
             "lastTransitionTime": format!("{:.0}", self.since),
         });
         if let Some(generation) = self.observed_generation {
@@ -84,7 +84,7 @@ struct Next {
 #[derive(Default)]
 struct Wanted {
     /// By UID; a pod is in it from when a write is wanted until it has ended.
-    next: HashMap<Arc<str>, Next>,
+    next: HashMap<Arc<str>, Box<Next>>,
     /// The pods whose turn comes, in this order.
     turns: VecDeque<Arc<str>>,
     workers: usize,
@@ -122,7 +122,7 @@ impl Wanted {
             patch: Some(patch),
             ended: ended.into_iter().collect(),
         };
-        self.next.insert(Arc::clone(&uid), next);
+        self.next.insert(Arc::clone(&uid), Box::new(next));
         self.turns.push_back(uid);
         true
     }
