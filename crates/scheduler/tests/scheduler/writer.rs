@@ -313,6 +313,32 @@ async fn of_many_status_patches_of_a_pod_the_last_one_stays() {
 }
 
 #[tokio::test]
+async fn every_pod_of_a_crowd_gets_its_status_once() {
+    let shop = Shop::with(Limits {
+        statuses: 2,
+        ..Limits::default()
+    })
+    .await;
+    let names: Vec<String> = (0..50).map(|number| format!("pod-{number}")).collect();
+    // The second half comes when the first has been written, and nobody works any more.
+    for half in names.chunks(25) {
+        for name in half {
+            shop.writer
+                .status(shop.pod(name, None), unschedulable(name));
+        }
+        let told = |admin: &Actor| {
+            let mut messages = half.iter().map(|name| {
+                let pod = admin.get("pods", name)?;
+                (pod["status"]["conditions"][0]["message"] == **name).then_some(())
+            });
+            messages.all(|own| own.is_some()).then_some(())
+        };
+        shop.admin.wait(AT_MOST, told).await.unwrap();
+    }
+    assert_eq!(shop.asked("pods/status"), 50);
+}
+
+#[tokio::test]
 async fn a_status_patch_is_repeated_and_a_pod_of_another_uid_is_left_alone() {
     let mut shop = Shop::open().await;
     let mut pod = shop.pod("a", None);
