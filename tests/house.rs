@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
-    ("evictd-placement", &["evictd-pod"]),
+    ("evictd-devices", &["evictd-pod"]),
+    ("evictd-placement", &["evictd-pod", "evictd-devices"]),
     ("evictd-preemption", &["evictd-pod", "evictd-placement"]),
     (
         "evictd-scheduling",

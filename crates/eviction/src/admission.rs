@@ -5,7 +5,7 @@ use crate::{
     NodeCondition,
     critical::{self, Need},
 };
-use evictd_pod::{Pod, QosClass, node::Taint};
+use evictd_pod::{Pod, QosClass, wire::Taint};
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 use std::{collections::BTreeMap, fmt};

@@ -1,10 +1,12 @@
 //! The cluster: nodes, the pods on them, and what they refer to.
 
+mod devices;
 mod pods;
 mod spread;
 mod statement;
 mod told;
 
+pub(crate) use devices::Seen;
 pub use statement::Statement;
 
 use crate::changes::Changes;
@@ -27,6 +29,7 @@ use crate::storage::Storage;
 use crate::symbol::{Held, Symbol, Symbols};
 use crate::table::{Objects, Table};
 use crate::template::Template;
+use evictd_devices::Inventory;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
 use evictd_pod::{selector::SelectorError, wire};
 use hashbrown::HashMap;
@@ -45,6 +48,7 @@ pub struct Cluster {
     name_ranks: NameRanks,
     namespaces: Objects<Symbol, Labels>,
     storage: Storage,
+    devices: Inventory,
     images: Images,
     topologies: Topologies,
     spreaders: Spreaders,
@@ -121,6 +125,7 @@ impl Default for Cluster {
             name_ranks: NameRanks::default(),
             namespaces: Objects::default(),
             storage: Storage::default(),
+            devices: Inventory::default(),
             images: Images::default(),
             topologies: Topologies::default(),
             spreaders: Spreaders::default(),

@@ -52,6 +52,7 @@ pub mod agent;
 mod changes;
 mod checks;
 mod cluster;
+mod devices;
 mod evicted;
 mod features;
 pub mod filter;
@@ -79,9 +80,13 @@ mod template;
 pub use changes::Changes;
 pub use checks::{Checks, Trial};
 pub use cluster::{Cluster, PodSelector, Sizes, Statement};
+pub use devices::DeviceChoice;
 pub use evictd_pod::selector::SelectorError;
 pub use features::Features;
-pub use filter::{Code, Filter, Here, Reason, Rejection, VolumeChoice, volume_choices};
+pub use filter::{
+    Code, Filter, Here, Reason, Rejection, VolumeChoice, device_choices, unavailable_claim,
+    volume_choices,
+};
 pub use group::{Group, GroupId};
 pub use id::NodeId;
 pub use labels::Labels;

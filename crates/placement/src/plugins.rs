@@ -442,8 +442,7 @@ impl Plugin for ImageLocality {
     }
 }
 
-/// Devices that claims ask for. They are not allocated here, so that a pod with claims is rejected: on a node without its
-/// devices it could never start. For any other pod every node passes and gets the same score.
+/// Devices that claims ask for. For a pod without claims every node passes and gets the same score.
 #[derive(Debug, Clone, Copy)]
 pub struct DynamicResources;
 
@@ -453,29 +452,18 @@ impl Plugin for DynamicResources {
     }
 
     fn pre_filter(&self, cluster: &Cluster, pod: &Pod) -> PreFilter {
-        if !cluster.template(pod).claims_devices {
-            return PreFilter::Pass;
+        match filter::devices::demand(cluster, pod) {
+            Ok(_) => PreFilter::Pass,
+            Err(reason) => PreFilter::Rejected(Code::UnschedulableAndUnresolvable, reason),
         }
-        let reason = "resourceClaims are not supported by this scheduler";
-        PreFilter::Rejected(Code::UnschedulableAndUnresolvable, reason.to_owned())
     }
 
-    fn score(&self, _cluster: &Cluster, _pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
-        struct Same;
-        impl Score for Same {
-            fn is_local(&self) -> bool {
-                true
-            }
+    fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+        filter::devices::new(cluster, pod)
+    }
 
-            fn is_normal(&self) -> bool {
-                true
-            }
-
-            fn raw(&self, _here: filter::Here<'_>) -> i64 {
-                0
-            }
-        }
-        Some(Box::new(Same))
+    fn score(&self, cluster: &Cluster, pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
+        Some(score::devices::new(cluster, pod))
     }
 }
 
@@ -484,7 +472,7 @@ impl Plugin for DynamicResources {
 pub(crate) fn default_filters(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filter>> {
     let (fit, node_affinity) = (NodeResourcesFit::default(), NodeAffinity::default());
     let spread = PodTopologySpread::without_defaults();
-    let plugins: [&dyn Plugin; 13] = [
+    let plugins: [&dyn Plugin; 14] = [
         &NodeUnschedulable,
         &NodeName,
         &TaintToleration,
@@ -497,6 +485,7 @@ pub(crate) fn default_filters(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filte
         &VolumeZone,
         &spread,
         &InterPodAffinity::default(),
+        &DynamicResources,
         &NodeDeclaredFeatures,
     ];
     let filters = plugins

@@ -57,10 +57,43 @@ pub struct Template {
     pub ports: Box<[HostPort]>,
     /// Volumes that a node can have too many of, or that cannot be everywhere.
     pub volumes: Box<[Volume]>,
-    /// Whether it claims devices.
-    pub claims_devices: bool,
+    /// The claims on devices, of a pod that has no node yet.
+    pub device_claims: Box<[DeviceClaim]>,
     /// The optional features that its kubelet must have.
     pub features: Features,
+}
+
+/// A claim on devices of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeviceClaim {
+    /// The one of this name, which others may use, too.
+    Shared(Symbol),
+    /// The one of this name, which was made for the pod.
+    Own(Symbol),
+    /// One that is yet to be made for the pod.
+    NotMade,
+    /// One that says neither, by its name in the pod.
+    Unknown(Symbol),
+}
+
+/// The claims on devices of a pod; none for one that its template asks for and that is not needed.
+fn device_claims(symbols: &mut Symbols, pod: &wire::Pod) -> Box<[DeviceClaim]> {
+    let claims = pod.spec.resource_claims.iter();
+    let claims = claims.filter_map(|claim| {
+        if let Some(name) = &claim.resource_claim_name {
+            return Some(DeviceClaim::Shared(symbols.intern(name)));
+        }
+        if claim.resource_claim_template_name.is_none() {
+            return Some(DeviceClaim::Unknown(symbols.intern(&claim.name)));
+        }
+        let mut made = pod.status.resource_claim_statuses.iter();
+        let Some(made) = made.find(|made| made.name == claim.name) else {
+            return Some(DeviceClaim::NotMade);
+        };
+        let name = made.resource_claim_name.as_ref()?;
+        Some(DeviceClaim::Own(symbols.intern(name)))
+    });
+    claims.collect()
 }
 
 /// The controller of a pod.
@@ -366,7 +399,11 @@ impl Template {
             containers: i64::try_from(spec.containers.len() + spec.init_containers.len())
                 .unwrap_or(i64::MAX),
             ports,
-            claims_devices: !spec.resource_claims.is_empty(),
+            device_claims: if placed {
+                Box::default()
+            } else {
+                device_claims(symbols, pod)
+            },
             features: Features::of_pod(spec),
             volumes: spec
                 .volumes

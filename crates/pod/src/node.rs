@@ -1,7 +1,7 @@
 //! The Node object in dumps and API answers, with only the fields that are used.
 
 use crate::toleration;
-use crate::wire::{Condition, Metadata, ResourceList, Toleration, null_is_default};
+use crate::wire::{Condition, Metadata, ResourceList, Taint, Toleration, null_is_default};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -83,23 +83,6 @@ pub struct Lease {
 pub struct LeaseSpec {
     /// When it was last renewed.
     pub renew_time: Option<Timestamp>,
-}
-
-/// A mark on a node that keeps pods away unless they tolerate it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Taint {
-    /// `node.kubernetes.io/memory-pressure`, ...
-    #[serde(deserialize_with = "null_is_default")]
-    pub key: String,
-    /// Compared with the toleration's value; often empty.
-    #[serde(deserialize_with = "null_is_default")]
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub effect: String,
-    /// When it was added; only for `NoExecute`.
-    pub time_added: Option<Timestamp>,
 }
 
 impl Taint {

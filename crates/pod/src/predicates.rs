@@ -13,10 +13,9 @@
 
 use crate::{
     Node, Pod,
-    node::Taint,
     resources::{self, is_sidecar},
     selector::NodeTerm,
-    wire::PodSpec,
+    wire::{PodSpec, Taint},
 };
 
 pub use crate::toleration::Toleration;

@@ -3,10 +3,12 @@
 
 mod cluster;
 mod constraints;
+mod devices;
 mod group;
 
 pub use cluster::*;
 pub use constraints::*;
+pub use devices::*;
 pub use group::*;
 
 use crate::Quantity;
@@ -229,11 +231,17 @@ pub struct PodSpec {
 
 /// A claim on devices, as a pod names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct PodResourceClaim {
     /// Its name within the pod.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
+    /// The `ResourceClaim`, which others may use, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_claim_name: Option<String>,
+    /// One is made for the pod from this template; its name is in the pod's status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_claim_template_name: Option<String>,
 }
 
 /// The group that a pod is scheduled with.

@@ -106,10 +106,10 @@ fn main() {
     let measures = std::env::args().any(|argument| argument == "--bench");
     let size = if measures {
         Size {
-            nodes: std::env::var("NN").map_or(5000, |v| v.parse().unwrap()),
+            nodes: 5000,
             running: 30,
-            fitting: std::env::var("FF").map_or(10_000, |v| v.parse().unwrap()),
-            waiting: std::env::var("WW").map_or(100_000, |v| v.parse().unwrap()),
+            fitting: 10_000,
+            waiting: 100_000,
         }
     } else {
         Size {
@@ -125,10 +125,7 @@ fn main() {
     let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
     write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
     let start = Instant::now();
-    let mut command = Command::new(
-        std::env::var("SCHED")
-            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_evictd-scheduler").to_owned()),
-    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"));
     command.args([
         "run",
         "--secure-port=0",

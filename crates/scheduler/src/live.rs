@@ -9,7 +9,7 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 
 /// What is listed; nodes first, because pods refer to them.
-const LISTS: [&str; 9] = [
+const LISTS: [&str; 12] = [
     "/api/v1/nodes",
     "/api/v1/namespaces",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -18,6 +18,9 @@ const LISTS: [&str; 9] = [
     "/api/v1/persistentvolumes",
     "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/storage.k8s.io/v1/csinodes",
+    "/apis/resource.k8s.io/v1/resourceclaims",
+    "/apis/resource.k8s.io/v1/resourceslices",
+    "/apis/resource.k8s.io/v1/deviceclasses",
     "/api/v1/pods",
 ];
 
@@ -32,7 +35,9 @@ const FOR_SCORES: [&str; 6] = [
 ];
 
 /// Optional: without the right to list these, the plan says what it could not check.
-const OPTIONAL: [&str; 4] = [LISTS[4], LISTS[5], LISTS[6], LISTS[7]];
+const OPTIONAL: [&str; 7] = [
+    LISTS[4], LISTS[5], LISTS[6], LISTS[7], LISTS[8], LISTS[9], LISTS[10],
+];
 
 /// The timeout of a page, which is that of the API server.
 const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -89,14 +94,19 @@ impl Live {
                     return Ok(true);
                 }
                 Ok(None) => self.pages = None,
-                Err(ApiError::Forbidden { .. })
-                    if OPTIONAL.contains(path) || FOR_SCORES.contains(path) =>
-                {
-                    self.pages = None;
-                }
+                Err(error) if is_left_out(path, &error) => self.pages = None,
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Whether the rest can be judged without this list: it may not be read, or the server is too old to have devices.
+fn is_left_out(path: &str, error: &ApiError) -> bool {
+    let is_absent = || error.status().is_some_and(|status| status.code == 404);
+    match error {
+        ApiError::Forbidden { .. } => OPTIONAL.contains(&path) || FOR_SCORES.contains(&path),
+        _ => path.contains("/resource.k8s.io/") && is_absent(),
     }
 }
 

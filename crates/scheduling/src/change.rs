@@ -41,6 +41,9 @@ pub enum Change {
     CsiDriver(Delta<wire::CsiDriverObject>),
     CsiStorageCapacity(Delta<wire::CsiStorageCapacity>),
     VolumeAttachment(Delta<wire::VolumeAttachment>),
+    ResourceClaim(Delta<wire::ResourceClaim>),
+    ResourceSlice(Delta<wire::ResourceSlice>),
+    DeviceClass(Delta<wire::DeviceClass>),
 }
 
 /// By what the queue knows a pod: its uid, or namespace and name if it has none, as in a handwritten file.

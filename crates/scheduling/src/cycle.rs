@@ -2,9 +2,11 @@
 
 use crate::framework::{Framework, PostFilter};
 use crate::plugins::PluginName;
+use crate::preparations::ClaimRef;
 use crate::workers::split;
 use evictd_placement::{
     Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Score, Symbol,
+    unavailable_claim,
 };
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
 use hashbrown::{HashMap, HashSet};
@@ -86,6 +88,8 @@ pub struct Failure {
     pub plugins: BTreeSet<String>,
     /// The plan of a preemption, if one was tried.
     pub plan: Option<Plan>,
+    /// A claim that should give its devices back.
+    pub deallocates: Option<ClaimRef>,
     /// What stands in condition and event; `None` if a node is being freed.
     pub message: Option<String>,
 }
@@ -172,6 +176,7 @@ impl Framework {
         let mut before = Before::default();
         for plugin in &self.pre_filters {
             let name = plugin.name();
+            before.asked += 1;
             match plugin.pre_filter(cluster, pod) {
                 PreFilter::Pass => {}
                 PreFilter::Rejected(code, reason) => {
@@ -195,7 +200,6 @@ impl Framework {
                     }
                 }
             }
-            before.asked += 1;
         }
         before
     }
@@ -297,11 +301,12 @@ impl Framework {
         let fit_error = filtered.fit_error(cluster, pod);
         let (mut checks, _) = self.checks(cluster, pod);
         let mut said = Vec::new();
-        let mut plan = None;
+        let (mut plan, mut deallocates) = (None, None);
         for own in &self.post_filters {
             match own {
                 PostFilter::DynamicResources if self.was_asked(own.as_str(), &filtered.before) => {
-                    said.push("no new claims to deallocate".to_owned());
+                    deallocates = self.unavailable_claim(cluster, pod, filtered);
+                    said.push(said_of_claims(cluster, pod, filtered, deallocates.as_ref()));
                 }
                 // Its part of the cycle never began (S5-102).
                 PostFilter::DynamicResources => {
@@ -333,8 +338,27 @@ impl Framework {
             plugins: self.rejectors(filtered),
             fit_error,
             plan,
+            deallocates,
             message: (!freed).then_some(message),
         })
+    }
+
+    /// A claim whose devices are of no use where nothing but that is in the way.
+    fn unavailable_claim(
+        &self,
+        cluster: &Cluster,
+        pod: &Pod,
+        filtered: &Filtered,
+    ) -> Option<ClaimRef> {
+        let by_devices = |verdict: &Verdict| match verdict {
+            Verdict::Rejected(index, _) => self.filters[*index].name() == "DynamicResources",
+            _ => false,
+        };
+        let nodes = cluster.node_ids().zip(&filtered.verdicts);
+        let nodes = nodes.filter(|(_, verdict)| by_devices(verdict));
+        let nodes: Vec<NodeId> = nodes.map(|(id, _)| id).collect();
+        let claim = unavailable_claim(cluster, pod, &nodes)?;
+        Some(ClaimRef::of(&claim.metadata))
     }
 
     /// Whether a plugin was asked before the nodes were; one that is not in the list needs not be.
@@ -364,6 +388,25 @@ impl Framework {
         });
         by.chain(rejected).collect()
     }
+}
+
+/// What is said of the claims of a pod that fits nowhere.
+fn said_of_claims(
+    cluster: &Cluster,
+    pod: &Pod,
+    filtered: &Filtered,
+    deallocates: Option<&ClaimRef>,
+) -> String {
+    let ended = filtered.before.rejected.as_ref();
+    let ended = ended.is_some_and(|(by, ..)| by == PostFilter::DynamicResources.as_str());
+    let said = if ended || cluster.template(pod).device_claims.is_empty() {
+        "no new claims to deallocate"
+    } else if deallocates.is_some() {
+        "deallocation of ResourceClaim completed"
+    } else {
+        "still not schedulable"
+    };
+    said.to_owned()
 }
 
 /// What is said where these plugins leave no node over.

@@ -37,11 +37,17 @@ pub(crate) enum Kind {
     CapacityAdd,
     CapacityUpdate,
     AttachmentDelete,
+    DeviceClaimAdd,
+    DeviceClaimUpdate,
+    SliceAdd,
+    SliceUpdate,
+    DeviceClassAdd,
+    DeviceClassUpdate,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 34] = [
         Self::PodAdd,
         Self::PodDelete,
         Self::PodLabel,
@@ -70,6 +76,12 @@ impl Kind {
         Self::CapacityAdd,
         Self::CapacityUpdate,
         Self::AttachmentDelete,
+        Self::DeviceClaimAdd,
+        Self::DeviceClaimUpdate,
+        Self::SliceAdd,
+        Self::SliceUpdate,
+        Self::DeviceClassAdd,
+        Self::DeviceClassUpdate,
     ];
 }
 
@@ -123,6 +135,18 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
                 .then_some(Kind::AttachmentDelete)
                 .into_iter()
                 .collect()
+        }
+        // One that is gone in a gap of the watch has given its devices back before.
+        Change::ResourceClaim(Delta {
+            old: Some(_),
+            new: None,
+        }) => vec![Kind::DeviceClaimUpdate],
+        Change::ResourceClaim(delta) => {
+            of_other(delta, Kind::DeviceClaimAdd, Kind::DeviceClaimUpdate)
+        }
+        Change::ResourceSlice(delta) => of_other(delta, Kind::SliceAdd, Kind::SliceUpdate),
+        Change::DeviceClass(delta) => {
+            of_other(delta, Kind::DeviceClassAdd, Kind::DeviceClassUpdate)
         }
     };
     let events = kinds.into_iter().map(|kind| ClusterEvent {
@@ -271,6 +295,12 @@ pub(crate) const fn label(kind: Kind) -> &'static str {
         Kind::CapacityAdd => "storage.k8s.io/CSIStorageCapacityAdd",
         Kind::CapacityUpdate => "storage.k8s.io/CSIStorageCapacityUpdate",
         Kind::AttachmentDelete => "storage.k8s.io/VolumeAttachmentDelete",
+        Kind::DeviceClaimAdd => "resource.k8s.io/ResourceClaimAdd",
+        Kind::DeviceClaimUpdate => "resource.k8s.io/ResourceClaimUpdate",
+        Kind::SliceAdd => "resource.k8s.io/ResourceSliceAdd",
+        Kind::SliceUpdate => "resource.k8s.io/ResourceSliceUpdate",
+        Kind::DeviceClassAdd => "resource.k8s.io/DeviceClassAdd",
+        Kind::DeviceClassUpdate => "resource.k8s.io/DeviceClassUpdate",
     }
 }
 

@@ -14,7 +14,7 @@ pub type Shared = Arc<dyn Plugin>;
 /// What is tried for a pod that fits nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostFilter {
-    /// Devices that could be given back. It knows only pods that hold none.
+    /// Devices that could be given back, since they are of no use to the pod where they are.
     DynamicResources,
     /// Pods of less importance give way.
     DefaultPreemption,

@@ -14,9 +14,10 @@ use crate::decider::{Decided, Decider};
 use crate::extending::{Asked, Question};
 use crate::framework::Framework;
 use crate::gang::{GroupNews, group_of};
+use crate::preparations::{ClaimRef, Preparations};
 use crate::queue::{Moved, Settings};
 use crate::scheduling_queue::SchedulingQueue;
-use evictd_placement::{Cluster, Mistake, Pod, Spreader, VolumeChoice};
+use evictd_placement::{Cluster, Mistake, Pod, Spreader};
 use evictd_pod::wire;
 use evictd_preemption::{Action, Budget, Options};
 use hashbrown::HashMap;
@@ -68,7 +69,7 @@ pub enum Outcome {
         /// How it was found.
         decided: Decided,
         /// What has to be done for its claims before it is bound.
-        volumes: Vec<VolumeChoice>,
+        prepares: Preparations,
     },
     /// It has a node and waits for plugins to permit its binding. It comes out again, placed or not.
     Waits {
@@ -98,6 +99,8 @@ pub struct Rejected {
     pub preempts: bool,
     /// The node that is being freed for it.
     pub nominated: Option<String>,
+    /// A claim on devices in its namespace that should give back what it has, since that is of no use where the pod could be.
+    pub deallocates: Option<ClaimRef>,
     /// The pods that have to go for it, in the order of the plan: `namespace/name` and UID.
     pub victims: Vec<(String, String)>,
     /// What has to be done for it, in order.
@@ -331,7 +334,32 @@ impl Scheduler {
             Change::CsiStorageCapacity(Delta { old: Some(old), .. }) => {
                 cluster.remove_storage_capacity(&old.metadata);
             }
+            Change::ResourceClaim(delta) => self.apply_resource_claim(delta),
+            Change::ResourceSlice(Delta { new: Some(new), .. }) => {
+                cluster.devices_mut().put_slice((**new).clone());
+            }
+            Change::ResourceSlice(Delta { old: Some(old), .. }) => {
+                cluster.devices_mut().remove_slice(&old.metadata.name);
+            }
+            Change::DeviceClass(Delta { new: Some(new), .. }) => {
+                cluster.devices_mut().put_class((**new).clone());
+            }
+            Change::DeviceClass(Delta { old: Some(old), .. }) => {
+                cluster.devices_mut().remove_class(&old.metadata.name);
+            }
             _ => {}
+        }
+    }
+
+    fn apply_resource_claim(&mut self, delta: &Delta<wire::ResourceClaim>) {
+        let devices = self.cluster.devices_mut();
+        match (&delta.old, &delta.new) {
+            (_, Some(new)) => devices.put_claim((**new).clone()),
+            (Some(old), None) => {
+                let metadata = &old.metadata;
+                devices.remove_claim(metadata.namespace_or_default(), &metadata.name);
+            }
+            (None, None) => {}
         }
     }
 

@@ -6,7 +6,8 @@ use evictd_command::{Column, Table, View};
 use evictd_eviction::NodeCondition;
 use evictd_pod::{
     Pod,
-    node::{Lease, Node, Taint},
+    node::{Lease, Node},
+    wire::Taint,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;

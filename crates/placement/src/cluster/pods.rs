@@ -96,7 +96,9 @@ impl Cluster {
 
     /// Removes a pod, which is found by its UID, or by its name if it came without; whether it was there.
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
-        self.take_away(&key(metadata))
+        let known_as = key(metadata);
+        self.devices.give_back(&known_as);
+        self.take_away(&known_as)
     }
 
     /// Remembers a pod that has ended, if it was evicted and has a controller.

@@ -3,6 +3,7 @@
 
 pub(crate) mod claims;
 pub(crate) mod declared_features;
+pub(crate) mod devices;
 pub(crate) mod fit;
 mod inclusion;
 pub(crate) mod inter_pod_affinity;
@@ -25,6 +26,7 @@ use crate::id::NodeId;
 use crate::node::Node;
 use crate::pod::Pod;
 
+pub use devices::{device_choices, unavailable_claim};
 pub use fit::Ignored;
 pub(crate) use inclusion::Inclusion;
 pub(crate) use inter_pod_affinity::selects;

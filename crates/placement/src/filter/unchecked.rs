@@ -1,6 +1,6 @@
 //! What could not be checked because the input does not hold it. Nothing is guessed: the check is left out, and named.
 
-use super::claims;
+use super::{claims, devices};
 use crate::cluster::Cluster;
 use crate::pod::Pod;
 use crate::storage::PersistentClaim;
@@ -13,16 +13,20 @@ pub(super) fn of(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     let template = cluster.template(pod);
     let text = |symbol| cluster.symbols().text(symbol);
     let all = claims::of(cluster, template).count();
+    let mut lines = Vec::new();
+    if let Err(reason) = devices::demand(cluster, pod) {
+        lines.push(format!("DynamicResources: {reason}"));
+    }
     if all == 0 {
-        return Vec::new();
+        return lines;
     }
     let storage = cluster.storage();
     if storage.claims.is_empty() {
-        return vec![format!(
+        lines.push(format!(
             "{OF_CLAIMS}: no PersistentVolumeClaim is in the input, and the pod has {all}"
-        )];
+        ));
+        return lines;
     }
-    let mut lines = Vec::new();
     for (claim, known) in claims::of(cluster, template) {
         let missing = || {
             let (namespace, name) = (text(template.namespace), text(claim.name));

@@ -1,5 +1,6 @@
 //! The scores of kube-scheduler 1.36, one file each, compiled for one pod and the nodes that passed all filters.
 
+pub(crate) mod devices;
 pub(crate) mod image_locality;
 pub(crate) mod inter_pod_affinity;
 pub(crate) mod node_affinity;

@@ -204,3 +204,20 @@ pub struct ContainerPort {
     #[serde(deserialize_with = "null_is_default")]
     pub protocol: String,
 }
+
+/// A mark on a node, or on a device, that keeps pods away unless they tolerate it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Taint {
+    /// `node.kubernetes.io/memory-pressure`, ...
+    #[serde(deserialize_with = "null_is_default")]
+    pub key: String,
+    /// Compared with the toleration's value; often empty.
+    #[serde(deserialize_with = "null_is_default")]
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub effect: String,
+    /// When it was added; only for `NoExecute`.
+    pub time_added: Option<jiff::Timestamp>,
+}

@@ -20,10 +20,13 @@ pub(super) enum Kind {
     ReplicationController,
     ReplicaSet,
     StatefulSet,
+    ResourceClaim,
+    ResourceSlice,
+    DeviceClass,
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 18] = [
         Self::Node,
         Self::Namespace,
         Self::Pod,
@@ -39,6 +42,9 @@ impl Kind {
         Self::ReplicationController,
         Self::ReplicaSet,
         Self::StatefulSet,
+        Self::ResourceClaim,
+        Self::ResourceSlice,
+        Self::DeviceClass,
     ];
 
     pub(super) const fn as_str(self) -> &'static str {
@@ -58,6 +64,9 @@ impl Kind {
             Self::ReplicationController => "ReplicationController",
             Self::ReplicaSet => "ReplicaSet",
             Self::StatefulSet => "StatefulSet",
+            Self::ResourceClaim => "ResourceClaim",
+            Self::ResourceSlice => "ResourceSlice",
+            Self::DeviceClass => "DeviceClass",
         }
     }
 
@@ -75,6 +84,7 @@ impl Kind {
             }
             Self::ReplicaSet | Self::StatefulSet => "apps",
             Self::Budget => "policy",
+            Self::ResourceClaim | Self::ResourceSlice | Self::DeviceClass => "resource.k8s.io",
             Self::PriorityClass => "scheduling.k8s.io",
         }
     }
@@ -90,6 +100,8 @@ impl Kind {
                 | Self::StorageClass
                 | Self::CsiNode
                 | Self::CsiDriver
+                | Self::ResourceSlice
+                | Self::DeviceClass
         )
     }
 
@@ -162,4 +174,7 @@ objects! {
     ReplicationController alike::ReplicationController, 0;
     ReplicaSet alike::ReplicaSet, 0;
     StatefulSet alike::StatefulSet, 0;
+    ResourceClaim wire::ResourceClaim;
+    ResourceSlice wire::ResourceSlice;
+    DeviceClass wire::DeviceClass;
 }

@@ -370,6 +370,21 @@ impl Sink for Loader<'_> {
                     },
                 );
             }
+            Some(Kind::ResourceClaim) => {
+                if let Some(claim) = self.read(&found) {
+                    self.loaded.cluster.devices_mut().put_claim(claim);
+                }
+            }
+            Some(Kind::ResourceSlice) => {
+                if let Some(slice) = self.read(&found) {
+                    self.loaded.cluster.devices_mut().put_slice(slice);
+                }
+            }
+            Some(Kind::DeviceClass) => {
+                if let Some(class) = self.read(&found) {
+                    self.loaded.cluster.devices_mut().put_class(class);
+                }
+            }
             None => *self.ignored.entry(found.kind.to_owned()).or_default() += 1,
         }
     }

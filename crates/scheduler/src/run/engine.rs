@@ -18,9 +18,10 @@ use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
 use evictd_scheduling::{
-    Attempt, Event, Nomination, Outcome as Decision, Rejected, Scheduler, pod_key,
+    Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Rejected, Scheduler, pod_key,
 };
 use jiff::Timestamp;
+use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,7 +214,7 @@ impl Engine {
 
     /// Nothing is kept of a pod that is gone, or that somebody else has bound.
     fn confirm(&mut self, event: &Event) {
-        let Event::Change(evictd_scheduling::Change::Pod(pods)) = event else {
+        let Event::Change(Change::Pod(pods)) = event else {
             return;
         };
         match (&pods.old, &pods.new) {
@@ -285,9 +286,9 @@ impl Engine {
         self.view.decided(decision(now, &pod, number, &outcome));
         match outcome {
             Decision::Ask(_) => {}
-            Decision::Placed { node, volumes, .. } => {
+            Decision::Placed { node, prepares, .. } => {
                 debug!("{reference} goes to {node}");
-                if !volumes.is_empty() {
+                if !prepares.is_empty() {
                     self.expect(&reference, &node);
                 }
                 let binding = Binding {
@@ -300,7 +301,7 @@ impl Engine {
                 let binder = self.extenders.binder(&pod);
                 let bound =
                     self.writer
-                        .bind_with(reference.clone(), node.to_string(), volumes, binder);
+                        .bind_with(reference.clone(), node.to_string(), prepares, binder);
                 if let Err(busy) = bound {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");
@@ -320,6 +321,9 @@ impl Engine {
                     None => Nomination::OfStatus,
                 };
                 self.tell(now, &pod, "Unschedulable", &rejected.message, nomination);
+                if let Some(claim) = &rejected.deallocates {
+                    self.writer.deallocate(reference, claim.clone());
+                }
                 self.preempt(now, (&key, &pod), &rejected);
             }
             Decision::Error(message) => {
@@ -416,6 +420,21 @@ impl Engine {
         match outcome {
             Outcome::Bound { pod, node } => self.bound(&pod, &node),
             Outcome::NotBound { pod, node, failure } => self.not_bound(&pod, &node, &failure),
+            Outcome::ClaimsRead(claims) => {
+                let claims = claims.iter().map(wire::ResourceClaim::deserialize);
+                for claim in claims.flatten() {
+                    let (old, new) = (None, Some(Arc::new(claim)));
+                    let change = Change::ResourceClaim(Delta { old, new });
+                    self.scheduler.on((self.now)(), &Event::Change(change));
+                }
+            }
+            Outcome::Deallocated { pod, failure } => {
+                if let Some(failure) = failure {
+                    // It is tried again.
+                    debug!("a claim of {pod}: {}", failure.message);
+                    self.scheduler.activate([pod.uid.as_str()]);
+                }
+            }
             Outcome::StatusNotWritten { pod, failure } => {
                 debug!("status of {pod}: {}", failure.message);
             }

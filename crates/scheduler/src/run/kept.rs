@@ -228,7 +228,8 @@ macro_rules! as_they_are {
 as_they_are! {
     evictd_pod::Node, wire::Namespace, wire::Service, wire::Workload, wire::PodDisruptionBudget,
     wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
-    wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup
+    wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup,
+    wire::ResourceClaim, wire::ResourceSlice, wire::DeviceClass
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub enum News {
 }
 
 /// How many kinds are followed, and have to be known before the first decision.
-pub const KINDS: usize = 16;
+pub const KINDS: usize = 19;
 
 /// Where groups of pods are. A server older than Kubernetes 1.37 has none.
 pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
@@ -76,6 +76,15 @@ pub fn start(access: &Access, news: &UnboundedSender<News>) {
     );
     follow.kind("/apis/storage.k8s.io/v1/volumeattachments", "", |delta| {
         Event::Change(Change::VolumeAttachment(delta))
+    });
+    follow.kind("/apis/resource.k8s.io/v1/resourceclaims", "", |delta| {
+        Event::Change(Change::ResourceClaim(delta))
+    });
+    follow.kind("/apis/resource.k8s.io/v1/resourceslices", "", |delta| {
+        Event::Change(Change::ResourceSlice(delta))
+    });
+    follow.kind("/apis/resource.k8s.io/v1/deviceclasses", "", |delta| {
+        Event::Change(Change::DeviceClass(delta))
     });
 }
 

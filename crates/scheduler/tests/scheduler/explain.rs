@@ -85,13 +85,33 @@ fn a_profile_that_nobody_has_is_told_with_those_that_there_are() {
 }
 
 #[test]
-fn a_pod_that_claims_devices_is_told_that_they_are_not_allocated_here() {
+fn a_pod_that_claims_devices_goes_where_they_are() {
     let mut pod = pod("1");
     pod["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "one-gpu" }]);
-    let own = answer(&explain(&[node("one", "2")], &pod, &["-o", "json"]));
+    let api = "resource.k8s.io/v1";
+    let class = json!({ "apiVersion": api, "kind": "DeviceClass", "metadata": { "name": "gpu" },
+        "spec": { "selectors": [{ "cel": { "expression": "device.attributes['gpu.example.com'].memory >= 40" } }] } });
+    let slice = |node: &str, memory: i64| {
+        json!({ "apiVersion": api, "kind": "ResourceSlice", "metadata": { "name": node }, "spec": { "driver": "gpu.example.com",
+            "nodeName": node, "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
+            "devices": [{ "name": "card", "attributes": { "memory": { "int": memory } } }] } })
+    };
+    let claim = json!({ "apiVersion": api, "kind": "ResourceClaim", "metadata": { "name": "one-gpu" }, "spec": { "devices": {
+        "requests": [{ "name": "card", "exactly": { "deviceClassName": "gpu" } }] } } });
+    let nodes = [node("one", "8"), node("two", "2"), node("three", "2")];
+    let objects = [class, slice("one", 16), slice("two", 40), claim];
+    let cluster = [&nodes[..], &objects[..]].concat();
+    let own = answer(&explain(&cluster, &pod, &["-o", "json"]));
+    assert_eq!(own["chosen"], "two", "{own}");
+    for name in ["one", "three"] {
+        let reasons = json!(["cannot allocate all claims"]);
+        assert_eq!(own["filterStatus"][name]["reasons"], reasons, "{own}");
+    }
+    // Without the claim it can be nowhere.
+    let own = answer(&explain(&nodes, &pod, &["-o", "json"]));
     let message = own["message"].as_str().unwrap();
     assert!(
-        message.contains("resourceClaims are not supported by this scheduler"),
+        message.contains("could not find ResourceClaim \"default/one-gpu\""),
         "{own}"
     );
 }

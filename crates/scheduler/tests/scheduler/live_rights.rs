@@ -49,7 +49,11 @@ fn rules() -> Value {
             &["deviceclasses", "resourceslices"],
             &read
         ),
-        rule("resource.k8s.io", &["resourceclaims"], &write),
+        rule(
+            "resource.k8s.io",
+            &["resourceclaims", "resourceclaims/status"],
+            &write
+        ),
         rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
         rule(
             "authorization.k8s.io",

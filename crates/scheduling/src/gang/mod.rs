@@ -10,8 +10,9 @@ mod preemption;
 use crate::cycle::Filtered;
 use crate::decider::{Decided, Decider};
 use crate::framework::Framework;
+use crate::preparations::Preparations;
 pub(crate) use domains::{Domain, domains};
-use evictd_placement::{Cluster, Mistake, NodeId, Pod, Statement, VolumeChoice, volume_choices};
+use evictd_placement::{Cluster, Mistake, NodeId, Pod, Statement};
 use evictd_pod::wire;
 pub(crate) use members::{Groups, Together, group_of};
 pub(crate) use preemption::{Preemption, Preemptor, preempt};
@@ -35,7 +36,7 @@ pub(crate) struct Member {
     /// Its node, and its number in the statement.
     placed: Option<(NodeId, usize)>,
     /// What has to be done for its claims there.
-    pub(crate) volumes: Vec<VolumeChoice>,
+    pub(crate) prepares: Preparations,
     pub(crate) end: End,
 }
 
@@ -86,7 +87,7 @@ impl Member {
             profile,
             pod,
             placed: None,
-            volumes: Vec::new(),
+            prepares: Preparations::default(),
             end,
         }
     }
@@ -172,7 +173,7 @@ impl Trial<'_> {
         match decided {
             Ok(decided) => {
                 let node = decided.chosen;
-                member.volumes = volume_choices(self.cluster, pod, node);
+                member.prepares = Preparations::begin(self.cluster, pod, node);
                 member.end = End::Fits(decided);
                 member.put(self.cluster, statement, node);
                 true

@@ -1,6 +1,7 @@
 //! Queueing hints of the default plugins: for which events each registered, and whether one is worth another attempt for
 //! a pod that it rejected. One file a family.
 
+mod devices;
 mod inter_pod_affinity;
 mod nodes;
 mod overlooked;
@@ -90,7 +91,7 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
             NodeDeclaredFeatures,
         ],
         Kind::NodeDelete => &[PodTopologySpread],
-        Kind::NodeAllocatable => &[NodeResourcesFit],
+        Kind::NodeAllocatable => &[NodeResourcesFit, DynamicResources],
         Kind::NodeLabel => &[
             NodeAffinity,
             VolumeBinding,
@@ -118,6 +119,12 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
         }
         Kind::CsiNodeAdd | Kind::CsiNodeUpdate => &[VolumeBinding, NodeVolumeLimits],
         Kind::AttachmentDelete => &[NodeVolumeLimits],
+        Kind::DeviceClaimAdd
+        | Kind::DeviceClaimUpdate
+        | Kind::SliceAdd
+        | Kind::SliceUpdate
+        | Kind::DeviceClassAdd
+        | Kind::DeviceClassUpdate => &[DynamicResources],
     };
     plugins.iter().copied().collect()
 }
@@ -154,6 +161,7 @@ pub(crate) fn wakes_in_kube_scheduler(
             (InterPodAffinity, old, Some(new)) => Ok(inter_pod_affinity::on_node(pod, old, new)),
             _ => Ok(true),
         },
+        Change::ResourceClaim(delta) => Ok(devices::on_claim(pod, delta)),
         change => Ok(volumes::on_storage(plugin, pod, change)),
     };
     verdict.unwrap_or(true)

@@ -1,7 +1,7 @@
 //! Hints of the plugins that look at the node alone (S5-103).
 
-use evictd_pod::node::Taint;
 use evictd_pod::selector::NodeTerm;
+use evictd_pod::wire::Taint;
 use evictd_pod::wire::{Pod, Toleration};
 use evictd_pod::{Node, ResourceList, resources};
 

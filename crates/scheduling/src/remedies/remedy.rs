@@ -1,6 +1,6 @@
 //! One change to a node, to a pod or to who is there, and what it is called.
 
-use evictd_pod::node::Taint;
+use evictd_pod::wire::Taint;
 use evictd_pod::wire::{Pod, Toleration};
 use evictd_pod::{Node, Quantity};
 use std::fmt;

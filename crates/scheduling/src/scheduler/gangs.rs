@@ -169,11 +169,11 @@ impl Scheduler {
                     own.nominated.remove(&member.key);
                     own.queue.assume(&member.key, &node);
                     own.queue.done(&member.key);
-                    let volumes = std::mem::take(&mut member.volumes);
+                    let prepares = std::mem::take(&mut member.prepares);
                     Outcome::Placed {
                         node,
                         decided,
-                        volumes,
+                        prepares,
                     }
                 }
                 End::FitsNowhere(message, plugins) => {
@@ -301,6 +301,7 @@ fn rejected((message, mut plugins): Said, freed: Freed) -> Rejected {
         plugins,
         preempts: false,
         nominated: freed.node,
+        deallocates: None,
         victims: freed.victims,
         actions: freed.actions,
         nominations_cleared: Vec::new(),

@@ -6,7 +6,8 @@ use crate::change::{Delta, is_assigned, pod_key};
 use crate::config::print_duration;
 use crate::decider::Decided;
 use crate::plugins::PluginSet;
-use evictd_placement::{Chosen, Permit, Pod, VolumeChoice, volume_choices};
+use crate::preparations::Preparations;
+use evictd_placement::{Chosen, Permit, Pod};
 use evictd_pod::wire;
 use hashbrown::HashMap;
 use jiff::{SignedDuration, Timestamp};
@@ -31,7 +32,7 @@ struct Waiting {
     profile: usize,
     node: Arc<str>,
     decided: Decided,
-    volumes: Vec<VolumeChoice>,
+    prepares: Preparations,
     since: Timestamp,
     /// The plugins that have not permitted it yet, with how long they have it wait.
     by: Vec<(String, SignedDuration)>,
@@ -81,7 +82,7 @@ impl Scheduler {
             }
         };
         self.nominated.remove(key);
-        let volumes = volume_choices(&self.cluster, &pod, decided.chosen);
+        let prepares = Preparations::begin(&mut self.cluster, &pod, decided.chosen);
         self.cluster.assume(pod, decided.chosen);
         self.queue.assume(key, &node);
         let waiting = Waiting {
@@ -90,7 +91,7 @@ impl Scheduler {
             profile,
             node: Arc::clone(&node),
             decided,
-            volumes,
+            prepares,
             since: now,
             by,
         };
@@ -147,7 +148,7 @@ impl Scheduler {
             profile,
             node,
             decided,
-            volumes,
+            prepares,
             ..
         } = waiting;
         let chosen = self.chosen(&pod, &node);
@@ -163,7 +164,7 @@ impl Scheduler {
         Outcome::Placed {
             node,
             decided,
-            volumes,
+            prepares,
         }
     }
 
@@ -309,6 +310,7 @@ fn refused((plugin, reason): Refusal) -> Rejected {
         plugins: BTreeSet::from([plugin]),
         preempts: false,
         nominated: None,
+        deallocates: None,
         victims: Vec::new(),
         actions: Vec::new(),
         nominations_cleared: Vec::new(),

@@ -20,6 +20,7 @@ impl From<Hopeless> for Rejected {
             plugins: hopeless.plugins,
             preempts: hopeless.preempts,
             nominated: None,
+            deallocates: None,
             victims: Vec::new(),
             actions: Vec::new(),
             nominations_cleared: Vec::new(),
@@ -114,13 +115,14 @@ impl Scheduler {
             }
         };
         let plan = failed.plan.as_ref();
-        let rejected = self.rejected(
+        let mut rejected = self.rejected(
             &pod,
             plan,
             failed.message.unwrap_or(failed.fit_error),
             failed.plugins,
         );
-        if alike && rejected.nominated.is_none() {
+        rejected.deallocates = failed.deallocates;
+        if alike && rejected.nominated.is_none() && rejected.deallocates.is_none() {
             self.decider.keep_hopeless(&pod, rejected.hopeless());
         }
         self.cluster.release(pod);
@@ -151,6 +153,7 @@ impl Scheduler {
             message,
             plugins,
             preempts: plan.is_some(),
+            deallocates: None,
             nominated: choice.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),
             victims: victims.unwrap_or_default(),
             actions: choice.map_or(Vec::new(), |(plan, _)| plan.actions.clone()),

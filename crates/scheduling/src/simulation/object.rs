@@ -73,11 +73,14 @@ kinds! {
     "CSIDriver" CsiDriver wire::CsiDriverObject,
     "CSIStorageCapacity" CsiStorageCapacity wire::CsiStorageCapacity,
     "VolumeAttachment" VolumeAttachment wire::VolumeAttachment,
+    "ResourceClaim" ResourceClaim wire::ResourceClaim,
+    "ResourceSlice" ResourceSlice wire::ResourceSlice,
+    "DeviceClass" DeviceClass wire::DeviceClass,
 }
 
 fn namespace(kind: &str, metadata: &wire::Metadata) -> String {
     match kind {
-        "Pod" | "PersistentVolumeClaim" | "CSIStorageCapacity" => {
+        "Pod" | "PersistentVolumeClaim" | "CSIStorageCapacity" | "ResourceClaim" => {
             metadata.namespace_or_default().to_owned()
         }
         _ => String::new(),

@@ -13,7 +13,9 @@
 
 mod binding;
 mod calls;
+mod devices;
 mod groups;
+mod patient;
 mod preemption;
 mod status;
 mod volumes;
@@ -28,7 +30,8 @@ use super::extenders::Binder;
 use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
-use evictd_placement::VolumeChoice;
+use evictd_scheduling::{ClaimRef, Preparations};
+use serde_json::Value;
 use status::Statuses;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,6 +89,15 @@ pub enum Outcome {
         node: String,
         /// Why.
         failure: Failure,
+    },
+    /// The claims of a pod that is not bound, as they are now; told before that it is not.
+    ClaimsRead(Vec<Value>),
+    /// A claim was to give its devices back, for the sake of this pod.
+    Deallocated {
+        /// The pod.
+        pod: PodRef,
+        /// Why it has not, if it has not.
+        failure: Option<Failure>,
     },
     /// The pod's status could not be written.
     StatusNotWritten {
@@ -173,15 +185,15 @@ impl Writer {
     /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. Of one pod no two are in flight. Must be
     /// called inside the runtime, as all that follow.
     pub fn bind(&self, pod: PodRef, node: String) -> Result<(), Busy> {
-        self.bind_with(pod, node, Vec::new(), None)
+        self.bind_with(pod, node, Preparations::default(), None)
     }
 
-    /// The same with claims that get their volumes before, and perhaps with an extender that binds.
+    /// The same with claims that get their volumes and devices before, and perhaps with an extender that binds.
     pub fn bind_with(
         &self,
         pod: PodRef,
         node: String,
-        volumes: Vec<VolumeChoice>,
+        prepares: Preparations,
         binder: Option<Binder>,
     ) -> Result<(), Busy> {
         let mut binding = lock(&self.0.binding);
@@ -195,9 +207,8 @@ impl Writer {
         drop(binding);
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
-            let within = shared.limits.volumes;
-            let prepared = volumes::prepare(&shared.calls, &pod, &node, &volumes, within).await;
-            let result = match (prepared, shared.bindings.acquire().await) {
+            let ready = shared.prepare(&pod, &node, &prepares).await;
+            let result = match (ready, shared.bindings.acquire().await) {
                 (Ok(()), Ok(_turn)) => match binder {
                     Some(binder) => binder.bind(&pod, &node).await,
                     None => binding::bind(&shared.calls, &pod, &node).await,
@@ -205,6 +216,10 @@ impl Writer {
                 (Err(failure), _) => Err(failure),
                 (Ok(()), Err(_)) => Err(Failure::stopped()),
             };
+            if result.is_err() && !prepares.devices.is_empty() {
+                let claims = devices::give_back(&shared.calls, &pod, &prepares.devices).await;
+                shared.tell(Outcome::ClaimsRead(claims));
+            }
             lock(&shared.binding).remove(&pod.uid);
             shared.tell(match result {
                 Ok(()) => Outcome::Bound { pod, node },
@@ -212,6 +227,18 @@ impl Writer {
             });
         });
         Ok(())
+    }
+
+    /// Has a claim give its devices back for the sake of a pod; ends in [`Outcome::Deallocated`].
+    pub fn deallocate(&self, pod: PodRef, claim: ClaimRef) {
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let done = devices::deallocate(&shared.calls, &claim).await;
+            shared.tell(Outcome::Deallocated {
+                pod,
+                failure: done.err(),
+            });
+        });
     }
 
     /// Writes into a pod's status. What is not yet on its way is replaced by what is newer; only a failure is told.
@@ -262,6 +289,18 @@ impl Writer {
 }
 
 impl Shared {
+    /// What has to be done for a pod's claims before it is bound. Volumes take longest.
+    async fn prepare(
+        &self,
+        pod: &PodRef,
+        node: &str,
+        prepares: &Preparations,
+    ) -> Result<(), Failure> {
+        devices::prepare(&self.calls, pod, &prepares.devices).await?;
+        let within = self.limits.volumes;
+        volumes::prepare(&self.calls, pod, node, &prepares.volumes, within).await
+    }
+
     fn tell(&self, outcome: Outcome) {
         // The receiver is dropped only when the scheduler ends.
         let _ = self.outcomes.send(outcome);

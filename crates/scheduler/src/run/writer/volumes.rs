@@ -3,9 +3,10 @@
 
 use super::PodRef;
 use super::calls::Calls;
-use crate::run::attempts::{Attempts, Failure, FailureKind};
+use super::patient::{read, write};
+use crate::run::attempts::{Failure, FailureKind};
 use evictd_placement::VolumeChoice;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -118,24 +119,4 @@ async fn are_bound(
         return Ok(false);
     }
     Ok(true)
-}
-
-async fn read(calls: &Calls, path: &str) -> Result<Value, Failure> {
-    let mut attempts = Attempts::default();
-    loop {
-        match calls.read(path).await {
-            Ok(found) => return Ok(found),
-            Err(error) => attempts.after(&error).await?,
-        }
-    }
-}
-
-async fn write(calls: &Calls, path: &str, body: &Value) -> Result<(), Failure> {
-    let mut attempts = Attempts::default();
-    loop {
-        match calls.merge(path, body).await {
-            Ok(()) => return Ok(()),
-            Err(error) => attempts.after(&error).await?,
-        }
-    }
 }

@@ -1,0 +1,279 @@
+//! What is known of devices: slices, classes and claims as they come, and what was promised and is not in the API yet.
+
+use crate::claim::{Claim, Class};
+use evictd_pod::selector::{Labels, NodeTerm};
+use evictd_pod::wire::{self, Allocation};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// A node, as far as it decides which devices can be used on it.
+pub trait Node {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// The value of one of its labels.
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+impl<'n> Labels<&'n str> for &'n dyn Node {
+    fn value(&self, key: &'n str) -> Option<&'n str> {
+        self.label(key)
+    }
+
+    fn number(&self, value: &'n str) -> Option<i64> {
+        value.parse().ok()
+    }
+}
+
+/// Whether a node is selected.
+pub fn selects<'n>(selector: &'n wire::NodeSelector, node: &'n dyn Node) -> bool {
+    let mut terms = selector.node_selector_terms.iter();
+    terms.any(|term| {
+        let term = NodeTerm::new(term, &mut |text| text);
+        term.is_ok_and(|term| term.matches(node.name(), &node))
+    })
+}
+
+/// A slice.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    pub(crate) spec: wire::SliceSpec,
+}
+
+impl Slice {
+    /// Devices of partitionable pools are not given to anybody.
+    fn is_understood(&self) -> bool {
+        self.spec.per_device_node_selection.is_none() && self.spec.shared_counters.is_empty()
+    }
+
+    /// The only node that it is for.
+    fn node(&self) -> Option<&str> {
+        let name = self.spec.node_name.as_str();
+        (!name.is_empty()).then_some(name)
+    }
+
+    fn is_for(&self, node: &dyn Node) -> bool {
+        match &self.spec {
+            spec if !spec.node_name.is_empty() => spec.node_name == node.name(),
+            spec if spec.all_nodes => true,
+            spec => spec
+                .node_selector
+                .as_ref()
+                .is_some_and(|selector| selects(selector, node)),
+        }
+    }
+}
+
+/// Everything that is known of devices.
+#[derive(Debug, Default)]
+pub struct Inventory {
+    /// By name.
+    slices: BTreeMap<Arc<str>, Slice>,
+    /// Names of slices by the node that they are for; under the empty name those for several.
+    by_node: HashMap<String, BTreeSet<Arc<str>>>,
+    /// And by driver and pool.
+    by_pool: HashMap<(String, String), BTreeSet<Arc<str>>>,
+    classes: HashMap<String, Class>,
+    /// By namespace and name.
+    claims: BTreeMap<(String, String), Arc<Claim>>,
+    /// By the UID of a claim: the devices it was promised, and for which pod.
+    promised: HashMap<String, Promise>,
+    /// How many claims have a device, by driver and pool, then by name.
+    taken: HashMap<(String, String), HashMap<String, usize>>,
+}
+
+#[derive(Debug)]
+struct Promise {
+    pod: String,
+    allocation: Allocation,
+}
+
+impl Inventory {
+    /// Adds a slice, in the place of the one of that name.
+    pub fn put_slice(&mut self, wire: wire::ResourceSlice) {
+        self.remove_slice(&wire.metadata.name);
+        let name: Arc<str> = wire.metadata.name.into();
+        let slice = Slice { spec: wire.spec };
+        let node = slice.node().unwrap_or_default().to_owned();
+        let at = self.by_node.entry(node).or_default();
+        at.insert(Arc::clone(&name));
+        let of = self.by_pool.entry(pool(&slice.spec)).or_default();
+        of.insert(Arc::clone(&name));
+        self.slices.insert(name, slice);
+    }
+
+    /// Removes a slice; whether it was there.
+    pub fn remove_slice(&mut self, name: &str) -> bool {
+        let Some(slice) = self.slices.remove(name) else {
+            return false;
+        };
+        let node = slice.node().unwrap_or_default().to_owned();
+        take(&mut self.by_node, &node, name);
+        take(&mut self.by_pool, &pool(&slice.spec), name);
+        true
+    }
+
+    /// Adds a class, in the place of the one of that name.
+    pub fn put_class(&mut self, wire: wire::DeviceClass) {
+        self.classes
+            .insert(wire.metadata.name.clone(), Class::new(wire));
+    }
+
+    /// Removes a class; whether it was there.
+    pub fn remove_class(&mut self, name: &str) -> bool {
+        self.classes.remove(name).is_some()
+    }
+
+    /// Adds a claim, in the place of the one of that name. What it has is no promise any more.
+    pub fn put_claim(&mut self, wire: wire::ResourceClaim) {
+        let metadata = &wire.metadata;
+        let key = (
+            metadata.namespace_or_default().to_owned(),
+            metadata.name.clone(),
+        );
+        if let Some(known) = self.claims.get(&key)
+            && is_older(metadata, &known.wire.metadata)
+        {
+            return;
+        }
+        self.forget_claim(&key);
+        if let Some(allocation) = &wire.status.allocation {
+            self.withdraw(&wire.metadata.uid);
+            count(&mut self.taken, allocation, true);
+        }
+        self.claims.insert(key, Arc::new(Claim::new(wire)));
+    }
+
+    /// Removes a claim and what it was promised; whether it was there.
+    pub fn remove_claim(&mut self, namespace: &str, name: &str) -> bool {
+        let key = (namespace.to_owned(), name.to_owned());
+        let removed = self.forget_claim(&key);
+        if let Some(claim) = &removed {
+            self.withdraw(&claim.wire.metadata.uid);
+        }
+        removed.is_some()
+    }
+
+    fn forget_claim(&mut self, key: &(String, String)) -> Option<Arc<Claim>> {
+        let claim = self.claims.remove(key)?;
+        if let Some(allocation) = &claim.wire.status.allocation {
+            count(&mut self.taken, allocation, false);
+        }
+        Some(claim)
+    }
+
+    /// A claim, as it was last told.
+    pub fn claim(&self, namespace: &str, name: &str) -> Option<&wire::ResourceClaim> {
+        let claim = self.claims.get(&(namespace.to_owned(), name.to_owned()));
+        claim.map(|claim| &claim.wire)
+    }
+
+    pub(crate) fn compiled(&self, namespace: &str, name: &str) -> Option<&Arc<Claim>> {
+        self.claims.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    pub(crate) fn class(&self, name: &str) -> Option<&Class> {
+        self.classes.get(name)
+    }
+
+    /// Whether there is nothing of any kind.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty() && self.classes.is_empty() && self.claims.is_empty()
+    }
+
+    /// Devices are a claim's from now on, although the API does not know it yet: until it does, or [`Inventory::give_back`].
+    pub fn promise(&mut self, claim: &str, pod: &str, allocation: Allocation) {
+        self.withdraw(claim);
+        count(&mut self.taken, &allocation, true);
+        let pod = pod.to_owned();
+        self.promised
+            .insert(claim.to_owned(), Promise { pod, allocation });
+    }
+
+    /// Whether a claim, by its UID, was promised devices.
+    pub fn is_promised(&self, claim: &str) -> bool {
+        self.promised.contains_key(claim)
+    }
+
+    /// What was promised to claims for a pod is free again; whether there was anything.
+    pub fn give_back(&mut self, pod: &str) -> bool {
+        let promised = self.promised.iter();
+        let own = promised.filter(|(_, promise)| promise.pod == pod);
+        let claims: Vec<String> = own.map(|(claim, _)| claim.clone()).collect();
+        for claim in &claims {
+            self.withdraw(claim);
+        }
+        !claims.is_empty()
+    }
+
+    fn withdraw(&mut self, claim: &str) {
+        if let Some(promise) = self.promised.remove(claim) {
+            count(&mut self.taken, &promise.allocation, false);
+        }
+    }
+
+    /// The slices that are understood and for this node, in the order of their names.
+    pub(crate) fn slices_at<'i>(&'i self, node: &dyn Node) -> Vec<&'i Slice> {
+        let of = |name: &str| self.by_node.get(name).into_iter().flatten();
+        let names: BTreeSet<&Arc<str>> = of(node.name()).chain(of("")).collect();
+        let slices = names.into_iter().filter_map(|name| self.slices.get(name));
+        let understood = slices.filter(|slice| slice.is_understood());
+        understood.filter(|slice| slice.is_for(node)).collect()
+    }
+
+    /// Every slice of a pool, for whichever node.
+    pub(crate) fn slices_of(&self, (driver, pool): (&str, &str)) -> impl Iterator<Item = &Slice> {
+        let key = (driver.to_owned(), pool.to_owned());
+        let names = self.by_pool.get(&key).into_iter().flatten();
+        names.filter_map(|name| self.slices.get(name))
+    }
+
+    /// The devices of a pool that claims have.
+    pub(crate) fn taken(&self, driver: &str, pool: &str) -> Option<&HashMap<String, usize>> {
+        self.taken.get(&(driver.to_owned(), pool.to_owned()))
+    }
+}
+
+/// Whether it is an older version of the same object, which comes late. Kubernetes lets versions be compared as numbers.
+fn is_older(new: &wire::Metadata, known: &wire::Metadata) -> bool {
+    let number = |own: &wire::Metadata| own.resource_version.parse::<u128>().ok();
+    let (new_version, known_version) = (number(new), number(known));
+    new.uid == known.uid && new_version.is_some() && new_version < known_version
+}
+
+fn pool(spec: &wire::SliceSpec) -> (String, String) {
+    (spec.driver.clone(), spec.pool.name.clone())
+}
+
+fn take<K: std::hash::Hash + Eq>(names: &mut HashMap<K, BTreeSet<Arc<str>>>, key: &K, name: &str) {
+    if let Some(own) = names.get_mut(key) {
+        own.remove(name);
+        if own.is_empty() {
+            names.remove(key);
+        }
+    }
+}
+
+/// Counts the devices of an allocation, or no longer. What is only looked at stays free for others.
+fn count(
+    taken: &mut HashMap<(String, String), HashMap<String, usize>>,
+    allocation: &Allocation,
+    more: bool,
+) {
+    let devices = allocation.devices.results.iter();
+    for own in devices.filter(|own| own.admin_access != Some(true)) {
+        let key = (own.driver.clone(), own.pool.clone());
+        let pool = taken.entry(key.clone()).or_default();
+        let devices = pool.entry(own.device.clone()).or_default();
+        if more {
+            *devices += 1;
+            continue;
+        }
+        *devices = devices.saturating_sub(1);
+        if *devices == 0 {
+            pool.remove(&own.device);
+        }
+        if pool.is_empty() {
+            taken.remove(&key);
+        }
+    }
+}

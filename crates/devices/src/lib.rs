@@ -1,0 +1,23 @@
+//! Devices for pods: which of those that drivers publish a claim can have on a node, as kube-scheduler 1.36 allocates them with
+//! structured parameters. Pure: objects come in, allocations come out.
+//!
+//! It decides as kube-scheduler does with the features `DRAPartitionableDevices`, `DRAConsumableCapacity`,
+//! `DRADeviceBindingConditions` and `DRAExtendedResource` turned off: devices that need one of them are not given to anybody.
+
+mod allocation;
+mod claim;
+mod constraint;
+mod expression;
+mod inventory;
+mod pool;
+mod search;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use allocation::preference;
+pub use inventory::{Inventory, Node, selects};
+pub use search::{Demand, Problem};
+
+/// The most devices that one claim can have.
+const MOST_DEVICES: usize = 32;

@@ -1,0 +1,499 @@
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "values are written where they are used"
+)]
+
+use super::{Demand, Inventory, Node, Problem};
+use evictd_pod::wire::{Allocation, DeviceClass, ResourceClaim, ResourceSlice};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+struct Named(&'static str, BTreeMap<&'static str, &'static str>);
+
+impl Node for Named {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.1.get(key).copied()
+    }
+}
+
+fn node(name: &'static str) -> Named {
+    Named(name, BTreeMap::from([("zone", "a")]))
+}
+
+fn slice(name: &str, spec: Value) -> ResourceSlice {
+    let mut slice = json!({ "metadata": { "name": name }, "spec": {
+        "driver": "gpu.example.com", "nodeName": "one",
+        "pool": { "name": "one", "generation": 1, "resourceSliceCount": 1 } } });
+    for (key, value) in spec.as_object().unwrap() {
+        slice["spec"][key] = value.clone();
+    }
+    serde_json::from_value(slice).unwrap()
+}
+
+fn gpu(name: &str, model: &str, socket: i64) -> Value {
+    json!({ "name": name, "attributes": { "model": { "string": model }, "socket": { "int": socket } } })
+}
+
+fn class(name: &str, expression: &str) -> DeviceClass {
+    let spec = json!({ "selectors": [{ "cel": { "expression": expression } }] });
+    serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec })).unwrap()
+}
+
+fn claim(name: &str, devices: Value) -> ResourceClaim {
+    let metadata = json!({ "namespace": "shop", "name": name, "uid": format!("uid-of-{name}") });
+    let claim = json!({ "metadata": metadata, "spec": { "devices": devices } });
+    serde_json::from_value(claim).unwrap()
+}
+
+/// Two sockets with two cards each, of which one is another model.
+fn inventory() -> Inventory {
+    let mut known = Inventory::default();
+    known.put_slice(slice(
+        "one",
+        json!({ "devices": [
+            gpu("a", "h100", 0), gpu("b", "a100", 0), gpu("c", "h100", 1), gpu("d", "h100", 1),
+        ] }),
+    ));
+    known.put_class(class("gpu", "device.driver == 'gpu.example.com'"));
+    known.put_class(class(
+        "h100",
+        "device.attributes['gpu.example.com'].model == 'h100'",
+    ));
+    known
+}
+
+fn names(allocation: &Allocation) -> Vec<String> {
+    let results = allocation.devices.results.iter();
+    results
+        .map(|own| format!("{}={}", own.request, own.device))
+        .collect()
+}
+
+/// What claims of a pod get on node `one`, claim by claim.
+fn allocate(known: &Inventory, claims: &[&str]) -> Result<Vec<Vec<String>>, Problem> {
+    let demand = Demand::new(known, "shop", claims.iter().copied()).unwrap();
+    let allocations = demand.allocate(known, &node("one"))?;
+    Ok(allocations.iter().map(names).collect())
+}
+
+/// What one claim with these requests gets.
+fn ask(known: &mut Inventory, devices: Value) -> Result<Vec<String>, Problem> {
+    known.put_claim(claim("c", devices));
+    let mut all = allocate(known, &["c"])?;
+    Ok(all.remove(0))
+}
+
+fn exactly(more: Value) -> Value {
+    let mut exactly = json!({ "deviceClassName": "gpu" });
+    for (key, value) in more.as_object().unwrap() {
+        exactly[key] = value.clone();
+    }
+    json!([{ "name": "r", "exactly": exactly }])
+}
+
+#[test]
+fn requests_get_the_first_devices_that_will_do() {
+    let second =
+        json!([{ "cel": { "expression": "device.attributes['gpu.example.com'].socket == 1" } }]);
+    for (requests, expected) in [
+        (exactly(json!({})), Some(vec!["r=a"])),
+        (
+            exactly(json!({ "deviceClassName": "h100", "count": 2 })),
+            Some(vec!["r=a", "r=c"]),
+        ),
+        (exactly(json!({ "selectors": second })), Some(vec!["r=c"])),
+        (exactly(json!({ "count": 5 })), None),
+        (
+            exactly(json!({ "deviceClassName": "h100", "allocationMode": "All" })),
+            Some(vec!["r=a", "r=c", "r=d"]),
+        ),
+        (
+            json!([{ "name": "r", "firstAvailable": [
+                { "name": "many", "deviceClassName": "h100", "count": 4 },
+                { "name": "few", "deviceClassName": "h100", "count": 2 } ] }]),
+            Some(vec!["r/few=a", "r/few=c"]),
+        ),
+    ] {
+        let got = ask(&mut inventory(), json!({ "requests": requests }));
+        let expected = expected.map(|names| names.into_iter().map(str::to_owned).collect());
+        assert_eq!(got, expected.ok_or(Problem::NotEnough), "{requests}");
+    }
+}
+
+#[test]
+fn devices_of_a_constraint_have_the_same_value_of_an_attribute() {
+    let constrained = |count: i64| {
+        json!({ "requests": exactly(json!({ "deviceClassName": "h100", "count": count })),
+            "constraints": [{ "matchAttribute": "gpu.example.com/socket" }] })
+    };
+    let mut known = inventory();
+    assert_eq!(ask(&mut known, constrained(2)).unwrap(), ["r=c", "r=d"]);
+    assert_eq!(ask(&mut known, constrained(3)), Err(Problem::NotEnough));
+    let all = json!({ "requests": exactly(json!({ "allocationMode": "All" })),
+        "constraints": [{ "requests": ["r"], "matchAttribute": "gpu.example.com/socket" }] });
+    assert!(matches!(ask(&mut known, all), Err(Problem::Constraint(_))));
+}
+
+#[test]
+fn the_claims_of_a_pod_get_different_devices_and_what_another_claim_has_is_not_given() {
+    let mut known = inventory();
+    let one = || json!({ "requests": exactly(json!({ "deviceClassName": "h100" })) });
+    for name in ["first", "second"] {
+        known.put_claim(claim(name, one()));
+    }
+    let both = allocate(&known, &["first", "second"]).unwrap();
+    assert_eq!(both, [["r=a"], ["r=c"]]);
+    let demand = Demand::new(&known, "shop", ["first"]).unwrap();
+    let promised = demand.allocate(&known, &node("one")).unwrap().remove(0);
+    known.promise("uid-of-first", "pod", promised.clone());
+    assert!(known.is_promised("uid-of-first"));
+    assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=c"]]);
+    assert!(known.give_back("pod") && !known.give_back("pod"));
+    assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=a"]]);
+    // The API has it now: the promise is kept, and the device is counted once.
+    known.promise("uid-of-first", "pod", promised.clone());
+    let mut kept = claim("first", one());
+    kept.status.allocation = Some(promised);
+    known.put_claim(kept);
+    assert!(!known.is_promised("uid-of-first"));
+    assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=c"]]);
+    assert!(known.remove_claim("shop", "first"));
+    assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=a"]]);
+}
+
+#[test]
+fn for_monitoring_a_device_that_others_have_is_given_too_and_stays_free_for_them() {
+    let mut known = inventory();
+    let admin = exactly(json!({ "adminAccess": true, "allocationMode": "All" }));
+    known.put_claim(claim("watch", json!({ "requests": admin })));
+    known.put_claim(claim(
+        "use",
+        json!({ "requests": exactly(json!({ "count": 4 })) }),
+    ));
+    let place = node("one");
+    let all = Demand::new(&known, "shop", ["use"]).unwrap();
+    let used = all.allocate(&known, &place).unwrap().remove(0);
+    known.promise("uid-of-use", "pod", used);
+    let watch = Demand::new(&known, "shop", ["watch"]).unwrap();
+    let watched = watch.allocate(&known, &place).unwrap().remove(0);
+    assert_eq!(names(&watched), ["r=a", "r=b", "r=c", "r=d"]);
+    assert_eq!(watched.devices.results[0].admin_access, Some(true));
+    known.give_back("pod");
+    known.promise("uid-of-watch", "pod", watched);
+    assert!(all.allocate(&known, &place).is_ok());
+}
+
+#[test]
+fn tainted_devices_are_for_requests_that_tolerate_them() {
+    let mut tainted = gpu("a", "h100", 0);
+    tainted["taints"] =
+        json!([{ "key": "broken", "effect": "NoSchedule" }, { "key": "old", "effect": "None" }]);
+    let mut known = inventory();
+    known.put_slice(slice(
+        "one",
+        json!({ "devices": [tainted, gpu("b", "h100", 0)] }),
+    ));
+    let requests = json!({ "requests": exactly(json!({})) });
+    assert_eq!(ask(&mut known, requests).unwrap(), ["r=b"]);
+    let tolerant = exactly(json!({ "tolerations": [{ "key": "broken", "operator": "Exists" }] }));
+    assert_eq!(
+        ask(&mut known, json!({ "requests": tolerant })).unwrap(),
+        ["r=a"]
+    );
+}
+
+#[test]
+fn a_pool_counts_in_its_newest_generation_and_only_when_it_is_complete() {
+    let pool = |generation: i64, count: i64| json!({ "name": "one", "generation": generation, "resourceSliceCount": count });
+    let requests = || json!({ "requests": exactly(json!({ "count": 1 })) });
+    let mut known = inventory();
+    known.put_slice(slice(
+        "newer",
+        json!({ "pool": pool(2, 1), "devices": [gpu("n", "h100", 0)] }),
+    ));
+    assert_eq!(ask(&mut known, requests()).unwrap(), ["r=n"]);
+    known.put_slice(slice(
+        "newer",
+        json!({ "pool": pool(2, 2), "devices": [gpu("n", "h100", 0)] }),
+    ));
+    assert_eq!(ask(&mut known, requests()), Err(Problem::NotEnough));
+    let all = json!({ "requests": exactly(json!({ "allocationMode": "All" })) });
+    assert!(matches!(
+        ask(&mut known, all),
+        Err(Problem::PoolInUpdate(_))
+    ));
+    // A newer generation for another node makes what is there old.
+    known.put_slice(slice(
+        "newest",
+        json!({ "pool": pool(3, 1), "nodeName": "two", "devices": [] }),
+    ));
+    assert_eq!(ask(&mut known, requests()), Err(Problem::NotEnough));
+    assert!(known.remove_slice("newest") && known.remove_slice("newer"));
+    assert_eq!(ask(&mut known, requests()).unwrap(), ["r=a"]);
+    known.put_slice(slice(
+        "one",
+        json!({ "devices": [gpu("a", "h100", 0), gpu("a", "h100", 0)] }),
+    ));
+    assert_eq!(ask(&mut known, requests()), Err(Problem::InvalidPools));
+}
+
+#[test]
+fn slices_are_for_a_node_for_selected_ones_or_for_all_and_the_allocation_says_so() {
+    let term = json!([{ "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a", "b"] }] }]);
+    let reach = |spec: Value| {
+        let mut known = inventory();
+        known.remove_slice("one");
+        let mut spec = spec;
+        spec["devices"] = json!([gpu("a", "h100", 0)]);
+        known.put_slice(slice("s", spec));
+        known.put_claim(claim("c", json!({ "requests": exactly(json!({})) })));
+        let demand = Demand::new(&known, "shop", ["c"]).unwrap();
+        let elsewhere = Named("two", BTreeMap::new());
+        let on = |node: &Named| demand.allocate(&known, node).ok();
+        let selector = on(&node("one")).map(|own| json!(own[0].node_selector));
+        (selector, on(&elsewhere).is_some())
+    };
+    let only = json!({ "nodeSelectorTerms": [{ "matchExpressions": [], "matchFields": [
+        { "key": "metadata.name", "operator": "In", "values": ["one"] }] }] });
+    assert_eq!(reach(json!({})), (Some(only), false));
+    let selected = json!({ "nodeSelectorTerms": [{ "matchFields": [],
+        "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a", "b"] }] }] });
+    let spec = json!({ "nodeName": "", "nodeSelector": { "nodeSelectorTerms": term } });
+    assert_eq!(reach(spec), (Some(selected), false));
+    assert_eq!(
+        reach(json!({ "nodeName": "", "allNodes": true })),
+        (Some(Value::Null), true)
+    );
+    // What is not understood is given to nobody.
+    assert_eq!(
+        reach(json!({ "nodeName": "", "perDeviceNodeSelection": true })),
+        (None, false)
+    );
+    assert_eq!(
+        reach(json!({ "sharedCounters": [{ "name": "x" }] })),
+        (None, false)
+    );
+}
+
+#[test]
+fn configurations_of_classes_come_first_and_each_once() {
+    let mut known = inventory();
+    let opaque = |what: &str| json!({ "opaque": { "driver": "gpu.example.com", "parameters": { "for": what } } });
+    let mut of_class = class("gpu", "true");
+    of_class.spec.config = serde_json::from_value(json!([opaque("class")])).unwrap();
+    known.put_class(of_class);
+    let mut own = opaque("claim");
+    own["requests"] = json!(["y"]);
+    let mut unmet = opaque("unmet");
+    unmet["requests"] = json!(["y/big"]);
+    known.put_claim(claim(
+        "c",
+        json!({ "config": [own, unmet, opaque("all")], "requests": [
+            { "name": "x", "exactly": { "deviceClassName": "gpu" } },
+            { "name": "y", "firstAvailable": [
+                { "name": "big", "deviceClassName": "gpu", "count": 9 },
+                { "name": "small", "deviceClassName": "gpu" }] }] }),
+    ));
+    let demand = Demand::new(&known, "shop", ["c"]).unwrap();
+    let allocation = demand.allocate(&known, &node("one")).unwrap().remove(0);
+    let mut from_claim = opaque("claim");
+    from_claim["requests"] = json!(["y"]);
+    let with = |mut config: Value, source: &str, requests: Option<Value>| {
+        config["source"] = source.into();
+        if let Some(requests) = requests {
+            config["requests"] = requests;
+        }
+        config
+    };
+    assert_eq!(
+        json!(allocation.devices.config),
+        json!([
+            with(opaque("class"), "FromClass", Some(json!(["x", "y/small"]))),
+            with(opaque("claim"), "FromClaim", Some(json!(["y"]))),
+            with(opaque("all"), "FromClaim", None),
+        ])
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_claim_is_told_before_any_node_is_looked_at() {
+    let mut known = inventory();
+    known.put_class(class("broken", "device.driver =="));
+    let mut told = |devices: Value| {
+        known.put_claim(claim("c", devices));
+        Demand::new(&known, "shop", ["c"]).unwrap_err()
+    };
+    for (requests, expected) in [
+        (
+            exactly(json!({ "deviceClassName": "tpu" })),
+            "request r: device class tpu does not exist",
+        ),
+        (
+            exactly(json!({ "deviceClassName": "" })),
+            "request r: unsupported request type",
+        ),
+        (
+            json!([{ "name": "r" }]),
+            "resource claim shop/c, request r: unknown request type",
+        ),
+        (
+            exactly(json!({ "allocationMode": "Some" })),
+            "claim shop/c, request r: unsupported count mode Some",
+        ),
+        (
+            exactly(json!({ "count": 33 })),
+            "claim shop/c: number of requested devices 33 exceeds the claim limit of 32",
+        ),
+        (
+            exactly(json!({ "selectors": [{}] })),
+            "claim shop/c, request r: selector #0: CEL expression empty (unsupported selector type?)",
+        ),
+    ] {
+        assert_eq!(told(json!({ "requests": requests })), expected);
+    }
+    let broken = told(json!({ "requests": exactly(json!({ "deviceClassName": "broken" })) }));
+    assert!(
+        broken.starts_with("class broken: selector #0: CEL compile error: "),
+        "{broken}"
+    );
+    let share = told(
+        json!({ "requests": exactly(json!({ "capacity": { "requests": { "memory": "1Gi" } } })) }),
+    );
+    assert!(share.contains("share of a device's capacity"), "{share}");
+    let constraint =
+        told(json!({ "requests": exactly(json!({})), "constraints": [{ "requests": [] }] }));
+    assert!(
+        constraint.contains("constraint #0: empty constraint"),
+        "{constraint}"
+    );
+}
+
+#[test]
+fn a_selector_that_fails_on_a_device_is_told() {
+    let mut known = inventory();
+    let selectors =
+        json!([{ "cel": { "expression": "device.attributes['x.example.com'].y == 1" } }]);
+    let problem = ask(
+        &mut known,
+        json!({ "requests": exactly(json!({ "selectors": selectors })) }),
+    );
+    let expected = "claim shop/c: selector #0: CEL runtime error: No such key: y";
+    assert_eq!(problem, Err(Problem::Selector(expected.to_owned())));
+}
+
+#[test]
+fn a_claim_that_can_never_be_met_does_not_take_forever() {
+    let mut known = inventory();
+    // All are different, so that none can be left out; and each pair of requests wants what it cannot have.
+    let devices: Vec<Value> = (0..64)
+        .map(|index| gpu(&format!("g{index:02}"), "h100", index))
+        .collect();
+    known.put_slice(slice("one", json!({ "devices": devices })));
+    let requests: Vec<Value> = (0..16)
+        .map(
+            |index| json!({ "name": format!("r{index}"), "exactly": { "deviceClassName": "gpu" } }),
+        )
+        .collect();
+    let constraints =
+        json!([{ "requests": ["r14", "r15"], "matchAttribute": "gpu.example.com/socket" }]);
+    let problem = ask(
+        &mut known,
+        json!({ "requests": &requests, "constraints": constraints }),
+    );
+    assert_eq!(problem, Err(Problem::TooHard));
+    // Devices that are alike are tried once.
+    let devices: Vec<Value> = (0..64)
+        .map(|index| gpu(&format!("g{index:02}"), "h100", index % 2))
+        .collect();
+    known.put_slice(slice("one", json!({ "devices": devices })));
+    let other = json!([{ "requests": ["r6", "r7"], "matchAttribute": "gpu.example.com/none" }]);
+    let requests = &requests[..8];
+    let problem = ask(
+        &mut known,
+        json!({ "requests": requests, "constraints": other }),
+    );
+    assert_eq!(problem, Err(Problem::NotEnough));
+}
+
+/// A device of a random node: its model and socket, and whether another claim has it.
+type Card = (u8, u8, bool);
+
+/// Every way to give the requests devices, tried without any skill.
+fn brute_force(cards: &[Card], asks: &[(u8, usize)], same_socket: bool) -> bool {
+    fn give(cards: &[Card], wanted: &[u8], taken: &mut Vec<usize>, same_socket: bool) -> bool {
+        let Some((model, rest)) = wanted.split_first() else {
+            return true;
+        };
+        for index in 0..cards.len() {
+            let (own, socket, in_use) = cards[index];
+            let near = taken.first().is_none_or(|first| cards[*first].1 == socket);
+            if own != *model || in_use || taken.contains(&index) || (same_socket && !near) {
+                continue;
+            }
+            taken.push(index);
+            if give(cards, rest, taken, same_socket) {
+                return true;
+            }
+            taken.pop();
+        }
+        false
+    }
+    let wanted: Vec<u8> = asks
+        .iter()
+        .flat_map(|(model, count)| vec![*model; *count])
+        .collect();
+    give(cards, &wanted, &mut Vec::new(), same_socket)
+}
+
+proptest! {
+    #[test]
+    fn devices_are_found_exactly_where_there_is_a_way_and_are_the_right_ones(
+        cards in prop::collection::vec((0u8..2, 0u8..3, any::<bool>()), 0..7),
+        asks in prop::collection::vec((0u8..2, 1usize..3), 1..4),
+        same_socket in any::<bool>(),
+    ) {
+        let mut known = Inventory::default();
+        let name = |index: usize| format!("g{index}");
+        let devices: Vec<Value> = cards.iter().enumerate()
+            .map(|(index, (model, socket, _))| gpu(&name(index), &format!("m{model}"), i64::from(*socket)))
+            .collect();
+        known.put_slice(slice("one", json!({ "devices": devices })));
+        for model in ["m0", "m1"] {
+            known.put_class(class(model, &format!("device.attributes['gpu.example.com'].model == '{model}'")));
+        }
+        for (index, (.., in_use)) in cards.iter().enumerate() {
+            if *in_use {
+                let result = json!({ "request": "r", "driver": "gpu.example.com", "pool": "one", "device": name(index) });
+                let mut other = claim(&format!("other-{index}"), json!({}));
+                other.status.allocation =
+                    Some(serde_json::from_value(json!({ "devices": { "results": [result] } })).unwrap());
+                known.put_claim(other);
+            }
+        }
+        let requests: Vec<Value> = asks.iter().enumerate().map(|(index, (model, count))| {
+            json!({ "name": format!("r{index}"),
+                "exactly": { "deviceClassName": format!("m{model}"), "count": count } })
+        }).collect();
+        let constraints = if same_socket { json!([{ "matchAttribute": "gpu.example.com/socket" }]) } else { json!([]) };
+        known.put_claim(claim("c", json!({ "requests": requests, "constraints": constraints })));
+        let demand = Demand::new(&known, "shop", ["c"]).unwrap();
+        let found = demand.allocate(&known, &node("one"));
+        prop_assert_eq!(found.is_ok(), brute_force(&cards, &asks, same_socket));
+        let Ok(found) = found else { return Ok(()) };
+        let (mut sockets, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        for own in &found[0].devices.results {
+            let index: usize = own.device[1..].parse().unwrap();
+            let (model, socket, in_use) = cards[index];
+            let request: usize = own.request[1..].parse().unwrap();
+            prop_assert!(!in_use && seen.insert(index) && asks[request].0 == model);
+            sockets.insert(socket);
+        }
+        prop_assert!(!same_socket || sockets.len() == 1);
+        prop_assert_eq!(seen.len(), asks.iter().map(|(_, count)| count).sum::<usize>());
+    }
+}

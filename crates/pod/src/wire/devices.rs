@@ -1,0 +1,350 @@
+//! Devices that pods claim: `resource.k8s.io/v1`.
+
+use super::{Metadata, NodeSelector, Taint, Toleration, null_is_default};
+use crate::Quantity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A `ResourceSlice`: some devices of one pool.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceSlice {
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// What the driver publishes.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: SliceSpec,
+}
+
+/// `spec` of a slice. Exactly one of the fields about nodes says from where its devices can be used.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SliceSpec {
+    /// The driver that publishes it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub driver: String,
+    /// The pool that the devices belong to.
+    #[serde(deserialize_with = "null_is_default")]
+    pub pool: SlicePool,
+    /// Its devices can be used on the node of this name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub node_name: String,
+    /// On the nodes that this selects.
+    pub node_selector: Option<NodeSelector>,
+    /// On every node.
+    #[serde(deserialize_with = "null_is_default")]
+    pub all_nodes: bool,
+    /// Each device says it itself.
+    pub per_device_node_selection: Option<bool>,
+    /// The devices.
+    #[serde(deserialize_with = "null_is_default")]
+    pub devices: Vec<Device>,
+    /// What devices that can be cut in several ways have in common.
+    #[serde(deserialize_with = "null_is_default")]
+    pub shared_counters: Vec<serde_json::Value>,
+}
+
+/// The pool of a slice.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SlicePool {
+    /// Its name, unique for a driver.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// Slices of an older generation count no more.
+    #[serde(deserialize_with = "null_is_default")]
+    pub generation: i64,
+    /// How many slices of this generation there are when all are published.
+    #[serde(deserialize_with = "null_is_default")]
+    pub resource_slice_count: i64,
+}
+
+/// One device.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Device {
+    /// Its name, unique in its pool.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// What it is like, by names with or without a domain.
+    #[serde(deserialize_with = "null_is_default")]
+    pub attributes: BTreeMap<String, DeviceAttribute>,
+    /// How much of what it has.
+    #[serde(deserialize_with = "null_is_default")]
+    pub capacity: BTreeMap<String, DeviceCapacity>,
+    /// Claims that do not tolerate these do not get it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub taints: Vec<Taint>,
+    /// What must be true of it before a pod that has it may be bound.
+    #[serde(deserialize_with = "null_is_default")]
+    pub binding_conditions: Vec<String>,
+}
+
+/// What a device is like in one respect; exactly one field is set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceAttribute {
+    /// A number.
+    pub int: Option<i64>,
+    /// Yes or no.
+    pub bool: Option<bool>,
+    /// A text.
+    pub string: Option<String>,
+    /// A version by semver.org.
+    pub version: Option<String>,
+}
+
+/// How much a device has of something.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DeviceCapacity {
+    /// The amount.
+    #[serde(deserialize_with = "null_is_default")]
+    pub value: Quantity,
+}
+
+/// A `DeviceClass`: what claims may ask for by one name.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceClass {
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// Which devices these are.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: DeviceClassSpec,
+}
+
+/// `spec` of a class.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceClassSpec {
+    /// All of them must select a device.
+    #[serde(deserialize_with = "null_is_default")]
+    pub selectors: Vec<DeviceSelector>,
+    /// Configurations that go into every allocation of this class.
+    #[serde(deserialize_with = "null_is_default")]
+    pub config: Vec<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// Selects devices.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DeviceSelector {
+    /// By an expression.
+    pub cel: Option<CelSelector>,
+}
+
+/// An expression in the Common Expression Language, of `device`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CelSelector {
+    /// It is true of the devices that are selected.
+    #[serde(deserialize_with = "null_is_default")]
+    pub expression: String,
+}
+
+/// A `ResourceClaim`: devices that a pod needs, or several pods share.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceClaim {
+    /// Namespace, name, UID and owner.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// What is asked for.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: ResourceClaimSpec,
+    /// What it has got.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: ResourceClaimState,
+}
+
+/// `spec` of a claim on devices.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceClaimSpec {
+    /// The devices.
+    #[serde(deserialize_with = "null_is_default")]
+    pub devices: DeviceClaim,
+}
+
+/// Which devices are claimed.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceClaim {
+    /// All of these.
+    #[serde(deserialize_with = "null_is_default")]
+    pub requests: Vec<DeviceRequest>,
+    /// What must hold for them together.
+    #[serde(deserialize_with = "null_is_default")]
+    pub constraints: Vec<DeviceConstraint>,
+    /// Configurations for the driver.
+    #[serde(deserialize_with = "null_is_default")]
+    pub config: Vec<DeviceConfiguration>,
+}
+
+/// One request of a claim.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceRequest {
+    /// Its name in the claim.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// What it asks for.
+    pub exactly: Option<RequestedDevices>,
+    /// Instead: the first of these that can be had.
+    #[serde(deserialize_with = "null_is_default")]
+    pub first_available: Vec<RequestedDevices>,
+}
+
+/// Devices of one class.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RequestedDevices {
+    /// The name of one of several alternatives; empty where there is no choice.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// The class.
+    #[serde(deserialize_with = "null_is_default")]
+    pub device_class_name: String,
+    /// All of them must select a device.
+    #[serde(deserialize_with = "null_is_default")]
+    pub selectors: Vec<DeviceSelector>,
+    /// `ExactCount` (default) or `All`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allocation_mode: String,
+    /// How many; 1 where absent.
+    pub count: Option<i64>,
+    /// For monitoring: also devices that others have.
+    pub admin_access: Option<bool>,
+    /// Taints of devices that are put up with.
+    #[serde(deserialize_with = "null_is_default")]
+    pub tolerations: Vec<Toleration>,
+    /// A share of a device that several claims can have.
+    pub capacity: Option<serde_json::Value>,
+}
+
+/// What must hold for several devices together.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceConstraint {
+    /// Of these requests; of all where empty.
+    #[serde(deserialize_with = "null_is_default")]
+    pub requests: Vec<String>,
+    /// They have this attribute, with the same value.
+    pub match_attribute: Option<String>,
+}
+
+/// A configuration for the driver, which is handed on as it is.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceConfiguration {
+    /// For these requests; for all where empty.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub requests: Vec<String>,
+    /// What the driver makes of it.
+    #[serde(flatten)]
+    pub content: serde_json::Map<String, serde_json::Value>,
+}
+
+/// `status` of a claim on devices.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceClaimState {
+    /// The devices that it has; absent while it has none.
+    pub allocation: Option<Allocation>,
+    /// The pods that may use them.
+    #[serde(deserialize_with = "null_is_default")]
+    pub reserved_for: Vec<Consumer>,
+}
+
+/// Who may use the devices of a claim.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Consumer {
+    /// Empty for pods.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "String::is_empty"
+    )]
+    pub api_group: String,
+    /// `pods`
+    #[serde(deserialize_with = "null_is_default")]
+    pub resource: String,
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// Its UID.
+    #[serde(deserialize_with = "null_is_default")]
+    pub uid: String,
+}
+
+/// The devices of a claim.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Allocation {
+    /// Which they are.
+    #[serde(deserialize_with = "null_is_default")]
+    pub devices: AllocatedDevices,
+    /// Where they can be used; everywhere where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<NodeSelector>,
+}
+
+/// Allocated devices and their configurations.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AllocatedDevices {
+    /// In the order of the requests.
+    #[serde(deserialize_with = "null_is_default")]
+    pub results: Vec<AllocatedDevice>,
+    /// First those of classes, then those of the claim.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub config: Vec<AllocatedConfiguration>,
+}
+
+/// One allocated device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AllocatedDevice {
+    /// For which request: its name, and that of the alternative after a slash.
+    #[serde(deserialize_with = "null_is_default")]
+    pub request: String,
+    /// Its driver.
+    #[serde(deserialize_with = "null_is_default")]
+    pub driver: String,
+    /// Its pool.
+    #[serde(deserialize_with = "null_is_default")]
+    pub pool: String,
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub device: String,
+    /// It is not taken from others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_access: Option<bool>,
+    /// Those of the request.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub tolerations: Vec<Toleration>,
+}
+
+/// A configuration of allocated devices.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AllocatedConfiguration {
+    /// `FromClass` or `FromClaim`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub source: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub configuration: DeviceConfiguration,
+}

@@ -1,0 +1,264 @@
+//! `evictd-scheduler run` and devices: claims get theirs before their pods are bound, each device is one claim's, and what was
+//! written for a pod that is not bound is taken back.
+
+use crate::live_scheduling::{Live, pod};
+use evictd_testkit::testing::wait_until;
+use evictd_testkit::{Actor, ApiServer, Fault};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const API: &str = "resource.k8s.io/v1";
+
+fn create(admin: &Actor, kind: &str, name: &str, spec: &Value) {
+    let object =
+        json!({ "apiVersion": API, "kind": kind, "metadata": { "name": name }, "spec": spec });
+    admin.create(object).unwrap();
+}
+
+/// Nodes with this many cards each, of a class `gpu`.
+fn with_cards(live: &Live, cards: &[(&str, usize)]) {
+    let selectors = json!([{ "cel": { "expression": "device.driver == 'gpu.example.com'" } }]);
+    create(
+        &live.admin,
+        "DeviceClass",
+        "gpu",
+        &json!({ "selectors": selectors }),
+    );
+    for (node, count) in cards {
+        let devices: Vec<Value> = (0..*count)
+            .map(|index| json!({ "name": format!("card-{index}") }))
+            .collect();
+        let spec = json!({ "driver": "gpu.example.com", "nodeName": node, "devices": devices,
+            "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 } });
+        create(&live.admin, "ResourceSlice", node, &spec);
+    }
+}
+
+fn claim(live: &Live, name: &str) {
+    let requests = json!([{ "name": "card", "exactly": { "deviceClassName": "gpu" } }]);
+    let claim = json!({ "apiVersion": API, "kind": "ResourceClaim",
+        "metadata": { "name": name, "namespace": "default" }, "spec": { "devices": { "requests": requests } } });
+    live.admin.create(claim).unwrap();
+}
+
+/// A pod with this claim.
+fn user(live: &Live, name: &str, claim: &str, cpu: &str) {
+    let mut user = pod(name, cpu, 0);
+    user["spec"]["resourceClaims"] = json!([{ "name": "card", "resourceClaimName": claim }]);
+    live.admin.create(user).unwrap();
+}
+
+fn found(live: &Live, claim: &str) -> Value {
+    live.admin
+        .get("resourceclaims", &format!("default/{claim}"))
+        .unwrap()
+}
+
+/// The pool and the device that a claim has.
+fn device(claim: &Value) -> Option<(String, String)> {
+    let results = &claim["status"]["allocation"]["devices"]["results"];
+    let text = |field: &str| results[0][field].as_str().map(str::to_owned);
+    Some((text("pool")?, text("device")?))
+}
+
+fn users(claim: &Value) -> Vec<String> {
+    let reserved = claim["status"]["reservedFor"].as_array().cloned();
+    let names = reserved.unwrap_or_default().into_iter();
+    names
+        .map(|own| own["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn told(live: &Live, pod: &str, words: &str) {
+    live.until(&format!("default/{pod}"), words, |pod| {
+        let conditions = pod["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|own| {
+            own["message"]
+                .as_str()
+                .is_some_and(|message| message.contains(words))
+        })
+    });
+}
+
+/// What the controller of claims does when nobody uses one any more.
+fn deallocate(live: &Live, claim: &str) {
+    let status = json!({ "status": { "allocation": null, "reservedFor": null } });
+    let at = format!("default/{claim}");
+    live.admin
+        .merge("resourceclaims/status", &at, status)
+        .unwrap();
+}
+
+#[test]
+fn a_claim_gets_a_device_before_its_pod_is_bound_and_is_shared() {
+    let live = Live::new(&[("one", "8"), ("two", "4")]);
+    with_cards(&live, &[("two", 1)]);
+    user(&live, "first", "shared", "1");
+    told(
+        &live,
+        "first",
+        "could not find ResourceClaim \"default/shared\"",
+    );
+    claim(&live, "shared");
+    assert_eq!(live.bound("default/first"), "two");
+    let own = found(&live, "shared");
+    assert_eq!(device(&own), Some(("two".to_owned(), "card-0".to_owned())));
+    assert_eq!(
+        own["metadata"]["finalizers"],
+        json!(["resource.kubernetes.io/delete-protection"])
+    );
+    let only = &own["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"];
+    assert_eq!(only[0]["values"], json!(["two"]));
+    // It can be used where it is, and by others, too.
+    user(&live, "second", "shared", "1");
+    assert_eq!(live.bound("default/second"), "two");
+    assert_eq!(users(&found(&live, "shared")), ["first", "second"]);
+    // A claim of its own finds nothing left, until the first gives its device back.
+    claim(&live, "other");
+    user(&live, "third", "other", "1");
+    told(&live, "third", "2 cannot allocate all claims");
+    deallocate(&live, "shared");
+    assert_eq!(live.bound("default/third"), "two");
+}
+
+#[test]
+fn a_claim_that_is_made_for_a_pod_counts_for_that_pod_only() {
+    let live = Live::new(&[("one", "8")]);
+    with_cards(&live, &[("one", 2)]);
+    let mut own = pod("own", "1", 0);
+    own["spec"]["resourceClaims"] = json!([{ "name": "card", "resourceClaimTemplateName": "any" }]);
+    live.admin.create(own).unwrap();
+    told(
+        &live,
+        "own",
+        "pod \"default/own\": ResourceClaim not created yet",
+    );
+    claim(&live, "own-card");
+    let made = json!({ "status": { "resourceClaimStatuses": [{ "name": "card", "resourceClaimName": "own-card" }] } });
+    live.admin
+        .merge("pods/status", "default/own", made)
+        .unwrap();
+    told(
+        &live,
+        "own",
+        "ResourceClaim default/own-card was not created for Pod default/own (Pod is not owner)",
+    );
+    let uid = live.admin.get("pods", "default/own").unwrap()["metadata"]["uid"].clone();
+    let owner = json!({ "metadata": { "ownerReferences": [
+        { "apiVersion": "v1", "kind": "Pod", "name": "own", "uid": uid, "controller": true }] } });
+    live.admin
+        .delete("resourceclaims", "default/own-card", json!({}))
+        .unwrap();
+    claim(&live, "own-card");
+    live.admin
+        .merge("resourceclaims", "default/own-card", owner)
+        .unwrap();
+    // Who owns a claim is nothing that it waits for, as in kube-scheduler: the next event of the claim wakes it.
+    let status = json!({ "status": { "resourceClaimStatuses": [] } });
+    live.admin
+        .merge("pods/status", "default/own", status)
+        .unwrap();
+    live.admin
+        .merge(
+            "pods/status",
+            "default/own",
+            json!({ "status": { "resourceClaimStatuses": [
+        { "name": "card", "resourceClaimName": "own-card" }] } }),
+        )
+        .unwrap();
+    assert_eq!(live.bound("default/own"), "one");
+}
+
+#[test]
+fn of_many_pods_at_once_each_gets_a_device_of_its_own_whatever_the_server_answers() {
+    let live = Live::new(&[("one", "8"), ("two", "8")]);
+    with_cards(&live, &[("one", 4), ("two", 4)]);
+    let faults = [
+        Fault::answer(409)
+            .on("patch", "resourceclaims/status")
+            .times(3),
+        Fault::answer(503).on("patch", "resourceclaims").times(3),
+        Fault::cut_after(0)
+            .on("patch", "resourceclaims/status")
+            .times(3),
+        Fault::answer(409).on("create", "pods/binding").times(3),
+        Fault::answer(500).on("get", "resourceclaims").times(5),
+    ];
+    for fault in faults {
+        live.api.fault(fault);
+    }
+    let names: Vec<String> = (0..8).map(|index| format!("p{index}")).collect();
+    for name in &names {
+        claim(&live, name);
+        user(&live, name, name, "100m");
+    }
+    let mut devices = BTreeSet::new();
+    for name in &names {
+        let node = live.bound(&format!("default/{name}"));
+        let own = found(&live, name);
+        let (pool, device) = device(&own).unwrap();
+        assert_eq!(
+            (pool.as_str(), users(&own)),
+            (node.as_str(), vec![name.clone()])
+        );
+        assert!(
+            devices.insert((pool, device)),
+            "{name} has what another has"
+        );
+    }
+}
+
+#[test]
+fn a_pod_that_cannot_be_bound_leaves_its_claim_to_others_and_goes_where_it_is() {
+    let live = Live::new(&[("one", "8"), ("two", "8")]);
+    with_cards(&live, &[("one", 1)]);
+    claim(&live, "c");
+    live.api
+        .fault(Fault::answer(403).on("create", "pods/binding"));
+    user(&live, "p", "c", "1");
+    wait_until("the claim has its device", || {
+        device(&found(&live, "c")).is_some()
+    });
+    wait_until("nobody uses it", || users(&found(&live, "c")).is_empty());
+    live.api.clear_faults();
+    assert_eq!(live.bound("default/p"), "one");
+    assert_eq!(users(&found(&live, "c")), ["p"]);
+}
+
+#[test]
+fn a_claim_whose_device_is_where_its_pod_cannot_be_gives_it_back() {
+    let live = Live::new(&[("one", "2"), ("two", "2")]);
+    with_cards(&live, &[("one", 1), ("two", 1)]);
+    claim(&live, "c");
+    user(&live, "early", "c", "1");
+    let first = live.bound("default/early");
+    live.admin
+        .delete("pods", "default/early", json!({ "gracePeriodSeconds": 0 }))
+        .unwrap();
+    let nobody = json!({ "status": { "reservedFor": [] } });
+    live.admin
+        .merge("resourceclaims/status", "default/c", nobody)
+        .unwrap();
+    let mut full = pod("full", "2", 0);
+    full["spec"]["nodeName"] = json!(first);
+    live.admin.create(full).unwrap();
+    user(&live, "late", "c", "1");
+    let second = live.bound("default/late");
+    assert_ne!(first, second);
+    let own = found(&live, "c");
+    assert_eq!(
+        (device(&own).unwrap().0, users(&own)),
+        (second, vec!["late".to_owned()])
+    );
+}
+
+#[test]
+fn a_server_without_devices_is_scheduled_for() {
+    let api = ApiServer::start().unwrap();
+    let none = vec!["resourceclaims", "resourceslices", "deviceclasses"];
+    api.set(|settings| settings.unknown_kinds = none);
+    let live = Live::with(api, &[("one", "2")], &[]);
+    live.admin.create(pod("web", "1", 0)).unwrap();
+    assert_eq!(live.bound("default/web"), "one");
+}
