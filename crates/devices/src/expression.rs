@@ -1,12 +1,13 @@
 //! Selectors of devices in the Common Expression Language, with the variable `device` as Kubernetes defines it.
 
+use crate::depth::excess;
 use crate::values::{Amount, Domain, Domains, Release, declare};
 use cel::common::ast::{ComprehensionExpr, Expr, IdedExpr, ListExpr, LiteralValue};
 use cel::common::traits::Indexer;
 use cel::common::types::{CelBool, CelInt, CelString, MAP_TYPE, Type};
 use cel::common::value::{CowVal, Val};
 use cel::parser::{Macro, MacroExprHelper};
-use cel::{Context, DeclarationError, Env, ExecutionError, Program, Value, extensions};
+use cel::{Context, DeclarationError, Env, ExecutionError, Value, extensions};
 use evictd_pod::wire::{Device, DeviceAttribute};
 use semver::Version;
 use std::sync::{Arc, LazyLock};
@@ -56,7 +57,7 @@ fn bind(
 }
 
 /// A selector, ready to be asked about devices.
-pub(crate) struct Expression(Program);
+pub(crate) struct Expression(IdedExpr);
 
 impl std::fmt::Debug for Expression {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -69,8 +70,10 @@ impl Expression {
     /// Why it cannot be read, in one line.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         let env = ENVIRONMENT.as_ref().map_err(Clone::clone)?;
-        let program = env.compile(text);
-        program.map(Self).map_err(|errors| {
+        if let Some(excess) = excess(text) {
+            return Err(excess);
+        }
+        env.parser().parse(text).map(Self).map_err(|errors| {
             let errors = errors.errors.iter().map(|error| error.msg.trim());
             errors.collect::<Vec<_>>().join("; ")
         })
@@ -84,7 +87,7 @@ impl Expression {
         let env = ENVIRONMENT.as_ref().map_err(Clone::clone)?;
         let mut context = Context::with_env(Arc::clone(env));
         context.add_variable_as_val("device", device.clone_as_boxed());
-        match self.0.execute(&context) {
+        match Value::resolve(&self.0, &context) {
             Ok(Value::Bool(selected)) => Ok(selected),
             Ok(other) => Err(format!("it is {other:?}, neither true nor false")),
             Err(error) => Err(error.to_string()),

@@ -7,6 +7,7 @@
 mod allocation;
 mod claim;
 mod constraint;
+mod depth;
 mod expression;
 mod inventory;
 mod pool;
