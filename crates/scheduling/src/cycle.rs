@@ -522,6 +522,17 @@ impl Filtered {
         verdict.answer(self).err().map(|rejection| rejection.code)
     }
 
+    /// Who says that a node will not do.
+    pub(crate) fn plugin(&self, framework: &Framework, verdict: Verdict) -> String {
+        match (verdict, &self.before.rejected, &self.before.nodes) {
+            (Verdict::Rejected(filter, _), ..) => framework.filters[filter].name().to_owned(),
+            (Verdict::ByExtender(_), ..) => PluginName::Extender.as_str().to_owned(),
+            (Verdict::Excluded, Some((plugin, ..)), _) => plugin.clone(),
+            (Verdict::Excluded, None, Some((_, by))) => by.join(", "),
+            _ => String::new(),
+        }
+    }
+
     /// The reason why no node was looked at at all, with the plugin that gave it.
     pub fn rejected_before(&self) -> Option<(&str, &str)> {
         let (plugin, _, reason) = self.before.rejected.as_ref()?;

@@ -2,6 +2,7 @@
 //! said about the one before still holds, but for the nodes to which pods came, or which some left.
 
 use crate::cycle::{Filtered, Verdict};
+use crate::evidence::{DecidingScore, Evidence, RejectedNodes, by_filters, runner_up};
 use crate::framework::Framework;
 use crate::workers::split;
 use evictd_placement::{
@@ -9,6 +10,7 @@ use evictd_placement::{
 };
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where a pod goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Decided {
     pub score: Option<i64>,
     /// All nodes with that total.
     pub top: Vec<NodeId>,
+    /// Why it is that node and no other.
+    pub evidence: Evidence,
 }
 
 /// Decides, and keeps what it knows of the nodes for the next pod of the same kind.
@@ -73,6 +77,7 @@ pub(crate) struct Hopeless {
     pub(crate) preempts: bool,
     /// Whether a nomination has to be cleared.
     pub(crate) clears_nomination: bool,
+    pub(crate) rejections: Arc<[RejectedNodes]>,
 }
 
 struct KnownHopeless {
@@ -99,6 +104,7 @@ struct Kept {
 }
 
 struct KeptScore {
+    name: String,
     score: Box<dyn Score>,
     weight: i64,
     raw: Vec<i64>,
@@ -163,7 +169,12 @@ impl Decider {
             }
             None => Kept::new(framework, cluster, pod, key),
         };
-        if let Some(decided) = kept.as_ref().and_then(|kept| kept.choose(cluster, allowed)) {
+        let chosen = kept.as_ref().and_then(|kept| {
+            let mut decided = kept.choose(cluster, allowed)?;
+            decided.evidence.rejections = by_filters(framework, cluster, pod, &kept.verdicts);
+            Some(decided)
+        });
+        if let Some(decided) = chosen {
             self.kept = kept;
             return Ok(decided);
         }
@@ -182,16 +193,27 @@ impl Decider {
             Some(scores) => scores.top(&filtered.feasible),
             None => filtered.feasible.clone(),
         };
-        let score = scores.and_then(|scores| scores.totals.into_iter().max());
-        cluster
-            .first_by_name(&top)
-            .map(|chosen| Decided {
-                chosen,
-                feasible: filtered.feasible.len(),
-                score,
-                top,
-            })
-            .ok_or_else(|| Box::new(filtered))
+        let Some(chosen) = cluster.first_by_name(&top) else {
+            return Err(Box::new(filtered));
+        };
+        let mut evidence = Evidence {
+            rejections: filtered.rejections(framework, cluster, pod).to_vec(),
+            ..Evidence::default()
+        };
+        let scores = scores.as_ref();
+        if let Some((second, own)) =
+            scores.and_then(|scores| scores.deciding(&filtered.feasible, chosen))
+        {
+            evidence.runner_up = Some(cluster.node_name(second).to_owned());
+            evidence.scores = own;
+        }
+        Ok(Decided {
+            chosen,
+            feasible: filtered.feasible.len(),
+            score: scores.and_then(|scores| scores.totals.iter().copied().max()),
+            top,
+            evidence,
+        })
     }
 }
 
@@ -208,6 +230,7 @@ impl Kept {
         let plugins = framework.scores.iter();
         let scores = plugins.filter_map(|(plugin, weight)| {
             Some(KeptScore {
+                name: plugin.name().to_owned(),
                 score: plugin.score(cluster, pod, &all)?,
                 weight: *weight,
                 raw: vec![0; all.len()],
@@ -353,11 +376,39 @@ impl Kept {
                 top.push(id);
             }
         }
+        let chosen = cluster.first_by_name(&top)?;
         Some(Decided {
-            chosen: cluster.first_by_name(&top)?,
+            chosen,
             feasible: count,
             score: (count > 1).then_some(best),
             top,
+            evidence: self.evidence(cluster, chosen, allowed),
         })
+    }
+
+    /// What decided between the chosen node and the next best.
+    fn evidence(
+        &self,
+        cluster: &Cluster,
+        chosen: NodeId,
+        allowed: &dyn Fn(NodeId) -> bool,
+    ) -> Evidence {
+        let nodes = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
+        let feasible = nodes.filter(|(_, verdict)| **verdict == Verdict::Feasible);
+        let totals = feasible.map(|((id, total), _)| (id, *total));
+        let second = runner_up(totals.filter(|(id, _)| allowed(*id)), chosen);
+        let scores = second.into_iter().flat_map(|second| {
+            self.scores.iter().map(move |own| DecidingScore {
+                plugin: own.name.clone(),
+                weight: own.weight,
+                chosen: own.normalized[chosen.index()],
+                runner_up: own.normalized[second.index()],
+            })
+        });
+        Evidence {
+            rejections: Vec::new(),
+            runner_up: second.map(|id| cluster.node_name(id).to_owned()),
+            scores: scores.collect(),
+        }
     }
 }

@@ -11,6 +11,7 @@ mod reject;
 use crate::change::{Change, Delta, pod_key};
 use crate::config;
 use crate::decider::{Decided, Decider};
+use crate::evidence::RejectedNodes;
 use crate::extending::{Asked, Question};
 use crate::framework::Framework;
 use crate::gang::{GroupNews, group_of};
@@ -95,6 +96,8 @@ pub struct Rejected {
     pub message: String,
     /// The plugins that kept it away.
     pub plugins: BTreeSet<String>,
+    /// What the nodes said.
+    pub rejections: Arc<[RejectedNodes]>,
     /// Whether it was looked for pods that could go for it, whatever came of it.
     pub preempts: bool,
     /// The node that is being freed for it.

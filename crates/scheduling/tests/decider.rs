@@ -120,6 +120,11 @@ proptest! {
                     top.sort();
                     match decider.decide(&framework, &cluster, &pod) {
                         Ok(mut decided) => {
+                            let rejections = filtered.rejections(&framework, &cluster, &pod);
+                            prop_assert_eq!(&decided.evidence.rejections[..], &rejections[..]);
+                            let rejected: usize = rejections.iter().map(|own| own.count).sum();
+                            prop_assert_eq!(rejected + decided.feasible, cluster.nodes().len());
+                            prop_assert_eq!(decided.evidence.runner_up.is_some(), decided.feasible > 1);
                             decided.top.sort();
                             prop_assert_eq!(&decided.top, &top);
                             prop_assert_eq!(decided.feasible, filtered.feasible.len());

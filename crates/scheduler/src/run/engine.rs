@@ -532,6 +532,9 @@ fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) 
         node: None,
         score: None,
         equal: 0,
+        runner_up: None,
+        scores: Vec::new(),
+        rejections: Arc::default(),
         message: None,
         nominated: None,
         victims: Vec::new(),
@@ -542,9 +545,14 @@ fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) 
             evidence.node = Some(node.to_string());
             evidence.score = decided.score;
             evidence.equal = decided.top.len();
+            let why = &decided.evidence;
+            evidence.runner_up.clone_from(&why.runner_up);
+            evidence.scores.clone_from(&why.scores);
+            evidence.rejections = why.rejections.clone().into();
         }
         Decision::Unschedulable(rejected) => {
             evidence.message = Some(rejected.message.clone());
+            evidence.rejections = Arc::clone(&rejected.rejections);
             evidence.nominated.clone_from(&rejected.nominated);
             let victims = rejected.victims.iter().map(|(name, _)| name.clone());
             evidence.victims = victims.collect();

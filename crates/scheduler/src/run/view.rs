@@ -1,9 +1,11 @@
 //! What others may see of a running scheduler: which pods wait and on what, and the last decisions with their evidence.
 
 use evictd_pod::wire;
-use evictd_scheduling::{PluginName, PluginSet, Pool, SchedulingQueue, waking};
+use evictd_scheduling::{
+    DecidingScore, PluginName, PluginSet, Pool, RejectedNodes, SchedulingQueue, waking,
+};
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, oneshot};
@@ -101,6 +103,13 @@ pub struct Decision {
     pub score: Option<i64>,
     /// How many nodes had it.
     pub equal: usize,
+    /// The next best node, and what each plugin gave to it and to the chosen one.
+    pub runner_up: Option<String>,
+    /// See [`Decision::runner_up`].
+    pub scores: Vec<DecidingScore>,
+    /// The nodes that would not do, by their reasons.
+    #[serde(serialize_with = "as_list")]
+    pub rejections: Arc<[RejectedNodes]>,
     /// What the pod was told that found none.
     pub message: Option<String>,
     /// The node that is being freed for it.
@@ -208,6 +217,10 @@ impl View {
         let decisions: Vec<&Decision> = seen.decisions.iter().filter(wanted).collect();
         serde_json::to_string(&decisions).unwrap_or_default()
     }
+}
+
+fn as_list<S: Serializer>(shared: &Arc<[RejectedNodes]>, serializer: S) -> Result<S::Ok, S::Error> {
+    shared[..].serialize(serializer)
 }
 
 /// The pod that a query names.

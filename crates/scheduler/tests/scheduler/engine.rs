@@ -11,7 +11,7 @@ use evictd_scheduling::{Framework, Scheduler, Settings};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer, Fault};
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -20,6 +20,7 @@ struct Running {
     api: ApiServer,
     admin: Actor,
     exposition: Exposition,
+    view: View,
     _stop: watch::Sender<bool>,
     _role: watch::Sender<Role>,
 }
@@ -46,6 +47,7 @@ impl Running {
         let (metrics, exposition) = Metrics::new();
         let (role_sender, role) = watch::channel(Role::Leader);
         let (synced, _) = watch::channel(false);
+        let view = View::default();
         let ports = Ports {
             writer: Writer::new(actions, events.clone(), Limits::default()),
             events,
@@ -53,7 +55,7 @@ impl Running {
             role,
             synced,
             metrics,
-            view: View::default(),
+            view: view.clone(),
             extenders: Extenders::none(),
             now: Timestamp::now,
         };
@@ -66,6 +68,7 @@ impl Running {
             api,
             admin,
             exposition,
+            view,
             _stop: stop,
             _role: role_sender,
         }
@@ -129,4 +132,30 @@ async fn s4_026_others_are_placed_while_victims_are_being_deleted() {
     });
     running.admin.create(pod("other", "1", 0)).unwrap();
     running.until_bound("other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_decisions_can_be_asked_for_with_what_every_node_said() {
+    let running = Running::start(&[("one", "4"), ("two", "8"), ("small", "1"), ("tiny", "1")]).await;
+    running.admin.create(pod("web", "2", 0)).unwrap();
+    running.until_bound("web");
+    running.admin.create(pod("large", "64", 0)).unwrap();
+    running.until("scheduler_preemption_attempts_total 1");
+    let decisions = |query: &str| {
+        let all: Vec<Value> = serde_json::from_str(&running.view.decisions(query)).unwrap();
+        all
+    };
+    let all = decisions("pod=default/web");
+    let [web] = &all[..] else {
+        panic!("{all:#?}");
+    };
+    assert_eq!((&web["node"], &web["runnerUp"]), (&json!("two"), &json!("one")));
+    let rejections = json!([{ "plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "count": 2,
+        "nodes": ["small", "tiny"] }]);
+    assert_eq!(web["rejections"], rejections);
+    let scores = web["scores"].as_array().unwrap();
+    let fit = scores.iter().find(|own| own["plugin"] == "NodeResourcesFit").unwrap();
+    assert!(fit["chosen"].as_i64() > fit["runnerUp"].as_i64(), "{web:#}");
+    let large = decisions("pod=default/large").remove(0);
+    assert_eq!(large["rejections"][0]["count"], 4, "{large:#}");
 }

@@ -4,6 +4,7 @@ use super::{Attempt, Outcome, Scheduler};
 use crate::config::Extender;
 use crate::cycle::{Filtered, Verdict};
 use crate::decider::Decided;
+use crate::evidence::Evidence;
 use crate::extending::{
     Asked, MAX_EXTENDER_SCORE, NodesReply, Offered, Question, Replay, Reply, is_interested,
 };
@@ -198,6 +199,7 @@ impl Scheduler {
             feasible: feasible.len(),
             score: (feasible.len() > 1).then_some(best),
             top,
+            evidence: Evidence::default(),
         }
     }
 

@@ -299,6 +299,7 @@ fn rejected((message, mut plugins): Said, freed: Freed) -> Rejected {
     Rejected {
         message,
         plugins,
+        rejections: Arc::default(),
         preempts: false,
         nominated: freed.node,
         deallocates: None,

@@ -308,6 +308,7 @@ fn refused((plugin, reason): Refusal) -> Rejected {
     Rejected {
         message: format!("0/1 nodes are available: 1 {reason}."),
         plugins: BTreeSet::from([plugin]),
+        rejections: Arc::default(),
         preempts: false,
         nominated: None,
         deallocates: None,

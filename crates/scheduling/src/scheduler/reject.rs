@@ -18,6 +18,7 @@ impl From<Hopeless> for Rejected {
         Self {
             message: hopeless.message,
             plugins: hopeless.plugins,
+            rejections: hopeless.rejections,
             preempts: hopeless.preempts,
             nominated: None,
             deallocates: None,
@@ -34,6 +35,7 @@ impl Rejected {
         Hopeless {
             message: self.message.clone(),
             plugins: self.plugins.clone(),
+            rejections: Arc::clone(&self.rejections),
             preempts: self.preempts,
             clears_nomination: self.clears_nomination,
         }
@@ -122,6 +124,7 @@ impl Scheduler {
             failed.plugins,
         );
         rejected.deallocates = failed.deallocates;
+        rejected.rejections = filtered.rejections(framework, &self.cluster, &pod);
         if alike && rejected.nominated.is_none() && rejected.deallocates.is_none() {
             self.decider.keep_hopeless(&pod, rejected.hopeless());
         }
@@ -152,6 +155,7 @@ impl Scheduler {
         Rejected {
             message,
             plugins,
+            rejections: Arc::default(),
             preempts: plan.is_some(),
             deallocates: None,
             nominated: choice.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),
