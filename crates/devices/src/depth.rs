@@ -98,7 +98,7 @@ mod tests {
             excess(&format!("device.driver in ['{}']", "(".repeat(99))),
             None
         );
-        assert_eq!(excess(&format!(r#"true // {}"#, "(".repeat(99))), None);
+        assert_eq!(excess(&format!(r"true // {}", "(".repeat(99))), None);
         for (open, count) in [
             ("(", 17),
             ("[", 17),
@@ -115,8 +115,8 @@ mod tests {
         for literal in [
             "'&&'",
             "\"&&\"",
-            r#"r'\&&'"#,
-            r#"'\'&&'"#,
+            r"r'\&&'",
+            r"'\'&&'",
             "'''&&'''",
             r#"r"&&\""#,
         ] {
@@ -125,6 +125,6 @@ mod tests {
                 "{literal}"
             );
         }
-        assert!(excess(&format!(r#"r'\' {}"#, "+1".repeat(65))).is_some());
+        assert!(excess(&format!(r"r'\' {}", "+1".repeat(65))).is_some());
     }
 }

@@ -136,7 +136,8 @@ async fn s4_026_others_are_placed_while_victims_are_being_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_decisions_can_be_asked_for_with_what_every_node_said() {
-    let running = Running::start(&[("one", "4"), ("two", "8"), ("small", "1"), ("tiny", "1")]).await;
+    let running =
+        Running::start(&[("one", "4"), ("two", "8"), ("small", "1"), ("tiny", "1")]).await;
     running.admin.create(pod("web", "2", 0)).unwrap();
     running.until_bound("web");
     running.admin.create(pod("large", "64", 0)).unwrap();
@@ -149,12 +150,18 @@ async fn the_last_decisions_can_be_asked_for_with_what_every_node_said() {
     let [web] = &all[..] else {
         panic!("{all:#?}");
     };
-    assert_eq!((&web["node"], &web["runnerUp"]), (&json!("two"), &json!("one")));
+    assert_eq!(
+        (&web["node"], &web["runnerUp"]),
+        (&json!("two"), &json!("one"))
+    );
     let rejections = json!([{ "plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "count": 2,
         "nodes": ["small", "tiny"] }]);
     assert_eq!(web["rejections"], rejections);
     let scores = web["scores"].as_array().unwrap();
-    let fit = scores.iter().find(|own| own["plugin"] == "NodeResourcesFit").unwrap();
+    let fit = scores
+        .iter()
+        .find(|own| own["plugin"] == "NodeResourcesFit")
+        .unwrap();
     assert!(fit["chosen"].as_i64() > fit["runnerUp"].as_i64(), "{web:#}");
     let large = decisions("pod=default/large").remove(0);
     assert_eq!(large["rejections"][0]["count"], 4, "{large:#}");
