@@ -2,24 +2,25 @@
 //! kubelet does not overwrite.
 
 use crate::NodeCondition;
+use evictd_pod::pressure::{self, Names};
 
 impl NodeCondition {
+    const fn names(self) -> Names {
+        match self {
+            Self::DiskPressure => pressure::DISK,
+            Self::MemoryPressure => pressure::MEMORY,
+            Self::PidPressure => pressure::PID,
+        }
+    }
+
     /// The condition type that evictd sets next to the kubelet's.
     pub const fn own_type(self) -> &'static str {
-        match self {
-            Self::DiskPressure => "EvictdDiskPressure",
-            Self::MemoryPressure => "EvictdMemoryPressure",
-            Self::PidPressure => "EvictdPIDPressure",
-        }
+        self.names().agent
     }
 
     /// Key of the taint that keeps new pods off the node while the condition holds.
     pub const fn taint_key(self) -> &'static str {
-        match self {
-            Self::DiskPressure => "evictd.dev/disk-pressure",
-            Self::MemoryPressure => "evictd.dev/memory-pressure",
-            Self::PidPressure => "evictd.dev/pid-pressure",
-        }
+        self.names().taint
     }
 
     /// Reason of the condition (S1-077).

@@ -23,7 +23,7 @@ impl EvictdPressure {
     /// For this cluster.
     pub fn new(cluster: &mut Cluster) -> Self {
         cluster.keep_for_good(|symbols| Self {
-            keys: CONDITIONS.map(|(_, _, taint)| symbols.intern(taint)),
+            keys: CONDITIONS.map(|names| symbols.intern(names.taint)),
             value: symbols.intern(""),
             effect: symbols.intern("NoSchedule"),
         })

@@ -94,7 +94,7 @@ pub use mistake::Mistake;
 pub use node::{Node, Taint};
 pub use plugin::{Chosen, MAX_SCORE, Permit, Plugin, PreFilter, Score, normalize_by_highest};
 pub use pod::{Identity, NO_START, Pod};
-pub use pressure::{CLOSE_TO, Pressure};
+pub use pressure::Pressure;
 pub use resources::{Amounts, ScalarSums, ScalarsId, Scored};
 pub use selector::{NodeSelector, Requirement, Selector};
 pub use spreaders::Spreader;

@@ -1,28 +1,10 @@
 //! What a node says about pressure, in its conditions, taints and one annotation of evictd's.
 
+use evictd_pod::pressure::{CLOSE_TO, DISK, MEMORY, Names, PID};
 use evictd_pod::wire;
 
-/// The annotation of a Node that names the conditions that are close to being raised: `DiskPressure,MemoryPressure`.
-pub const CLOSE_TO: &str = "evictd.dev/close-to";
-
-/// The conditions by the kubelet's name and by evictd's, and evictd's taint; a condition's bit is its index.
-pub(crate) const CONDITIONS: [(&str, &str, &str); 3] = [
-    (
-        "MemoryPressure",
-        "EvictdMemoryPressure",
-        "evictd.dev/memory-pressure",
-    ),
-    (
-        "DiskPressure",
-        "EvictdDiskPressure",
-        "evictd.dev/disk-pressure",
-    ),
-    (
-        "PIDPressure",
-        "EvictdPIDPressure",
-        "evictd.dev/pid-pressure",
-    ),
-];
+/// A condition's bit is its index.
+pub(crate) const CONDITIONS: [Names; 3] = [MEMORY, DISK, PID];
 
 /// What a node says about pressure, a bit for each of memory, disks and PIDs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,7 +28,12 @@ impl Pressure {
         let close = node.metadata.annotations.get(CLOSE_TO);
         let close = close.map_or("", String::as_str);
         let mut pressure = Self::default();
-        for (index, (kubelet, agent, taint)) in CONDITIONS.into_iter().enumerate() {
+        for (index, names) in CONDITIONS.into_iter().enumerate() {
+            let Names {
+                kubelet,
+                agent,
+                taint,
+            } = names;
             let bit = |is: bool| u8::from(is) << index;
             pressure.kubelet |= bit(holds(kubelet));
             pressure.agent |= bit(holds(agent) || tainted(taint));
@@ -63,7 +50,7 @@ impl Pressure {
             ..wire::Condition::default()
         };
         let (mut conditions, mut close) = (Vec::new(), Vec::new());
-        for (index, (kubelet, agent, _)) in CONDITIONS.into_iter().enumerate() {
+        for (index, Names { kubelet, agent, .. }) in CONDITIONS.into_iter().enumerate() {
             let has = |bits: u8| bits >> index & 1 == 1;
             conditions.extend(has(self.kubelet).then(|| holding(kubelet)));
             conditions.extend(has(self.agent).then(|| holding(agent)));

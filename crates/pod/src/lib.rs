@@ -28,6 +28,7 @@
 pub mod node;
 pub mod pod;
 pub mod predicates;
+pub mod pressure;
 pub mod quantity;
 mod resource_list;
 pub mod resources;

@@ -18,6 +18,7 @@ use evictd_cluster_client::{
 };
 use evictd_eviction::{ConditionMap, NodeCondition};
 use evictd_kernel::clock::Clock;
+use evictd_pod::pressure::CLOSE_TO;
 use http::{HeaderValue, header::ACCEPT};
 use jiff::{SignedDuration, Timestamp};
 use kube::{
@@ -42,8 +43,6 @@ pub const HEARTBEAT: Duration = Duration::from_mins(1);
 /// The same if none holds. It is longer because every watcher of Nodes receives each write, and nearly all nodes
 /// are calm.
 pub const CALM_HEARTBEAT: Duration = Duration::from_mins(10);
-/// The annotation that names the conditions that are close to being raised, for schedulers.
-const CLOSE_TO: &str = "evictd.dev/close-to";
 /// How often the list of taints is read again at once if others write it at the same time.
 const CONFLICTS: usize = 5;
 

@@ -2,8 +2,8 @@
 
 use super::Cluster;
 use crate::id::NodeId;
-use crate::pressure::CLOSE_TO;
 use evictd_pod::node::{NodeImage, NodeSpec, NodeStatus};
+use evictd_pod::pressure::CLOSE_TO;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::wire::Metadata;
 use evictd_pod::wire::Taint;

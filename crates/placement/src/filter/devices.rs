@@ -18,6 +18,9 @@ const NOT_HERE: &str = "resourceclaim not available on the node";
 /// What is wrong with one of them.
 fn claims<'c>(cluster: &'c Cluster, pod: &Pod) -> Result<Vec<&'c ResourceClaim>, String> {
     let template = cluster.template(pod);
+    if template.device_claims.is_empty() {
+        return Ok(Vec::new());
+    }
     let symbols = cluster.symbols();
     let namespace = symbols.text(template.namespace);
     let pod_name = format!("{namespace}/{}", pod.name());

@@ -1,0 +1,133 @@
+//! Devices are promised with the choice of a node, and free again when nothing comes of it.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_pod::wire;
+use evictd_scheduling::{
+    Attempt, Change, Delta, Event, Framework, Outcome, Preparations, Scheduler, Settings,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+struct Scene {
+    scheduler: Scheduler,
+    now: Timestamp,
+}
+
+fn new<T: serde::de::DeserializeOwned>(value: &Value) -> Delta<T> {
+    Delta {
+        old: None,
+        new: Some(Arc::new(serde_json::from_value(value.clone()).unwrap())),
+    }
+}
+
+impl Scene {
+    /// One node without devices.
+    fn start() -> Self {
+        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
+            Ok::<_, String>(vec![Framework::of_default(cluster)])
+        });
+        let mut scene = Self {
+            scheduler: scheduler.unwrap(),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let allocatable = json!({ "cpu": "8", "memory": "8Gi", "pods": "110" });
+        let node =
+            json!({ "metadata": { "name": "one" }, "status": { "allocatable": allocatable } });
+        scene.tell(&Event::Change(Change::Node(new(&node))));
+        let class = json!({ "metadata": { "name": "gpu" } });
+        scene.tell(&Event::Change(Change::DeviceClass(new(&class))));
+        scene
+    }
+
+    fn tell(&mut self, event: &Event) {
+        self.now = self.now.checked_add(SignedDuration::from_secs(20)).unwrap();
+        self.scheduler.on(self.now, event);
+        self.scheduler.flush_backoff(self.now);
+    }
+
+    /// A pool of the node with one card.
+    fn card(&mut self, name: &str) {
+        let spec = json!({ "driver": "gpu.example.com", "nodeName": "one", "devices": [{ "name": "card" }],
+            "pool": { "name": name, "generation": 1, "resourceSliceCount": 1 } });
+        let slice = json!({ "metadata": { "name": name }, "spec": spec });
+        self.tell(&Event::Change(Change::ResourceSlice(new(&slice))));
+    }
+
+    /// A pod with a claim of its name, perhaps of a group.
+    fn pod(&mut self, name: &str, group: &str) -> wire::Pod {
+        let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
+        let claim = json!({ "metadata": { "name": name, "uid": format!("claim-{name}") },
+            "spec": { "devices": { "requests": requests } } });
+        self.tell(&Event::Change(Change::ResourceClaim(new(&claim))));
+        let pod = json!({ "metadata": { "name": name, "uid": name }, "spec": {
+            "schedulingGroup": { "podGroupName": group }, "containers": [{ "name": "c" }],
+            "resourceClaims": [{ "name": "c", "resourceClaimName": name }] } });
+        self.tell(&Event::Change(Change::Pod(new(&pod))));
+        serde_json::from_value(pod).unwrap()
+    }
+
+    /// The pods that are placed now, each with the pool of its card.
+    fn placed(&mut self) -> BTreeMap<String, String> {
+        let mut placed = BTreeMap::new();
+        while let Some(Attempt { key, outcome, .. }) = self.scheduler.attempt(self.now, &|_| false)
+        {
+            if let Outcome::Placed { prepares, .. } = outcome {
+                let Preparations { devices, .. } = prepares;
+                let allocation = devices[0].allocation.as_ref().unwrap();
+                let pool = allocation.devices.results[0].pool.clone();
+                placed.insert(key.to_string(), pool);
+            }
+        }
+        placed
+    }
+
+    fn is_promised(&self, claim: &str) -> bool {
+        let devices = self.scheduler.cluster().devices();
+        devices.is_promised(&format!("claim-{claim}"))
+    }
+}
+
+fn pairs(all: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let all = all.iter();
+    all.map(|(pod, pool)| ((*pod).to_owned(), (*pool).to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_card_is_promised_once_and_free_again_when_its_pod_is_not_bound_or_goes() {
+    let mut scene = Scene::start();
+    scene.card("x");
+    let first = scene.pod("first", "");
+    scene.pod("second", "");
+    assert_eq!(scene.placed(), pairs(&[("first", "x")]));
+    assert!(scene.is_promised("first") && !scene.is_promised("second"));
+    scene
+        .scheduler
+        .bind_failed(scene.now, &"first".into(), &first, "one");
+    assert!(!scene.is_promised("first"));
+    scene.card("y");
+    assert_eq!(scene.placed(), pairs(&[("first", "x"), ("second", "y")]));
+    scene.tell(&Event::Change(Change::Pod(Delta {
+        old: Some(Arc::new(first)),
+        new: None,
+    })));
+    assert!(!scene.is_promised("first") && scene.is_promised("second"));
+}
+
+#[test]
+fn of_a_gang_whose_cards_do_not_suffice_nobody_keeps_one() {
+    let mut scene = Scene::start();
+    scene.card("x");
+    let group = json!({ "metadata": { "name": "g" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": 2 } } } });
+    scene.tell(&Event::PodGroup(new(&group)));
+    scene.pod("a", "g");
+    scene.pod("b", "g");
+    assert_eq!(scene.placed(), pairs(&[]));
+    assert!(!scene.is_promised("a") && !scene.is_promised("b"));
+    scene.card("y");
+    assert_eq!(scene.placed(), pairs(&[("a", "x"), ("b", "y")]));
+    assert!(scene.is_promised("a") && scene.is_promised("b"));
+}
