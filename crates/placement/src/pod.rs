@@ -50,7 +50,7 @@ pub struct Identity {
     pub never_preempts: bool,
     /// What its containers alone ask for and count for, where the pod itself asks for other amounts and has no node yet:
     /// kube-scheduler overlooks those when it scores nodes for it (S5-086).
-    pub of_containers: Option<(Amounts, Scored)>,
+    pub of_containers: Option<Box<(Amounts, Scored)>>,
 }
 
 impl Pod {

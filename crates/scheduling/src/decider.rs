@@ -44,7 +44,7 @@ struct Key {
     amounts: [i64; 3],
     scalars: Vec<(Symbol, i64)>,
     scored: Scored,
-    of_containers: Option<(Amounts, Scored)>,
+    of_containers: Option<Box<(Amounts, Scored)>>,
 }
 
 impl Key {
@@ -63,7 +63,7 @@ impl Key {
             amounts: [amounts.cpu, amounts.memory, amounts.ephemeral_storage],
             scalars: cluster.scalars(amounts.scalars).to_vec(),
             scored: pod.scored,
-            of_containers: pod.identity.of_containers,
+            of_containers: pod.identity.of_containers.clone(),
         }
     }
 }

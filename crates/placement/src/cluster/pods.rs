@@ -145,8 +145,8 @@ impl Cluster {
             self.topologies.remove(key);
         }
         symbols.release(pod.identity.scheduler);
-        if let Some((amounts, _)) = pod.identity.of_containers {
-            self.scalars.release(symbols, amounts.scalars.0);
+        if let Some(own) = &pod.identity.of_containers {
+            self.scalars.release(symbols, own.0.scalars.0);
         }
         pod.identity
             .nominated
@@ -246,7 +246,9 @@ impl Cluster {
         let amounts = self.amounts(&wire.spec);
         let scored = Scored::of(&wire.spec);
         let of_containers = match wire.spec.resources.take() {
-            Some(_) if !placed => Some((self.amounts(&wire.spec), Scored::of(&wire.spec))),
+            Some(_) if !placed => {
+                Some(Box::new((self.amounts(&wire.spec), Scored::of(&wire.spec))))
+            }
             _ => None,
         };
         let conditions = || wire.status.conditions.iter();

@@ -46,9 +46,9 @@ enum Amount {
 
 /// What the pod would add to each resource that counts. Rarer ones count only if it asks for them.
 fn wanted(cluster: &Cluster, pod: &Pod, resources: &[WeightedResource], by: Amount) -> Vec<Wanted> {
-    let (asked, scored) = match (by, pod.identity.of_containers) {
+    let (asked, scored) = match (by, &pod.identity.of_containers) {
         // What the pod itself asks for in place of its containers is overlooked here, and only here.
-        (Amount::Scored, Some(of_containers)) => of_containers,
+        (Amount::Scored, Some(of_containers)) => **of_containers,
         _ => (pod.amounts, pod.scored),
     };
     let rarer = cluster.scalars(asked.scalars);

@@ -95,12 +95,19 @@ pub(super) enum KeptPod {
 
 /// A pod that has a node: what tells it apart, and the rest as JSON.
 pub(super) struct Placed {
-    uid: Box<str>,
-    version: Box<str>,
-    node: Box<str>,
+    /// UID, version and the name of the node, of which none has a space.
+    own: Box<str>,
     /// Metadata and status.
     state: Arc<[u8]>,
     spec: Arc<[u8]>,
+}
+
+impl Placed {
+    /// UID, version and node.
+    fn own(&self) -> [&str; 3] {
+        let mut parts = self.own.splitn(3, ' ');
+        std::array::from_fn(|_| parts.next().unwrap_or_default())
+    }
 }
 
 /// Of the pods that have a node nobody asks any more how they look, whose they are and what they run.
@@ -158,13 +165,13 @@ impl Object for wire::Pod {
         trim(&mut pod);
         pod.metadata.namespace.clear();
         pod.metadata.name.clear();
-        let uid = std::mem::take(&mut pod.metadata.uid).into();
-        let version = std::mem::take(&mut pod.metadata.resource_version).into();
-        let node = std::mem::take(&mut pod.spec.node_name).into();
+        let own = [
+            std::mem::take(&mut pod.metadata.uid),
+            std::mem::take(&mut pod.metadata.resource_version),
+            std::mem::take(&mut pod.spec.node_name),
+        ];
         KeptPod::Placed(Box::new(Placed {
-            uid,
-            version,
-            node,
+            own: own.join(" ").into(),
             state: texts.intern(&(&pod.metadata, &pod.status)),
             spec: texts.intern(&pod.spec),
         }))
@@ -182,9 +189,10 @@ impl Object for wire::Pod {
         let (namespace, name) = name.split_once('/').unwrap_or_default();
         namespace.clone_into(&mut metadata.namespace);
         name.clone_into(&mut metadata.name);
-        metadata.uid = placed.uid.to_string();
-        metadata.resource_version = placed.version.to_string();
-        spec.node_name = placed.node.to_string();
+        let [uid, version, node] = placed.own();
+        metadata.uid = uid.to_owned();
+        metadata.resource_version = version.to_owned();
+        spec.node_name = node.to_owned();
         Arc::new(Self {
             metadata,
             spec: spec.into(),
@@ -196,7 +204,7 @@ impl Object for wire::Pod {
     fn version(kept: &KeptPod) -> &str {
         match kept {
             KeptPod::Waiting(pod) => &pod.metadata.resource_version,
-            KeptPod::Placed(placed) => &placed.version,
+            KeptPod::Placed(placed) => placed.own()[1],
         }
     }
 }
