@@ -190,9 +190,9 @@ impl Object for wire::Pod {
         namespace.clone_into(&mut metadata.namespace);
         name.clone_into(&mut metadata.name);
         let [uid, version, node] = placed.own();
-        metadata.uid = uid.to_owned();
-        metadata.resource_version = version.to_owned();
-        spec.node_name = node.to_owned();
+        uid.clone_into(&mut metadata.uid);
+        version.clone_into(&mut metadata.resource_version);
+        node.clone_into(&mut spec.node_name);
         Arc::new(Self {
             metadata,
             spec: spec.into(),
