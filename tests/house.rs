@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-devices", &["evictd-pod"]),
@@ -20,6 +20,22 @@ const ARROWS: [(&str, &[&str]); 16] = [
     (
         "evictd-scheduling",
         &["evictd-pod", "evictd-placement", "evictd-preemption"],
+    ),
+    (
+        "evictd-batch",
+        &["evictd-pod", "evictd-placement", "evictd-scheduling"],
+    ),
+    (
+        "evictd-batch-controller",
+        &[
+            "evictd-pod",
+            "evictd-placement",
+            "evictd-scheduling",
+            "evictd-batch",
+            "evictd-cluster-client",
+            "evictd-document",
+            "evictd-command",
+        ],
     ),
     ("evictd-document", &["evictd-pod"]),
     ("evictd-command", &[]),
@@ -227,6 +243,7 @@ fn cores_are_pure() {
         "crates/placement/src",
         "crates/preemption/src",
         "crates/scheduling/src",
+        "crates/batch/src",
     ]) {
         for line in code(&text) {
             let word = WORLDLY.iter().find(|word| line.contains(*word));

@@ -118,6 +118,9 @@ pub struct Metadata {
     /// The objects that it belongs to; one of them may be its controller.
     #[serde(deserialize_with = "null_is_default")]
     pub owner_references: Vec<OwnerReference>,
+    /// When it was made. Only an API server sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Timestamp>,
     /// Set while the object is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
     /// The grace period of the deletion, in seconds.

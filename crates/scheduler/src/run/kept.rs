@@ -165,6 +165,7 @@ impl Object for wire::Pod {
         trim(&mut pod);
         pod.metadata.namespace.clear();
         pod.metadata.name.clear();
+        pod.metadata.creation_timestamp = None;
         let own = [
             std::mem::take(&mut pod.metadata.uid),
             std::mem::take(&mut pod.metadata.resource_version),

@@ -1,0 +1,4 @@
+//! Jobs, pod groups and queues: what a batch system decides, without I/O, clock or threads.
+#![forbid(unsafe_code)]
+
+pub mod wire;
