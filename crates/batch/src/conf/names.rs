@@ -1,0 +1,215 @@
+//! The names in a configuration.
+
+/// What a session does, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Lets jobs in.
+    Enqueue,
+    /// Gives room to the tasks of jobs that are in.
+    Allocate,
+    /// Places tasks that ask for nothing.
+    Backfill,
+    /// Takes room from jobs of the same queue.
+    Preempt,
+    /// Takes room back from other queues.
+    Reclaim,
+}
+
+impl Action {
+    const ALL: [Self; 5] = [
+        Self::Enqueue,
+        Self::Allocate,
+        Self::Backfill,
+        Self::Preempt,
+        Self::Reclaim,
+    ];
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Allocate => "allocate",
+            Self::Backfill => "backfill",
+            Self::Preempt => "preempt",
+            Self::Reclaim => "reclaim",
+        }
+    }
+
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.as_str() == name)
+    }
+}
+
+/// A plugin that is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PluginName {
+    /// All of a job's pods or none.
+    Gang,
+    /// By priority.
+    Priority,
+    /// Spares what the cluster itself needs.
+    Conformance,
+    /// Dominant resource fairness.
+    Drf,
+    /// Queues share by weight.
+    Proportion,
+    /// Queues share by what they deserve.
+    Capacity,
+    /// Lets in a little more than there is room for.
+    Overcommit,
+    /// Where a pod may be.
+    Predicates,
+    /// Where it is best.
+    NodeOrder,
+    /// Full nodes first.
+    Binpack,
+}
+
+impl PluginName {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Gang,
+        Self::Priority,
+        Self::Conformance,
+        Self::Drf,
+        Self::Proportion,
+        Self::Capacity,
+        Self::Overcommit,
+        Self::Predicates,
+        Self::NodeOrder,
+        Self::Binpack,
+    ];
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gang => "gang",
+            Self::Priority => "priority",
+            Self::Conformance => "conformance",
+            Self::Drf => "drf",
+            Self::Proportion => "proportion",
+            Self::Capacity => "capacity",
+            Self::Overcommit => "overcommit",
+            Self::Predicates => "predicates",
+            Self::NodeOrder => "nodeorder",
+            Self::Binpack => "binpack",
+        }
+    }
+
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.as_str() == name)
+    }
+}
+
+/// Plugins of Volcano that are not built.
+pub(crate) const NOT_BUILT: [&str; 14] = [
+    "cdp",
+    "deviceshare",
+    "extender",
+    "network-topology-aware",
+    "nodegroup",
+    "numaaware",
+    "pdb",
+    "ray",
+    "rescheduling",
+    "resource-strategy-fit",
+    "resourcequota",
+    "sla",
+    "task-topology",
+    "usage",
+];
+
+/// A point where a plugin may take part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Switch {
+    /// Which job comes first.
+    JobOrder,
+    /// Whether a job has enough to start.
+    JobReady,
+    /// Whether it will have once others have gone.
+    JobPipelined,
+    /// Whether it lacks something.
+    JobStarving,
+    /// Whether it may be let in.
+    JobEnqueued,
+    /// Which task comes first.
+    TaskOrder,
+    /// Who may be a victim within a queue.
+    Preemptable,
+    /// Who may be a victim of other queues.
+    Reclaimable,
+    /// Whether a queue may take room from others.
+    Preemptive,
+    /// Which queue comes first.
+    QueueOrder,
+    /// Whether a queue has had its share.
+    Overused,
+    /// Whether a queue may have more.
+    Allocatable,
+    /// Where a pod may be.
+    Predicate,
+    /// Where it is best.
+    NodeOrder,
+    /// Along the paths of queues; off unless asked for.
+    Hierarchy,
+}
+
+impl Switch {
+    /// Each key with its switch, or with none where nothing is built that it could switch.
+    pub(crate) const KEYS: [(&'static str, Option<Self>); 24] = [
+        ("enableJobOrder", Some(Self::JobOrder)),
+        ("enableSubJobOrder", None),
+        ("enableNamespaceOrder", None),
+        ("enableHierarchy", Some(Self::Hierarchy)),
+        ("enableJobReady", Some(Self::JobReady)),
+        ("enableSubJobReady", None),
+        ("enableJobPipelined", Some(Self::JobPipelined)),
+        ("enableSubJobPipelined", None),
+        ("enableTaskOrder", Some(Self::TaskOrder)),
+        ("enablePreemptable", Some(Self::Preemptable)),
+        ("enableReclaimable", Some(Self::Reclaimable)),
+        ("enablePreemptive", Some(Self::Preemptive)),
+        ("enableQueueOrder", Some(Self::QueueOrder)),
+        ("enabledClusterOrder", None),
+        ("enablePredicate", Some(Self::Predicate)),
+        ("enableBestNode", None),
+        ("enableNodeOrder", Some(Self::NodeOrder)),
+        ("enableTargetJob", None),
+        ("enableReservedNodes", None),
+        ("enableJobEnqueued", Some(Self::JobEnqueued)),
+        ("enabledVictim", None),
+        ("enableJobStarving", Some(Self::JobStarving)),
+        ("enabledOverused", Some(Self::Overused)),
+        ("enabledAllocatable", Some(Self::Allocatable)),
+    ];
+
+    const fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// Where a plugin takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches(u32);
+
+impl Default for Switches {
+    /// Everywhere, but not along hierarchies (S6-095).
+    fn default() -> Self {
+        Self(!Switch::Hierarchy.bit())
+    }
+}
+
+impl Switches {
+    /// Whether it takes part at a point.
+    pub const fn at(self, switch: Switch) -> bool {
+        self.0 & switch.bit() != 0
+    }
+
+    pub(crate) const fn set(&mut self, switch: Switch, on: bool) {
+        if on {
+            self.0 |= switch.bit();
+        } else {
+            self.0 &= !switch.bit();
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! From YAML to a configuration, with a warning for whatever is passed over.
+
+use super::names::{Action, NOT_BUILT, PluginName, Switch, Switches};
+use super::{Arguments, Conf, ConfError, Plugin};
+use serde_json::{Map, Value};
+
+const OF_FILE: [&str; 4] = ["actions", "tiers", "configurations", "metrics"];
+const OF_TIER: [&str; 1] = ["plugins"];
+const OF_CONFIGURATION: [&str; 2] = ["name", "arguments"];
+
+#[derive(Default)]
+pub(super) struct Reader {
+    warnings: Vec<String>,
+}
+
+/// The known name that is nearest to a text.
+fn nearest<'n>(text: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    known.min_by_key(|known| strsim::levenshtein(known, text))
+}
+
+fn wrong(place: &str, wanted: &str) -> ConfError {
+    ConfError::Syntax(format!("{place}: must be {wanted}"))
+}
+
+fn map<'v>(value: &'v Value, place: &str) -> Result<Option<&'v Map<String, Value>>, ConfError> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Object(map) => Ok(Some(map)),
+        _ => Err(wrong(place, "a map")),
+    }
+}
+
+fn list<'v>(value: Option<&'v Value>, place: &str) -> Result<&'v [Value], ConfError> {
+    match value {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => Err(wrong(place, "a list")),
+    }
+}
+
+impl Reader {
+    pub(super) fn conf(&mut self, value: &Value) -> Result<Conf, ConfError> {
+        let Some(file) = map(value, "the file")? else {
+            return Err(ConfError::UnknownAction(String::new()));
+        };
+        self.unknown(file, "", OF_FILE.into_iter());
+        let actions = match file.get("actions") {
+            None | Some(Value::Null) => "",
+            Some(Value::String(text)) => text,
+            Some(_) => return Err(wrong("actions", "a text of names between commas")),
+        };
+        let actions = actions.split(',').map(|name| {
+            let action = Action::find(name.trim());
+            action.ok_or_else(|| ConfError::UnknownAction(name.to_owned()))
+        });
+        let actions = actions.collect::<Result<Vec<Action>, ConfError>>()?;
+        let mut tiers = Vec::new();
+        for (index, tier) in list(file.get("tiers"), "tiers")?.iter().enumerate() {
+            tiers.push(self.tier(tier, &format!("tiers[{index}]"))?);
+        }
+        let mut arguments = Vec::new();
+        let configurations = list(file.get("configurations"), "configurations")?;
+        for (index, own) in configurations.iter().enumerate() {
+            arguments.extend(self.configuration(own, &format!("configurations[{index}]"))?);
+        }
+        Ok(Conf {
+            actions,
+            tiers,
+            arguments,
+            warnings: std::mem::take(&mut self.warnings),
+        })
+    }
+
+    fn unknown<'n>(
+        &mut self,
+        map: &Map<String, Value>,
+        place: &str,
+        known: impl Iterator<Item = &'n str> + Clone,
+    ) {
+        for key in map.keys() {
+            if known.clone().any(|known| known == key) {
+                continue;
+            }
+            let dot = if place.is_empty() { "" } else { "." };
+            let near = nearest(key, known.clone())
+                .map_or(String::new(), |near| format!("; the nearest is {near}"));
+            self.warnings
+                .push(format!("{place}{dot}{key}: unknown key{near}"));
+        }
+    }
+
+    fn tier(&mut self, value: &Value, place: &str) -> Result<Vec<Plugin>, ConfError> {
+        let Some(tier) = map(value, place)? else {
+            return Ok(Vec::new());
+        };
+        self.unknown(tier, place, OF_TIER.into_iter());
+        let place = format!("{place}.plugins");
+        let mut plugins = Vec::new();
+        for (index, own) in list(tier.get("plugins"), &place)?.iter().enumerate() {
+            plugins.extend(self.plugin(own, &format!("{place}[{index}]"))?);
+        }
+        Ok(plugins)
+    }
+
+    /// A plugin; `None` for one that is not built.
+    fn plugin(&mut self, value: &Value, place: &str) -> Result<Option<Plugin>, ConfError> {
+        let Some(own) = map(value, place)? else {
+            return Ok(None);
+        };
+        let keys = Switch::KEYS.iter().map(|(key, _)| *key);
+        self.unknown(own, place, keys.chain(OF_CONFIGURATION));
+        let written = own.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some(name) = PluginName::find(written) else {
+            let reason = if NOT_BUILT.contains(&written) {
+                "this plugin of Volcano is not built".to_owned()
+            } else {
+                let known = PluginName::ALL.iter().map(|known| known.as_str());
+                let near = nearest(written, known).unwrap_or_default();
+                format!("unknown plugin; the nearest is {near}")
+            };
+            self.warnings
+                .push(format!("{place}.name: {written}: {reason}; it is skipped"));
+            return Ok(None);
+        };
+        let mut switches = Switches::default();
+        for (key, switch) in Switch::KEYS {
+            match own.get(key) {
+                None | Some(Value::Null) => {}
+                Some(Value::Bool(on)) => {
+                    if let Some(switch) = switch {
+                        switches.set(switch, *on);
+                    }
+                }
+                Some(_) => return Err(wrong(&format!("{place}.{key}"), "true or false")),
+            }
+        }
+        Ok(Some(Plugin {
+            name,
+            switches,
+            arguments: arguments(own, place)?,
+        }))
+    }
+
+    /// Arguments of an action; `None` where it names none.
+    fn configuration(
+        &mut self,
+        value: &Value,
+        place: &str,
+    ) -> Result<Option<(Action, Arguments)>, ConfError> {
+        let Some(own) = map(value, place)? else {
+            return Ok(None);
+        };
+        self.unknown(own, place, OF_CONFIGURATION.into_iter());
+        let written = own.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some(action) = Action::find(written) else {
+            self.warnings
+                .push(format!("{place}.name: {written}: unknown action; it is skipped"));
+            return Ok(None);
+        };
+        Ok(Some((action, arguments(own, place)?)))
+    }
+}
+
+fn arguments(own: &Map<String, Value>, place: &str) -> Result<Arguments, ConfError> {
+    let value = own.get("arguments").unwrap_or(&Value::Null);
+    let arguments = map(value, &format!("{place}.arguments"))?;
+    Ok(Arguments(arguments.cloned().unwrap_or_default()))
+}

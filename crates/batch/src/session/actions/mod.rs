@@ -1,0 +1,8 @@
+//! What a session does, one file an action.
+
+mod allocate;
+mod backfill;
+mod enqueue;
+mod preempt;
+mod reclaim;
+mod taking;

@@ -1,0 +1,62 @@
+//! Action reclaim: a queue that has less than its share takes room back from others (S6-117, S6-118).
+
+use crate::session::Session;
+use crate::session::dispatch::Taking;
+use crate::session::order::Waiting;
+use crate::session::statement::Steps;
+use crate::session::task::Status;
+
+impl Session<'_> {
+    pub(crate) fn reclaim(&mut self) {
+        let mut starving = self.starving();
+        let mut queues = Waiting::default();
+        for queue in &starving.queues {
+            queues.push(*queue, |one, other| self.queue_before(one, other));
+        }
+        while let Some(queue) = queues.pop(|one, other| self.queue_before(one, other)) {
+            if self.is_overused(queue) {
+                continue;
+            }
+            let waiting = &mut starving.by_queue[queue];
+            let job = waiting.pop(|one, other| self.job_before(one, other));
+            let Some(job) = job else { continue };
+            let mut steps = Steps::default();
+            while self.is_starving(job) {
+                let tasks = &mut starving.tasks[job];
+                let task = tasks.pop(|one, other| self.task_before(one, other));
+                let Some(task) = task else { break };
+                self.reclaim_for(&mut steps, queue, task);
+            }
+            if self.is_pipelined(job) {
+                self.commit(steps);
+            } else {
+                self.discard(steps);
+            }
+            queues.push(queue, |one, other| self.queue_before(one, other));
+        }
+    }
+
+    /// Finds room for a task on the first node where others can give it.
+    fn reclaim_for(&mut self, steps: &mut Steps, queue: usize, task: usize) {
+        if self.model.tasks[task].never_preempts || !self.is_preemptive(queue, task) {
+            return;
+        }
+        for node in self.reachable(task, false) {
+            let candidates = self.model.nodes[node].tasks.iter().copied();
+            let candidates = candidates.filter(|candidate| {
+                let other = &self.model.tasks[*candidate];
+                let theirs = self.model.jobs[other.job].queue;
+                other.status == Status::Running
+                    && other.preemptable
+                    && theirs != queue
+                    && self.model.queues[theirs].reclaimable
+            });
+            let candidates: Vec<usize> = candidates.collect();
+            if !candidates.is_empty()
+                && self.free(steps, Taking::Reclaim, (task, node), &candidates)
+            {
+                return;
+            }
+        }
+    }
+}

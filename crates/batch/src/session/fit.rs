@@ -1,0 +1,150 @@
+//! Why nodes refuse a task, in numbers: each set of reasons is kept once (S6-140).
+
+use hashbrown::HashMap;
+use std::sync::Arc;
+
+/// A set of reasons; [`NO_REASON`] means that the node does not refuse.
+pub(crate) type ReasonId = u32;
+
+pub(crate) const NO_REASON: ReasonId = 0;
+
+/// What a node says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Refusal {
+    pub(crate) texts: Vec<String>,
+    /// Nobody who leaves could change it (S6-135).
+    pub(crate) unresolvable: bool,
+}
+
+/// Every different refusal.
+#[derive(Debug)]
+pub(crate) struct Reasons {
+    refusals: Vec<Refusal>,
+    ids: HashMap<Refusal, ReasonId>,
+}
+
+impl Default for Reasons {
+    fn default() -> Self {
+        Self {
+            refusals: vec![Refusal::default()],
+            ids: HashMap::new(),
+        }
+    }
+}
+
+impl Reasons {
+    pub(crate) fn intern(&mut self, refusal: Refusal) -> ReasonId {
+        if let Some(id) = self.ids.get(&refusal) {
+            return *id;
+        }
+        // Each takes many bytes.
+        let id = ReasonId::try_from(self.refusals.len()).unwrap_or(ReasonId::MAX);
+        self.refusals.push(refusal.clone());
+        self.ids.insert(refusal, id);
+        id
+    }
+
+    pub(crate) fn of(&self, id: ReasonId) -> &Refusal {
+        &self.refusals[id as usize]
+    }
+
+    pub(crate) fn is_unresolvable(&self, id: ReasonId) -> bool {
+        self.of(id).unresolvable
+    }
+}
+
+/// Why a task fits nowhere.
+#[derive(Debug, Clone)]
+pub(crate) enum FitError {
+    /// In these words.
+    Words(Arc<str>),
+    /// What each node says.
+    Nodes(Arc<NodesFit>),
+}
+
+#[derive(Debug)]
+pub(crate) struct NodesFit {
+    /// `0/3 nodes are unavailable: ...`
+    pub(crate) text: Box<str>,
+    /// By node, those where nobody who leaves could help; empty where there are none.
+    pub(crate) unresolvable: Box<[bool]>,
+}
+
+impl FitError {
+    /// What the nodes say, one after the other.
+    pub(crate) fn of_nodes(reasons: &Reasons, nodes: &[ReasonId]) -> Self {
+        let mut counts: Vec<u32> = vec![0; reasons.refusals.len()];
+        for id in nodes {
+            counts[*id as usize] += 1;
+        }
+        let mut texts: HashMap<&str, u32> = HashMap::new();
+        let mut any_unresolvable = false;
+        for (refusal, count) in reasons.refusals.iter().zip(&counts).skip(1) {
+            if *count == 0 {
+                continue;
+            }
+            any_unresolvable |= refusal.unresolvable;
+            for text in &refusal.texts {
+                *texts.entry(text).or_default() += count;
+            }
+        }
+        let mut lines: Vec<String> = texts
+            .into_iter()
+            .map(|(text, count)| format!("{count} {text}"))
+            .collect();
+        lines.sort_unstable();
+        let count: u32 = counts.iter().skip(1).sum();
+        let mut text = format!("0/{count} nodes are unavailable");
+        if count > 0 {
+            text = format!("{text}: {}.", lines.join(", "));
+        }
+        let unresolvable = if any_unresolvable {
+            nodes.iter().map(|id| reasons.is_unresolvable(*id)).collect()
+        } else {
+            Box::default()
+        };
+        Self::Nodes(Arc::new(NodesFit {
+            text: text.into(),
+            unresolvable,
+        }))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Words(words) => words,
+            Self::Nodes(nodes) => &nodes.text,
+        }
+    }
+
+    /// Whether nobody who leaves a node could help there.
+    pub(crate) fn is_unresolvable(&self, node: usize) -> bool {
+        match self {
+            Self::Words(_) => false,
+            Self::Nodes(nodes) => nodes.unresolvable.get(node).copied().unwrap_or(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s6_140_reasons_are_counted_and_sorted_as_texts() {
+        let mut reasons = Reasons::default();
+        let refusal = |texts: &[&str], unresolvable: bool| Refusal {
+            texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+            unresolvable,
+        };
+        let cpu = reasons.intern(refusal(&["Insufficient cpu"], false));
+        let two = reasons.intern(refusal(&["Insufficient cpu", "a port is taken"], false));
+        let taint = reasons.intern(refusal(&["a taint"], true));
+        let error = FitError::of_nodes(&reasons, &[cpu, two, taint, cpu]);
+        assert_eq!(
+            error.text(),
+            "0/4 nodes are unavailable: 1 a port is taken, 1 a taint, 3 Insufficient cpu."
+        );
+        assert!(error.is_unresolvable(2) && !error.is_unresolvable(0));
+        assert_eq!(FitError::of_nodes(&reasons, &[]).text(), "0/0 nodes are unavailable");
+    }
+}

@@ -1,0 +1,258 @@
+//! What all nodes say to the tasks of one class. Where nothing couples the nodes, only those are asked again that have
+//! changed since, and the best is known without looking at the others.
+
+use super::rules::Rules;
+use super::View;
+use crate::session::fit::{NO_REASON, ReasonId, Reasons, Refusal};
+use crate::session::resource::Resource;
+use crate::session::tournament::{Rating, Tournament};
+use evictd_placement::{Filter, Here, NodeId, Pod, Rejection, Score, filter};
+use hashbrown::HashMap;
+
+/// Ratings of nodes with room now, and of those that will have it once others have gone.
+pub(super) const IDLE: u8 = 2;
+pub(super) const LATER: u8 = 1;
+
+/// A score that is scaled by those of the other nodes.
+struct Scaled {
+    score: Box<dyn Score>,
+    weight: f64,
+    /// By node.
+    raw: Vec<i64>,
+}
+
+pub(super) struct Column {
+    pub(super) class: usize,
+    /// Whether nodes without room refuse.
+    pub(super) needs_room: bool,
+    request: Resource,
+    filters: Vec<Box<dyn Filter>>,
+    /// What filters said, by the index of each and its answer.
+    said: HashMap<Vec<(usize, Rejection)>, ReasonId>,
+    scores: Vec<(Box<dyn Score>, f64)>,
+    scaled: Vec<Scaled>,
+    /// Whether an answer may depend on other nodes than the one that is asked.
+    pub(super) coupled: bool,
+    /// Whether scores that are scaled are the same everywhere.
+    pub(super) uniform: bool,
+    /// After which change of the cluster it was compiled.
+    at: u64,
+    /// How much of the log it has seen.
+    seen: usize,
+    /// By node.
+    pub(super) reasons: Vec<ReasonId>,
+    /// By rank.
+    pub(super) ratings: Tournament,
+    /// When it was last used.
+    pub(super) used: u64,
+}
+
+impl Column {
+    /// Asks every node.
+    pub(super) fn new(
+        view: View<'_>,
+        rules: &Rules,
+        reasons: &mut Reasons,
+        (pod, request): (&Pod, &Resource),
+        (class, needs_room): (usize, bool),
+    ) -> Self {
+        let cluster = view.cluster;
+        let filters = rules.filters.iter();
+        let filters: Vec<_> = filters.filter_map(|own| own.filter(cluster, pod)).collect();
+        let mut coupled = !filters.iter().all(|own| own.is_local());
+        let (mut scores, mut scaled) = (Vec::new(), Vec::new());
+        let all: Vec<NodeId> = cluster.node_ids().collect();
+        for scorer in &rules.scorers {
+            let Some(score) = scorer.plugin.score(cluster, pod, &all) else {
+                continue;
+            };
+            if !score.is_local() {
+                coupled = true;
+            } else if scorer.normalizes && !score.is_normal() {
+                scaled.push(Scaled {
+                    score,
+                    weight: scorer.weight,
+                    raw: Vec::new(),
+                });
+            } else {
+                scores.push((score, scorer.weight));
+            }
+        }
+        let mut own = Self {
+            class,
+            needs_room,
+            request: request.clone(),
+            filters,
+            said: HashMap::new(),
+            scores,
+            scaled,
+            coupled,
+            uniform: true,
+            at: cluster.changes().now(),
+            seen: view.log.len(),
+            reasons: vec![NO_REASON; all.len()],
+            ratings: Tournament::new(Vec::new()),
+            used: 0,
+        };
+        own.ask_all(view, rules, reasons, pod);
+        own
+    }
+
+    fn ask_all(&mut self, view: View<'_>, rules: &Rules, reasons: &mut Reasons, pod: &Pod) {
+        let mut ratings = vec![Rating::OUT; self.reasons.len()];
+        for (rank, node) in view.model.by_rank.iter().enumerate() {
+            ratings[rank] = self.ask(view, rules, reasons, pod, *node);
+        }
+        self.ratings = Tournament::new(ratings);
+        for scaled in &mut self.scaled {
+            let here = |id| Here::new(view.cluster, id);
+            let nodes = view.cluster.node_ids();
+            scaled.raw = nodes.map(|id| scaled.score.raw(here(id))).collect();
+            self.uniform &= scaled.raw.windows(2).all(|two| two[0] == two[1]);
+        }
+    }
+
+    /// Asks one node, and rates it.
+    fn ask(
+        &mut self,
+        view: View<'_>,
+        rules: &Rules,
+        reasons: &mut Reasons,
+        pod: &Pod,
+        node: usize,
+    ) -> Rating {
+        let reason = self.refusal(view, reasons, pod, node);
+        self.reasons[node] = reason;
+        if reason != NO_REASON {
+            return Rating::OUT;
+        }
+        let own = &view.model.nodes[node];
+        let now = !self.needs_room || own.has_idle(&self.request);
+        Rating {
+            class: if now { IDLE } else { LATER },
+            score: self.score(view, rules, node),
+        }
+    }
+
+    /// The part of a node's score that depends on nothing but the node.
+    pub(super) fn score(&self, view: View<'_>, rules: &Rules, node: usize) -> f64 {
+        let here = Here::new(view.cluster, NodeId::of(node));
+        let scores = self.scores.iter();
+        #[expect(clippy::cast_precision_loss, reason = "scores are from 0 to 100")]
+        let sum: f64 = scores.map(|(own, weight)| own.raw(here) as f64 * weight).sum();
+        let binpack = rules.binpack.as_ref();
+        sum + binpack.map_or(0.0, |own| own.score(&view.model.nodes[node], &self.request))
+    }
+
+    /// What a node says now.
+    pub(super) fn refusal(
+        &mut self,
+        view: View<'_>,
+        reasons: &mut Reasons,
+        pod: &Pod,
+        node: usize,
+    ) -> ReasonId {
+        if self.needs_room
+            && let Some(dim) = view.model.nodes[node].lacks(&self.request)
+        {
+            return reasons.intern(Refusal {
+                texts: vec![format!("Insufficient {}", view.model.dims.name(dim))],
+                unresolvable: false,
+            });
+        }
+        let here = Here::new(view.cluster, NodeId::of(node));
+        let mut said = Vec::new();
+        for (index, filter) in self.filters.iter_mut().enumerate() {
+            filter.enter(here);
+            if let Err(rejection) = filter.check(here) {
+                said.push((index, rejection));
+                if !rejection.is_resolvable() {
+                    break;
+                }
+            }
+        }
+        if said.is_empty() {
+            return NO_REASON;
+        }
+        if let Some(known) = self.said.get(&said) {
+            return *known;
+        }
+        let texts = said.iter().map(|(_, rejection)| {
+            filter::words_as_said(view.cluster, pod, rejection.reason).join(", ")
+        });
+        let reason = reasons.intern(Refusal {
+            texts: texts.collect(),
+            unresolvable: said.iter().any(|(_, rejection)| !rejection.is_resolvable()),
+        });
+        self.said.insert(said, reason);
+        reason
+    }
+
+    /// Asks again where something has changed. False where all of it has to be made anew.
+    pub(super) fn refresh(
+        &mut self,
+        view: View<'_>,
+        rules: &Rules,
+        reasons: &mut Reasons,
+        pod: &Pod,
+    ) -> bool {
+        if view.cluster.changes().of_all() > self.at {
+            return false;
+        }
+        let changed = &view.log[self.seen..];
+        if self.coupled {
+            return changed.is_empty();
+        }
+        if changed.len() > self.reasons.len() {
+            self.ask_all(view, rules, reasons, pod);
+        } else {
+            for node in changed {
+                let rating = self.ask(view, rules, reasons, pod, *node);
+                self.ratings.set(view.model.ranks[*node], rating);
+            }
+        }
+        self.seen = view.log.len();
+        true
+    }
+
+    /// The scores of some nodes, those that are scaled by each other included.
+    pub(super) fn totals(
+        &self,
+        view: View<'_>,
+        rules: &Rules,
+        pod: &Pod,
+        nodes: &[usize],
+    ) -> Vec<f64> {
+        let mut totals: Vec<f64> = nodes
+            .iter()
+            .map(|node| self.score(view, rules, *node))
+            .collect();
+        for scaled in &self.scaled {
+            let mut scores: Vec<i64> = nodes.iter().map(|node| scaled.raw[*node]).collect();
+            scaled.score.normalize(&mut scores);
+            add(&mut totals, &scores, scaled.weight);
+        }
+        if self.coupled {
+            let ids: Vec<NodeId> = nodes.iter().map(|node| NodeId::of(*node)).collect();
+            for scorer in &rules.scorers {
+                let score = scorer.plugin.score(view.cluster, pod, &ids);
+                let Some(score) = score.filter(|own| !own.is_local()) else {
+                    continue;
+                };
+                let here = ids.iter().map(|id| Here::new(view.cluster, *id));
+                let mut scores: Vec<i64> = here.map(|here| score.raw(here)).collect();
+                score.normalize(&mut scores);
+                add(&mut totals, &scores, scorer.weight);
+            }
+        }
+        totals
+    }
+}
+
+fn add(totals: &mut [f64], scores: &[i64], weight: f64) {
+    for (total, score) in totals.iter_mut().zip(scores) {
+        #[expect(clippy::cast_precision_loss, reason = "scores are from 0 to 100")]
+        let score = *score as f64;
+        *total += score * weight;
+    }
+}

@@ -1,0 +1,115 @@
+//! Which filters and scores have a say, from the configuration (S6-135 to S6-137).
+
+use super::binpack::Binpack;
+use crate::conf::{Arguments, Plugin as Loaded, PluginName, Switch};
+use crate::session::resource::Dims;
+use evictd_placement::Plugin;
+use evictd_placement::plugins::{
+    DynamicResources, ImageLocality, InterPodAffinity, NodeAffinity, NodePorts,
+    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits,
+    PodTopologySpread, Strategy, TaintToleration, VolumeBinding, VolumeZone, WeightedResource,
+};
+
+/// A score with its weight.
+pub(super) struct Scorer {
+    pub(super) plugin: Box<dyn Plugin>,
+    pub(super) weight: f64,
+    /// Whether scores are scaled by those of the other nodes.
+    pub(super) normalizes: bool,
+}
+
+/// What is asked about nodes.
+#[derive(Default)]
+pub(super) struct Rules {
+    /// In the order in which they are asked.
+    pub(super) filters: Vec<Box<dyn Plugin>>,
+    pub(super) scorers: Vec<Scorer>,
+    pub(super) binpack: Option<Binpack>,
+}
+
+/// kube-scheduler's own resources, and the one that Volcano counts beside them.
+fn resources(names: &[&str]) -> Vec<WeightedResource> {
+    names.iter().map(|name| ((*name).to_owned(), 1)).collect()
+}
+
+fn fit(strategy: Strategy) -> Box<dyn Plugin> {
+    Box::new(NodeResourcesFit {
+        strategy,
+        resources: resources(&["cpu", "memory"]),
+        ..NodeResourcesFit::default()
+    })
+}
+
+impl Rules {
+    pub(super) fn new(tiers: &[Vec<Loaded>], dims: &Dims) -> Self {
+        let mut rules = Self::default();
+        for own in tiers.iter().flatten() {
+            match own.name {
+                PluginName::Predicates if own.at(Switch::Predicate) => {
+                    rules.filters = filters(&own.arguments);
+                }
+                PluginName::NodeOrder if own.at(Switch::NodeOrder) => {
+                    rules.scorers = scorers(&own.arguments);
+                }
+                PluginName::Binpack if own.at(Switch::NodeOrder) => {
+                    rules.binpack = Binpack::new(&own.arguments, dims);
+                }
+                _ => {}
+            }
+        }
+        rules
+    }
+}
+
+fn filters(arguments: &Arguments) -> Vec<Box<dyn Plugin>> {
+    let switched: [(&str, Box<dyn Plugin>); 10] = [
+        ("", Box::new(NodeUnschedulable)),
+        ("predicate.NodeAffinityEnable", Box::new(NodeAffinity::default())),
+        ("predicate.TaintTolerationEnable", Box::new(TaintToleration)),
+        ("predicate.NodePortsEnable", Box::new(NodePorts)),
+        ("predicate.PodAffinityEnable", Box::new(InterPodAffinity::default())),
+        ("predicate.NodeVolumeLimitsEnable", Box::new(NodeVolumeLimits)),
+        ("predicate.VolumeZoneEnable", Box::new(VolumeZone)),
+        (
+            "predicate.PodTopologySpreadEnable",
+            Box::new(PodTopologySpread::without_defaults()),
+        ),
+        ("predicate.VolumeBindingEnable", Box::new(VolumeBinding)),
+        (
+            "predicate.DynamicResourceAllocationEnable",
+            Box::new(DynamicResources),
+        ),
+    ];
+    let on = switched
+        .into_iter()
+        .filter(|(key, _)| arguments.boolean(key, true));
+    on.map(|(_, plugin)| plugin).collect()
+}
+
+fn scorers(arguments: &Arguments) -> Vec<Scorer> {
+    let balanced = NodeResourcesBalancedAllocation {
+        resources: resources(&["cpu", "memory", "nvidia.com/gpu"]),
+    };
+    // Key, weight unless the arguments say another, whether scores are scaled.
+    let all: [(&str, f64, bool, Box<dyn Plugin>); 8] = [
+        ("leastrequested.weight", 1.0, false, fit(Strategy::LeastAllocated)),
+        ("mostrequested.weight", 0.0, false, fit(Strategy::MostAllocated)),
+        ("balancedresource.weight", 1.0, false, Box::new(balanced)),
+        ("nodeaffinity.weight", 2.0, true, Box::new(NodeAffinity::default())),
+        ("imagelocality.weight", 1.0, false, Box::new(ImageLocality)),
+        ("tainttoleration.weight", 3.0, true, Box::new(TaintToleration)),
+        ("podaffinity.weight", 2.0, true, Box::new(InterPodAffinity::default())),
+        (
+            "podtopologyspread.weight",
+            2.0,
+            true,
+            Box::new(PodTopologySpread::without_defaults()),
+        ),
+    ];
+    let scorers = all.into_iter().map(|(key, default, normalizes, plugin)| Scorer {
+        plugin,
+        weight: arguments.number(key, default).trunc(),
+        normalizes,
+    });
+    scorers.filter(|own| own.weight != 0.0).collect()
+}

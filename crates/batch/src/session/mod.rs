@@ -1,0 +1,134 @@
+//! One session: it looks at jobs, queues and nodes, takes the actions of the configuration in their order, and says at
+//! its end what is to be bound, evicted and written (S6-087 to S6-142).
+//!
+//! It works on the scheduler's own [`Cluster`] with tentative placements and leaves it as it found it, so that whoever
+//! carries the [`Outcome`] out tells the cluster of what really happened.
+//!
+//! Where a file says nothing of the order among equals, the name decides; so a session with the same objects always comes
+//! to the same end.
+
+mod actions;
+mod close;
+mod dispatch;
+mod fit;
+mod form;
+mod judge;
+mod model;
+mod objects;
+mod order;
+mod outcome;
+mod plugins;
+mod resource;
+mod simulation;
+mod statement;
+mod task;
+mod tournament;
+
+pub use form::Form;
+pub use objects::{Setting, Objects};
+pub use outcome::{
+    Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
+    Refused, Said,
+};
+
+pub use simulation::simulate;
+
+use crate::conf::{Action, Conf};
+use evictd_placement::{Cluster, Statement};
+use jiff::Timestamp;
+use judge::{Judge, View};
+use model::Model;
+use plugins::Plugins;
+
+/// A session under way.
+pub(crate) struct Session<'c> {
+    cluster: &'c mut Cluster,
+    placement: Statement,
+    conf: &'c Conf,
+    form: &'c Form,
+    model: Model,
+    plugins: Plugins,
+    judge: Judge,
+    /// The nodes that changed, one after the other.
+    log: Vec<usize>,
+    /// Tasks with their nodes.
+    binds: Vec<(usize, usize)>,
+    evicted: Vec<(usize, &'static str)>,
+    events: Vec<Event>,
+    now: Option<Timestamp>,
+}
+
+/// Runs one session. The cluster holds the nodes of `objects` and the pods on them; it is left as it was.
+pub fn run(
+    cluster: &mut Cluster,
+    conf: &Conf,
+    objects: &Objects,
+    setting: &Setting,
+    form: &Form,
+) -> Outcome {
+    let model = Model::new(cluster, objects, setting);
+    let mut session = Session {
+        placement: Statement::default(),
+        conf,
+        form,
+        plugins: Plugins::open(&model, &conf.tiers),
+        judge: Judge::new(&conf.tiers, &model),
+        log: Vec::new(),
+        binds: Vec::new(),
+        evicted: Vec::new(),
+        events: Vec::new(),
+        now: setting.now,
+        model,
+        cluster,
+    };
+    let mut outcome = Outcome::default();
+    session.report_open(&mut outcome);
+    for action in &conf.actions {
+        match action {
+            Action::Enqueue => session.enqueue(),
+            Action::Allocate => session.allocate(),
+            Action::Backfill => session.backfill(),
+            Action::Preempt => session.preempt(),
+            Action::Reclaim => session.reclaim(),
+        }
+    }
+    session.report_actions(&mut outcome);
+    session.close(&mut outcome);
+    session.leave();
+    outcome
+}
+
+impl Session<'_> {
+    /// Who is asked about nodes, and what is looked at.
+    const fn asking(&mut self) -> (&mut Judge, View<'_>) {
+        let view = View {
+            cluster: self.cluster,
+            model: &self.model,
+            log: self.log.as_slice(),
+        };
+        (&mut self.judge, view)
+    }
+
+    /// Something that is told of a pod group.
+    fn group_event(&mut self, job: usize, kind: &str, reason: &str, message: String) {
+        let key = &self.model.jobs[job].key;
+        self.events
+            .push(Event::new("PodGroup", key, kind, reason, message));
+    }
+
+    /// Leaves the cluster as it was.
+    fn leave(self) {
+        let Self {
+            cluster,
+            placement,
+            model,
+            ..
+        } = self;
+        for pod in placement.undo(cluster) {
+            cluster.release(pod);
+        }
+        for pod in model.tasks.into_iter().filter_map(|task| task.pod) {
+            cluster.release(pod);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What a session works on: jobs with their tasks, queues and nodes, by index.
+
+use super::fit::FitError;
+use super::resource::{Dims, Resource, Unnamed, at_most};
+use super::task::{Role, Status, Task};
+use crate::wire::{PodGroupCondition, PodGroupStatus};
+use hashbrown::HashMap;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// The phases of a pod group (S6-010).
+pub(crate) const PENDING: &str = "Pending";
+pub(crate) const INQUEUE: &str = "Inqueue";
+pub(crate) const RUNNING: &str = "Running";
+pub(crate) const UNKNOWN: &str = "Unknown";
+pub(crate) const COMPLETED: &str = "Completed";
+
+/// A pod group with its tasks.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// `namespace/name`.
+    pub(crate) key: Arc<str>,
+    pub(crate) queue: usize,
+    pub(crate) priority: i32,
+    pub(crate) created: Option<Timestamp>,
+    pub(crate) min_member: i32,
+    /// By role; the sum of it is kept beside.
+    pub(crate) min_task_member: Vec<(Role, i32)>,
+    pub(crate) min_task_total: i32,
+    /// What it needs to be let in.
+    pub(crate) min_resources: Option<Resource>,
+    pub(crate) phase: String,
+    pub(crate) conditions: Vec<PodGroupCondition>,
+    /// Of each condition, whether this session said it.
+    pub(crate) said_now: Vec<bool>,
+    /// Its status as it was when the session began.
+    pub(crate) before: PodGroupStatus,
+    pub(crate) tasks: Vec<usize>,
+    counts: [i32; Status::ALL.len()],
+    /// Tasks that wait and ask for nothing.
+    pub(crate) pending_best_effort: i32,
+    /// What its tasks hold.
+    pub(crate) allocated: Resource,
+    /// What all its tasks ask for.
+    pub(crate) total_request: Resource,
+    /// What its tasks with scheduling gates ask for.
+    pub(crate) gated: Resource,
+    /// By task, in the order in which they were found.
+    pub(crate) fit_errors: HashMap<usize, FitError>,
+    /// Roles that have a fit error.
+    pub(crate) failed_roles: Vec<Role>,
+}
+
+/// What a new job is made of.
+pub(crate) struct NewJob {
+    pub(crate) key: Arc<str>,
+    pub(crate) queue: usize,
+    pub(crate) priority: i32,
+    pub(crate) created: Option<Timestamp>,
+    pub(crate) min_member: i32,
+    pub(crate) min_task_member: Vec<(Role, i32)>,
+    pub(crate) min_resources: Option<Resource>,
+    pub(crate) status: PodGroupStatus,
+}
+
+impl Job {
+    pub(crate) fn new(new: NewJob) -> Self {
+        Self {
+            said_now: vec![false; new.status.conditions.len()],
+            min_task_total: new.min_task_member.iter().map(|(_, count)| count).sum(),
+            key: new.key,
+            queue: new.queue,
+            priority: new.priority,
+            created: new.created,
+            min_member: new.min_member,
+            min_task_member: new.min_task_member,
+            min_resources: new.min_resources,
+            phase: new.status.phase.clone(),
+            conditions: new.status.conditions.clone(),
+            before: new.status,
+            tasks: Vec::new(),
+            counts: [0; Status::ALL.len()],
+            pending_best_effort: 0,
+            allocated: Resource::default(),
+            total_request: Resource::default(),
+            gated: Resource::default(),
+            fit_errors: HashMap::new(),
+            failed_roles: Vec::new(),
+        }
+    }
+
+    /// Whether it is not let in yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.phase.is_empty() || self.phase == PENDING
+    }
+
+    pub(crate) const fn count(&self, status: Status) -> i32 {
+        self.counts[status as usize]
+    }
+
+    /// Tasks that hold room or have succeeded.
+    pub(crate) fn ready(&self) -> i32 {
+        let counted = Status::ALL.into_iter();
+        let counted = counted.filter(|own| own.is_allocated() || *own == Status::Succeeded);
+        counted.map(|own| self.count(own)).sum()
+    }
+
+    pub(crate) const fn pipelined(&self) -> i32 {
+        self.count(Status::Pipelined)
+    }
+
+    /// Whether its gang is complete, by number alone (S6-121).
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready() + self.pending_best_effort >= self.min_member
+    }
+
+    pub(crate) fn is_pipelined(&self) -> bool {
+        self.ready() + self.pipelined() + self.pending_best_effort >= self.min_member
+    }
+
+    /// Whether the smallest numbers by role decide, too.
+    pub(crate) const fn goes_by_role(&self) -> bool {
+        self.min_member >= self.min_task_total
+    }
+
+    /// Counts a task that is new, or goes.
+    pub(crate) fn tally(&mut self, task: &Task, times: i32) {
+        self.counts[task.status as usize] += times;
+        if task.best_effort && task.status == Status::Pending {
+            self.pending_best_effort += times;
+        }
+        if task.status.is_allocated() {
+            if times > 0 {
+                self.allocated.add(&task.request);
+            } else {
+                self.allocated.sub(&task.request);
+            }
+        }
+    }
+
+    /// Whether something is known of the phase that is not good: an event says so.
+    pub(crate) fn is_unschedulable_phase(&self) -> bool {
+        matches!(self.phase.as_str(), PENDING | INQUEUE | UNKNOWN)
+    }
+
+    /// What it needs to be let in; nothing where it says nothing.
+    pub(crate) fn min_resources(&self) -> Resource {
+        self.min_resources.clone().unwrap_or_default()
+    }
+
+    /// An amount without what tasks with scheduling gates ask for (S6-089).
+    pub(crate) fn without_gated(&self, amount: &Resource) -> Resource {
+        let mut left = amount.clone();
+        if self.gated.is_empty() {
+            return left;
+        }
+        for (dim, amount) in amount.iter() {
+            if let Some(gated) = self.gated.named(dim) {
+                left.set(dim, (amount - gated).max(0.0));
+            }
+        }
+        left
+    }
+
+    /// Of a job that runs: what it reserves beyond what it holds (S6-105).
+    pub(crate) fn reserved(&self) -> Resource {
+        let mut reserved = Resource::default();
+        let wanted = self.min_resources();
+        for (dim, amount) in wanted.iter() {
+            if dim == super::resource::Dim::PODS {
+                continue;
+            }
+            let left = amount - self.allocated.get(dim);
+            if left > 0.0 {
+                reserved.set(dim, left);
+            }
+        }
+        reserved
+    }
+
+    /// How many of its tasks hold room.
+    pub(crate) fn allocated_tasks(&self) -> i32 {
+        let counted = Status::ALL.into_iter().filter(|own| own.is_allocated());
+        counted.map(|own| self.count(own)).sum()
+    }
+
+    /// What counts as waiting to be used: all of a job that was let in, and of one that runs what it does not hold yet.
+    pub(crate) fn inqueue(&self) -> Option<Resource> {
+        let min = self.min_resources.as_ref()?;
+        if self.phase == INQUEUE {
+            return Some(self.without_gated(min));
+        }
+        (self.phase == RUNNING && self.allocated_tasks() >= self.min_member)
+            .then(|| self.without_gated(&self.reserved()))
+    }
+}
+
+/// A queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: Arc<str>,
+    pub(crate) created: Option<Timestamp>,
+    pub(crate) weight: f64,
+    pub(crate) priority: i32,
+    pub(crate) open: bool,
+    pub(crate) reclaimable: bool,
+    pub(crate) capability: Option<Resource>,
+    pub(crate) guarantee: Option<Resource>,
+    pub(crate) deserved: Resource,
+    /// `root/a/b` and the weights along it, as its annotations say (S6-128).
+    pub(crate) path: Box<str>,
+    pub(crate) path_weights: Box<str>,
+}
+
+/// What is on a node (S6-091).
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) allocatable: Resource,
+    pub(crate) idle: Resource,
+    pub(crate) used: Resource,
+    pub(crate) releasing: Resource,
+    pub(crate) pipelined: Resource,
+    /// Tasks of jobs on it.
+    pub(crate) tasks: Vec<usize>,
+}
+
+impl Node {
+    /// Counts a request as that of a task with this status.
+    pub(crate) fn put(&mut self, request: &Resource, status: Status) {
+        if status == Status::Pipelined {
+            self.pipelined.add(request);
+            return;
+        }
+        self.idle.sub(request);
+        self.used.add(request);
+        if status == Status::Releasing {
+            self.releasing.add(request);
+        }
+    }
+
+    pub(crate) fn take(&mut self, request: &Resource, status: Status) {
+        if status == Status::Pipelined {
+            self.pipelined.sub(request);
+            return;
+        }
+        self.idle.add(request);
+        self.used.sub(request);
+        if status == Status::Releasing {
+            self.releasing.sub(request);
+        }
+    }
+
+    /// What will be free once those that are going have gone.
+    pub(crate) fn future_idle(&self) -> Resource {
+        let mut idle = self.idle.clone();
+        idle.add(&self.releasing);
+        idle.sub(&self.pipelined);
+        idle
+    }
+
+    /// Whether a request fits into what is free now.
+    pub(crate) fn has_idle(&self, request: &Resource) -> bool {
+        request.within(&self.idle, Unnamed::Zero)
+    }
+
+    /// Whether it fits into what will be free.
+    pub(crate) fn will_have(&self, request: &Resource) -> bool {
+        self.lacks(request).is_none()
+    }
+
+    /// The first dimension of which there will be too little.
+    pub(crate) fn lacks(&self, request: &Resource) -> Option<super::resource::Dim> {
+        let mut asked = request.iter();
+        let lacking = asked.find(|(dim, amount)| {
+            let idle = self.idle.get(*dim) + self.releasing.get(*dim) - self.pipelined.get(*dim);
+            !at_most(*amount, idle)
+        });
+        lacking.map(|(dim, _)| dim)
+    }
+}
+
+/// Everything.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) dims: Dims,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) queues: Vec<Queue>,
+    /// By [`evictd_placement::NodeId::index`].
+    pub(crate) nodes: Vec<Node>,
+    /// Nodes in the order of their names, and where each stands in it.
+    pub(crate) by_rank: Vec<usize>,
+    pub(crate) ranks: Vec<usize>,
+    /// The sum of what all nodes have.
+    pub(crate) total: Resource,
+    pub(crate) roles: Vec<Box<str>>,
+}
+
+impl Model {
+    /// The tasks of a job that have a status.
+    pub(crate) fn tasks_of(&self, job: usize, status: Status) -> impl Iterator<Item = usize> {
+        let tasks = self.jobs[job].tasks.iter().copied();
+        tasks.filter(move |task| self.tasks[*task].status == status)
+    }
+
+    /// Changes the status of a task in its job's counts.
+    pub(crate) fn set_status(&mut self, task: usize, status: Status) {
+        let own = &mut self.tasks[task];
+        let job = &mut self.jobs[own.job];
+        job.tally(own, -1);
+        own.status = status;
+        job.tally(own, 1);
+    }
+
+    /// The tasks of a job by role that hold room, have succeeded, or wait and ask for nothing.
+    pub(crate) fn by_role(&self, job: usize, counts: impl Fn(&Task) -> bool) -> HashMap<Role, i32> {
+        let mut by_role = HashMap::new();
+        for task in &self.jobs[job].tasks {
+            let task = &self.tasks[*task];
+            if counts(task) {
+                *by_role.entry(task.role).or_default() += 1;
+            }
+        }
+        by_role
+    }
+
+    /// Whether enough tasks of each role count.
+    pub(crate) fn enough_by_role(&self, job: usize, counts: impl Fn(&Task) -> bool) -> bool {
+        let own = &self.jobs[job];
+        if !own.goes_by_role() || own.min_task_member.is_empty() {
+            return true;
+        }
+        let by_role = self.by_role(job, counts);
+        let mut wanted = own.min_task_member.iter();
+        wanted.all(|(role, min)| by_role.get(role).copied().unwrap_or(0) >= *min)
+    }
+}

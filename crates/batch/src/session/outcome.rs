@@ -1,0 +1,220 @@
+//! What a session comes to, as it is printed and as a shell carries it out.
+
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// An amount: millicores, bytes, a number of pods, or thousandths of anything else.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Amount(pub f64);
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // What a double can hold exactly is printed as a whole number.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        if self.0.abs() > EXACT * EXACT {
+            return serializer.serialize_str("unlimited");
+        }
+        if self.0.fract() == 0.0 && self.0.abs() < EXACT {
+            #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
+            return serializer.serialize_i64(self.0 as i64);
+        }
+        serializer.serialize_f64(self.0)
+    }
+}
+
+/// Amounts by the name of the resource.
+pub type Amounts = BTreeMap<String, Amount>;
+
+/// Everything that a session comes to. Jobs and pods are `namespace/name`.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// The nodes that it looked at, by name.
+    pub session_nodes: Vec<String>,
+    /// The jobs that it looked at.
+    pub session_jobs: Vec<String>,
+    /// Jobs that were not taken up at the beginning, and why.
+    pub invalid_jobs: BTreeMap<String, Refused>,
+    /// Of each queue its jobs in their order at the beginning.
+    pub job_order_at_open: BTreeMap<String, Vec<String>>,
+    /// The queues that have jobs, in their order at the beginning.
+    pub queue_order_at_open: Vec<String>,
+    /// Queues' shares at the beginning, if a plugin shares by queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues_at_open: Option<BTreeMap<String, QueueOutcome>>,
+    /// Jobs' shares at the beginning, if drf is loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_shares_at_open: Option<BTreeMap<String, JobShareOutcome>>,
+    /// Queues' shares after the last action.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues_after: Option<BTreeMap<String, QueueOutcome>>,
+    /// Pods that are bound, with their nodes.
+    pub binds: BTreeMap<String, String>,
+    /// The same without the nodes.
+    pub bound: Vec<String>,
+    /// Pods that are evicted.
+    pub evicted: Vec<Eviction>,
+    /// Pods that get a node once others have gone.
+    pub pipelined: BTreeMap<String, String>,
+    /// Pods that hold room in this session and are not bound: `pod -> node`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allocated_not_bound: Vec<String>,
+    /// Of each job the phase of its pod group.
+    pub phases: BTreeMap<String, String>,
+    /// Of each job what becomes of its pod group.
+    pub pod_groups: BTreeMap<String, GroupOutcome>,
+    /// What pods are told that were not placed.
+    pub pod_conditions: BTreeMap<String, PodCondition>,
+    /// What each queue's tasks hold, as it is written to its status.
+    pub queue_allocated: BTreeMap<String, BTreeMap<String, String>>,
+    /// Whatever is told beside.
+    pub events: Vec<Event>,
+}
+
+/// Why a job was not taken up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// For people.
+    pub message: String,
+    /// In a word.
+    pub reason: String,
+}
+
+/// A queue's share.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueOutcome {
+    /// What its tasks hold.
+    pub allocated: Amounts,
+    /// What it deserves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deserved: Option<Amounts>,
+    /// What its jobs hold beyond what they need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<Amounts>,
+    /// What jobs that were let in are waiting for.
+    pub inqueue: Amounts,
+    /// The most that it can have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub real_capability: Option<Amounts>,
+    /// What its tasks hold and wait for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Amounts>,
+    /// The largest part of what it deserves that it holds.
+    pub share: f64,
+}
+
+/// A job's share.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobShareOutcome {
+    /// The resource of which it holds the largest part; empty where it holds nothing.
+    pub dominant_resource: String,
+    /// That part.
+    pub share: f64,
+}
+
+/// A pod that goes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Eviction {
+    /// `namespace/name`.
+    pub pod: String,
+    /// `preempt` or `reclaim`.
+    pub reason: String,
+}
+
+/// What becomes of a pod group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupOutcome {
+    /// By type and reason.
+    pub conditions: Vec<Said>,
+    /// Pods that failed.
+    pub failed: i32,
+    /// Its phase.
+    pub phase: String,
+    /// Pods that run.
+    pub running: i32,
+    /// Pods that succeeded.
+    pub succeeded: i32,
+    /// How many tasks there are of each status.
+    pub tasks: BTreeMap<String, i32>,
+    /// Whether its status differs from what is stored.
+    pub written: bool,
+}
+
+/// A condition of a pod group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Said {
+    /// `Unschedulable`, `Scheduled`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// In a word.
+    pub reason: String,
+    /// `True`, `False`.
+    pub status: String,
+    /// For people.
+    pub message: String,
+}
+
+/// What a pod is told: its condition `PodScheduled`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCondition {
+    /// For people.
+    pub message: String,
+    /// The node that is being freed for it; absent where none newly is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nominated_node_name: Option<String>,
+    /// In a word.
+    pub reason: String,
+    /// `False`.
+    pub status: String,
+}
+
+/// An event of an object. That a pod was evicted or bound is told by whoever does it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Event {
+    /// `Pod` or `PodGroup`.
+    pub object_kind: String,
+    /// `namespace/name`.
+    pub object: String,
+    /// `Normal` or `Warning`.
+    pub kind: String,
+    /// In a word.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Event {
+    pub(crate) fn new(
+        object_kind: &str,
+        object: &str,
+        kind: &str,
+        reason: &str,
+        message: String,
+    ) -> Self {
+        Self {
+            object_kind: object_kind.to_owned(),
+            object: object.to_owned(),
+            kind: kind.to_owned(),
+            reason: reason.to_owned(),
+            message,
+        }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            object_kind,
+            object,
+            kind,
+            reason,
+            message,
+        } = self;
+        serializer.collect_str(&format_args!(
+            "{object_kind} {object} {kind} {reason} {message}"
+        ))
+    }
+}

@@ -1,0 +1,176 @@
+//! Fairness along the paths of queues: each inner node's share is made of those of its children, scaled so that none of
+//! them counts for more than the smallest (S6-128).
+
+use crate::session::model::{Model, Queue};
+use crate::session::resource::{Dim, Resource};
+use hashbrown::{HashMap, HashSet};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+#[derive(Debug, Clone)]
+struct Node {
+    weight: f64,
+    allocated: Resource,
+    share: f64,
+    /// It can use no more, or all that it could use is taken.
+    saturated: bool,
+    children: Vec<usize>,
+    /// The job of a leaf.
+    job: Option<usize>,
+}
+
+impl Node {
+    const fn new(weight: f64, allocated: Resource, job: Option<usize>) -> Self {
+        Self {
+            weight,
+            allocated,
+            share: 0.0,
+            saturated: false,
+            children: Vec::new(),
+            job,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Hierarchy {
+    nodes: Vec<Node>,
+    /// The leaf of each job.
+    leaves: Vec<usize>,
+    /// Of each queue the nodes on its path, from the root on.
+    paths: Vec<Arc<[usize]>>,
+    allocated: Resource,
+}
+
+const ROOT: usize = 0;
+
+impl Hierarchy {
+    pub(super) fn new(model: &Model) -> Self {
+        let mut own = Self {
+            nodes: vec![Node::new(1.0, Resource::default(), None)],
+            leaves: Vec::new(),
+            paths: Vec::new(),
+            allocated: Resource::default(),
+        };
+        let mut names: HashMap<(usize, &str), usize> = HashMap::new();
+        for queue in &model.queues {
+            let path = own.path(queue, &mut names);
+            own.paths.push(path.into());
+        }
+        for (index, job) in model.jobs.iter().enumerate() {
+            let parent = own.paths[job.queue].last().copied().unwrap_or(ROOT);
+            let leaf = own.add(parent, Node::new(1.0, Resource::default(), Some(index)));
+            own.leaves.push(leaf);
+        }
+        own
+    }
+
+    fn add(&mut self, parent: usize, node: Node) -> usize {
+        self.nodes.push(node);
+        let index = self.nodes.len() - 1;
+        self.nodes[parent].children.push(index);
+        index
+    }
+
+    /// The nodes on the path of a queue; those that are not there yet are made.
+    fn path<'q>(
+        &mut self,
+        queue: &'q Queue,
+        names: &mut HashMap<(usize, &'q str), usize>,
+    ) -> Vec<usize> {
+        let mut path = vec![ROOT];
+        let mut weights = queue.path_weights.split('/').skip(1);
+        let mut at = ROOT;
+        for name in queue.path.split('/').skip(1) {
+            let weight: f64 = weights.next().and_then(|text| text.parse().ok()).unwrap_or(1.0);
+            at = if let Some(known) = names.get(&(at, name)) {
+                *known
+            } else {
+                let node = Node::new(weight.max(1.0), Resource::default(), None);
+                let new = self.add(at, node);
+                names.insert((at, name), new);
+                new
+            };
+            path.push(at);
+        }
+        path
+    }
+
+    /// A job got room, or lost it. [`Hierarchy::update`] has to follow.
+    pub(super) fn change(&mut self, model: &Model, job: usize, request: &Resource, more: bool) {
+        let leaf = &mut self.nodes[self.leaves[job]];
+        for amount in [&mut leaf.allocated, &mut self.allocated] {
+            if more {
+                amount.add(request);
+            } else {
+                amount.sub(request);
+            }
+        }
+        (_, leaf.share) = leaf.allocated.dominant(&model.total);
+    }
+
+    /// Computes the shares of all inner nodes anew.
+    pub(super) fn update(&mut self, model: &Model) {
+        let total = model.total.iter();
+        let demanded = total.filter(|(dim, total)| self.allocated.get(*dim) < *total);
+        let demanded: HashSet<Dim> = demanded.map(|(dim, _)| dim).collect();
+        // Children were made after their parents, so that they come first from the end on.
+        for index in (0..self.nodes.len()).rev() {
+            match self.nodes[index].job {
+                Some(job) => {
+                    let request = &model.jobs[job].total_request;
+                    let own = &mut self.nodes[index];
+                    own.saturated = is_saturated(&own.allocated, request, &demanded);
+                }
+                None => self.update_inner(model, index),
+            }
+        }
+    }
+
+    fn update_inner(&mut self, model: &Model, index: usize) {
+        let children = self.nodes[index].children.iter();
+        let children: Vec<&Node> = children.map(|child| &self.nodes[*child]).collect();
+        let unsaturated = children.iter().filter(|own| !own.saturated);
+        let smallest = unsaturated
+            .filter(|own| own.share != 0.0)
+            .map(|own| own.share)
+            .fold(1.0, f64::min);
+        let mut allocated = Resource::default();
+        for child in children.iter().filter(|own| own.share != 0.0) {
+            let mut part = child.allocated.clone();
+            if !child.saturated {
+                part.scale(smallest / child.share);
+            }
+            allocated.add(&part);
+        }
+        let saturated = children.iter().all(|own| own.saturated);
+        let own = &mut self.nodes[index];
+        (_, own.share) = allocated.dominant(&model.total);
+        own.allocated = allocated;
+        own.saturated = saturated;
+    }
+
+    /// Which of two queues comes first: where their paths part the one with the smaller share for its weight, and a node
+    /// that is saturated last.
+    pub(super) fn compare(&self, one: usize, other: usize) -> Ordering {
+        for (one, other) in self.paths[one].iter().zip(self.paths[other].iter()) {
+            let (one, other) = (&self.nodes[*one], &self.nodes[*other]);
+            let order = one.saturated.cmp(&other.saturated).then_with(|| {
+                let share = |own: &Node| own.share / own.weight;
+                share(one).total_cmp(&share(other))
+            });
+            if order.is_ne() {
+                return order;
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+/// Whether a job holds all it wants of something, or wants something that is all taken.
+fn is_saturated(allocated: &Resource, request: &Resource, demanded: &HashSet<Dim>) -> bool {
+    allocated.iter().any(|(dim, own)| {
+        let wanted = request.get(dim);
+        (own != 0.0 && wanted != 0.0 && own >= wanted) || (wanted != 0.0 && !demanded.contains(&dim))
+    })
+}

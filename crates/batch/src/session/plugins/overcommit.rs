@@ -1,0 +1,43 @@
+//! Plugin overcommit: a little more is let in than there is room for, so that room that becomes free is used at once
+//! (S6-105).
+
+use crate::session::model::{Job, Model};
+use crate::session::resource::{Dim, Resource};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Overcommit {
+    /// All that the cluster has, times the factor, less what is used.
+    idle: Resource,
+    /// What jobs that were let in are waiting for.
+    inqueue: Resource,
+}
+
+impl Overcommit {
+    pub(crate) fn open(model: &Model, factor: f64) -> Self {
+        let factor = if factor < 1.0 { 1.2 } else { factor };
+        let mut idle = model.total.clone();
+        idle.scale(factor);
+        for node in &model.nodes {
+            idle.sub(&node.used);
+        }
+        let mut inqueue = Resource::default();
+        for amount in model.jobs.iter().filter_map(Job::inqueue) {
+            inqueue.add(&amount);
+        }
+        Self { idle, inqueue }
+    }
+
+    /// The dimensions of which a job needs more than there is.
+    pub(crate) fn lacking(&self, need: &Resource) -> Vec<Dim> {
+        let mut sum = self.inqueue.clone();
+        sum.add(need);
+        sum.exceeded(&self.idle, need).collect()
+    }
+
+    /// A job was let in.
+    pub(crate) fn let_in(&mut self, job: &Job) {
+        if let Some(need) = &job.min_resources {
+            self.inqueue.add(&job.without_gated(need));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Plugin proportion: the cluster is divided among queues by weight, and what one does not want goes to the others
+//! (S6-129 to S6-134).
+
+use super::shares::Shares;
+use crate::session::model::Model;
+use crate::session::resource::{Resource, Unnamed};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Proportion {
+    pub(crate) shares: Shares,
+}
+
+impl Proportion {
+    pub(crate) fn open(model: &Model) -> Self {
+        let mut shares = Shares::open(model);
+        divide(&mut shares, &model.total);
+        Self { shares }
+    }
+
+    /// Whether a queue has all that it deserves.
+    pub(crate) fn is_overused(&self, queue: usize) -> bool {
+        let own = self.shares.of(queue);
+        own.is_some_and(|own| own.deserved.within(&own.allocated, Unnamed::Zero))
+    }
+
+    /// Whether a queue deserves one request more, in the dimensions that it names.
+    pub(crate) fn may_have(&self, queue: usize, request: &Resource) -> bool {
+        let own = self.shares.of(queue);
+        own.is_none_or(|own| own.with(request).within_for(&own.deserved, request))
+    }
+}
+
+/// Round by round gives each queue that wants more its part of what is left (S6-129).
+fn divide(shares: &mut Shares, total: &Resource) {
+    let mut remaining = total.clone();
+    let mut met = vec![false; shares.queues.len()];
+    loop {
+        let unmet = shares.queues.iter().zip(&met).filter(|(_, met)| !**met);
+        let weights: f64 = unmet
+            .filter_map(|(own, _)| own.as_ref().map(|own| own.weight))
+            .sum();
+        if weights == 0.0 {
+            break;
+        }
+        let before = remaining.clone();
+        let (mut more, mut less) = (Resource::default(), Resource::default());
+        for (own, met) in shares.queues.iter_mut().zip(&mut met) {
+            let Some(own) = own.as_mut().filter(|_| !*met) else {
+                continue;
+            };
+            let old = own.deserved.clone();
+            let mut part = before.clone();
+            part.scale(own.weight / weights);
+            own.deserved.add(&part);
+            own.deserved
+                .lower_to(&own.real_capability, Unnamed::Infinity);
+            own.deserved.lower_to(&own.request, Unnamed::Zero);
+            own.deserved.raise_to(&own.guarantee);
+            own.update();
+            *met = own.request.within(&own.deserved, Unnamed::Zero) || own.deserved == old;
+            more.add(&own.deserved.beyond(&old));
+            less.add(&old.beyond(&own.deserved));
+        }
+        remaining.sub(&more);
+        remaining.add(&less);
+        if remaining.is_empty() || remaining == before {
+            break;
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What each queue holds, wants and deserves; how it comes to deserve it is a matter of the plugin.
+
+use crate::session::model::Model;
+use crate::session::resource::{EPSILON, Resource, Unnamed, share};
+use crate::session::task::Status;
+
+/// A queue's part. All amounts as in [`Resource`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct QueueShare {
+    pub(crate) weight: f64,
+    pub(crate) allocated: Resource,
+    /// What its tasks hold and wait for.
+    pub(crate) request: Resource,
+    pub(crate) deserved: Resource,
+    /// What jobs that were let in are waiting for.
+    pub(crate) inqueue: Resource,
+    /// What its jobs hold beyond what they need.
+    pub(crate) elastic: Resource,
+    pub(crate) guarantee: Resource,
+    /// The most it can have.
+    pub(crate) real_capability: Resource,
+    pub(crate) share: f64,
+    /// The share of a queue that deserves nothing.
+    pub(crate) share_of_nothing: f64,
+}
+
+/// The queues that have a job, by index.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shares {
+    pub(crate) queues: Vec<Option<QueueShare>>,
+}
+
+impl QueueShare {
+    /// The largest part of what it deserves that it holds (S6-131).
+    pub(crate) fn update(&mut self) {
+        let deserved = self.deserved.iter().filter(|(_, own)| *own >= EPSILON);
+        let shares = deserved.map(|(dim, deserved)| share(self.allocated.get(dim), deserved));
+        let most = shares.reduce(f64::max);
+        self.share = most.map_or(self.share_of_nothing, |most| most.max(0.0));
+    }
+
+    /// What it would hold with one request more.
+    pub(crate) fn with(&self, request: &Resource) -> Resource {
+        let mut sum = self.allocated.clone();
+        sum.add(request);
+        sum
+    }
+
+    /// What it would come to if a job with this need was let in (S6-134).
+    pub(crate) fn with_job(&self, need: &Resource) -> Resource {
+        let mut sum = need.clone();
+        sum.add(&self.allocated);
+        sum.add(&self.inqueue);
+        sum.sub(&self.elastic);
+        sum
+    }
+}
+
+impl Shares {
+    /// What queues hold and want, and the most that each can have (S6-130). They deserve nothing yet.
+    pub(crate) fn open(model: &Model) -> Self {
+        let mut guaranteed = Resource::default();
+        for guarantee in model.queues.iter().filter_map(|own| own.guarantee.as_ref()) {
+            guaranteed.add(guarantee);
+        }
+        let mut own = Self {
+            queues: vec![None; model.queues.len()],
+        };
+        for job in &model.jobs {
+            let queue = &model.queues[job.queue];
+            let part = own.queues[job.queue].get_or_insert_with(|| {
+                let guarantee = queue.guarantee.clone().unwrap_or_default();
+                let mut most = model.total.beyond(&guaranteed);
+                most.add(&guarantee);
+                if let Some(capability) = &queue.capability {
+                    let mut capability = capability.clone();
+                    for amount in [&mut capability.cpu, &mut capability.memory] {
+                        if *amount <= 0.0 {
+                            *amount = f64::MAX;
+                        }
+                    }
+                    most.lower_to(&capability, Unnamed::Infinity);
+                }
+                QueueShare {
+                    weight: queue.weight,
+                    guarantee,
+                    real_capability: most,
+                    ..QueueShare::default()
+                }
+            });
+            part.allocated.add(&job.allocated);
+            part.request.add(&job.allocated);
+            part.elastic.add(&job.allocated.beyond(&job.min_resources()));
+            if let Some(inqueue) = job.inqueue() {
+                part.inqueue.add(&inqueue);
+            }
+        }
+        for task in &model.tasks {
+            let part = &mut own.queues[model.jobs[task.job].queue];
+            if task.status == Status::Pending
+                && let Some(part) = part
+            {
+                part.request.add(&task.request);
+            }
+        }
+        own
+    }
+
+    pub(crate) fn of(&self, queue: usize) -> Option<&QueueShare> {
+        self.queues[queue].as_ref()
+    }
+
+    pub(crate) fn change(&mut self, queue: usize, request: &Resource, more: bool) {
+        if let Some(own) = &mut self.queues[queue] {
+            if more {
+                own.allocated.add(request);
+            } else {
+                own.allocated.sub(request);
+            }
+            own.update();
+        }
+    }
+
+    pub(crate) fn share(&self, queue: usize) -> f64 {
+        self.of(queue).map_or(0.0, |own| own.share)
+    }
+}

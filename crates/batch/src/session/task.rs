@@ -1,0 +1,179 @@
+//! A pod of a job, as a session sees it.
+
+use super::resource::Resource;
+use evictd_placement::Pod;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// How far a task is (S6-090).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Status {
+    /// It has no node.
+    Pending,
+    /// It got a node in this session.
+    Allocated,
+    /// It gets a node once others have gone from there.
+    Pipelined,
+    /// It was sent to its node in this session.
+    Binding,
+    /// It has a node and does not run yet.
+    Bound,
+    Running,
+    /// It is being deleted, or was evicted in this session.
+    Releasing,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+impl Status {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Pending,
+        Self::Allocated,
+        Self::Pipelined,
+        Self::Binding,
+        Self::Bound,
+        Self::Running,
+        Self::Releasing,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Unknown,
+    ];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Allocated => "Allocated",
+            Self::Pipelined => "Pipelined",
+            Self::Binding => "Binding",
+            Self::Bound => "Bound",
+            Self::Running => "Running",
+            Self::Releasing => "Releasing",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// Whether it holds room of its own.
+    pub(crate) const fn is_allocated(self) -> bool {
+        matches!(
+            self,
+            Self::Allocated | Self::Binding | Self::Bound | Self::Running
+        )
+    }
+
+    /// Whether it is over.
+    pub(crate) const fn is_done(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+
+    /// Whether it counts for the size of its gang (S6-120).
+    pub(crate) const fn is_valid(self) -> bool {
+        self.is_allocated() || matches!(self, Self::Succeeded | Self::Pipelined | Self::Pending)
+    }
+}
+
+/// Where a task stood when a try was given up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) status: Status,
+    pub(crate) node: Option<usize>,
+    /// Whether others had to go for it.
+    pub(crate) evicts: bool,
+}
+
+/// The name of a task within its job, as an index; 0 where it has none.
+pub(crate) type Role = u32;
+
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a pod says of itself, each on its own"
+)]
+pub(crate) struct Task {
+    /// `namespace/name`.
+    pub(crate) key: Arc<str>,
+    pub(crate) uid: Box<str>,
+    pub(crate) job: usize,
+    pub(crate) request: Resource,
+    pub(crate) status: Status,
+    pub(crate) node: Option<usize>,
+    pub(crate) priority: i32,
+    pub(crate) role: Role,
+    /// It asks for nothing.
+    pub(crate) best_effort: bool,
+    /// It has scheduling gates (S6-089).
+    pub(crate) gated: bool,
+    pub(crate) preemptable: bool,
+    pub(crate) never_preempts: bool,
+    /// What the cluster itself needs (S6-125).
+    pub(crate) critical: bool,
+    pub(crate) created: Option<Timestamp>,
+    /// The last part of a name like `job-task-3` (S6-097).
+    pub(crate) index: Option<i64>,
+    /// The compiled pod while it is on no node of the cluster.
+    pub(crate) pod: Option<Pod>,
+    /// Its number in the placement statement while it is on a node.
+    pub(crate) placed: Option<usize>,
+    /// Its number there once it was taken off its node.
+    pub(crate) removed: Option<usize>,
+    /// Whether others have to go for it.
+    pub(crate) evicts: bool,
+    /// Where it stood in the last try that was given up.
+    pub(crate) last: Option<Context>,
+    /// What it was told: `PodScheduled` with status, reason and message.
+    pub(crate) told: Option<[Box<str>; 3]>,
+    pub(crate) nominated: Box<str>,
+    /// Why its pod cannot be read.
+    pub(crate) mistake: Option<Box<str>>,
+}
+
+impl Task {
+    /// Its name without the namespace.
+    pub(crate) fn name(&self) -> &str {
+        self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
+    }
+
+    /// Where it stands, or stood in the last try that was given up.
+    pub(crate) fn context(&self) -> Context {
+        self.last.unwrap_or(Context {
+            status: self.status,
+            node: self.node,
+            evicts: self.evicts,
+        })
+    }
+}
+
+/// The last part of a pod's name that has at least three, if it is a number.
+pub(crate) fn index_of(name: &str) -> Option<i64> {
+    let mut parts = name.rsplit('-');
+    let last = parts.next()?;
+    parts.nth(1)?;
+    last.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s6_090_what_holds_room_and_what_is_over() {
+        let allocated: Vec<&str> = Status::ALL
+            .into_iter()
+            .filter(|status| status.is_allocated())
+            .map(Status::as_str)
+            .collect();
+        assert_eq!(allocated, ["Allocated", "Binding", "Bound", "Running"]);
+        assert!(Status::Failed.is_done() && !Status::Failed.is_valid());
+        assert!(Status::Succeeded.is_done() && Status::Succeeded.is_valid());
+    }
+
+    #[test]
+    fn s6_097_only_names_of_three_parts_have_an_index() {
+        assert_eq!(index_of("job-work-12"), Some(12));
+        assert_eq!(index_of("job-12"), None);
+        assert_eq!(index_of("job-work-x"), None);
+        assert_eq!(index_of("a-b-c-7"), Some(7));
+    }
+}

@@ -1,0 +1,118 @@
+//! Sessions as Volcano ed72c7c8 ran them.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_batch::session::{Form, Objects, Setting, simulate};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// Cuts off the text that depends on an arbitrary choice.
+fn cut(text: &str) -> &str {
+    text.split_once(". Origin reason is").map_or(text, |(before, _)| before)
+}
+
+/// The first difference between an answer and what is wanted, if there is one.
+fn difference(own: &Value, wanted: &Value, place: &str) -> Option<String> {
+    match (own, wanted) {
+        (Value::Object(own), Value::Object(wanted)) => {
+            let missing = wanted.keys().find(|key| !own.contains_key(*key));
+            let extra = own.keys().find(|key| !wanted.contains_key(*key));
+            if let Some(key) = missing.or(extra) {
+                let (own, wanted) = (own.get(key), wanted.get(key));
+                return Some(format!("{place}.{key}: {own:?}\n    wanted {wanted:?}"));
+            }
+            let mut entries = own.iter();
+            entries.find_map(|(key, own)| difference(own, &wanted[key], &format!("{place}.{key}")))
+        }
+        (Value::Array(own), Value::Array(wanted)) if own.len() == wanted.len() => {
+            let mut pairs = own.iter().zip(wanted).enumerate();
+            pairs.find_map(|(at, (own, wanted))| difference(own, wanted, &format!("{place}[{at}]")))
+        }
+        (Value::String(own), Value::String(wanted)) if cut(own) == cut(wanted) => None,
+        (Value::Number(own), Value::Number(wanted)) => {
+            let (left, right) = (own.as_f64().unwrap(), wanted.as_f64().unwrap());
+            let near = (left - right).abs() <= 1e-6 * left.abs().max(right.abs());
+            (!near).then(|| format!("{place}: {own}, wanted {wanted}"))
+        }
+        _ => (own != wanted).then(|| format!("{place}: {own}\n    wanted {wanted}")),
+    }
+}
+
+fn answer(input: &Value) -> Value {
+    let objects = Objects::deserialize(input).unwrap();
+    match simulate(&objects, &Setting::default(), &Form::volcano()) {
+        Ok((outcome, _)) => serde_json::to_value(outcome).unwrap(),
+        Err(error) => json!({ "confError": error.to_string() }),
+    }
+}
+
+/// Only the keys that are wanted; a set of texts is sorted after what is arbitrary was cut off.
+fn wanted_of(own: &Value, wanted: &Map<String, Value>) -> Value {
+    let own = wanted.keys().filter_map(|key| Some((key.clone(), sorted(own.get(key)?))));
+    Value::Object(own.collect())
+}
+
+fn sorted(value: &Value) -> Value {
+    let Value::Array(list) = value else {
+        return value.clone();
+    };
+    let is_order = list.iter().any(|item| !item.is_string());
+    if is_order || list.iter().all(|item| !item.as_str().unwrap().contains(' ')) {
+        return value.clone();
+    }
+    let mut list: Vec<&str> = list.iter().map(|item| cut(item.as_str().unwrap())).collect();
+    list.sort_unstable();
+    json!(list)
+}
+
+/// What is wrong with the answer to a case.
+fn wrong(case: &Value) -> Option<String> {
+    let own = answer(&case["input"]);
+    let mut wanted = case["expected"].as_object().unwrap().clone();
+    let alternatives = wanted.remove("alternatives");
+    wanted.remove("free");
+    wanted.remove("originReasons");
+    let judge = |wanted: &Map<String, Value>| {
+        let sorted: Map<String, Value> = wanted
+            .iter()
+            .map(|(key, value)| (key.clone(), sorted(value)))
+            .collect();
+        difference(&wanted_of(&own, wanted), &Value::Object(sorted), "")
+    };
+    if let Some(difference) = judge(&wanted) {
+        return Some(difference);
+    }
+    let alternatives = alternatives?;
+    let all = alternatives.as_array().unwrap().iter();
+    let mut differences = all.map(|own| judge(own.as_object().unwrap()));
+    let first = differences.next().unwrap();
+    (first.is_some() && differences.all(|own| own.is_some())).then(|| {
+        format!("none of the alternatives: {}", first.unwrap())
+    })
+}
+
+#[test]
+fn every_session_of_the_real_scheduler() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/session");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort_unstable();
+    let mut mistakes = Vec::new();
+    for path in &paths {
+        let case: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        if let Some(wrong) = wrong(&case) {
+            let name = path.file_stem().unwrap().to_string_lossy();
+            mistakes.push(format!("{name} {}: {wrong}", case["tags"]));
+        }
+    }
+    assert!(paths.len() >= 98, "only {} cases found", paths.len());
+    assert!(
+        mistakes.is_empty(),
+        "{} of {} wrong:\n{}",
+        mistakes.len(),
+        paths.len(),
+        mistakes.join("\n")
+    );
+}
