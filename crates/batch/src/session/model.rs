@@ -200,6 +200,8 @@ impl Job {
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
     pub(crate) created: Option<Timestamp>,
+    /// The queue above it.
+    pub(crate) parent: Option<usize>,
     pub(crate) weight: f64,
     pub(crate) priority: i32,
     pub(crate) open: bool,

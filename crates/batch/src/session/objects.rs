@@ -21,6 +21,8 @@ const TASK_SPEC: &str = "volcano.sh/task-spec";
 const TASK_PRIORITY: &str = "volcano.sh/task-priority";
 /// Whether a pod may be a victim (S6-116).
 const PREEMPTABLE: &str = "volcano.sh/preemptable";
+/// The queue above all others.
+const ROOT: &str = "root";
 const HIERARCHY: &str = "volcano.sh/hierarchy";
 const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
@@ -184,6 +186,7 @@ impl Builder<'_> {
             let queue = Queue {
                 name: metadata.name.as_str().into(),
                 created: metadata.creation_timestamp,
+                parent: None,
                 weight: f64::from(spec.weight),
                 priority: spec.priority,
                 open: wire.status.state == "Open",
@@ -195,6 +198,19 @@ impl Builder<'_> {
                 path_weights: annotation(HIERARCHY_WEIGHTS),
             };
             model.queues.push(queue);
+        }
+        let names: HashMap<&str, usize> = queues
+            .iter()
+            .enumerate()
+            .map(|(index, wire)| (wire.metadata.name.as_str(), index))
+            .collect();
+        for (own, wire) in model.queues.iter_mut().zip(queues) {
+            let parent = match wire.spec.parent.as_str() {
+                "" if &*own.name == ROOT => continue,
+                "" => ROOT,
+                parent => parent,
+            };
+            own.parent = names.get(parent).copied();
         }
     }
 

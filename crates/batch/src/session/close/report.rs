@@ -93,7 +93,13 @@ impl Session<'_> {
     pub(super) fn report_queues(&self, outcome: &mut Outcome) {
         let mut allocated = vec![Resource::default(); self.model.queues.len()];
         for job in &self.model.jobs {
-            allocated[job.queue].add(&job.allocated);
+            let mut queue = Some(job.queue);
+            // So many steps lead to the top, unless the queues go round in a circle.
+            for _ in 0..self.model.queues.len() {
+                let Some(own) = queue else { break };
+                allocated[own].add(&job.allocated);
+                queue = self.model.queues[own].parent;
+            }
         }
         for (queue, own) in self.model.queues.iter().zip(&allocated) {
             let amounts = own.iter().filter(|(dim, amount)| {

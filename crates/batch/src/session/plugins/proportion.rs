@@ -61,7 +61,8 @@ fn divide(shares: &mut Shares, total: &Resource) {
             more.add(&own.deserved.beyond(&old));
             less.add(&old.beyond(&own.deserved));
         }
-        remaining.sub(&more);
+        // A guarantee may have given more than there was; nobody is made to pay for it.
+        remaining = remaining.beyond(&more);
         remaining.add(&less);
         if remaining.is_empty() || remaining == before {
             break;
