@@ -153,8 +153,9 @@ impl Reader {
         self.unknown(own, place, OF_CONFIGURATION.into_iter());
         let written = own.get("name").and_then(Value::as_str).unwrap_or_default();
         let Some(action) = Action::find(written) else {
-            self.warnings
-                .push(format!("{place}.name: {written}: unknown action; it is skipped"));
+            self.warnings.push(format!(
+                "{place}.name: {written}: unknown action; it is skipped"
+            ));
             return Ok(None);
         };
         Ok(Some((action, arguments(own, place)?)))

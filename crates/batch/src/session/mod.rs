@@ -8,6 +8,7 @@
 //! to the same end.
 
 mod actions;
+mod cache;
 mod close;
 mod dispatch;
 mod fit;
@@ -24,8 +25,9 @@ mod statement;
 mod task;
 mod tournament;
 
+pub use cache::Cache;
 pub use form::Form;
-pub use objects::{Setting, Objects};
+pub use objects::{Objects, Setting};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
     Refused, Said,
@@ -58,15 +60,15 @@ pub(crate) struct Session<'c> {
     now: Option<Timestamp>,
 }
 
-/// Runs one session. The cluster holds the nodes of `objects` and the pods on them; it is left as it was.
+/// Runs one session. The cluster holds the nodes and the pods on them, and the cache the rest; the cluster is left as it was.
 pub fn run(
     cluster: &mut Cluster,
     conf: &Conf,
-    objects: &Objects,
+    cache: &Cache,
     setting: &Setting,
     form: &Form,
 ) -> Outcome {
-    let model = Model::new(cluster, objects, setting);
+    let model = Model::new(cluster, cache, setting);
     let mut session = Session {
         placement: Statement::default(),
         conf,

@@ -1,14 +1,15 @@
 //! From Kubernetes' and Volcano's objects to what a session works on (S6-088, S6-089).
 
+use super::cache::{Cache, key};
 use super::model::{Job, Model, NewJob, Node, Queue};
-use super::resource::Dims;
+use super::resource::{Dim, Dims, Resource, number};
 use super::task::{Role, Status, Task, index_of};
 use crate::wire::{self, PodGroup};
-use evictd_placement::Cluster;
-use evictd_pod::resources::{PODS, scheduler_request, scheduler_resources};
-use evictd_pod::wire::{Metadata, Pod, PriorityClass, ResourceList};
+use evictd_placement::{Amounts, Cluster};
+use evictd_pod::resources::{EPHEMERAL_STORAGE, PODS, scheduler_request, scheduler_resources};
+use evictd_pod::wire::{Pod, PriorityClass, ResourceList};
 use evictd_pod::{Quantity, resources};
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -71,10 +72,6 @@ impl Default for Setting {
     }
 }
 
-fn key(metadata: &Metadata) -> Arc<str> {
-    format!("{}/{}", metadata.namespace_or_default(), metadata.name).into()
-}
-
 /// As far as a pod is (S6-090).
 fn status_of(pod: &Pod) -> Status {
     let deleted = pod.metadata.deletion_timestamp.is_some();
@@ -119,8 +116,8 @@ struct Builder<'c> {
 }
 
 impl Model {
-    /// Reads the objects. The cluster holds the nodes and the pods on them already; those that wait are compiled for it.
-    pub(crate) fn new(cluster: &mut Cluster, objects: &Objects, setting: &Setting) -> Self {
+    /// Reads what is known. The cluster holds the nodes and the pods on them already; those that wait are compiled for it.
+    pub(crate) fn new(cluster: &mut Cluster, cache: &Cache, setting: &Setting) -> Self {
         let mut builder = Builder {
             cluster,
             model: Self {
@@ -131,17 +128,30 @@ impl Model {
             jobs: HashMap::new(),
             roles: HashMap::new(),
         };
-        builder.nodes(objects);
-        builder.queues(&objects.queues);
-        builder.groups(objects, setting);
-        let mut seen = HashSet::new();
-        for pod in &objects.pods {
-            if seen.insert(key(&pod.metadata)) {
-                builder.pod(pod, setting);
-            }
+        builder.nodes();
+        let queues: Vec<&wire::Queue> = cache.queues.values().map(|own| &**own).collect();
+        builder.queues(&queues);
+        builder.groups(cache, setting);
+        for pod in cache.pods.values() {
+            builder.pod(pod, setting);
         }
         builder.model
     }
+}
+
+/// Amounts of the cluster as a session counts them.
+fn amounts_of(cluster: &Cluster, dims: &mut Dims, amounts: &Amounts) -> Resource {
+    let scalars = cluster.scalars(amounts.scalars).iter();
+    let named = scalars.map(|(name, amount)| (cluster.symbols().text(*name), *amount));
+    let rest =
+        (amounts.ephemeral_storage != 0).then_some((EPHEMERAL_STORAGE, amounts.ephemeral_storage));
+    let mut read = Resource::default();
+    for (name, amount) in named.chain(rest) {
+        read.add_scalar(dims, name, number(amount) * 1000.0);
+    }
+    read.cpu = number(amounts.cpu);
+    read.memory = number(amounts.memory);
+    read
 }
 
 fn list_of(dims: &mut Dims, list: &ResourceList) -> Option<super::resource::Resource> {
@@ -149,18 +159,27 @@ fn list_of(dims: &mut Dims, list: &ResourceList) -> Option<super::resource::Reso
 }
 
 impl Builder<'_> {
-    fn nodes(&mut self, objects: &Objects) {
-        let model = &mut self.model;
-        let ids = self.cluster.node_ids();
-        model.nodes = ids.map(|_| Node::default()).collect();
-        for wire in &objects.nodes {
-            let Some(id) = self.cluster.find_node(&wire.metadata.name) else {
-                continue;
+    fn nodes(&mut self) {
+        let (model, cluster) = (&mut self.model, &*self.cluster);
+        for own in cluster.nodes() {
+            let mut allocatable = amounts_of(cluster, &mut model.dims, &own.allocatable);
+            allocatable.set(Dim::PODS, number(own.allowed_pods));
+            let mut node = Node {
+                idle: allocatable.clone(),
+                allocatable,
+                ..Node::default()
             };
-            let allocatable = model.dims.read(&wire.status.allocatable);
-            let node = &mut model.nodes[id.index()];
-            node.idle = allocatable.clone();
-            node.allocatable = allocatable;
+            for pod in &own.pods {
+                let mut request = amounts_of(cluster, &mut model.dims, &pod.amounts);
+                request.set(Dim::PODS, 1.0);
+                let status = if pod.terminating {
+                    Status::Releasing
+                } else {
+                    Status::Running
+                };
+                node.put(&request, status);
+            }
+            model.nodes.push(node);
         }
         for node in &model.nodes {
             model.total.add(&node.allocatable);
@@ -175,7 +194,7 @@ impl Builder<'_> {
         model.by_rank = by_rank;
     }
 
-    fn queues(&mut self, queues: &[wire::Queue]) {
+    fn queues(&mut self, queues: &[&wire::Queue]) {
         let model = &mut self.model;
         for wire in queues {
             let (spec, metadata) = (&wire.spec, &wire.metadata);
@@ -214,7 +233,7 @@ impl Builder<'_> {
         }
     }
 
-    fn groups(&mut self, objects: &Objects, setting: &Setting) {
+    fn groups(&mut self, cache: &Cache, setting: &Setting) {
         let queues: HashMap<Arc<str>, usize> = self
             .model
             .queues
@@ -222,14 +241,14 @@ impl Builder<'_> {
             .enumerate()
             .map(|(index, queue)| (Arc::clone(&queue.name), index))
             .collect();
-        let classes = objects.priority_classes.iter();
+        let classes = cache.classes.values();
         let priorities: HashMap<&str, i32> = classes
             .clone()
             .map(|class| (class.metadata.name.as_str(), class.value))
             .collect();
         let default = classes.filter(|class| class.global_default);
         let default = default.map(|class| class.value).next().unwrap_or(0);
-        for wire in &objects.pod_groups {
+        for wire in cache.groups.values() {
             let queue = match wire.spec.queue.as_str() {
                 "" => setting.default_queue.as_str(),
                 queue => queue,
@@ -289,9 +308,6 @@ impl Builder<'_> {
             .then(|| self.cluster.find_node(&pod.spec.node_name))
             .flatten()
             .map(evictd_placement::NodeId::index);
-        if let Some(node) = node {
-            self.model.nodes[node].put(&request, status);
-        }
         let own = pod.spec.scheduler_name == setting.scheduler;
         let group = pod.metadata.annotations.get(GROUP).filter(|_| own);
         let group = group.map(|name| format!("{}/{name}", pod.metadata.namespace_or_default()));
@@ -325,7 +341,13 @@ impl Builder<'_> {
         let priority = annotation(TASK_PRIORITY).and_then(|text| text.parse().ok());
         let conditions = pod.status.conditions.iter();
         let told = conditions.filter(|own| own.kind == "PodScheduled");
-        let told = told.map(|own| [own.status.as_str().into(), own.reason.as_str().into(), Box::default()]);
+        let told = told.map(|own| {
+            [
+                own.status.as_str().into(),
+                own.reason.as_str().into(),
+                Box::default(),
+            ]
+        });
         let told = told.last();
         let (mut compiled, mut mistake) = (None, None);
         if status == Status::Pending {

@@ -159,6 +159,13 @@ impl Resource {
         }
     }
 
+    /// Adds to the dimension of that name, if resources of pods can have it.
+    pub(crate) fn add_scalar(&mut self, dims: &mut Dims, name: &str, amount: f64) {
+        if let Some(dim) = is_scalar(name).then(|| dims.intern(name)).flatten() {
+            self.add_to(dim, amount);
+        }
+    }
+
     fn add_to(&mut self, dim: Dim, amount: f64) {
         self.set(dim, self.get(dim) + amount);
     }
@@ -307,14 +314,20 @@ mod tests {
         let own = read(&mut dims, text);
         let names: Vec<&str> = own.iter().map(|(dim, _)| dims.name(dim)).collect();
         assert_eq!(names, ["cpu", "memory", "nvidia.com/gpu"]);
-        assert_eq!(own.get(dims.find("nvidia.com/gpu").unwrap()).to_bits(), 1000.0_f64.to_bits());
+        assert_eq!(
+            own.get(dims.find("nvidia.com/gpu").unwrap()).to_bits(),
+            1000.0_f64.to_bits()
+        );
     }
 
     #[test]
     fn only_what_is_named_is_beyond() {
         let mut dims = Dims::default();
         let own = read(&mut dims, r#"{"cpu": "3", "memory": "1Ki", "pods": "2"}"#);
-        let beyond = own.beyond(&read(&mut dims, r#"{"cpu": "1", "memory": "2Ki", "pods": "2"}"#));
+        let beyond = own.beyond(&read(
+            &mut dims,
+            r#"{"cpu": "1", "memory": "2Ki", "pods": "2"}"#,
+        ));
         assert_eq!(beyond, read(&mut dims, r#"{"cpu": "2"}"#));
     }
 }

@@ -1,11 +1,13 @@
 //! A session with no cluster: objects in, what it comes to out.
 
+use super::cache::Cache;
 use super::objects::{Objects, Setting};
 use super::outcome::Outcome;
 use super::{Form, run};
 use crate::conf::{Conf, ConfError};
 use evictd_placement::Cluster;
 use hashbrown::HashSet;
+use std::sync::Arc;
 
 /// Runs one session on what a cluster holds, by the configuration that stands among it. With the outcome come warnings,
 /// a line each: what of the configuration was passed over, and pods that cannot be read.
@@ -15,26 +17,48 @@ pub fn simulate(
     form: &Form,
 ) -> Result<(Outcome, Vec<String>), ConfError> {
     let conf = Conf::read(&objects.conf)?;
-    let mut warnings: Vec<String> = conf.warnings.iter().map(|own| format!("conf: {own}")).collect();
+    let mut warnings: Vec<String> = conf
+        .warnings
+        .iter()
+        .map(|own| format!("conf: {own}"))
+        .collect();
     let mut cluster = Cluster::new();
     for (index, node) in objects.nodes.iter().enumerate() {
         if !cluster.add_node(node) {
             let name = &node.metadata.name;
-            warnings.push(format!("nodes[{index}]: a second node {name}; it is left out"));
+            warnings.push(format!(
+                "nodes[{index}]: a second node {name}; it is left out"
+            ));
         }
     }
+    let mut cache = Cache::default();
     let mut seen = HashSet::new();
     for (index, pod) in objects.pods.iter().enumerate() {
         let key = (pod.metadata.namespace_or_default(), &pod.metadata.name);
         if !seen.insert(key) {
             let (namespace, name) = key;
-            warnings.push(format!("pods[{index}]: a second pod {namespace}/{name}; it is left out"));
-        } else if !pod.spec.node_name.is_empty()
+            warnings.push(format!(
+                "pods[{index}]: a second pod {namespace}/{name}; it is left out"
+            ));
+            continue;
+        }
+        if pod.spec.scheduler_name == setting.scheduler {
+            cache.put_pod(Arc::new(pod.clone()));
+        }
+        if !pod.spec.node_name.is_empty()
             && let Err(mistake) = cluster.add_pod(pod.clone())
         {
-            warnings.push(format!("pods[{index}]: {mistake}; it counts as nothing on its node"));
+            warnings.push(format!(
+                "pods[{index}]: {mistake}; it counts as nothing on its node"
+            ));
         }
     }
-    let outcome = run(&mut cluster, &conf, objects, setting, form);
+    let groups = objects.pod_groups.iter().cloned().map(Arc::new);
+    groups.for_each(|group| cache.put_group(group));
+    let queues = objects.queues.iter().cloned().map(Arc::new);
+    queues.for_each(|queue| cache.put_queue(queue));
+    let classes = objects.priority_classes.iter().cloned().map(Arc::new);
+    classes.for_each(|class| cache.put_class(class));
+    let outcome = run(&mut cluster, &conf, &cache, setting, form);
     Ok((outcome, warnings))
 }

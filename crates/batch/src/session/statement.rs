@@ -4,8 +4,8 @@
 //! session nests: a try on one node within a try for one job within what other jobs already got. So the session has one
 //! statement of the cluster from its beginning to its end, and these lists say which of its steps to take back.
 
-use super::task::{Context, Status};
 use super::Session;
+use super::task::{Context, Status};
 use evictd_placement::NodeId;
 
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,13 @@ impl Session<'_> {
     }
 
     /// Promises a task a node that will have room; `evicts` says whether somebody has to go for it.
-    pub(crate) fn pipeline_on(&mut self, steps: &mut Steps, task: usize, node: usize, evicts: bool) {
+    pub(crate) fn pipeline_on(
+        &mut self,
+        steps: &mut Steps,
+        task: usize,
+        node: usize,
+        evicts: bool,
+    ) {
         self.model.tasks[task].evicts = evicts;
         self.put_on(task, node, Status::Pipelined);
         steps.0.push((task, Step::Pipeline));

@@ -20,10 +20,7 @@ struct Line {
 impl Session<'_> {
     pub(crate) fn allocate(&mut self) {
         let mut line = self.line();
-        while let Some(queue) = line
-            .queues
-            .pop(|one, other| self.queue_before(one, other))
-        {
+        while let Some(queue) = line.queues.pop(|one, other| self.queue_before(one, other)) {
             if self.is_overused(queue) {
                 continue;
             }
@@ -185,9 +182,9 @@ impl Session<'_> {
         if own.min_task_member.is_empty() {
             return true;
         }
-        let allocated = self
-            .model
-            .by_role(job, |task| task.status.is_allocated() || task.status == Status::Succeeded);
+        let allocated = self.model.by_role(job, |task| {
+            task.status.is_allocated() || task.status == Status::Succeeded
+        });
         let mut needed = own.min_task_member.iter();
         needed.all(|(role, min)| {
             !own.failed_roles.contains(role) || allocated.get(role).copied().unwrap_or(0) >= *min

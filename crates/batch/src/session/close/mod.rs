@@ -18,7 +18,9 @@ impl Session<'_> {
     /// Says what there is to say, and settles the phases.
     pub(crate) fn close(&mut self, outcome: &mut Outcome) {
         let gang = self.conf.tiers.iter().flatten();
-        let gang = gang.map(|plugin| plugin.name).any(|name| name == PluginName::Gang);
+        let gang = gang
+            .map(|plugin| plugin.name)
+            .any(|name| name == PluginName::Gang);
         for job in 0..self.model.jobs.len() {
             if gang && !self.model.jobs[job].tasks.is_empty() {
                 self.close_gang(job);
@@ -29,7 +31,9 @@ impl Session<'_> {
             let written = self.is_changed(job);
             self.tell(job, written, outcome);
             let own = &self.model.jobs[job];
-            outcome.phases.insert(own.key.to_string(), own.phase.clone());
+            outcome
+                .phases
+                .insert(own.key.to_string(), own.phase.clone());
             let group = self.group_outcome(job, written);
             outcome.pod_groups.insert(own.key.to_string(), group);
         }
@@ -104,7 +108,11 @@ impl Session<'_> {
         let phase = if own.count(Status::Running) > 0 && unschedulable {
             UNKNOWN
         } else if scheduled >= own.min_member {
-            if done == scheduled { COMPLETED } else { RUNNING }
+            if done == scheduled {
+                COMPLETED
+            } else {
+                RUNNING
+            }
         } else if own.phase == INQUEUE {
             INQUEUE
         } else {
@@ -211,7 +219,9 @@ impl Session<'_> {
             })
             .collect();
         conditions.sort_unstable();
-        let tasks = Status::ALL.into_iter().map(|status| (status, own.count(status)));
+        let tasks = Status::ALL
+            .into_iter()
+            .map(|status| (status, own.count(status)));
         let tasks: BTreeMap<String, i32> = tasks
             .filter(|(_, count)| *count > 0)
             .map(|(status, count)| (status.as_str().to_owned(), count))

@@ -82,7 +82,10 @@ impl Hierarchy {
         let mut weights = queue.path_weights.split('/').skip(1);
         let mut at = ROOT;
         for name in queue.path.split('/').skip(1) {
-            let weight: f64 = weights.next().and_then(|text| text.parse().ok()).unwrap_or(1.0);
+            let weight: f64 = weights
+                .next()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(1.0);
             at = if let Some(known) = names.get(&(at, name)) {
                 *known
             } else {
@@ -171,6 +174,7 @@ impl Hierarchy {
 fn is_saturated(allocated: &Resource, request: &Resource, demanded: &HashSet<Dim>) -> bool {
     allocated.iter().any(|(dim, own)| {
         let wanted = request.get(dim);
-        (own != 0.0 && wanted != 0.0 && own >= wanted) || (wanted != 0.0 && !demanded.contains(&dim))
+        (own != 0.0 && wanted != 0.0 && own >= wanted)
+            || (wanted != 0.0 && !demanded.contains(&dim))
     })
 }
