@@ -73,6 +73,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "evictd-placement",
             "evictd-preemption",
             "evictd-scheduling",
+            "evictd-batch",
             "evictd-cluster-client",
             "evictd-command",
             "evictd-document",

@@ -181,6 +181,24 @@ impl Scheduler {
         &self.cluster
     }
 
+    /// Lets somebody else decide on the cluster, and leave it as it was.
+    pub fn with_cluster<T>(&mut self, decide: impl FnOnce(&mut Cluster) -> T) -> T {
+        decide(&mut self.cluster)
+    }
+
+    /// What has to be done for the claims of a pod that somebody else sends to this node, before it is bound.
+    pub fn prepare(&mut self, pod: &wire::Pod, node: &str) -> Preparations {
+        let Some(node) = self.cluster.find_node(node) else {
+            return Preparations::default();
+        };
+        let Ok(pod) = self.cluster.pod(pod.clone()) else {
+            return Preparations::default();
+        };
+        let prepares = Preparations::begin(&mut self.cluster, &pod, node);
+        self.cluster.release(pod);
+        prepares
+    }
+
     /// The pods that wait.
     pub const fn queue(&self) -> &SchedulingQueue {
         &self.queue

@@ -1,7 +1,8 @@
 //! The jobs' side of a cluster, as it is kept between two sessions: whoever watches it puts in and takes out.
 
-use crate::wire::{PodGroup, Queue};
+use crate::wire::{PodGroup, PodGroupStatus, Queue};
 use evictd_pod::wire::{Metadata, Pod, PriorityClass};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,12 +11,44 @@ type Known<T> = BTreeMap<Arc<str>, Arc<T>>;
 
 /// Pods of the session's own scheduler, pod groups, queues and priority classes. Nodes, and whatever is on them, are the
 /// placement cluster's.
+///
+/// What a session has decided counts from then on, although no watch has told it yet: a pod is on its node, or goes. What a
+/// watch says of the same pod meanwhile does not undo that; that it was not done does.
 #[derive(Debug, Default)]
 pub struct Cache {
+    assumed: BTreeMap<Arc<str>, Assumed>,
     pub(crate) pods: Known<Pod>,
     pub(crate) groups: Known<PodGroup>,
     pub(crate) queues: Known<Queue>,
     pub(crate) classes: Known<PriorityClass>,
+}
+
+/// What was decided about a pod and is not told by a watch yet.
+#[derive(Debug, Default)]
+struct Assumed {
+    /// Its node.
+    node: Option<Box<str>>,
+    /// Since when it is being deleted.
+    deleted: Option<Timestamp>,
+}
+
+impl Assumed {
+    /// Takes note of what a watch says, and adds to the pod what it does not say yet; whether anything is left.
+    fn confirm(&mut self, pod: &mut Arc<Pod>) -> bool {
+        if !pod.spec.node_name.is_empty() {
+            self.node = None;
+        }
+        if pod.metadata.deletion_timestamp.is_some() {
+            self.deleted = None;
+        }
+        if let Some(node) = &self.node {
+            Arc::make_mut(pod).spec.node_name = node.to_string();
+        }
+        if self.deleted.is_some() {
+            Arc::make_mut(pod).metadata.deletion_timestamp = self.deleted;
+        }
+        self.node.is_some() || self.deleted.is_some()
+    }
 }
 
 /// `namespace/name` of an object.
@@ -29,13 +62,65 @@ fn name(metadata: &Metadata) -> Arc<str> {
 
 impl Cache {
     /// A pod came or changed. It is kept also after its end: its gang counts it.
-    pub fn put_pod(&mut self, pod: Arc<Pod>) {
-        self.pods.insert(key(&pod.metadata), pod);
+    pub fn put_pod(&mut self, mut pod: Arc<Pod>) {
+        let key = key(&pod.metadata);
+        let before = self.pods.get(&key);
+        let same = before.is_some_and(|before| before.metadata.uid == pod.metadata.uid);
+        let assumed = self.assumed.get_mut(&key).filter(|_| same);
+        if !assumed.is_some_and(|assumed| assumed.confirm(&mut pod)) {
+            self.assumed.remove(&key);
+        }
+        self.pods.insert(key, pod);
     }
 
     /// A pod is gone.
     pub fn remove_pod(&mut self, metadata: &Metadata) {
-        self.pods.remove(&key(metadata));
+        let key = key(metadata);
+        self.assumed.remove(&key);
+        self.pods.remove(&key);
+    }
+
+    /// A pod is on its way to a node. Returns it as it will be.
+    pub fn assume_bound(&mut self, key: &str, node: &str) -> Option<Arc<Pod>> {
+        self.assume(key, |assumed| assumed.node = Some(node.into()))
+    }
+
+    /// A pod is about to be deleted. Returns it as it will be.
+    pub fn assume_evicted(&mut self, key: &str, now: Timestamp) -> Option<Arc<Pod>> {
+        self.assume(key, |assumed| assumed.deleted = Some(now))
+    }
+
+    fn assume(&mut self, key: &str, change: impl FnOnce(&mut Assumed)) -> Option<Arc<Pod>> {
+        let pod = self.pods.get_mut(key)?;
+        let assumed = self.assumed.entry(key.into()).or_default();
+        change(assumed);
+        assumed.confirm(pod);
+        Some(Arc::clone(pod))
+    }
+
+    /// A pod is not on the node that it was sent to; unless a watch has said meanwhile that it is.
+    pub fn not_bound(&mut self, key: &str) {
+        let (Some(pod), Some(assumed)) = (self.pods.get_mut(key), self.assumed.get_mut(key)) else {
+            return;
+        };
+        if assumed.node.take().is_some() {
+            Arc::make_mut(pod).spec.node_name = String::new();
+        }
+    }
+
+    /// A pod was not deleted. Returns it as it is.
+    pub fn not_evicted(&mut self, key: &str) -> Option<Arc<Pod>> {
+        let (pod, assumed) = (self.pods.get_mut(key)?, self.assumed.get_mut(key)?);
+        assumed.deleted.take()?;
+        Arc::make_mut(pod).metadata.deletion_timestamp = None;
+        Some(Arc::clone(pod))
+    }
+
+    /// The status of a group was written, or will be.
+    pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
+        if let Some(group) = self.groups.get_mut(key) {
+            Arc::make_mut(group).status = status;
+        }
     }
 
     /// The pod of this `namespace/name`.
@@ -81,5 +166,62 @@ impl Cache {
     /// A priority class is gone.
     pub fn remove_class(&mut self, metadata: &Metadata) {
         self.classes.remove(&name(metadata));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(uid: &str, more: Value) -> Arc<Pod> {
+        let mut pod = json!({ "metadata": { "name": "a", "namespace": "b", "uid": uid } });
+        pod["spec"] = more;
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    fn node(cache: &Cache) -> &str {
+        &cache.pod("b/a").unwrap().spec.node_name
+    }
+
+    #[test]
+    fn an_older_word_of_a_watch_does_not_undo_a_binding_and_a_failure_does() {
+        let mut cache = Cache::default();
+        cache.put_pod(pod("1", json!({})));
+        let bound = cache.assume_bound("b/a", "one").unwrap();
+        assert_eq!(bound.spec.node_name, "one");
+        cache.put_pod(pod("1", json!({ "priority": 7 })));
+        assert_eq!(node(&cache), "one");
+        cache.not_bound("b/a");
+        assert_eq!(node(&cache), "");
+        // What a watch has said is not undone.
+        cache.assume_bound("b/a", "one");
+        cache.put_pod(pod("1", json!({ "nodeName": "one" })));
+        cache.not_bound("b/a");
+        assert_eq!(node(&cache), "one");
+    }
+
+    #[test]
+    fn another_pod_of_the_same_name_was_never_bound() {
+        let mut cache = Cache::default();
+        cache.put_pod(pod("1", json!({})));
+        cache.assume_bound("b/a", "one");
+        cache.put_pod(pod("2", json!({})));
+        assert_eq!(node(&cache), "");
+        cache.not_bound("b/a");
+        cache.remove_pod(&pod("2", json!({})).metadata);
+        assert!(cache.pod("b/a").is_none());
+    }
+
+    #[test]
+    fn an_eviction_counts_until_it_has_failed() {
+        let mut cache = Cache::default();
+        cache.put_pod(pod("1", json!({ "nodeName": "one" })));
+        cache.assume_evicted("b/a", Timestamp::UNIX_EPOCH);
+        cache.put_pod(pod("1", json!({ "nodeName": "one" })));
+        assert!(cache.pod("b/a").unwrap().metadata.deletion_timestamp.is_some());
+        let back = cache.not_evicted("b/a").unwrap();
+        assert!(back.metadata.deletion_timestamp.is_none());
+        assert!(cache.not_evicted("b/a").is_none());
     }
 }

@@ -27,7 +27,7 @@ mod tournament;
 
 pub use cache::Cache;
 pub use form::Form;
-pub use objects::{Objects, Setting};
+pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
     Refused, Said,

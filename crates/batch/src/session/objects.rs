@@ -27,6 +27,11 @@ const ROOT: &str = "root";
 const HIERARCHY: &str = "volcano.sh/hierarchy";
 const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
+/// Whether a session asks for this annotation of a pod.
+pub fn reads_annotation(key: &str) -> bool {
+    [GROUP, TASK_SPEC, TASK_PRIORITY, PREEMPTABLE].contains(&key)
+}
+
 /// What a cluster holds, as lists of objects.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

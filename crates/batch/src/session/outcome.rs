@@ -1,5 +1,6 @@
 //! What a session comes to, as it is printed and as a shell carries it out.
 
+use crate::wire::PodGroupStatus;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -143,6 +144,9 @@ pub struct GroupOutcome {
     pub tasks: BTreeMap<String, i32>,
     /// Whether its status differs from what is stored.
     pub written: bool,
+    /// The whole status as it is written.
+    #[serde(skip)]
+    pub status: PodGroupStatus,
 }
 
 /// A condition of a pod group.

@@ -45,7 +45,7 @@ pub struct PodGroupSpec {
 }
 
 /// `status` of a group.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodGroupStatus {
     /// `Pending`, `Running`, `Unknown`, `Inqueue`, `Completed` (S6-010).

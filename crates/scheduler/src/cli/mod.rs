@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand.
 
+mod batch_flags;
 mod explain;
 mod flags;
 mod gates;

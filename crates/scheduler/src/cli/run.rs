@@ -1,5 +1,6 @@
 //! `evictd-scheduler run`: schedules the pods of a cluster.
 
+use super::batch_flags::BatchFlags;
 use super::flags::Flags;
 use crate::configuration;
 use crate::run::process::{self, RunError};
@@ -16,7 +17,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 const EXAMPLE: &str = "Example:
   evictd-scheduler run --config /etc/kubernetes/scheduler-config.yaml
-  evictd-scheduler run --kubeconfig /etc/kubernetes/scheduler.conf";
+  evictd-scheduler run --kubeconfig /etc/kubernetes/scheduler.conf
+  evictd-scheduler run --batch-conf /etc/volcano/volcano-scheduler.conf";
 
 /// Schedules the pods of a cluster, beside kube-scheduler or in its place.
 #[derive(Debug, Args)]
@@ -24,6 +26,8 @@ const EXAMPLE: &str = "Example:
 pub(super) struct Arguments {
     #[command(flatten)]
     flags: Flags,
+    #[command(flatten)]
+    batch: BatchFlags,
 }
 
 impl Arguments {
@@ -39,6 +43,7 @@ impl Arguments {
         let of_config = &config.client_connection.kubeconfig;
         let of_config = (!of_config.is_empty()).then(|| PathBuf::from(of_config));
         let port = self.flags.port();
+        let batch = self.batch.settings();
         let credentials = Credentials {
             kubeconfig: of_config.or(self.flags.kubeconfig),
             context: self.flags.context,
@@ -48,10 +53,11 @@ impl Arguments {
             .enable_all()
             .build()?;
         runtime
-            .block_on(process::run(&credentials, &config, port.as_ref()))
+            .block_on(process::run(&credentials, &config, port.as_ref(), batch))
             .map_err(|error| match error {
                 RunError::Access(_)
                 | RunError::Plugin(_)
+                | RunError::Batch(_)
                 | RunError::Tls(_)
                 | RunError::Port(_) => Failure::input(error),
                 RunError::System(_) | RunError::LeaseLost => Failure::from(error),

@@ -2,18 +2,22 @@
 //! API server.
 
 mod asking;
+mod evidence;
 mod figures;
+mod sessions;
 mod telling;
 
 use super::attempts::Failure;
+use super::batch::Batch;
 use super::events::Events;
 use super::extenders::{Extenders, Replies};
 use super::groups::GroupStatuses;
 use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
-use super::view::{self, Decision as Evidence, View};
-use super::watches::{KINDS, News};
+use super::view::View;
+use super::watches::{BATCH_KINDS, KINDS, News};
 use super::writer::{Outcome, Preemption, Writer};
+use evidence::decision;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
@@ -49,8 +53,9 @@ pub struct Engine {
     role: watch::Receiver<Role>,
     /// Whether everything is known by which is decided.
     synced: watch::Sender<bool>,
-    /// Kinds that are known completely.
+    /// Kinds that are known completely, and how many there are.
     listed: usize,
+    kinds: usize,
     /// Pods that were decided about and are not known to be bound yet, by UID.
     binding: HashMap<String, Binding>,
     /// When pods were tried first, by UID, as long as they wait.
@@ -62,6 +67,8 @@ pub struct Engine {
     told: Arc<str>,
     extenders: Extenders,
     replies: Replies,
+    /// Sessions, and whether this process may run them.
+    batch: Option<(Batch, watch::Receiver<Role>)>,
     now: fn() -> Timestamp,
 }
 
@@ -93,6 +100,8 @@ pub struct Ports {
     pub view: View,
     /// Who is asked beside the plugins, and what they have said.
     pub extenders: (Extenders, Replies),
+    /// Batch sessions, if there are to be any, and whether this process may run them.
+    pub batch: Option<(Batch, watch::Receiver<Role>)>,
     /// Reads the clock.
     pub now: fn() -> Timestamp,
 }
@@ -113,6 +122,7 @@ impl Engine {
             role: ports.role,
             synced: ports.synced,
             listed: 0,
+            kinds: KINDS + ports.batch.as_ref().map_or(0, |_| BATCH_KINDS),
             binding: HashMap::new(),
             first_tried: HashMap::new(),
             preempting: HashMap::new(),
@@ -120,6 +130,7 @@ impl Engine {
             told: Arc::default(),
             extenders,
             replies,
+            batch: ports.batch,
             now: ports.now,
         }
     }
@@ -128,6 +139,8 @@ impl Engine {
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut backoff = every(Duration::from_secs(1));
         let mut leftover = every(Duration::from_secs(30));
+        let period = self.batch.as_ref().map(|(batch, _)| batch.period());
+        let mut sessions = period.map(every);
         loop {
             if *stop.borrow() || matches!(*self.role.borrow(), Role::Lost | Role::Released) {
                 self.writer.stop();
@@ -161,6 +174,7 @@ impl Engine {
                     self.scheduler.leave_overdue((self.now)());
                     self.measure();
                 }
+                () = tick(&mut sessions) => self.session(),
                 _ = leftover.tick() => self.scheduler.flush_unschedulable((self.now)()),
             }
         }
@@ -190,7 +204,15 @@ impl Engine {
 
     fn on_news(&mut self, news: News) {
         match news {
+            News::Batch(change) => {
+                if let Some((batch, _)) = &mut self.batch {
+                    batch.on(change);
+                }
+            }
             News::Event(event) => {
+                let Some(event) = self.of_living(event) else {
+                    return;
+                };
                 self.scheduler.on((self.now)(), &event);
                 self.confirm(&event);
                 for mistake in self.scheduler.take_mistakes() {
@@ -199,7 +221,7 @@ impl Engine {
             }
             News::Listed => {
                 self.listed += 1;
-                if self.listed == KINDS {
+                if self.listed == self.kinds {
                     self.synced.send_replace(true);
                     let cluster = self.scheduler.cluster().sizes();
                     let waiting = self.scheduler.queue().len();
@@ -235,7 +257,7 @@ impl Engine {
 
     /// Decides about pods that wait; whether there was one.
     fn decide(&mut self) -> bool {
-        if self.listed < KINDS || *self.role.borrow() != Role::Leader {
+        if self.listed < self.kinds || *self.role.borrow() != Role::Leader {
             return false;
         }
         for count in 0..DECISIONS {
@@ -435,6 +457,10 @@ impl Engine {
                     self.scheduler.activate([pod.uid.as_str()]);
                 }
             }
+            Outcome::NotEvicted { pod, key, failure } => {
+                warn!("{pod} was not evicted: {}", failure.message);
+                self.session_not_evicted(&key);
+            }
             Outcome::StatusNotWritten { pod, failure } => {
                 debug!("status of {pod}: {}", failure.message);
             }
@@ -507,6 +533,9 @@ impl Engine {
         self.count_attempt("error", &pod, began);
         warn!("{reference} was not bound to {node}: {}", failure.message);
         let now = (self.now)();
+        if self.session_not_bound(&reference.to_string()) {
+            return;
+        }
         let key = pod_key(&pod.metadata);
         self.scheduler.bind_failed(now, &key, &pod, node);
         // Of a pod that is gone nothing can be told.
@@ -522,61 +551,21 @@ impl Engine {
     }
 }
 
-/// A decision as it is kept.
-fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) -> Evidence {
-    let mut evidence = Evidence {
-        time,
-        pod: view::name(pod),
-        attempt,
-        feasible: 0,
-        node: None,
-        score: None,
-        equal: 0,
-        runner_up: None,
-        scores: Vec::new(),
-        rejections: Arc::default(),
-        message: None,
-        nominated: None,
-        victims: Vec::new(),
-    };
-    match outcome {
-        Decision::Placed { node, decided, .. } => {
-            evidence.feasible = decided.feasible;
-            evidence.node = Some(node.to_string());
-            evidence.score = decided.score;
-            evidence.equal = decided.top.len();
-            let why = &decided.evidence;
-            evidence.runner_up.clone_from(&why.runner_up);
-            evidence.scores.clone_from(&why.scores);
-            evidence.rejections = why.rejections.clone().into();
-        }
-        Decision::Unschedulable(rejected) => {
-            evidence.message = Some(rejected.message.clone());
-            evidence.rejections = Arc::clone(&rejected.rejections);
-            evidence.nominated.clone_from(&rejected.nominated);
-            let victims = rejected.victims.iter().map(|(name, _)| name.clone());
-            evidence.victims = victims.collect();
-        }
-        Decision::Error(message) => evidence.message = Some(message.clone()),
-        Decision::Waits { node } => {
-            evidence.node = Some(node.to_string());
-            evidence.message = Some("it waits for a permit".to_owned());
-        }
-        // It is not over yet.
-        Decision::Ask(_) => {}
-        Decision::Deleting => evidence.message = Some("it is being deleted".to_owned()),
-        Decision::NoProfile => {
-            evidence.message = Some("no profile has its scheduler name".to_owned());
-        }
-    }
-    evidence
-}
-
 /// `schedulerName` of a pod.
 fn scheduler_of(pod: &wire::Pod) -> &str {
     match pod.spec.scheduler_name.as_str() {
         "" => "default-scheduler",
         name => name,
+    }
+}
+
+/// The next tick of a timer, if there is one.
+async fn tick(timer: &mut Option<Interval>) {
+    match timer {
+        Some(timer) => {
+            timer.tick().await;
+        }
+        None => std::future::pending().await,
     }
 }
 

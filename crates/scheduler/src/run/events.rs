@@ -92,6 +92,33 @@ impl Events {
         self.send(scheduler, victim, Some(preemptor), false, words, message);
     }
 
+    /// The pod goes for others, by a session (S6-119).
+    pub fn evicted(&self, scheduler: &str, pod: &PodRef, why: &str) {
+        let message = format!("Pod is evicted, because of {why}");
+        self.send(scheduler, pod, None, true, ("Evict", "Evicting"), message);
+    }
+
+    /// Whatever a session says of an object.
+    pub fn told(
+        &self,
+        scheduler: &str,
+        subject: Subject,
+        warning: bool,
+        reason: String,
+        message: String,
+    ) {
+        let event = Event {
+            time: (self.now)(),
+            subject,
+            warning,
+            reason: reason.into(),
+            action: "Scheduling",
+            note: cut(&message),
+            annotations: BTreeMap::new(),
+        };
+        self.record(scheduler, event);
+    }
+
     fn send(
         &self,
         scheduler: &str,
@@ -118,9 +145,18 @@ impl Events {
             note,
             annotations: BTreeMap::new(),
         };
+        self.record(scheduler, event);
+    }
+
+    /// All events of an object go through the same recorder.
+    fn record(&self, scheduler: &str, event: Event) {
         let recorders = self.recorders.get(scheduler).into_iter().flatten();
         let mut hasher = DefaultHasher::new();
-        pod.uid.hash(&mut hasher);
+        match &event.subject {
+            Subject::Pod { uid, .. } | Subject::PodAnd { uid, .. } => uid.hash(&mut hasher),
+            Subject::Object(object) => object.uid.hash(&mut hasher),
+            Subject::Node | Subject::NodeAnd(_) => {}
+        }
         let place = usize::try_from(hasher.finish() % RECORDERS as u64).unwrap_or(0);
         if let Some(recorder) = recorders.into_iter().nth(place) {
             // Dropped where too many wait: an event is not worth the memory.

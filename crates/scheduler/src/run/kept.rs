@@ -149,7 +149,9 @@ impl Object for wire::Pod {
     }
 
     fn tidy(&mut self, known: &mut Texts) {
-        self.metadata.annotations.clear();
+        self.metadata
+            .annotations
+            .retain(|key, _| evictd_batch::session::reads_annotation(key));
         self.spec.volumes.retain(is_mounted);
         self.shrink_to_fit();
         if self.spec.node_name.is_empty() {
@@ -238,7 +240,8 @@ as_they_are! {
     evictd_pod::Node, wire::Namespace, wire::Service, wire::Workload, wire::PodDisruptionBudget,
     wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
     wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup,
-    wire::ResourceClaim, wire::ResourceSlice, wire::DeviceClass
+    wire::ResourceClaim, wire::ResourceSlice, wire::DeviceClass,
+    wire::PriorityClass, evictd_batch::wire::PodGroup, evictd_batch::wire::Queue
 }
 
 #[cfg(test)]

@@ -12,6 +12,10 @@
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
 
+mod batch;
+
+pub use batch::BatchMetrics;
+
 use evictd_command::scrape::{self, Format};
 use prometheus_client::encoding::text as open;
 use prometheus_client::metrics::counter::Counter;
@@ -154,6 +158,8 @@ pub struct Metrics {
     pub store_schedule_results_duration: Histograms<1>,
     /// `name` of the lease: 1 while this process leads.
     pub leader_election_master_status: Gauges<1>,
+    /// Of batch sessions.
+    pub sessions: BatchMetrics,
 }
 
 /// The metrics as the secure port renders them.
@@ -267,6 +273,7 @@ impl Metrics {
             get_node_hint_duration: make.histograms(("scheduler_get_node_hint_duration_seconds", ALPHA, "How long looking up a result took"), ["hinted", "profile"], SHORTER),
             store_schedule_results_duration: make.histograms(("scheduler_store_schedule_results_duration_seconds", ALPHA, "How long keeping a result took"), ["profile"], SHORTER),
             leader_election_master_status: make.gauges(("leader_election_master_status", ALPHA, "Whether this process leads"), ["name"]),
+            sessions: BatchMetrics::new(&mut make),
         };
         for queue in ["active", "backoff", "unschedulable", "gated"] {
             metrics.pending_pods.set([queue], 0);

@@ -6,6 +6,7 @@
 //! ```
 
 mod attempts;
+mod batch;
 mod discovery;
 mod engine;
 mod events;
@@ -15,6 +16,7 @@ mod kept;
 pub mod metrics;
 mod pod_ref;
 pub mod process;
+mod queues;
 pub mod serve;
 mod threads;
 pub mod view;
@@ -22,12 +24,13 @@ mod watches;
 mod writer;
 
 pub use attempts::{Failure, FailureKind};
+pub use batch::{Batch, BatchError, BatchSettings};
 pub use engine::{Engine, Ports};
 pub use events::Events;
 pub use extenders::{Binder, Extenders, Replies};
 pub use pod_ref::PodRef;
 pub use threads::Threads;
-pub use watches::{KINDS, News, start as watch};
+pub use watches::{BatchChange, KINDS, News, start as watch};
 pub use writer::{
-    Busy, Condition, GroupCondition, GroupStatus, Limits, Outcome, Preemption, StatusPatch, Writer,
+    BatchStatus, Busy, Condition, Eviction, GroupCondition, GroupStatus, Limits, Outcome, Preemption, StatusPatch, Writer,
 };

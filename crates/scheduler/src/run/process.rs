@@ -1,10 +1,12 @@
 //! The scheduler as a process: everything is connected here, and ends here.
 
+use super::batch::{Batch, BatchError, BatchSettings};
 use super::engine::{Engine, Ports};
 use super::events::Events;
 use super::extenders::Extenders;
 use super::groups;
 use super::metrics::{Exposition, Metrics};
+use super::queues;
 use super::serve::{
     self, Answers, BindError, CacheTimes, Certificate, Check, ClientCa, Health, Page, SecurePort,
     Tls, TlsError,
@@ -28,6 +30,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
+/// Where Volcano's leases are.
+const VOLCANO_NAMESPACE: &str = "volcano-system";
+
 /// Why a scheduler ended that should not have.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -37,6 +42,9 @@ pub enum RunError {
     /// The configuration cannot be used with this cluster.
     #[error("--config: {0}")]
     Plugin(String),
+    /// The configuration of batch sessions cannot be used.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
     /// The system refuses something.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -77,7 +85,9 @@ pub async fn run(
     credentials: &Credentials,
     config: &Configuration,
     port: Option<&Port>,
+    batch: Option<BatchSettings>,
 ) -> Result<(), RunError> {
+    let batch = batch.map(Batch::new).transpose()?;
     let access = Access::find(credentials).await?;
     let actions = access.actions()?;
     info!(
@@ -93,10 +103,15 @@ pub async fn run(
     let names = config
         .profiles
         .iter()
-        .map(|own| own.scheduler_name.as_str());
+        .map(|own| own.scheduler_name.as_str())
+        .chain(batch.as_ref().map(Batch::scheduler));
     let events = Events::new(&actions, hostname, names, Timestamp::now);
     let (send, news) = mpsc::unbounded_channel();
-    watches::start(&access, &send);
+    watches::start(&access, &send, batch.is_some());
+    if let Some(batch) = &batch {
+        watches::start_batch(&access, &send);
+        tokio::spawn(queues::ensure(actions.clone(), batch.default_queue().to_owned()));
+    }
     let filters = config
         .profiles
         .iter()
@@ -114,6 +129,19 @@ pub async fn run(
         None => None,
     };
     let mut election = Elected::start(&config.leader_election, actions.clone(), hostname);
+    // Volcano's scheduler holds this lease: both never place the same pods.
+    let mut sessions = batch.as_ref().map(|batch| {
+        let settings = LeaderElection {
+            resource_namespace: VOLCANO_NAMESPACE.to_owned(),
+            resource_name: batch.scheduler().to_owned(),
+            ..config.leader_election.clone()
+        };
+        Elected::start(&settings, actions.clone(), hostname)
+    });
+    if let (Some(sessions), Some(batch)) = (&sessions, &batch) {
+        let name = batch.scheduler().to_owned();
+        tokio::spawn(tell(sessions.role.clone(), metrics.clone(), name));
+    }
     let (synced, known) = watch::channel(false);
     tokio::spawn(ready(known, health.clone()));
     tokio::spawn(tell(
@@ -130,6 +158,7 @@ pub async fn run(
         metrics,
         view,
         extenders,
+        batch: batch.zip(sessions.as_ref().map(|own| own.role.clone())),
         now: Timestamp::now,
     };
     let (stop, stopped) = watch::channel(false);
@@ -150,6 +179,9 @@ pub async fn run(
     let _ = stop.send(true);
     let _ = engine.await;
     election.release().await;
+    if let Some(sessions) = &mut sessions {
+        sessions.release().await;
+    }
     if let Some(serving) = serving {
         serving.abort();
     }
@@ -299,12 +331,12 @@ async fn tell(mut role: watch::Receiver<Role>, metrics: Metrics, lease: String) 
         let leads = i64::from(*role == Role::Leader);
         metrics.leader_election_master_status.set([&lease], leads);
         match &*role {
-            Role::Leader => info!("leads"),
+            Role::Leader => info!("leads by the lease {lease}"),
             Role::Releasing => {}
             Role::Candidate(holder) if holder.is_empty() => {}
-            Role::Candidate(holder) => info!("waits for the lease of {holder}"),
-            Role::Lost => error!("does not lead any more"),
-            Role::Released => info!("has given the lease back"),
+            Role::Candidate(holder) => info!("waits for the lease {lease}, which {holder} holds"),
+            Role::Lost => error!("does not lead by the lease {lease} any more"),
+            Role::Released => info!("has given the lease {lease} back"),
         }
     }
 }

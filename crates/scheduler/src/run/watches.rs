@@ -3,7 +3,9 @@
 
 use super::discovery::serves;
 use super::kept::{Object, Texts, name};
+use evictd_batch::wire::{PodGroup, Queue};
 use evictd_cluster_client::{Access, Actions, Backoff, Follow, Parsed, Watch, WatchError, chance};
+use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,8 +18,19 @@ use tracing::{debug, warn};
 pub enum News {
     /// Something appeared, changed or went.
     Event(Event),
+    /// The same of jobs' objects.
+    Batch(BatchChange),
     /// One more kind is known completely.
     Listed,
+}
+
+/// A change of an object that batch sessions go by.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "they are the kinds of the API")]
+pub enum BatchChange {
+    Group(Delta<PodGroup>),
+    Queue(Delta<Queue>),
+    PriorityClass(Delta<wire::PriorityClass>),
 }
 
 /// How many kinds are followed, and have to be known before the first decision.
@@ -29,10 +42,15 @@ pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver.
-pub fn start(access: &Access, news: &UnboundedSender<News>) {
+/// How many kinds more are followed for batch sessions.
+pub(super) const BATCH_KINDS: usize = 3;
+
+/// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver. `ended`: whether pods
+/// are followed after their end, too.
+pub fn start(access: &Access, news: &UnboundedSender<News>, ended: bool) {
     let follow = Start { access, news };
     let living = "status.phase!=Succeeded,status.phase!=Failed";
+    let living = if ended { "" } else { living };
     follow.kind("/api/v1/nodes", "", |delta| {
         Event::Change(Change::Node(delta))
     });
@@ -88,11 +106,27 @@ pub fn start(access: &Access, news: &UnboundedSender<News>) {
     });
 }
 
+/// Begins to follow what batch sessions go by.
+pub(super) fn start_batch(access: &Access, news: &UnboundedSender<News>) {
+    let follow = Start { access, news };
+    follow.from("/apis/scheduling.volcano.sh/v1beta1/podgroups", "", false, |delta| {
+        News::Batch(BatchChange::Group(delta))
+    });
+    follow.from("/apis/scheduling.volcano.sh/v1beta1/queues", "", false, |delta| {
+        News::Batch(BatchChange::Queue(delta))
+    });
+    follow.from("/apis/scheduling.k8s.io/v1/priorityclasses", "", false, |delta| {
+        News::Batch(BatchChange::PriorityClass(delta))
+    });
+}
+
 /// Begins to follow the pods that have failed, the evicted ones among them. Nobody waits until they are known.
 pub(super) fn start_failed(access: &Access, news: &UnboundedSender<News>) {
     let follow = Start { access, news };
     let failed = "status.phase=Failed";
-    follow.from("/api/v1/pods", failed, Event::FailedPod, true);
+    follow.from("/api/v1/pods", failed, true, |delta| {
+        News::Event(Event::FailedPod(delta))
+    });
 }
 
 struct Start<'a> {
@@ -102,7 +136,7 @@ struct Start<'a> {
 
 impl Start<'_> {
     fn kind<T: Object>(&self, path: &'static str, fields: &str, event: fn(Delta<T>) -> Event) {
-        self.from(path, fields, event, false);
+        self.from(path, fields, false, move |delta| News::Event(event(delta)));
     }
 
     /// `listed`: whether it is taken for known completely from the beginning.
@@ -110,8 +144,8 @@ impl Start<'_> {
         &self,
         path: &'static str,
         fields: &str,
-        event: fn(Delta<T>) -> Event,
         listed: bool,
+        told: impl Fn(Delta<T>) -> News + Send + 'static,
     ) {
         let follower = Follower {
             known: HashMap::new(),
@@ -119,7 +153,7 @@ impl Start<'_> {
             listing: None,
             listed,
             path,
-            event,
+            told: Box::new(told),
             news: self.news.clone(),
         };
         let (access, watch) = (self.access.clone(), Watch::new(path, fields.to_owned()));
@@ -184,16 +218,14 @@ struct Follower<T: Object> {
     listing: Option<HashSet<Box<str>>>,
     listed: bool,
     path: &'static str,
-    event: fn(Delta<T>) -> Event,
+    told: Box<dyn Fn(Delta<T>) -> News + Send>,
     news: UnboundedSender<News>,
 }
 
 impl<T: Object> Follower<T> {
     fn tell(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
         // The receiver is dropped when the scheduler ends.
-        let _ = self
-            .news
-            .send(News::Event((self.event)(Delta { old, new })));
+        let _ = self.news.send((self.told)(Delta { old, new }));
     }
 
     fn gone(&mut self, name: &str) {

@@ -8,7 +8,7 @@ use super::model::{COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN};
 use super::outcome::{Event, GroupOutcome, Outcome, PodCondition, Said};
 use super::task::Status;
 use crate::conf::PluginName;
-use crate::wire::PodGroupCondition;
+use crate::wire::{PodGroupCondition, PodGroupStatus};
 use std::collections::BTreeMap;
 
 /// A condition that says the same is not written again before so many seconds are over.
@@ -226,14 +226,22 @@ impl Session<'_> {
             .filter(|(_, count)| *count > 0)
             .map(|(status, count)| (status.as_str().to_owned(), count))
             .collect();
-        GroupOutcome {
-            conditions,
-            failed: own.count(Status::Failed),
+        let status = PodGroupStatus {
             phase: own.phase.clone(),
+            conditions: own.conditions.clone(),
             running: own.count(Status::Running),
             succeeded: own.count(Status::Succeeded),
+            failed: own.count(Status::Failed),
+        };
+        GroupOutcome {
+            conditions,
+            failed: status.failed,
+            phase: status.phase.clone(),
+            running: status.running,
+            succeeded: status.succeeded,
             tasks,
             written,
+            status,
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | 5xx, no answer in time, no connection | perhaps it was done; again, and for a binding the pod is looked at first |
 //! | other 4xx | it will never be done ([`FailureKind::Refused`]) |
 
+mod batch;
 mod binding;
 mod calls;
 mod devices;
@@ -20,6 +21,7 @@ mod preemption;
 mod status;
 mod volumes;
 
+pub use batch::{BatchStatus, Eviction};
 pub use groups::{GroupCondition, GroupStatus};
 pub use preemption::Preemption;
 pub use status::{Condition, StatusPatch};
@@ -99,6 +101,15 @@ pub enum Outcome {
         /// Why it has not, if it has not.
         failure: Option<Failure>,
     },
+    /// A pod that was to go for others by a session stays (S6-119).
+    NotEvicted {
+        /// The pod.
+        pod: PodRef,
+        /// What sessions know it by.
+        key: String,
+        /// Why.
+        failure: Failure,
+    },
     /// The pod's status could not be written.
     StatusNotWritten {
         /// The pod.
@@ -140,6 +151,7 @@ struct Shared {
     events: Events,
     statuses: Statuses,
     groups: mpsc::UnboundedSender<GroupStatus>,
+    of_batch: mpsc::UnboundedSender<BatchStatus>,
     bindings: Semaphore,
     preemptions: Semaphore,
     victims: Semaphore,
@@ -166,11 +178,14 @@ impl Writer {
         let calls = Calls::new(actions, limits.call);
         let (groups, of_groups) = mpsc::unbounded_channel();
         tokio::spawn(groups::write(calls.clone(), of_groups));
+        let (of_batch, written) = mpsc::unbounded_channel();
+        tokio::spawn(batch::write(calls.clone(), written));
         let shared = Shared {
             statuses: Statuses::new(calls.clone(), limits.statuses, outcomes.clone()),
             calls,
             events,
             groups,
+            of_batch,
             bindings: Semaphore::new(limits.bindings),
             preemptions: Semaphore::new(limits.preemptions),
             victims: Semaphore::new(limits.victims),
@@ -250,6 +265,18 @@ impl Writer {
     pub fn group(&self, status: GroupStatus) {
         // Its task ends with the writer.
         let _ = self.0.groups.send(status);
+    }
+
+    /// Writes the status of a pod group or a queue of batch sessions, in the order in which they are said.
+    pub fn batch_status(&self, status: BatchStatus) {
+        // Its task ends with the writer.
+        let _ = self.0.of_batch.send(status);
+    }
+
+    /// Has a pod go for others; ends in [`Outcome::NotEvicted`] if it stays.
+    pub fn evict(&self, eviction: Eviction) {
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move { batch::evict(&shared, eviction).await });
     }
 
     /// Deletes victims for a pod; ends in [`Outcome::Preempted`].

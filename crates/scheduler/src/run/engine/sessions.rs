@@ -1,0 +1,257 @@
+//! Batch sessions: what one comes to is carried out like every other decision.
+
+use super::{Binding, Engine};
+use crate::run::pod_ref::PodRef;
+use crate::run::writer::{BatchStatus, Condition, Eviction, StatusPatch};
+use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition};
+use evictd_cluster_client::events::{ObjectReference, Subject};
+use evictd_cluster_client::lease::Role;
+use evictd_pod::wire;
+use evictd_scheduling::{Change, Delta, Event};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+impl Engine {
+    /// Batch sessions see pods also after their end; for the scheduler those are gone then. `None` if it knew nothing of them.
+    pub(super) fn of_living(&mut self, event: Event) -> Option<Event> {
+        let (Event::Change(Change::Pod(pods)), Some((batch, _))) = (&event, &mut self.batch) else {
+            return Some(event);
+        };
+        batch.on_pod(pods);
+        let living = |pod: &Option<Arc<wire::Pod>>| {
+            let pod = pod.as_ref()?;
+            let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+            (!ended).then(|| Arc::clone(pod))
+        };
+        let (old, new) = (living(&pods.old), living(&pods.new));
+        let known = old.is_some() || new.is_some();
+        known.then_some(Event::Change(Change::Pod(Delta { old, new })))
+    }
+
+    /// Runs a session, if this process leads and nothing else is in the way.
+    pub(super) fn session(&mut self) {
+        let Some((batch, role)) = &mut self.batch else {
+            return;
+        };
+        let leads = [&self.role, role]
+            .iter()
+            .all(|role| *role.borrow() == Role::Leader);
+        if self.listed < self.kinds || !leads {
+            return;
+        }
+        let (now, began) = ((self.now)(), Instant::now());
+        let Some(outcome) = batch.session(now, &mut self.scheduler) else {
+            return;
+        };
+        let took = began.elapsed();
+        let (bound, evicted) = (outcome.binds.len(), outcome.evicted.len());
+        self.metrics.sessions.session(took, &outcome);
+        if bound + evicted > 0 {
+            info!("a session binds {bound} pods and evicts {evicted}, after {took:?}");
+        }
+        self.carry_out_session(now, began, outcome);
+    }
+
+    fn carry_out_session(&mut self, now: Timestamp, began: Instant, outcome: Outcome) {
+        for (key, node) in &outcome.binds {
+            self.bind_of_session(began, key, node);
+        }
+        for eviction in &outcome.evicted {
+            self.evict_of_session(now, &eviction.pod, &eviction.reason);
+        }
+        for (key, condition) in outcome.pod_conditions {
+            self.tell_of_session(now, &key, condition);
+        }
+        for event in outcome.events {
+            self.event_of_session(event);
+        }
+        for (key, group) in outcome.pod_groups {
+            self.write_group(&key, group);
+        }
+        for (name, allocated) in outcome.queue_allocated {
+            self.write_queue(name, allocated);
+        }
+    }
+
+    /// The cluster and the waiting pods learn of it at once, as if a watch had told it.
+    fn assume(&mut self, [old, new]: [Arc<wire::Pod>; 2]) {
+        let (old, new) = (Some(old), Some(new));
+        let change = Event::Change(Change::Pod(Delta { old, new }));
+        self.scheduler.on((self.now)(), &change);
+    }
+
+    fn bind_of_session(&mut self, began: Instant, key: &str, node: &str) {
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
+        let Some(both) = batch.assume_bound(key, node) else {
+            return;
+        };
+        let pod = Arc::clone(&both[0]);
+        let reference = PodRef::of(&pod.metadata);
+        let prepares = self.scheduler.prepare(&pod, node);
+        self.assume(both);
+        debug!("{reference} goes to {node}, by a session");
+        let first = self.first_tried.get(&reference.uid);
+        let binding = Binding {
+            first: first.copied().unwrap_or(began),
+            pod,
+            began,
+            attempts: 1,
+        };
+        self.binding.insert(reference.uid.clone(), binding);
+        let bound = self
+            .writer
+            .bind_with(reference.clone(), node.to_owned(), prepares, None);
+        if let Err(busy) = bound {
+            warn!("{reference} cannot be bound to {node}: {busy}");
+            self.binding.remove(&reference.uid);
+            self.session_not_bound(key);
+        }
+    }
+
+    /// The place of a pod that a session has bound is free again; whether it was one.
+    pub(super) fn session_not_bound(&mut self, key: &str) -> bool {
+        let Some((batch, _)) = &mut self.batch else {
+            return false;
+        };
+        let Some(old) = batch.cache().pod(key).cloned() else {
+            return false;
+        };
+        batch.not_bound(key);
+        let is_free = |pod: &Arc<wire::Pod>| pod.spec.node_name.is_empty();
+        if batch.cache().pod(key).is_some_and(is_free) {
+            let (old, new) = (Some(old), None);
+            let change = Event::Change(Change::Pod(Delta { old, new }));
+            self.scheduler.on((self.now)(), &change);
+        }
+        true
+    }
+
+    fn evict_of_session(&mut self, now: Timestamp, key: &str, reason: &str) {
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
+        let scheduler = batch.scheduler().to_owned();
+        let Some(both) = batch.assume_evicted(key, now) else {
+            return;
+        };
+        let reference = PodRef::of(&both[0].metadata);
+        info!("{reference} is evicted, because of {reason}");
+        self.events.evicted(&scheduler, &reference, reason);
+        self.assume(both);
+        self.writer.evict(Eviction {
+            pod: reference,
+            key: key.to_owned(),
+            reason: reason.to_owned(),
+            scheduler,
+            time: now,
+        });
+    }
+
+    /// A pod that was to be deleted stays.
+    pub(super) fn session_not_evicted(&mut self, key: &str) {
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
+        let Some(old) = batch.cache().pod(key).cloned() else {
+            return;
+        };
+        if let Some(new) = batch.not_evicted(key) {
+            self.assume([old, new]);
+        }
+    }
+
+    fn tell_of_session(&self, now: Timestamp, key: &str, told: PodCondition) {
+        let Some((batch, _)) = &self.batch else {
+            return;
+        };
+        let Some(pod) = batch.cache().pod(key) else {
+            return;
+        };
+        let mut conditions = pod.status.conditions.iter();
+        let old = conditions.find(|own| own.kind == "PodScheduled" && own.status == "False");
+        let since = old.and_then(|own| own.last_transition_time).unwrap_or(now);
+        let reason = match told.reason.as_str() {
+            "Schedulable" => "Schedulable",
+            _ => "Unschedulable",
+        };
+        let patch = StatusPatch {
+            condition: Some(Condition {
+                kind: "PodScheduled",
+                holds: false,
+                reason,
+                message: told.message.into(),
+                since,
+                observed_generation: None,
+            }),
+            nominated_node: told.nominated_node_name.map(Some),
+        };
+        self.writer.status(PodRef::of(&pod.metadata), patch);
+    }
+
+    fn event_of_session(&self, told: Told) {
+        let Some((batch, _)) = &self.batch else {
+            return;
+        };
+        let (cache, is_pod) = (batch.cache(), told.object_kind == "Pod");
+        let metadata = if is_pod {
+            cache.pod(&told.object).map(|pod| &pod.metadata)
+        } else {
+            cache.group(&told.object).map(|group| &group.metadata)
+        };
+        let Some(metadata) = metadata else {
+            return;
+        };
+        let subject = if is_pod {
+            let (name, uid) = (told.object.clone(), metadata.uid.clone());
+            Subject::Pod { name, uid }
+        } else {
+            Subject::Object(ObjectReference {
+                api_version: "scheduling.volcano.sh/v1beta1".to_owned(),
+                kind: told.object_kind,
+                namespace: metadata.namespace_or_default().to_owned(),
+                name: metadata.name.clone(),
+                uid: metadata.uid.clone(),
+            })
+        };
+        let warning = told.kind == "Warning";
+        let scheduler = batch.scheduler();
+        self.events
+            .told(scheduler, subject, warning, told.reason, told.message);
+    }
+
+    fn write_group(&mut self, key: &str, group: GroupOutcome) {
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
+        if !group.written {
+            return;
+        }
+        if let Some(own) = batch.cache().group(key) {
+            self.writer
+                .batch_status(BatchStatus::group(&own.metadata, &group.status));
+        }
+        batch.assume_group(key, group.status);
+    }
+
+    /// What a queue's pods hold; what its status says already is not written again.
+    fn write_queue(&self, name: String, allocated: BTreeMap<String, String>) {
+        let Some((batch, _)) = &self.batch else {
+            return;
+        };
+        let Some(queue) = batch.cache().queue(&name) else {
+            return;
+        };
+        let told = queue.status.allocated.iter();
+        let told: BTreeMap<String, String> = told
+            .map(|(name, amount)| (name.to_owned(), amount.to_string()))
+            .collect();
+        if told != allocated {
+            self.writer.batch_status(BatchStatus::queue(name, &told, allocated));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The queues that have to be there: that of jobs which name none, and the one above all others (S6-141).
+
+use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, chance};
+use hyper::{Method, Request};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tracing::{debug, info};
+
+const QUEUES: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";
+
+/// Makes those that are missing. What is there stays as it is.
+pub(super) async fn ensure(actions: Actions, default_queue: String) {
+    let root = json!({ "weight": 1, "reclaimable": false });
+    let of_jobs = json!({ "weight": 1, "reclaimable": true, "parent": "root" });
+    for (name, spec) in [("root", root), (&*default_queue, of_jobs)] {
+        let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
+        while let Err(error) = create(&actions, name, &spec).await {
+            match error.status().map(|status| status.code) {
+                Some(409) => break,
+                _ => debug!("queue {name}: {error}"),
+            }
+            tokio::time::sleep(backoff.next(chance())).await;
+        }
+    }
+}
+
+async fn create(actions: &Actions, name: &str, spec: &Value) -> Result<(), ApiError> {
+    let queue = json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
+        "metadata": { "name": name }, "spec": spec,
+    });
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(QUEUES)
+        .header(hyper::header::CONTENT_TYPE, "application/json")
+        .body(queue.to_string().into_bytes());
+    let what = format!("making queue {name}");
+    let _: Value = actions.request(&what, CALL_TIMEOUT, request).await?;
+    info!("made queue {name}");
+    Ok(())
+}
