@@ -1,7 +1,7 @@
 //! Where ours decides otherwise than Volcano, switch by switch.
 
 /// How a session decides. [`Form::volcano`] is Volcano's own way, quirks included.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Form {}
 
 impl Form {

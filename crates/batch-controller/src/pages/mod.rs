@@ -1,0 +1,5 @@
+//! Answers for people.
+
+mod session;
+
+pub(crate) use session::session;
