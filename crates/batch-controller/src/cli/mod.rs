@@ -1,7 +1,22 @@
 //! The command line: one file a subcommand.
 
+mod cluster;
+mod connection;
+mod issue;
+mod job;
+mod kind;
+mod queue;
+mod short;
+
+pub use short::Short;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
+
+const FILES: [(&str, &str); 1] = [(
+    "$KUBECONFIG, ~/.kube/config",
+    "Access to the cluster that --context names.",
+)];
 
 /// Jobs, pod groups and queues in Volcano's manner: what becomes of them, and why.
 #[derive(Debug, Parser)]
@@ -13,6 +28,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Job(job::Arguments),
+    Queue(queue::Arguments),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
     )]
@@ -25,8 +42,10 @@ impl Cli {
     /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Job(arguments) => arguments.run(),
+            Command::Queue(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
-            Command::Man(arguments) => arguments.print(&Manual::new(Self::command())),
+            Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
         }
     }
 }
