@@ -17,7 +17,7 @@ pub(super) fn issue(
 ) -> Result<String, Failure> {
     let target = cluster.get(kind, namespace, name)?;
     let reference = json!({
-        "apiVersion": kind.api_version(), "kind": kind.kind, "name": name, "uid": target["metadata"]["uid"],
+        "apiVersion": kind.api_version(), "kind": kind.name, "name": name, "uid": target["metadata"]["uid"],
         "controller": true, "blockOwnerDeletion": true,
     });
     let place = match namespace {
@@ -25,7 +25,7 @@ pub(super) fn issue(
         namespace => namespace,
     };
     let command = json!({
-        "apiVersion": COMMANDS.api_version(), "kind": COMMANDS.kind,
+        "apiVersion": COMMANDS.api_version(), "kind": COMMANDS.name,
         "metadata": {
             "generateName": format!("{name}-{}-", action.to_lowercase()), "namespace": place,
             "ownerReferences": [&reference],

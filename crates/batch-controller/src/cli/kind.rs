@@ -9,8 +9,8 @@ pub(super) struct Kind {
     pub(super) group: &'static str,
     version: &'static str,
     pub(super) plural: &'static str,
-    /// As in an object.
-    pub(super) kind: &'static str,
+    /// `kind` of an object.
+    pub(super) name: &'static str,
     /// As in sentences.
     pub(super) word: &'static str,
 }
@@ -19,7 +19,7 @@ pub(super) const JOBS: Kind = Kind {
     group: "batch.volcano.sh",
     version: "v1alpha1",
     plural: "jobs",
-    kind: "Job",
+    name: "Job",
     word: "job",
 };
 
@@ -27,7 +27,7 @@ pub(super) const QUEUES: Kind = Kind {
     group: "scheduling.volcano.sh",
     version: "v1beta1",
     plural: "queues",
-    kind: "Queue",
+    name: "Queue",
     word: "queue",
 };
 
@@ -35,7 +35,7 @@ pub(super) const POD_GROUPS: Kind = Kind {
     group: "scheduling.volcano.sh",
     version: "v1beta1",
     plural: "podgroups",
-    kind: "PodGroup",
+    name: "PodGroup",
     word: "pod group",
 };
 
@@ -43,7 +43,7 @@ pub(super) const COMMANDS: Kind = Kind {
     group: "bus.volcano.sh",
     version: "v1alpha1",
     plural: "commands",
-    kind: "Command",
+    name: "Command",
     word: "command",
 };
 
@@ -51,7 +51,7 @@ pub(super) const EVENTS: Kind = Kind {
     group: "",
     version: "v1",
     plural: "events",
-    kind: "Event",
+    name: "Event",
     word: "event",
 };
 

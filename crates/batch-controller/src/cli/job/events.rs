@@ -15,7 +15,8 @@ pub(super) struct Event {
     count: Option<i32>,
     first_timestamp: Option<Timestamp>,
     last_timestamp: Option<Timestamp>,
-    event_time: Option<Timestamp>,
+    #[serde(rename = "eventTime")]
+    time: Option<Timestamp>,
     series: Option<Series>,
     source: Option<Source>,
     reporting_component: Option<String>,
@@ -38,7 +39,7 @@ struct Source {
 
 impl Event {
     fn first(&self) -> Option<Timestamp> {
-        self.first_timestamp.or(self.event_time)
+        self.first_timestamp.or(self.time)
     }
 
     fn last(&self) -> Option<Timestamp> {

@@ -12,7 +12,7 @@ const EXAMPLE: &str = "Example:
 
 /// Starts a job again that was stopped
 ///
-/// A Command ResumeJob is made. The controllers delete it and then carry it out, so that it is carried out once.
+/// A Command `ResumeJob` is made. The controllers delete it and then carry it out, so that it is carried out once.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

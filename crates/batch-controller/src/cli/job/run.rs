@@ -120,7 +120,7 @@ impl Simple {
             container["command"] = json!(self.command);
         }
         json!({
-            "apiVersion": JOBS.api_version(), "kind": JOBS.kind,
+            "apiVersion": JOBS.api_version(), "kind": JOBS.name,
             "metadata": {"name": name, "namespace": namespace},
             "spec": {
                 "minAvailable": size.min, "schedulerName": self.scheduler,
@@ -166,7 +166,7 @@ fn job_of(document: &Document) -> Result<Value, DocumentError> {
     document.parse::<wire::Job>()?;
     for (field, expected) in [
         ("apiVersion", JOBS.api_version()),
-        ("kind", JOBS.kind.to_owned()),
+        ("kind", JOBS.name.to_owned()),
     ] {
         match &job[field] {
             Value::Null => job[field] = expected.into(),

@@ -12,7 +12,7 @@ const EXAMPLE: &str = "Example:
 
 /// Stops a job: its pods are deleted, and it can be resumed
 ///
-/// A Command AbortJob is made. The controllers delete it and then carry it out, so that it is carried out once.
+/// A Command `AbortJob` is made. The controllers delete it and then carry it out, so that it is carried out once.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

@@ -37,7 +37,7 @@ impl Arguments {
             return Err(Failure::Input(anyhow!("{told}, and {state} is neither")));
         }
         let queue = json!({
-            "apiVersion": QUEUES.api_version(), "kind": QUEUES.kind,
+            "apiVersion": QUEUES.api_version(), "kind": QUEUES.name,
             "metadata": {"name": name}, "spec": {"weight": self.weight}, "status": {"state": state},
         });
         let made = self.connection.open()?.create(&QUEUES, "", &queue)?;

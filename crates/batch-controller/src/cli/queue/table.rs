@@ -89,7 +89,9 @@ pub(super) fn table(queues: &[Shown], columns: Columns, view: View) -> String {
     if columns == Columns::Fewer {
         for at in [8, 3] {
             heads.remove(at);
-            rows.iter_mut().for_each(|row| drop(row.remove(at)));
+            for row in &mut rows {
+                row.remove(at);
+            }
         }
     }
     Table::new(heads, rows).shown(view)
