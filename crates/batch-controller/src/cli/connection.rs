@@ -15,7 +15,12 @@ pub(super) struct Connection {
     #[arg(short, long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The kubeconfig's context. Default: its current one.
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     context: String,
     /// The address of the API server, in place of the kubeconfig's.
     #[arg(short = 's', long, value_name = "URL")]

@@ -38,7 +38,13 @@ pub struct Named {
     #[arg(short = 'N', long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
     /// The job.
-    #[arg(short, long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     name: String,
     #[command(flatten)]
     connection: Connection,
@@ -57,7 +63,13 @@ pub struct Submission {
     )]
     namespace: String,
     /// The job's name.
-    #[arg(short, long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     name: String,
     /// The image of its container.
     #[arg(
@@ -78,7 +90,13 @@ pub struct Submission {
     )]
     scheduler: String,
     /// What the container runs, split into words as a shell does. Default: what its image says.
-    #[arg(short, long, value_name = "COMMAND", default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "COMMAND",
+        default_value = "",
+        hide_default_value = true
+    )]
     command: String,
     #[command(flatten)]
     size: Size,
@@ -101,7 +119,13 @@ pub struct Jobs {
 #[derive(Debug, Args)]
 pub struct Queues {
     /// Only this queue.
-    #[arg(short, long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     name: String,
     #[command(flatten)]
     connection: Connection,

@@ -23,7 +23,13 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
     /// Only the jobs of this queue.
-    #[arg(short, long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     queue: String,
     #[command(flatten)]
     filter: Filter,
@@ -37,10 +43,21 @@ pub(super) struct Arguments {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Filter {
     /// Only the jobs of this scheduler.
-    #[arg(short = 'S', long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short = 'S',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     scheduler: String,
     /// Only jobs whose name contains this text.
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     selector: String,
     /// The jobs of all namespaces.
     #[arg(long)]

@@ -51,7 +51,13 @@ struct Named {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
     /// The job.
-    #[arg(short = 'N', long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short = 'N',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     name: String,
     #[command(flatten)]
     connection: Connection,

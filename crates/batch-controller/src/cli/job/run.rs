@@ -29,7 +29,13 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// The job's name.
-    #[arg(short = 'N', long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short = 'N',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     name: String,
     /// The image of its container.
     #[arg(short, long, value_name = "IMAGE", default_value = "busybox")]

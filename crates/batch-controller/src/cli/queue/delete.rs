@@ -13,7 +13,13 @@ const EXAMPLE: &str = "Example:
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// The queue.
-    #[arg(short, long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     name: String,
     #[command(flatten)]
     connection: Connection,

@@ -19,13 +19,25 @@ const EXAMPLE: &str = "Example:
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// The queue.
-    #[arg(short, long, value_name = "NAME", default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     name: String,
     /// The weight, for update.
     #[arg(short, long, value_name = "NUMBER", default_value_t = 0)]
     weight: i32,
     /// open, close or update.
-    #[arg(short, long, value_name = "ACTION", default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "ACTION",
+        default_value = "",
+        hide_default_value = true
+    )]
     action: String,
     #[command(flatten)]
     connection: Connection,
