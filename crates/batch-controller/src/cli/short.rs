@@ -11,7 +11,7 @@ use super::queue::Columns;
 use anyhow::anyhow;
 use clap::{Args, CommandFactory, Parser};
 use evictd_command::{Failure, Output, write_to_stdout};
-use std::path::Path;
+use std::{env, path::Path};
 
 /// Volcano's short programs.
 #[derive(Debug, Parser)]
@@ -58,8 +58,7 @@ pub struct Submission {
         short = 'N',
         long,
         value_name = "NAMESPACE",
-        env = "VOLCANO_DEFAULT_JOB_NAMESPACE",
-        default_value = "default"
+        default_value_t = of_environment("VOLCANO_DEFAULT_JOB_NAMESPACE", "default")
     )]
     namespace: String,
     /// The job's name.
@@ -76,8 +75,7 @@ pub struct Submission {
         short,
         long,
         value_name = "IMAGE",
-        env = "VOLCANO_DEFAULT_IMAGE",
-        default_value = "busybox"
+        default_value_t = of_environment("VOLCANO_DEFAULT_IMAGE", "busybox")
     )]
     image: String,
     /// The scheduler of its pods.
@@ -85,8 +83,7 @@ pub struct Submission {
         short = 'S',
         long,
         value_name = "NAME",
-        env = "VOLCANO_SCHEDULER_NAME",
-        default_value = "volcano"
+        default_value_t = of_environment("VOLCANO_SCHEDULER_NAME", "volcano")
     )]
     scheduler: String,
     /// What the container runs, split into words as a shell does. Default: what its image says.
@@ -102,6 +99,12 @@ pub struct Submission {
     size: Size,
     #[command(flatten)]
     connection: Connection,
+}
+
+/// What a variable sets, or if it is unset or empty, `otherwise`.
+fn of_environment(variable: &str, otherwise: &str) -> String {
+    let set = env::var(variable).ok().filter(|set| !set.is_empty());
+    set.unwrap_or_else(|| otherwise.to_owned())
 }
 
 /// Jobs to show.

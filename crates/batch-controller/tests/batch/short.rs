@@ -59,7 +59,11 @@ fn s6_149_the_environment_of_vsub_is_below_its_options() {
     page(&called(&cluster, "vsub", &["-n", "a"], &variables));
     let options = ["-n", "b", "-N", "default", "-i", "sleep", "-S", "other"];
     page(&called(&cluster, "vsub", &options, &variables));
+    // An empty one is none.
+    let empty = variables.map(|(name, _)| (name, ""));
+    page(&called(&cluster, "vsub", &["-n", "c"], &empty));
     for (at, scheduler, image) in [
+        ("default/c", "volcano", "busybox"),
         ("kube-system/a", "mine", "alpine"),
         ("default/b", "other", "sleep"),
     ] {
