@@ -121,6 +121,14 @@ impl Access {
         }
     }
 
+    /// The same server at another address: its certificate is verified as before.
+    #[must_use]
+    pub fn at(&self, address: http::Uri) -> Self {
+        let mut access = self.clone();
+        access.config.cluster_url = address;
+        access
+    }
+
     /// A client for watches: it gives up a silent connection. Must be called inside the runtime.
     pub fn watch_client(&self) -> Result<Client, ApiError> {
         let mut config = self.config.clone();

@@ -1,4 +1,5 @@
-//! Manual pages, generated from the definition of a command line: a page for the program, and one for each subcommand.
+//! Manual pages, generated from the definition of a command line: a page for the program, and one for each subcommand
+//! and what is below it.
 
 use crate::{Failure, write_to_stdout};
 use anyhow::{Context, anyhow};
@@ -149,12 +150,8 @@ impl Manual {
     }
 
     fn pages(&self) -> io::Result<Vec<Page>> {
-        let subcommands = self.command.get_subcommands();
-        let shown = subcommands.filter(|subcommand| !subcommand.is_hide_set());
-        let mut pages = vec![self.page_of(&self.command)?];
-        for subcommand in shown {
-            pages.push(self.page_of(subcommand)?);
-        }
+        let mut pages = Vec::new();
+        self.add_pages(&self.command, &mut pages)?;
         let further = self.further.iter().map(|page| Page {
             name: page.name.clone(),
             section: page.section,
@@ -162,6 +159,14 @@ impl Manual {
         });
         pages.extend(further);
         Ok(pages)
+    }
+
+    /// The page of a command, and those of its subcommands: `evictd-batch-job`, `evictd-batch-job-run`.
+    fn add_pages(&self, command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
+        pages.push(self.page_of(command)?);
+        let subcommands = command.get_subcommands();
+        let mut shown = subcommands.filter(|subcommand| !subcommand.is_hide_set());
+        shown.try_for_each(|subcommand| self.add_pages(subcommand, pages))
     }
 
     fn page_of(&self, command: &Command) -> io::Result<Page> {
@@ -254,7 +259,9 @@ mod tests {
             .about("How it stands")
             .after_help("Example:\n  node status -o json\n\nAsk often.");
         let hidden = Command::new("worker").hide(true);
-        let command = Command::new("node").subcommand(status).subcommand(hidden);
+        let pod = Command::new("pod").subcommand(Command::new("list"));
+        let command = Command::new("node");
+        let command = command.subcommands([status, hidden, pod]);
         let settings = [("a.b".to_owned(), "Why. Default: 1.".to_owned())];
         Manual::new(command)
             .files(&[("/etc/node.yaml", "The configuration.")])
@@ -266,7 +273,9 @@ mod tests {
     fn there_is_a_page_for_the_program_each_shown_subcommand_and_what_else_is_given() {
         let pages = manual().pages().unwrap();
         let names: Vec<_> = pages.iter().map(Page::file_name).collect();
-        assert_eq!(names, ["node.8", "node-status.8", "node.yaml.5"]);
+        let commands = ["node.8", "node-status.8", "node-pod.8", "node-pod-list.8"];
+        assert_eq!(names[..4], commands);
+        assert_eq!(names[4..], ["node.yaml.5"]);
     }
 
     #[test]
@@ -285,7 +294,7 @@ mod tests {
             ),
             (1, "\\fB3\\fR\nNot permitted here"),
             (1, ".SH \"SEE ALSO\"\nnode(8), node.yaml(5)"),
-            (2, "\\fBa.b\\fR\nWhy. Default: 1."),
+            (4, "\\fBa.b\\fR\nWhy. Default: 1."),
         ] {
             let text = &pages[page].text;
             assert!(text.contains(expected), "{expected}\n---\n{text}");

@@ -26,10 +26,14 @@ fn as_called(command: Command, called: &Path) -> Command {
 }
 
 /// The examples below the help of each subcommand begin with these words instead of the program's name.
-fn examples_call(mut command: Command, words: &str) -> Command {
+fn examples_call(command: Command, words: &str) -> Command {
     let program = command.get_name().to_owned();
+    below_call(command, &program, words)
+}
+
+fn below_call(mut command: Command, program: &str, words: &str) -> Command {
     let examples = |help: &str| {
-        let lines = help.split('\n').map(|line| renamed(line, &program, words));
+        let lines = help.split('\n').map(|line| renamed(line, program, words));
         lines.collect::<Vec<_>>().join("\n")
     };
     let names: Vec<String> = command
@@ -38,6 +42,7 @@ fn examples_call(mut command: Command, words: &str) -> Command {
         .collect();
     for name in names {
         command = command.mut_subcommand(name, |subcommand| {
+            let subcommand = below_call(subcommand, program, words);
             match subcommand.get_after_help().map(ToString::to_string) {
                 Some(help) => subcommand.after_help(examples(&help)),
                 None => subcommand,
@@ -88,6 +93,26 @@ mod tests {
                 assert!(help.contains(expected), "{help}");
             }
         }
+    }
+
+    #[test]
+    fn examples_of_commands_below_commands_are_called_so_too() {
+        let run = Command::new("run").after_help("Example:\n  evictd-batch job run -N a");
+        let job = Command::new("job").subcommand(run);
+        let command = Command::new("evictd-batch").subcommand(job);
+        let mut command = as_called(command, Path::new("kubectl-evictd_batch"));
+        command.build();
+        let job = command.find_subcommand_mut("job").unwrap();
+        let help = job.find_subcommand_mut("run").unwrap().render_help();
+        let help = help.to_string();
+        assert!(
+            help.contains("Usage: kubectl evictd-batch job run"),
+            "{help}"
+        );
+        assert!(
+            help.contains("\n  kubectl evictd-batch job run -N a"),
+            "{help}"
+        );
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub struct Resource {
     pub version: &'static str,
     /// As in a path: `pods`.
     pub plural: &'static str,
+    /// What its objects are kept as: the plural, or the qualified one where another group has objects of that plural.
+    pub stored: &'static str,
     /// As in an object: `Pod`.
     pub kind: &'static str,
     /// Whether its objects live in a namespace.
@@ -30,6 +32,7 @@ const fn namespaced(
         group,
         version: "v1",
         plural,
+        stored: plural,
         kind,
         namespaced: true,
         short,
@@ -50,8 +53,8 @@ const fn cluster_wide(
     }
 }
 
-/// Everything that is served. Objects of the same plural are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 32] = [
+/// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
+pub(crate) static RESOURCES: [Resource; 36] = [
     namespaced(
         "",
         "pods",
@@ -189,6 +192,42 @@ pub(crate) static RESOURCES: [Resource; 32] = [
         &[],
         &[],
     ),
+    // Custom resources, as Volcano defines them: groups of pods have their status beside their spec.
+    Resource {
+        version: "v1alpha1",
+        ..namespaced(
+            "batch.volcano.sh",
+            "jobs",
+            "Job",
+            &["vcjob", "vj"],
+            &["status"],
+        )
+    },
+    Resource {
+        version: "v1alpha1",
+        ..namespaced("bus.volcano.sh", "commands", "Command", &[], &[])
+    },
+    Resource {
+        version: "v1beta1",
+        stored: "podgroups.scheduling.volcano.sh",
+        ..namespaced(
+            "scheduling.volcano.sh",
+            "podgroups",
+            "PodGroup",
+            &["pg", "podgroup-v1beta1"],
+            &[],
+        )
+    },
+    Resource {
+        version: "v1beta1",
+        ..cluster_wide(
+            "scheduling.volcano.sh",
+            "queues",
+            "Queue",
+            &["q", "queue-v1beta1"],
+            &["status"],
+        )
+    },
 ];
 
 impl Resource {
@@ -230,6 +269,11 @@ impl Resource {
             self.plural,
             "bindings" | "tokenreviews" | "subjectaccessreviews"
         )
+    }
+
+    /// Whether it is a custom resource, which the server knows only by its definition.
+    pub fn is_custom(&self) -> bool {
+        self.group.ends_with("volcano.sh")
     }
 
     /// Whether status is written by its own path only.

@@ -14,6 +14,8 @@ use std::process::Command;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const EVICTD: &str = env!("CARGO_BIN_EXE_evictd");
 
+const PROGRAMS: [&str; 3] = ["evictd", "evictd-scheduler", "evictd-batch"];
+
 struct Tree {
     directory: tempfile::TempDir,
 }
@@ -22,12 +24,12 @@ impl Tree {
     /// Of the programs that were built for the tests; none, having said so, where one was not.
     fn new(test: &str) -> Option<Self> {
         let programs = Path::new(EVICTD).parent().unwrap();
-        if !programs.join("evictd-scheduler").exists() {
-            left_out(
-                test,
-                "evictd-scheduler is not built: cargo test --workspace builds it",
-            );
-            return None;
+        for program in PROGRAMS {
+            if !programs.join(program).exists() {
+                let why = format!("{program} is not built: cargo test --workspace builds it");
+                left_out(test, why);
+                return None;
+            }
         }
         let directory = tempfile::tempdir().unwrap();
         let made = Command::new(Path::new(ROOT).join("packaging/tree"))
@@ -61,10 +63,10 @@ fn unpacked(path: &Path) -> String {
 }
 
 #[test]
-fn a_package_has_both_programs_with_manual_completions_and_an_empty_directory_for_manifests() {
-    let name = "a_package_has_both_programs_with_manual_completions_and_an_empty_directory";
+fn a_package_has_every_program_with_manual_completions_and_an_empty_directory_for_manifests() {
+    let name = "a_package_has_every_program_with_manual_completions_and_an_empty_directory";
     let Some(tree) = Tree::new(name) else { return };
-    for program in ["evictd", "evictd-scheduler"] {
+    for program in PROGRAMS {
         for file in [
             format!("usr/bin/{program}"),
             format!("usr/share/man/man8/{program}.8.gz"),
@@ -79,6 +81,7 @@ fn a_package_has_both_programs_with_manual_completions_and_an_empty_directory_fo
     for (link, program) in [
         ("kubectl-evictd", "evictd"),
         ("kubectl-evictd_scheduler", "evictd-scheduler"),
+        ("kubectl-evictd_batch", "evictd-batch"),
     ] {
         let target = fs::read_link(tree.path("usr/bin").join(link)).unwrap();
         assert_eq!(target, Path::new(program));
@@ -132,12 +135,13 @@ fn the_pages_that_a_page_refers_to_are_there_and_the_configuration_has_one_with_
 }
 
 #[test]
-fn both_programs_are_plugins_of_kubectl() {
-    let name = "both_programs_are_plugins_of_kubectl";
+fn all_programs_are_plugins_of_kubectl() {
+    let name = "all_programs_are_plugins_of_kubectl";
     let Some(tree) = Tree::new(name) else { return };
     for (program, called, subcommand) in [
         ("kubectl-evictd", "evictd", "explain"),
         ("kubectl-evictd_scheduler", "evictd-scheduler", "plan"),
+        ("kubectl-evictd_batch", "evictd-batch", "job"),
     ] {
         let usage = format!("Usage: kubectl {called} {subcommand} ");
         let program = tree.path("usr/bin").join(program);
@@ -152,7 +156,7 @@ fn both_programs_are_plugins_of_kubectl() {
 
 #[test]
 fn a_krew_manifest_names_its_program_and_the_archives_that_are_made() {
-    for program in ["evictd", "evictd-scheduler"] {
+    for program in PROGRAMS {
         let path = Path::new(ROOT).join(format!("packaging/krew/{program}.yaml"));
         let plugin: Value = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         assert_eq!(plugin["metadata"]["name"], program);
@@ -189,7 +193,7 @@ fn what_krew_unpacks_is_what_its_manifest_names() {
         return;
     };
     // They are large, and what they do as plugins is tested above.
-    for program in ["evictd", "evictd-scheduler"] {
+    for program in PROGRAMS {
         let path = tree.path("usr/bin").join(program);
         fs::write(&path, format!("#!/bin/sh\necho {program} $@\n")).unwrap();
     }
@@ -210,7 +214,7 @@ fn what_krew_unpacks_is_what_its_manifest_names() {
         script("krew/manifests", &[out.path(), Path::new(version)]);
         let again = tempfile::tempdir().unwrap();
         make("x86_64", again.path());
-        for program in ["evictd", "evictd-scheduler"] {
+        for program in PROGRAMS {
             let manifest = out.path().join(format!("krew/{program}.yaml"));
             let manifest = fs::read_to_string(manifest).unwrap();
             assert!(!manifest.contains('@'), "{manifest}");

@@ -8,7 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::admissionregistration::v1alpha1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1 as rbac;
@@ -110,8 +110,8 @@ fn comparable(objects: Objects) -> Objects {
                     metadata.remove("annotations");
                 }
             }
-            let volumes = template["spec"]["volumes"].as_array_mut().unwrap();
-            for volume in volumes {
+            let volumes = template["spec"]["volumes"].as_array_mut();
+            for volume in volumes.into_iter().flatten() {
                 if volume["configMap"].is_object() {
                     let name = without_suffix(&volume["configMap"]["name"]);
                     volume["configMap"]["name"] = name.into();
@@ -167,6 +167,7 @@ fn the_chart_is_the_kustomization() {
         ),
         (both(&packages, "scheduler"), &["scheduler=second"]),
         (both(&packages, "scheduler-only"), &["scheduler=only"]),
+        (both(&packages, "batch"), &["batch=true"]),
     ] {
         let built = kustomize(name, &directory);
         let (Some(built), Some(rendered)) = (built, helm(name, "evictd", values)) else {
@@ -265,6 +266,35 @@ fn what_kubectl_applies_is_whole() {
     assert_eq!(security["privileged"], false);
     assert_eq!(security["readOnlyRootFilesystem"], true);
     assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+}
+
+#[test]
+fn the_controllers_of_batch_take_volcanos_lease_and_nothing_else_of_that_name() {
+    let name = "the_controllers_of_batch_take_volcanos_lease_and_nothing_else_of_that_name";
+    let directory = root().join("packaging/kubernetes/batch");
+    let Some(objects) = kustomize(name, &directory) else {
+        return;
+    };
+    let own = "evictd-batch-controllers";
+    let rules = &objects[&format!("Role {own}")]["rules"];
+    assert_eq!(rules[1]["resourceNames"], json!(["vc-controller-manager"]));
+    let deployment = &objects[&format!("Deployment {own}")];
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["serviceAccountName"], own);
+    let container = &pod["containers"][0];
+    let version = format!("localhost/evictd:{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(container["image"], version);
+    assert_eq!(container["command"], json!(["/usr/bin/evictd-batch"]));
+    for (name, object) in &objects {
+        let namespace = &object["metadata"]["namespace"];
+        let expected = (!name.starts_with("Cluster")).then_some("volcano-system");
+        assert_eq!(namespace.as_str(), expected, "{name}");
+    }
+    // Nor is the namespace ours to delete.
+    assert!(!objects.contains_key("Namespace volcano-system"));
+    // No right to everything.
+    let all = json!(objects).to_string();
+    assert!(!all.contains("\"*\""), "{all}");
 }
 
 #[test]
@@ -373,7 +403,10 @@ fn every_field_is_one_that_kubernetes_knows() {
         "tolerations/policy",
     ];
     let more = more.map(|file| format!("components/{file}.yaml"));
-    for mut object in base.iter().chain(&more).flat_map(|file| objects(file)) {
+    let batch = ["rights", "controllers"];
+    let batch = batch.map(|file| format!("batch/{file}.yaml"));
+    let files = base.iter().chain(&more).chain(&batch);
+    for mut object in files.flat_map(|file| objects(file)) {
         let kind = object["kind"].as_str().unwrap().to_owned();
         if kind.starts_with("Mutating") {
             // The same as in v1, which the bindings here are older than.
@@ -387,6 +420,7 @@ fn every_field_is_one_that_kubernetes_knows() {
             "Role" => unknown::<rbac::Role>(&object),
             "RoleBinding" => unknown::<rbac::RoleBinding>(&object),
             "DaemonSet" => unknown::<DaemonSet>(&object),
+            "Deployment" => unknown::<Deployment>(&object),
             "NetworkPolicy" => unknown::<NetworkPolicy>(&object),
             "ValidatingAdmissionPolicy" => unknown::<ValidatingAdmissionPolicy>(&object),
             "ValidatingAdmissionPolicyBinding" => {

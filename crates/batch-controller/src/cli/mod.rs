@@ -1,9 +1,23 @@
 //! The command line: one file a subcommand.
 
 mod simulate;
+mod cluster;
+mod connection;
+mod issue;
+mod job;
+mod kind;
+mod queue;
+mod short;
+
+pub use short::Short;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
+
+const FILES: [(&str, &str); 1] = [(
+    "$KUBECONFIG, ~/.kube/config",
+    "Access to the cluster that --context names.",
+)];
 
 /// Jobs, pod groups and queues in Volcano's manner: what becomes of them, and why.
 #[derive(Debug, Parser)]
@@ -16,6 +30,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Simulate(simulate::Arguments),
+    Job(job::Arguments),
+    Queue(queue::Arguments),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
     )]
@@ -29,8 +45,10 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Simulate(arguments) => arguments.run(),
+            Command::Job(arguments) => arguments.run(),
+            Command::Queue(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
-            Command::Man(arguments) => arguments.print(&Manual::new(Self::command())),
+            Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
         }
     }
 }

@@ -1,0 +1,193 @@
+//! `evictd-batch job list`: the jobs of a namespace.
+
+use crate::cli::connection::Connection;
+use crate::cli::kind::JOBS;
+use clap::Args;
+use evictd_batch::wire::Job;
+use evictd_command::{Column, Failure, Output, Table, View};
+use jiff::Timestamp;
+use serde::Serialize;
+
+const EXAMPLE: &str = "Example:
+  evictd-batch job list -n research -q gold
+  evictd-batch job list --all-namespaces -o json";
+
+/// The label that names the kind of a job.
+const JOB_TYPE: &str = "volcano.sh/job-type";
+
+/// The jobs of a namespace
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// The jobs' namespace.
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    namespace: String,
+    /// Only the jobs of this queue.
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    queue: String,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Which jobs are listed.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Filter {
+    /// Only the jobs of this scheduler.
+    #[arg(
+        short = 'S',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    scheduler: String,
+    /// Only jobs whose name contains this text.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    selector: String,
+    /// The jobs of all namespaces.
+    #[arg(long)]
+    all_namespaces: bool,
+}
+
+impl Filter {
+    fn takes(&self, job: &Job) -> bool {
+        (self.scheduler.is_empty() || self.scheduler == job.spec.scheduler_name)
+            && job.metadata.name.contains(&self.selector)
+    }
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let of_queue = |job: &Job| self.queue.is_empty() || self.queue == job.spec.queue;
+        let filter = &self.filter;
+        list(
+            &self.connection,
+            &self.namespace,
+            filter,
+            of_queue,
+            self.output,
+        )
+    }
+}
+
+/// What is shown of a job.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    namespace: String,
+    name: String,
+    creation: Option<Timestamp>,
+    phase: String,
+    job_type: String,
+    queue: String,
+    replicas: i64,
+    min: i32,
+    pending: i32,
+    running: i32,
+    succeeded: i32,
+    failed: i32,
+    unknown: i32,
+    retry_count: i32,
+}
+
+/// Prints the jobs that pass (S6-146).
+pub(in crate::cli) fn list(
+    connection: &Connection,
+    namespace: &str,
+    filter: &Filter,
+    more: impl Fn(&Job) -> bool,
+    output: Output,
+) -> Result<(), Failure> {
+    let everywhere = filter.all_namespaces;
+    let namespace = if everywhere { "" } else { namespace };
+    let jobs: Vec<Job> = connection.open()?.list(&JOBS, namespace)?;
+    let jobs = jobs.into_iter();
+    let jobs = jobs.filter(|job| filter.takes(job) && more(job));
+    let shown: Vec<Shown> = jobs.map(shown).collect();
+    output.print(&shown, |shown, view| table(shown, everywhere, view))
+}
+
+fn shown(job: Job) -> Shown {
+    let job_type = job.metadata.labels.get(JOB_TYPE);
+    let job_type = job_type.filter(|label| !label.is_empty());
+    let status = job.status;
+    let replicas = job.spec.tasks.iter().map(|task| i64::from(task.replicas));
+    Shown {
+        job_type: job_type.cloned().unwrap_or_else(|| "Batch".to_owned()),
+        namespace: job.metadata.namespace,
+        name: job.metadata.name,
+        creation: job.metadata.creation_timestamp,
+        phase: status.state.phase,
+        queue: job.spec.queue,
+        replicas: replicas.sum(),
+        min: status.min_available,
+        pending: status.pending,
+        running: status.running,
+        succeeded: status.succeeded,
+        failed: status.failed,
+        unknown: status.unknown,
+        retry_count: status.retry_count,
+    }
+}
+
+fn table(jobs: &[Shown], everywhere: bool, view: View) -> String {
+    if jobs.is_empty() {
+        return "No resources found".to_owned();
+    }
+    let mut columns = vec![
+        Column::name("Name", 13),
+        Column::words("Creation", 4),
+        Column::words("Phase", 12),
+        Column::words("JobType", 1),
+        Column::figure("Replicas", 8),
+        Column::figure("Min", 7),
+        Column::figure("Pending", 10),
+        Column::figure("Running", 11),
+        Column::figure("Succeeded", 6),
+        Column::figure("Failed", 9),
+        Column::figure("Unknown", 2),
+        Column::figure("RetryCount", 3),
+    ];
+    if everywhere {
+        columns.insert(0, Column::name("Namespace", 13));
+    }
+    let rows = jobs.iter().map(|job| {
+        let day = job
+            .creation
+            .map(|time| time.strftime("%Y-%m-%d").to_string());
+        let mut cells = vec![
+            job.name.clone(),
+            day.unwrap_or_default(),
+            job.phase.clone(),
+            job.job_type.clone(),
+            job.replicas.to_string(),
+            job.min.to_string(),
+            job.pending.to_string(),
+            job.running.to_string(),
+            job.succeeded.to_string(),
+            job.failed.to_string(),
+            job.unknown.to_string(),
+            job.retry_count.to_string(),
+        ];
+        if everywhere {
+            cells.insert(0, job.namespace.clone());
+        }
+        cells
+    });
+    Table::new(columns, rows).shown(view)
+}

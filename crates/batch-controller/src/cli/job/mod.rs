@@ -1,0 +1,64 @@
+//! `evictd-batch job`: jobs, with vcctl's options and columns.
+
+pub(super) mod delete;
+pub(super) mod list;
+pub(super) mod resume;
+pub(super) mod run;
+pub(super) mod suspend;
+pub(super) mod view;
+
+mod events;
+mod page;
+
+use super::connection::Connection;
+use clap::{Args, Subcommand};
+use evictd_command::Failure;
+
+/// Jobs: runs, shows, stops and deletes them
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    List(list::Arguments),
+    View(view::Arguments),
+    Suspend(suspend::Arguments),
+    Resume(resume::Arguments),
+    Delete(delete::Arguments),
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Run(arguments) => arguments.run(),
+            Command::List(arguments) => arguments.run(),
+            Command::View(arguments) => arguments.run(),
+            Command::Suspend(arguments) => arguments.run(),
+            Command::Resume(arguments) => arguments.run(),
+            Command::Delete(arguments) => arguments.run(),
+        }
+    }
+}
+
+/// One job, and the cluster that it is in.
+#[derive(Debug, Args)]
+struct Named {
+    /// The job's namespace.
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    namespace: String,
+    /// The job.
+    #[arg(
+        short = 'N',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    name: String,
+    #[command(flatten)]
+    connection: Connection,
+}

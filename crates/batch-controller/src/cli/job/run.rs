@@ -1,0 +1,234 @@
+//! `evictd-batch job run`: makes a job of options, or of a file.
+
+use crate::cli::connection::Connection;
+use crate::cli::kind::{JOBS, required};
+use anyhow::anyhow;
+use clap::Args;
+use evictd_batch::wire;
+use evictd_command::{Failure, write_to_stdout};
+use evictd_document::{Document, DocumentError, SMALL};
+use evictd_pod::Quantity;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "Example:
+  evictd-batch job run -N hello -i busybox -r 3 -m 2
+  evictd-batch job run -f train.yaml";
+
+/// What no name was given for.
+pub(in crate::cli) const NO_NAME: &str = "job name cannot be left blank";
+
+/// The label of pods that names their job.
+const JOB_NAME: &str = "job.volcano.sh";
+
+/// Runs a job: of one task and one container by options, or any job by a file
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// The job's namespace. Default: the file's, or `default`.
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// The job's name.
+    #[arg(
+        short = 'N',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    name: String,
+    /// The image of its container.
+    #[arg(short, long, value_name = "IMAGE", default_value = "busybox")]
+    image: String,
+    /// The scheduler of its pods.
+    #[arg(short = 'S', long, value_name = "NAME", default_value = "volcano")]
+    scheduler: String,
+    #[command(flatten)]
+    size: Size,
+    /// The job as a YAML file; then only -n is heeded of the other options.
+    #[arg(short, long, value_name = "FILE")]
+    filename: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// How many pods a job has, and how large they are.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Size {
+    /// So many pods start at once or none.
+    #[arg(short, long, value_name = "COUNT", default_value_t = 1, value_parser = count())]
+    min: i32,
+    /// So many pods.
+    #[arg(short, long, value_name = "COUNT", default_value_t = 1, value_parser = count())]
+    replicas: i32,
+    /// What a pod asks for.
+    #[arg(short = 'R', long, value_name = "NAME=AMOUNT,..", default_value = "cpu=1000m,memory=100Mi", value_parser = amounts)]
+    requests: Value,
+    /// What a pod may use.
+    #[arg(short = 'L', long, value_name = "NAME=AMOUNT,..", default_value = "cpu=1000m,memory=100Mi", value_parser = amounts)]
+    limits: Value,
+}
+
+fn count() -> clap::builder::RangedI64ValueParser<i32> {
+    clap::value_parser!(i32).range(0..)
+}
+
+/// A job of one task and one container.
+#[derive(Debug)]
+pub(in crate::cli) struct Simple {
+    pub(in crate::cli) name: String,
+    pub(in crate::cli) image: String,
+    pub(in crate::cli) scheduler: String,
+    pub(in crate::cli) size: Size,
+    /// Empty for that of the image.
+    pub(in crate::cli) command: Vec<String>,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        if let Some(file) = &self.filename {
+            let (namespace, job) = read(file, self.namespace)?;
+            return run(&self.connection, &namespace, &job);
+        }
+        required(&self.name, NO_NAME)?;
+        let simple = Simple {
+            name: self.name,
+            image: self.image,
+            scheduler: self.scheduler,
+            size: self.size,
+            command: Vec::new(),
+        };
+        let namespace = self.namespace.as_deref().unwrap_or("default");
+        run(&self.connection, namespace, &simple.job(namespace))
+    }
+}
+
+/// Makes the job (S6-145).
+pub(in crate::cli) fn run(
+    connection: &Connection,
+    namespace: &str,
+    job: &Value,
+) -> Result<(), Failure> {
+    let made = connection.open()?.create(&JOBS, namespace, job)?;
+    let name = made["metadata"]["name"].as_str().unwrap_or_default();
+    write_to_stdout(&format!("run job {name} successfully"))
+}
+
+impl Simple {
+    /// The job as an object.
+    pub(in crate::cli) fn job(&self, namespace: &str) -> Value {
+        let Self { name, size, .. } = self;
+        let mut container = json!({
+            "name": name, "image": self.image, "imagePullPolicy": "IfNotPresent",
+            "resources": {"limits": size.limits, "requests": size.requests},
+        });
+        if !self.command.is_empty() {
+            container["command"] = json!(self.command);
+        }
+        json!({
+            "apiVersion": JOBS.api_version(), "kind": JOBS.name,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "minAvailable": size.min, "schedulerName": self.scheduler,
+                "tasks": [{
+                    "replicas": size.replicas,
+                    "template": {
+                        "metadata": {"name": name, "labels": {JOB_NAME: name}},
+                        "spec": {"restartPolicy": "Never", "containers": [container]},
+                    },
+                }],
+            },
+        })
+    }
+}
+
+/// The job that a file holds, with every field that it has, and its namespace.
+fn read(file: &Path, asked: Option<String>) -> Result<(String, Value), Failure> {
+    let name = file.to_string_lossy();
+    if !name.contains(".yaml") && !name.contains(".yml") && name != "-" {
+        return Err(Failure::Input(anyhow!("only support yaml file")));
+    }
+    let document = Document::read(file, SMALL).map_err(Failure::input)?;
+    let job = job_of(&document).map_err(Failure::input)?;
+    let own = job["metadata"]["namespace"].as_str();
+    let own = own.filter(|own| !own.is_empty());
+    match (own, asked) {
+        (Some(own), Some(asked)) if own != asked => Err(Failure::Input(anyhow!(
+            "{name}: the job is in the namespace {own}, and -n says {asked}"
+        ))),
+        (own, asked) => {
+            let namespace = asked.or_else(|| own.map(str::to_owned));
+            Ok((namespace.unwrap_or_else(|| "default".to_owned()), job))
+        }
+    }
+}
+
+fn job_of(document: &Document) -> Result<Value, DocumentError> {
+    let mut values = document.values()?;
+    let (Some(mut job), true) = (values.pop(), values.is_empty()) else {
+        return Err(document.wrong("has several documents; one job is needed"));
+    };
+    // Only for its mistakes and their places: fields that are not known here are the server's to judge.
+    document.parse::<wire::Job>()?;
+    for (field, expected) in [
+        ("apiVersion", JOBS.api_version()),
+        ("kind", JOBS.name.to_owned()),
+    ] {
+        match &job[field] {
+            Value::Null => job[field] = expected.into(),
+            given if *given == expected => {}
+            given => {
+                let message = format!("{given} is not {expected}");
+                return Err(document.wrong_fields([(field.to_owned(), message)]));
+            }
+        }
+    }
+    Ok(job)
+}
+
+/// `cpu=1000m,memory=100Mi` as resources; nothing for an empty text.
+fn amounts(text: &str) -> Result<Value, String> {
+    let mut amounts = Map::new();
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        let pair = part.split_once('=');
+        let Some((name, amount)) = pair.filter(|(_, amount)| !amount.contains('=')) else {
+            return Err(format!(
+                "invalid argument syntax {part}, expected <resource>=<value>"
+            ));
+        };
+        let quantity: Quantity = amount
+            .parse()
+            .map_err(|error| format!("{name}={amount}: {error}"))?;
+        amounts.insert(name.to_owned(), quantity.to_string().into());
+    }
+    Ok(Value::Object(amounts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_as_kubernetes_reads_them() {
+        let read = amounts("cpu=1000m,nvidia.com/gpu=2");
+        assert_eq!(read, Ok(json!({"cpu": "1", "nvidia.com/gpu": "2"})));
+        assert_eq!(amounts(""), Ok(json!({})));
+        for (text, told) in [
+            (
+                "cpu",
+                "invalid argument syntax cpu, expected <resource>=<value>",
+            ),
+            (
+                "cpu=1=2",
+                "invalid argument syntax cpu=1=2, expected <resource>=<value>",
+            ),
+            (
+                "cpu=1,",
+                "invalid argument syntax , expected <resource>=<value>",
+            ),
+        ] {
+            assert_eq!(amounts(text).unwrap_err(), told);
+        }
+        assert!(amounts("cpu=much").unwrap_err().starts_with("cpu=much: "));
+    }
+}

@@ -1,0 +1,131 @@
+//! The kinds of objects that the command line deals with, and where they are.
+
+use anyhow::anyhow;
+use evictd_command::Failure;
+
+/// One kind of objects.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) group: &'static str,
+    version: &'static str,
+    pub(super) plural: &'static str,
+    /// `kind` of an object.
+    pub(super) name: &'static str,
+    /// As in sentences.
+    pub(super) word: &'static str,
+}
+
+pub(super) const JOBS: Kind = Kind {
+    group: "batch.volcano.sh",
+    version: "v1alpha1",
+    plural: "jobs",
+    name: "Job",
+    word: "job",
+};
+
+pub(super) const QUEUES: Kind = Kind {
+    group: "scheduling.volcano.sh",
+    version: "v1beta1",
+    plural: "queues",
+    name: "Queue",
+    word: "queue",
+};
+
+pub(super) const POD_GROUPS: Kind = Kind {
+    group: "scheduling.volcano.sh",
+    version: "v1beta1",
+    plural: "podgroups",
+    name: "PodGroup",
+    word: "pod group",
+};
+
+pub(super) const COMMANDS: Kind = Kind {
+    group: "bus.volcano.sh",
+    version: "v1alpha1",
+    plural: "commands",
+    name: "Command",
+    word: "command",
+};
+
+pub(super) const EVENTS: Kind = Kind {
+    group: "",
+    version: "v1",
+    plural: "events",
+    name: "Event",
+    word: "event",
+};
+
+impl Kind {
+    /// As in an object: `batch.volcano.sh/v1alpha1`.
+    pub(super) fn api_version(&self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// The path of all objects of a namespace; of the cluster, if `namespace` is empty.
+    pub(super) fn path(&self, namespace: &str) -> Result<String, Failure> {
+        let Self { plural, .. } = self;
+        let root = match self.group {
+            "" => format!("/api/{}", self.version),
+            group => format!("/apis/{group}/{}", self.version),
+        };
+        if namespace.is_empty() {
+            return Ok(format!("{root}/{plural}"));
+        }
+        is_name(namespace, "namespace")?;
+        Ok(format!("{root}/namespaces/{namespace}/{plural}"))
+    }
+
+    /// The path of one object.
+    pub(super) fn path_of(&self, namespace: &str, name: &str) -> Result<String, Failure> {
+        is_name(name, self.word)?;
+        Ok(format!("{}/{name}", self.path(namespace)?))
+    }
+}
+
+/// Only what can be a name becomes a part of a path.
+fn is_name(name: &str, what: &str) -> Result<(), Failure> {
+    let allowed = |own: char| own.is_ascii_alphanumeric() || matches!(own, '-' | '.');
+    if name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(allowed) {
+        return Ok(());
+    }
+    Err(Failure::Input(anyhow!(
+        "{name:?} cannot be the name of a {what}"
+    )))
+}
+
+/// The name that an option must give; the words are Volcano's.
+pub(super) fn required<'a>(name: &'a str, otherwise: &'static str) -> Result<&'a str, Failure> {
+    match name {
+        "" => Err(Failure::Input(anyhow!(otherwise))),
+        name => Ok(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_become_parts_of_a_path() {
+        let path = |namespace: &str, name: &str| JOBS.path_of(namespace, name);
+        assert_eq!(
+            path("shop", "a-1.b").unwrap(),
+            "/apis/batch.volcano.sh/v1alpha1/namespaces/shop/jobs/a-1.b"
+        );
+        assert_eq!(
+            QUEUES.path_of("", "q").unwrap(),
+            "/apis/scheduling.volcano.sh/v1beta1/queues/q"
+        );
+        for (namespace, name) in [
+            ("shop", ".."),
+            ("..", "a"),
+            ("shop", "a/b"),
+            ("shop", "a?b"),
+        ] {
+            assert!(path(namespace, name).is_err(), "{namespace} {name}");
+        }
+    }
+}

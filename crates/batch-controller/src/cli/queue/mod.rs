@@ -1,0 +1,42 @@
+//! `evictd-batch queue`: queues, with vcctl's options and columns.
+
+pub(super) mod get;
+pub(super) mod list;
+
+mod create;
+mod delete;
+mod operate;
+mod table;
+
+pub(super) use table::Columns;
+
+use clap::{Args, Subcommand};
+use evictd_command::Failure;
+
+/// Queues: makes, shows, opens, closes and deletes them
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(create::Arguments),
+    List(list::Arguments),
+    Get(get::Arguments),
+    Operate(operate::Arguments),
+    Delete(delete::Arguments),
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Create(arguments) => arguments.run(),
+            Command::List(arguments) => arguments.run(),
+            Command::Get(arguments) => arguments.run(),
+            Command::Operate(arguments) => arguments.run(),
+            Command::Delete(arguments) => arguments.run(),
+        }
+    }
+}
