@@ -28,6 +28,7 @@ mod pod_group;
 mod question;
 mod queue;
 mod read;
+pub mod rules;
 mod template;
 mod written;
 

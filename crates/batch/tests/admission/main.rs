@@ -6,6 +6,7 @@ mod jobs;
 mod oracle;
 mod others;
 mod queues;
+mod rules;
 mod templates;
 
 use evictd_batch::admission::{Answer, Question};
