@@ -1,3 +1,6 @@
 //! Jobs, pod groups and queues: the shell around `evictd-batch`.
 
 pub mod cli;
+pub mod definitions;
+pub mod manifests;
+pub mod policies;

@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 mod admit;
+mod manifests;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
@@ -16,6 +17,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Admit(admit::Arguments),
+    Crds(manifests::Definitions),
+    Policies(manifests::Policies),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
     )]
@@ -29,6 +32,8 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Admit(arguments) => arguments.run(),
+            Command::Crds(arguments) => arguments.run(),
+            Command::Policies(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command())),
         }

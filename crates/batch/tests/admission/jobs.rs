@@ -388,3 +388,33 @@ fn s6_077_what_cannot_be_read_is_refused_and_nothing_panics() {
     let nothing = denial(ask("/jobs/validate", "CREATE", json!({"object": null})));
     assert_eq!(nothing, "the request has no object of the kind that it is about");
 }
+
+/// What is said of a policy with this event and action.
+fn of_policy(event: &str, action: &str) -> String {
+    of_job(json!({"policies": [{"event": event, "action": action}]}))
+}
+
+#[test]
+fn s6_007_actions_that_a_user_may_name() {
+    for action in [
+        "AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob",
+        "ResumeJob",
+    ] {
+        assert_eq!(of_policy("PodFailed", action), "", "{action}");
+    }
+    for action in ["SyncJob", "EnqueueJob", "SyncQueue", "OpenQueue", "CloseQueue"] {
+        assert!(of_policy("PodFailed", action).contains("invalid policy action"), "{action}");
+    }
+}
+
+#[test]
+fn s6_008_events_that_a_user_may_name() {
+    for event in [
+        "*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated",
+    ] {
+        assert_eq!(of_policy(event, "AbortJob"), "", "{event}");
+    }
+    for event in ["OutOfSync", "CommandIssued", "PodRunning"] {
+        assert!(of_policy(event, "AbortJob").contains("invalid policy event"), "{event}");
+    }
+}

@@ -1,0 +1,14 @@
+//! `evictd-batch` as its users run it.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+mod admit;
+mod definitions;
+mod manifests;
+
+use std::process::Command;
+
+/// The built program.
+fn batch() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_evictd-batch"))
+}
