@@ -13,9 +13,9 @@ pub fn all() -> Vec<Value> {
 }
 
 fn document(policy: &Policy) -> Value {
-    let rules = policy.rules.iter().map(|rule| {
-        json!({"expression": rule.expression, "message": rule.message, "reason": "Invalid"})
-    });
+    let rules = policy.rules.iter().map(
+        |rule| json!({"expression": rule.expression, "message": rule.message, "reason": "Invalid"}),
+    );
     let mut spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [{

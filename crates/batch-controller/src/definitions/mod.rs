@@ -99,7 +99,11 @@ struct Definition {
 impl Definition {
     /// A `CustomResourceDefinition`.
     fn document(&self) -> Value {
-        let scope = if self.namespaced { "Namespaced" } else { "Cluster" };
+        let scope = if self.namespaced {
+            "Namespaced"
+        } else {
+            "Cluster"
+        };
         let columns = self.columns.iter().map(|(name, kind, path, priority)| {
             json!({"name": name, "type": kind, "jsonPath": path, "priority": priority})
         });

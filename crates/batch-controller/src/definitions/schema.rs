@@ -73,7 +73,10 @@ pub(super) fn of<T: JsonSchema>() -> Value {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
     structural(&mut schema);
     if let Some(properties) = schema["properties"].as_object_mut() {
         for (name, schema) in [

@@ -7,7 +7,10 @@ use std::path::Path;
 
 fn admit(input: &Value, arguments: &[&str]) -> std::process::Output {
     let mut command = batch();
-    program::run(command.args(["admit", "-"]).args(arguments), input.to_string())
+    program::run(
+        command.args(["admit", "-"]).args(arguments),
+        input.to_string(),
+    )
 }
 
 #[test]
@@ -32,18 +35,27 @@ fn people_read_the_verdict_and_the_changes() {
     let expected = "allowed\n/spec/reclaimable = true\n/spec/weight = 1\n";
     assert_eq!(page(&admit(&made, &[])), expected);
     let deleted = json!({"path": "/queues/validate", "operation": "DELETE", "name": "root"});
-    assert_eq!(page(&admit(&deleted, &[])), "denied: `root` queue can not be deleted\n");
+    assert_eq!(
+        page(&admit(&deleted, &[])),
+        "denied: `root` queue can not be deleted\n"
+    );
 }
 
 #[test]
 fn bad_questions_are_told_with_their_place() {
     for (question, told) in [
-        ("{\"path\": \"/jobs\"}", "standard input:1:10: path: there is nothing at \"/jobs\""),
+        (
+            "{\"path\": \"/jobs\"}",
+            "standard input:1:10: path: there is nothing at \"/jobs\"",
+        ),
         (
             "{\"path\": \"/pods/mutate\", \"flags\": {\"depth\": 1}}",
             "standard input:1:35: flags: there is no flag depth",
         ),
-        ("path: [1]\nqueues: x\n", "standard input:1:7: path: invalid type"),
+        (
+            "path: [1]\nqueues: x\n",
+            "standard input:1:7: path: invalid type",
+        ),
         ("", "standard input"),
     ] {
         let mut command = batch();

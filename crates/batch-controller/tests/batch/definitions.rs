@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 fn definition(kind: &str) -> Value {
     let mut all = definitions::all().into_iter();
-    all.find(|one| one["spec"]["names"]["kind"] == kind).unwrap()
+    all.find(|one| one["spec"]["names"]["kind"] == kind)
+        .unwrap()
 }
 
 /// The schema of a whole object.
@@ -46,7 +47,10 @@ fn s6_001_four_definitions_with_volcanos_names() {
         .map(|one| {
             let (spec, version) = (&one["spec"], &one["spec"]["versions"][0]);
             json!([
-                one["metadata"]["name"], version["name"], spec["scope"], spec["names"]["shortNames"],
+                one["metadata"]["name"],
+                version["name"],
+                spec["scope"],
+                spec["names"]["shortNames"],
                 version["subresources"],
             ])
         })
@@ -55,16 +59,46 @@ fn s6_001_four_definitions_with_volcanos_names() {
     assert_eq!(
         json!(known),
         json!([
-            ["commands.bus.volcano.sh", "v1alpha1", "Namespaced", [], null],
-            ["jobs.batch.volcano.sh", "v1alpha1", "Namespaced", ["vcjob", "vj"], status],
-            ["podgroups.scheduling.volcano.sh", "v1beta1", "Namespaced", ["pg", "podgroup-v1beta1"], null],
-            ["queues.scheduling.volcano.sh", "v1beta1", "Cluster", ["q", "queue-v1beta1"], status],
+            [
+                "commands.bus.volcano.sh",
+                "v1alpha1",
+                "Namespaced",
+                [],
+                null
+            ],
+            [
+                "jobs.batch.volcano.sh",
+                "v1alpha1",
+                "Namespaced",
+                ["vcjob", "vj"],
+                status
+            ],
+            [
+                "podgroups.scheduling.volcano.sh",
+                "v1beta1",
+                "Namespaced",
+                ["pg", "podgroup-v1beta1"],
+                null
+            ],
+            [
+                "queues.scheduling.volcano.sh",
+                "v1beta1",
+                "Cluster",
+                ["q", "queue-v1beta1"],
+                status
+            ],
         ])
     );
     for one in definitions::all() {
         let version = &one["spec"]["versions"][0];
-        assert_eq!((&version["served"], &version["storage"]), (&json!(true), &json!(true)));
-        assert_eq!(one["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+        assert_eq!(
+            (&version["served"], &version["storage"]),
+            (&json!(true), &json!(true))
+        );
+        assert_eq!(
+            one["metadata"]["annotations"]["helm.sh/resource-policy"],
+            "keep"
+        );
     }
 }
 
@@ -73,25 +107,53 @@ fn s6_002_s6_003_fields_of_a_job() {
     assert_eq!(
         fields("Job", "spec"),
         [
-            "maxRetry", "minAvailable", "minSuccess", "networkTopology", "plugins", "policies",
-            "priorityClassName", "queue", "runningEstimate", "schedulerName", "tasks",
-            "ttlSecondsAfterFinished", "volumes",
+            "maxRetry",
+            "minAvailable",
+            "minSuccess",
+            "networkTopology",
+            "plugins",
+            "policies",
+            "priorityClassName",
+            "queue",
+            "runningEstimate",
+            "schedulerName",
+            "tasks",
+            "ttlSecondsAfterFinished",
+            "volumes",
         ]
     );
     assert_eq!(
         fields("Job", "spec.tasks[]"),
         [
-            "dependsOn", "maxRetry", "minAvailable", "name", "partitionPolicy", "policies", "replicas",
-            "template", "topologyPolicy",
+            "dependsOn",
+            "maxRetry",
+            "minAvailable",
+            "name",
+            "partitionPolicy",
+            "policies",
+            "replicas",
+            "template",
+            "topologyPolicy",
         ]
     );
-    assert_eq!(fields("Job", "spec.volumes[]"), ["mountPath", "volumeClaim", "volumeClaimName"]);
+    assert_eq!(
+        fields("Job", "spec.volumes[]"),
+        ["mountPath", "volumeClaim", "volumeClaimName"]
+    );
     assert_eq!(
         fields("Job", "spec.tasks[].partitionPolicy"),
-        ["minPartitions", "networkTopology", "partitionSize", "totalPartitions"]
+        [
+            "minPartitions",
+            "networkTopology",
+            "partitionSize",
+            "totalPartitions"
+        ]
     );
     for path in ["spec.tasks[].template", "spec.volumes[].volumeClaim"] {
-        assert_eq!(field("Job", path)["x-kubernetes-preserve-unknown-fields"], true);
+        assert_eq!(
+            field("Job", path)["x-kubernetes-preserve-unknown-fields"],
+            true
+        );
     }
 }
 
@@ -107,20 +169,60 @@ fn s6_003_defaults_and_limits() {
         ("Job", "spec.tasks", "minItems", json!(1)),
         ("Job", "spec.tasks[].replicas", "minimum", json!(0)),
         ("Job", "spec.tasks[].maxRetry", "minimum", json!(0)),
-        ("Job", "spec.tasks[].name", "pattern", json!("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")),
-        ("Job", "spec.tasks[].topologyPolicy", "enum", json!(["none", "best-effort", "restricted", "single-numa-node"])),
-        ("Job", "spec.tasks[].partitionPolicy", "required", json!(["totalPartitions", "partitionSize"])),
-        ("Job", "spec.networkTopology.mode", "enum", json!(["hard", "soft"])),
+        (
+            "Job",
+            "spec.tasks[].name",
+            "pattern",
+            json!("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
+        ),
+        (
+            "Job",
+            "spec.tasks[].topologyPolicy",
+            "enum",
+            json!(["none", "best-effort", "restricted", "single-numa-node"]),
+        ),
+        (
+            "Job",
+            "spec.tasks[].partitionPolicy",
+            "required",
+            json!(["totalPartitions", "partitionSize"]),
+        ),
+        (
+            "Job",
+            "spec.networkTopology.mode",
+            "enum",
+            json!(["hard", "soft"]),
+        ),
         ("Job", "spec.networkTopology.mode", "default", json!("hard")),
-        ("Job", "spec.volumes[].mountPath", "pattern", json!("^[^:]+$")),
+        (
+            "Job",
+            "spec.volumes[].mountPath",
+            "pattern",
+            json!("^[^:]+$"),
+        ),
         ("PodGroup", "spec.queue", "default", json!("default")),
-        ("PodGroup", "spec.subGroupPolicy[].subGroupSize", "default", json!(1)),
+        (
+            "PodGroup",
+            "spec.subGroupPolicy[].subGroupSize",
+            "default",
+            json!(1),
+        ),
         ("Queue", "spec.weight", "default", json!(1)),
         ("Queue", "spec.weight", "minimum", json!(1)),
         ("Queue", "spec.weight", "maximum", json!(65535)),
-        ("Queue", "spec.dequeueStrategy", "default", json!("traverse")),
+        (
+            "Queue",
+            "spec.dequeueStrategy",
+            "default",
+            json!("traverse"),
+        ),
         ("Queue", "spec.priority", "minimum", json!(0)),
-        ("Queue", "spec.capability{}", "x-kubernetes-int-or-string", json!(true)),
+        (
+            "Queue",
+            "spec.capability{}",
+            "x-kubernetes-int-or-string",
+            json!(true),
+        ),
     ] {
         assert_eq!(field(kind, path)[keyword], value, "{kind} {path} {keyword}");
     }
@@ -134,17 +236,40 @@ fn s6_004_s6_005_s6_006_policies_status_and_phases_of_a_job() {
     assert_eq!(
         fields("Job", "status"),
         [
-            "conditions", "controlledResources", "failed", "minAvailable", "pending", "retryCount", "running",
-            "runningDuration", "state", "succeeded", "taskStatusCount", "terminating", "unknown", "version",
+            "conditions",
+            "controlledResources",
+            "failed",
+            "minAvailable",
+            "pending",
+            "retryCount",
+            "running",
+            "runningDuration",
+            "state",
+            "succeeded",
+            "taskStatusCount",
+            "terminating",
+            "unknown",
+            "version",
         ]
     );
-    assert_eq!(fields("Job", "status.state"), ["lastTransitionTime", "message", "phase", "reason"]);
+    assert_eq!(
+        fields("Job", "status.state"),
+        ["lastTransitionTime", "message", "phase", "reason"]
+    );
     let phases = field("Job", "status.state.phase");
     assert_eq!(
         phases["enum"],
         json!([
-            "Pending", "Aborting", "Aborted", "Running", "Restarting", "Completing", "Completed",
-            "Terminating", "Terminated", "Failed",
+            "Pending",
+            "Aborting",
+            "Aborted",
+            "Running",
+            "Restarting",
+            "Completing",
+            "Completed",
+            "Terminating",
+            "Terminated",
+            "Failed",
         ])
     );
 }
@@ -154,11 +279,19 @@ fn s6_009_s6_010_s6_011_s6_012_pod_groups_queues_and_commands() {
     assert_eq!(
         fields("PodGroup", "spec"),
         [
-            "minMember", "minResources", "minTaskMember", "networkTopology", "priorityClassName", "queue",
+            "minMember",
+            "minResources",
+            "minTaskMember",
+            "networkTopology",
+            "priorityClassName",
+            "queue",
             "subGroupPolicy",
         ]
     );
-    assert_eq!(fields("PodGroup", "status"), ["conditions", "failed", "phase", "running", "succeeded"]);
+    assert_eq!(
+        fields("PodGroup", "status"),
+        ["conditions", "failed", "phase", "running", "succeeded"]
+    );
     assert_eq!(
         field("PodGroup", "status.phase")["enum"],
         json!(["Pending", "Running", "Unknown", "Inqueue", "Completed"])
@@ -166,14 +299,30 @@ fn s6_009_s6_010_s6_011_s6_012_pod_groups_queues_and_commands() {
     assert_eq!(
         fields("Queue", "spec"),
         [
-            "affinity", "capability", "dequeueStrategy", "deserved", "extendClusters", "guarantee", "parent",
-            "priority", "reclaimable", "type", "weight",
+            "affinity",
+            "capability",
+            "dequeueStrategy",
+            "deserved",
+            "extendClusters",
+            "guarantee",
+            "parent",
+            "priority",
+            "reclaimable",
+            "type",
+            "weight",
         ]
     );
     assert_eq!(
         fields("Queue", "status"),
         [
-            "allocated", "completed", "inqueue", "pending", "reservation", "running", "state", "unknown",
+            "allocated",
+            "completed",
+            "inqueue",
+            "pending",
+            "reservation",
+            "running",
+            "state",
+            "unknown",
         ]
     );
     assert_eq!(
@@ -182,7 +331,18 @@ fn s6_009_s6_010_s6_011_s6_012_pod_groups_queues_and_commands() {
     );
     let command = schema("Command");
     let command: Vec<_> = command["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(command, ["action", "apiVersion", "kind", "message", "metadata", "reason", "target"]);
+    assert_eq!(
+        command,
+        [
+            "action",
+            "apiVersion",
+            "kind",
+            "message",
+            "metadata",
+            "reason",
+            "target"
+        ]
+    );
 }
 
 /// Whether everything in a value is known to the schema.
@@ -226,28 +386,38 @@ fn whatever_our_programs_write_is_in_the_definitions() {
     task["policies"] = json!([policy]);
     task["dependsOn"] = json!(wire::DependsOn::default());
     task["partitionPolicy"] = partitions;
-    let mut job = full(json!(wire::Job::default()), &[
-        ("/spec/volumes", json!(wire::VolumeSpec::default())),
-        ("/spec/tasks", task),
-        ("/spec/policies", policy),
-        ("/status/conditions", json!(wire::JobCondition::default())),
-    ]);
+    let mut job = full(
+        json!(wire::Job::default()),
+        &[
+            ("/spec/volumes", json!(wire::VolumeSpec::default())),
+            ("/spec/tasks", task),
+            ("/spec/policies", policy),
+            ("/status/conditions", json!(wire::JobCondition::default())),
+        ],
+    );
     job["spec"]["networkTopology"] = topology.clone();
     job["status"]["taskStatusCount"] = json!({"a": wire::TaskState::default()});
     covers(&without_metadata(schema("Job")), &job, "job");
     let mut part = json!(wire::SubGroupPolicy::default());
     part["networkTopology"] = topology.clone();
-    let mut group = full(json!(wire::PodGroup::default()), &[
-        ("/spec/subGroupPolicy", part),
-        ("/status/conditions", json!(wire::PodGroupCondition::default())),
-    ]);
+    let mut group = full(
+        json!(wire::PodGroup::default()),
+        &[
+            ("/spec/subGroupPolicy", part),
+            (
+                "/status/conditions",
+                json!(wire::PodGroupCondition::default()),
+            ),
+        ],
+    );
     group["spec"]["networkTopology"] = topology;
     group["spec"]["minResources"] = json!({"cpu": "1"});
     covers(&without_metadata(schema("PodGroup")), &group, "group");
     let queue = full(json!(wire::Queue::default()), &[]);
     covers(&without_metadata(schema("Queue")), &queue, "queue");
     let mut command = full(json!(wire::Command::default()), &[]);
-    command["target"] = json!({"apiVersion": "", "kind": "", "name": "", "uid": "", "controller": true});
+    command["target"] =
+        json!({"apiVersion": "", "kind": "", "name": "", "uid": "", "controller": true});
     covers(&without_metadata(schema("Command")), &command, "command");
 }
 

@@ -1,5 +1,7 @@
 //! What is wrong with a field of an object, in the words of Kubernetes' validation.
 
+use std::collections::BTreeSet;
+
 /// A text as messages quote it.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -97,12 +99,9 @@ impl Mistakes {
 
     /// All of them as one text: a single one as it is, several in brackets, each told once.
     pub(super) fn aggregate(self) -> Option<String> {
-        let mut told: Vec<String> = Vec::new();
-        for text in self.0 {
-            if !told.contains(&text) {
-                told.push(text);
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let told = self.0.into_iter();
+        let told: Vec<_> = told.filter(|text| seen.insert(text.clone())).collect();
         match told.as_slice() {
             [] => None,
             [one] => Some(one.clone()),
@@ -111,7 +110,8 @@ impl Mistakes {
     }
 
     fn invalid_value(&mut self, path: &str, value: &str, why: &str) {
-        self.0.push(format!("{path}: Invalid value: {value}: {why}"));
+        self.0
+            .push(format!("{path}: Invalid value: {value}: {why}"));
     }
 }
 

@@ -222,7 +222,11 @@ fn decide(request: &Request<'_>, known: &Known, settings: &Settings) -> Result<V
         (Endpoint::PodGroupsMutate, "CREATE") => {
             let group: PodGroup = read(object)?;
             let own = group.metadata.namespace.as_str();
-            let namespace = if own.is_empty() { request.namespace } else { own };
+            let namespace = if own.is_empty() {
+                request.namespace
+            } else {
+                own
+            };
             return Ok(Verdict::patch(pod_group::patch(&group, namespace, known)));
         }
         (Endpoint::PodGroupsValidate, "CREATE") => {

@@ -181,23 +181,43 @@ mod tests {
             (dns_label, "A", &["a lowercase RFC 1123 label must consist"]),
             (dns_label, &long, &["must be no more than 63 bytes"]),
             (dns_subdomain, "a.b-c.d", &[]),
-            (dns_subdomain, "a..b", &["a lowercase RFC 1123 subdomain must"]),
+            (
+                dns_subdomain,
+                "a..b",
+                &["a lowercase RFC 1123 subdomain must"],
+            ),
             (qualified, "example.com/My_Name", &[]),
             (qualified, "/a", &["prefix part must be non-empty"]),
-            (qualified, "B/a", &["prefix part a lowercase RFC 1123 subdomain"]),
-            (qualified, "a/", &["name part must be non-empty", "name part must consist"]),
+            (
+                qualified,
+                "B/a",
+                &["prefix part a lowercase RFC 1123 subdomain"],
+            ),
+            (
+                qualified,
+                "a/",
+                &["name part must be non-empty", "name part must consist"],
+            ),
             (qualified, "a/b/c", &["a qualified name must consist"]),
             (label_value, "", &[]),
-            (label_value, "a b", &["a valid label must be an empty string"]),
+            (
+                label_value,
+                "a b",
+                &["a valid label must be an empty string"],
+            ),
             (environment, "MY-ENV.1", &[]),
             (environment, "1A", &["a valid environment variable name"]),
             (environment, "..A", &["must not start with '..'"]),
             (port, "http-8080", &[]),
-            (port, "-80--", &[
-                "must contain at least one letter (a-z)",
-                "must not contain consecutive hyphens",
-                "must not begin or end with a hyphen",
-            ]),
+            (
+                port,
+                "-80--",
+                &[
+                    "must contain at least one letter (a-z)",
+                    "must not contain consecutive hyphens",
+                    "must not begin or end with a hyphen",
+                ],
+            ),
         ];
         for (check, name, expected) in cases {
             let found = check(name);
@@ -216,7 +236,10 @@ mod tests {
                 "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
             ]
         );
-        assert_eq!(port_number(0), Some("must be between 1 and 65535, inclusive"));
+        assert_eq!(
+            port_number(0),
+            Some("must be between 1 and 65535, inclusive")
+        );
         assert_eq!(port_number(65535), None);
     }
 }

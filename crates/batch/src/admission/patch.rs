@@ -75,14 +75,14 @@ mod tests {
             json!({"spec": {"a": 3, "b": 2}, "metadata": {"annotations": {"x/y~": "z"}}});
         assert_eq!(patched(&object, &patch), Some(expected));
         for misplaced in ["/status/a", "/spec/a/b", "nothing"] {
-            assert_eq!(
-                patched(&object, &[PatchOperation::add(misplaced, 1)]),
-                None
-            );
+            assert_eq!(patched(&object, &[PatchOperation::add(misplaced, 1)]), None);
         }
         let absent = [PatchOperation::replace("/spec/c", 1)];
         assert_eq!(patched(&object, &absent), None);
         let told = serde_json::to_value(&patch[1]).unwrap();
-        assert_eq!(told, json!({"op": "replace", "path": "/spec/a", "value": 3}));
+        assert_eq!(
+            told,
+            json!({"op": "replace", "path": "/spec/a", "value": 3})
+        );
     }
 }

@@ -43,7 +43,10 @@ fn queue(name: &str, known: &Known) -> Option<String> {
 /// The group's own, and that of the first part of it where that is wrong.
 fn network(group: &PodGroup) -> String {
     let spec = &group.spec;
-    let own = spec.network_topology.as_ref().filter(|own| has_both_tiers(own));
+    let own = spec
+        .network_topology
+        .as_ref()
+        .filter(|own| has_both_tiers(own));
     let mut parts = spec.sub_group_policy.iter();
     let part = parts.find(|part| part.network_topology.as_ref().is_some_and(has_both_tiers));
     let both = job::topology::BOTH_TIERS;

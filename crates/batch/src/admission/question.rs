@@ -191,8 +191,10 @@ mod tests {
     fn flags_are_read_in_either_form_and_wrong_ones_are_told() {
         let busy = json!({"metadata": {"name": "busy"}, "status": {"allocated": {"pods": "3"}}});
         let deleted = |flags: Value| {
-            ask(json!({"path": "/queues/validate", "operation": "DELETE", "name": "busy",
-                "object": null, "queues": [busy], "flags": flags}))
+            ask(
+                json!({"path": "/queues/validate", "operation": "DELETE", "name": "busy",
+                "object": null, "queues": [busy], "flags": flags}),
+            )
         };
         for on in [
             json!({"enable-queue-allocated-pods-check": true}),
@@ -204,11 +206,18 @@ mod tests {
             let expected = "queue busy cannot be deleted because it has allocated Pods: 3";
             assert_eq!(message.as_deref(), Some(expected));
         }
-        for off in [json!(null), json!({}), json!(["--max-queue-depth=3", "--scheduler-name=x"])] {
+        for off in [
+            json!(null),
+            json!({}),
+            json!(["--max-queue-depth=3", "--scheduler-name=x"]),
+        ] {
             assert!(deleted(off).unwrap().allowed);
         }
         for (wrong, told) in [
-            (json!({"max-queue-depth": -1}), "flags: max-queue-depth cannot be -1"),
+            (
+                json!({"max-queue-depth": -1}),
+                "flags: max-queue-depth cannot be -1",
+            ),
             (json!(["--other"]), "flags: there is no flag --other"),
             (json!(3), "flags: has to be a map or a list of flags"),
         ] {
@@ -219,6 +228,8 @@ mod tests {
     #[test]
     fn a_path_that_is_not_there_is_told_with_those_that_are() {
         let error = ask(json!({"path": "/jobs", "operation": "CREATE"})).unwrap_err();
-        assert!(error.starts_with("path: there is nothing at \"/jobs\"; the paths are /jobs/mutate,"));
+        assert!(
+            error.starts_with("path: there is nothing at \"/jobs\"; the paths are /jobs/mutate,")
+        );
     }
 }

@@ -89,8 +89,14 @@ fn jobs() -> Policy {
         operations: &["CREATE", "UPDATE"],
         condition: Some(ANOTHER_SPEC),
         variables: vec![
-            ("tasks", "has(object.spec.tasks) ? object.spec.tasks : []".to_owned()),
-            ("volumes", "has(object.spec.volumes) ? object.spec.volumes : []".to_owned()),
+            (
+                "tasks",
+                "has(object.spec.tasks) ? object.spec.tasks : []".to_owned(),
+            ),
+            (
+                "volumes",
+                "has(object.spec.volumes) ? object.spec.volumes : []".to_owned(),
+            ),
             ("policyLists", lists.to_owned()),
             ("events", cel(&EVENTS)),
             ("actions", cel(&ACTIONS)),
@@ -106,11 +112,11 @@ fn one_tier(topology: &str) -> String {
     )
 }
 
-const BOTH_TIERS: &str = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously";
+const BOTH_TIERS: &str =
+    "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously";
 
 fn of_job() -> Vec<Rule> {
-    let at_least_0 =
-        |field: &str| format!("!has(object.spec.{field}) || object.spec.{field} >= 0");
+    let at_least_0 = |field: &str| format!("!has(object.spec.{field}) || object.spec.{field} >= 0");
     let plugins = cel(&PLUGINS);
     rules([
         (NO_TASK, "size(variables.tasks) > 0".to_owned()),
@@ -140,11 +146,15 @@ fn of_tasks() -> Vec<Rule> {
     rules([
         (
             "duplicated task name found",
-            each("!has(task.name) || variables.tasks.exists_one(other, has(other.name) && other.name == task.name)"),
+            each(
+                "!has(task.name) || variables.tasks.exists_one(other, has(other.name) && other.name == task.name)",
+            ),
         ),
         (
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters",
-            each("!has(task.name) || (size(task.name) <= 63 && task.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))"),
+            each(
+                "!has(task.name) || (size(task.name) <= 63 && task.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",
+            ),
         ),
         ("'replicas' < 0 in task", each(&format!("{replicas} >= 0"))),
         (
@@ -153,7 +163,9 @@ fn of_tasks() -> Vec<Rule> {
         ),
         (
             "'minAvailable' is greater than 'replicas' in task",
-            each(&format!("!has(task.minAvailable) || task.minAvailable <= {replicas}")),
+            each(&format!(
+                "!has(task.minAvailable) || task.minAvailable <= {replicas}"
+            )),
         ),
         (
             "'Replicas' are not equal to TotalPartitions*PartitionSize in task",
@@ -169,15 +181,17 @@ fn of_tasks() -> Vec<Rule> {
         ),
         (
             "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology of partitions simultaneously",
-            in_parts(&format!("({})", one_tier("task.partitionPolicy.networkTopology"))),
+            in_parts(&format!(
+                "({})",
+                one_tier("task.partitionPolicy.networkTopology")
+            )),
         ),
     ])
 }
 
 fn of_policies() -> Vec<Rule> {
-    let each = |rule: &str| {
-        format!("variables.policyLists.all(policies, policies.all(policy, {rule}))")
-    };
+    let each =
+        |rule: &str| format!("variables.policyLists.all(policies, policies.all(policy, {rule}))");
     let of_lists = |rule: &str| format!("variables.policyLists.all(policies, {rule})");
     let named = "((has(policy.event) && policy.event != '') || (has(policy.events) && size(policy.events) > 0))";
     let names = "((has(policy.event) && policy.event == event) || (has(policy.events) && event in policy.events))";
@@ -192,11 +206,15 @@ fn of_policies() -> Vec<Rule> {
         ),
         (
             "invalid policy event",
-            each("(!has(policy.event) || policy.event == '' || policy.event in variables.events) && (!has(policy.events) || policy.events.all(event, event in variables.events))"),
+            each(
+                "(!has(policy.event) || policy.event == '' || policy.event in variables.events) && (!has(policy.events) || policy.events.all(event, event in variables.events))",
+            ),
         ),
         (
             "invalid policy action",
-            each(&format!("!{named} || (has(policy.action) && policy.action in variables.actions)")),
+            each(&format!(
+                "!{named} || (has(policy.action) && policy.action in variables.actions)"
+            )),
         ),
         (
             "0 is not a valid error code",
@@ -210,7 +228,9 @@ fn of_policies() -> Vec<Rule> {
         ),
         (
             "duplicate exitCode found",
-            each("!has(policy.exitCode) || policies.exists_one(other, has(other.exitCode) && other.exitCode == policy.exitCode)"),
+            each(
+                "!has(policy.exitCode) || policies.exists_one(other, has(other.exitCode) && other.exitCode == policy.exitCode)",
+            ),
         ),
         (
             "if there's * here, no other policy should be here",
@@ -231,7 +251,9 @@ fn of_volumes() -> Vec<Rule> {
         ),
         (
             "duplicated mountPath found",
-            each("!has(volume.mountPath) || variables.volumes.exists_one(other, has(other.mountPath) && other.mountPath == volume.mountPath)"),
+            each(
+                "!has(volume.mountPath) || variables.volumes.exists_one(other, has(other.mountPath) && other.mountPath == volume.mountPath)",
+            ),
         ),
         (
             "either VolumeClaim or VolumeClaimName must be specified",
@@ -240,7 +262,10 @@ fn of_volumes() -> Vec<Rule> {
         // The controller fills in the name of a claim that it makes, so that both are there later.
         (
             "conflict: VolumeClaim and VolumeClaimName must not be specified simultaneously",
-            format!("request.operation != 'CREATE' || {}", each(&format!("!({claim} && has(volume.volumeClaim))"))),
+            format!(
+                "request.operation != 'CREATE' || {}",
+                each(&format!("!({claim} && has(volume.volumeClaim))"))
+            ),
         ),
     ])
 }
@@ -336,7 +361,10 @@ fn queue_deletions() -> Policy {
 }
 
 fn pods() -> Policy {
-    let (least, most) = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable");
+    let (least, most) = (
+        "volcano.sh/jdb-min-available",
+        "volcano.sh/jdb-max-unavailable",
+    );
     let given = |key: &str| format!("'{key}' in variables.annotations");
     let value = |key: &str| {
         format!(
@@ -389,7 +417,9 @@ fn pod_groups() -> Policy {
             (BOTH_TIERS, one_tier("object.spec.networkTopology")),
             (
                 "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology of subGroupPolicy simultaneously",
-                format!("!has(object.spec.subGroupPolicy) || object.spec.subGroupPolicy.all(part, {of_parts})"),
+                format!(
+                    "!has(object.spec.subGroupPolicy) || object.spec.subGroupPolicy.all(part, {of_parts})"
+                ),
             ),
         ]),
     }

@@ -20,7 +20,10 @@ fn s6_075_a_new_job_gets_queue_scheduler_names_of_tasks_and_a_dns_policy() {
     let object = json!({"spec": {"maxRetry": 1, "minAvailable": 1, "tasks": [with_all]}});
     assert_eq!(
         patch_of(object),
-        json!([add("/spec/queue", "default"), add("/spec/schedulerName", "volcano")])
+        json!([
+            add("/spec/queue", "default"),
+            add("/spec/schedulerName", "volcano")
+        ])
     );
     let tasks = json!([
         {"replicas": 1, "minAvailable": 1, "maxRetry": 1},
@@ -62,22 +65,34 @@ fn s6_076_retries_minimums_of_tasks_and_of_the_job_and_plugins_that_others_need(
 
     let right = json!({"name": "a", "replicas": 1, "minAvailable": 1, "maxRetry": 3});
     let plugins = |given: Value| {
-        patch_of(json!({"spec": {"queue": "q", "schedulerName": "s", "maxRetry": 3,
-            "minAvailable": 1, "tasks": [right], "plugins": given}}))
+        patch_of(
+            json!({"spec": {"queue": "q", "schedulerName": "s", "maxRetry": 3,
+            "minAvailable": 1, "tasks": [right], "plugins": given}}),
+        )
     };
     let cases = [
         (json!(null), None),
         (json!({}), Some(json!({}))),
         (json!({"env": ["x"]}), Some(json!({"env": ["x"]}))),
         (json!({"ray": null}), Some(json!({"ray": null, "svc": []}))),
-        (json!({"mpi": [], "svc": ["x"]}), Some(json!({"mpi": [], "ssh": [], "svc": ["x"]}))),
-        (json!({"pytorch": []}), Some(json!({"pytorch": [], "svc": []}))),
-        (json!({"tensorflow": []}), Some(json!({"tensorflow": [], "svc": []}))),
+        (
+            json!({"mpi": [], "svc": ["x"]}),
+            Some(json!({"mpi": [], "ssh": [], "svc": ["x"]})),
+        ),
+        (
+            json!({"pytorch": []}),
+            Some(json!({"pytorch": [], "svc": []})),
+        ),
+        (
+            json!({"tensorflow": []}),
+            Some(json!({"tensorflow": [], "svc": []})),
+        ),
     ];
     for (given, expected) in cases {
-        let expected = expected.map_or(json!([]), |plugins| {
-            json!([{"op": "replace", "path": "/spec/plugins", "value": plugins}])
-        });
+        let expected = expected.map_or(
+            json!([]),
+            |plugins| json!([{"op": "replace", "path": "/spec/plugins", "value": plugins}]),
+        );
         assert_eq!(plugins(given), expected);
     }
 }
@@ -88,12 +103,18 @@ fn s6_077_tasks_minimums_and_plugins_of_a_new_job() {
         (json!({}), ""),
         (json!({"tasks": null}), "No task specified in job spec"),
         // Negative numbers are left to the definition of the resource and to policies.
-        (json!({"maxRetry": -1, "ttlSecondsAfterFinished": -1, "minAvailable": -1}), ""),
+        (
+            json!({"maxRetry": -1, "ttlSecondsAfterFinished": -1, "minAvailable": -1}),
+            "",
+        ),
         (
             json!({"tasks": [task_with(json!({"minAvailable": 2}))]}),
             "'minAvailable' is greater than 'replicas' in task: w, job: job1;",
         ),
-        (json!({"tasks": [task_with(json!({"minAvailable": -1}))]}), ""),
+        (
+            json!({"tasks": [task_with(json!({"minAvailable": -1}))]}),
+            "",
+        ),
         // The third is not looked at any more, nor do its pods count.
         (
             json!({"minAvailable": 3, "tasks": [task("a"), task("a"), task("B")]}),
@@ -103,7 +124,10 @@ fn s6_077_tasks_minimums_and_plugins_of_a_new_job() {
             json!({"plugins": {"nope": [], "svc": [], "hcclrank": [], "no": null}}),
             "unable to find job plugin: no; unable to find job plugin: nope;",
         ),
-        (json!({"plugins": {"mpi": []}}), "The specified mpi master task was not found"),
+        (
+            json!({"plugins": {"mpi": []}}),
+            "The specified mpi master task was not found",
+        ),
         (json!({"plugins": {"mpi": ["--master=w"]}}), ""),
         (
             json!({"tasks": [{"name": "w", "replicas": 1, "template": {"spec": {"containers": [{}]}}}]}),
@@ -121,28 +145,64 @@ const RIGHT: &str = " valid events are [* JobUpdated PodEvicted PodFailed PodPen
 fn s6_078_policies_of_a_job_and_of_its_tasks() {
     let cases: [(Value, &[&str]); 16] = [
         (json!([{"event": "PodFailed", "action": "RestartJob"}]), &[]),
-        (json!([{"event": "PodFailed", "exitCode": 1}]), &["must not specify event and exitCode simultaneously"]),
-        (json!([{"events": ["PodFailed"], "exitCode": 1}]), &["must not specify event and exitCode simultaneously"]),
-        (json!([{"action": "AbortJob"}]), &["either event and exitCode should be specified"]),
+        (
+            json!([{"event": "PodFailed", "exitCode": 1}]),
+            &["must not specify event and exitCode simultaneously"],
+        ),
+        (
+            json!([{"events": ["PodFailed"], "exitCode": 1}]),
+            &["must not specify event and exitCode simultaneously"],
+        ),
+        (
+            json!([{"action": "AbortJob"}]),
+            &["either event and exitCode should be specified"],
+        ),
         (json!([{"exitCode": 0}]), &["0 is not a valid error code"]),
-        (json!([{"exitCode": 3}, {"exitCode": 3}]), &["duplicate exitCode 3"]),
+        (
+            json!([{"exitCode": 3}, {"exitCode": 3}]),
+            &["duplicate exitCode 3"],
+        ),
         // The action counts only with an event.
         (json!([{"exitCode": 3, "action": "Nope"}]), &[]),
-        (json!([{"event": "PodFailed", "action": "Nope"}]), &["PATH: Invalid value: \"Nope\": invalid policy action"]),
-        (json!([{"event": "PodFailed"}]), &["PATH: Invalid value: \"\": invalid policy action"]),
-        (json!([{"event": "PodFailed", "action": "SyncJob"}]), &["PATH: Invalid value: \"SyncJob\": invalid policy action"]),
-        (json!([{"event": "Nope", "action": "Nope"}]), &["PATH: Invalid value: \"Nope\": invalid policy event"]),
-        (json!([{"event": "PodRunning", "action": "AbortJob"}]), &["PATH: Invalid value: \"PodRunning\": invalid policy event"]),
-        (json!([{"event": "OutOfSync", "action": "AbortJob"}]), &["PATH: Invalid value: \"OutOfSync\": invalid policy event"]),
+        (
+            json!([{"event": "PodFailed", "action": "Nope"}]),
+            &["PATH: Invalid value: \"Nope\": invalid policy action"],
+        ),
+        (
+            json!([{"event": "PodFailed"}]),
+            &["PATH: Invalid value: \"\": invalid policy action"],
+        ),
+        (
+            json!([{"event": "PodFailed", "action": "SyncJob"}]),
+            &["PATH: Invalid value: \"SyncJob\": invalid policy action"],
+        ),
+        (
+            json!([{"event": "Nope", "action": "Nope"}]),
+            &["PATH: Invalid value: \"Nope\": invalid policy event"],
+        ),
+        (
+            json!([{"event": "PodRunning", "action": "AbortJob"}]),
+            &["PATH: Invalid value: \"PodRunning\": invalid policy event"],
+        ),
+        (
+            json!([{"event": "OutOfSync", "action": "AbortJob"}]),
+            &["PATH: Invalid value: \"OutOfSync\": invalid policy event"],
+        ),
         // Twice in one policy is once.
-        (json!([{"events": ["PodFailed", "PodFailed"], "event": "PodFailed", "action": "AbortJob"}]), &[]),
+        (
+            json!([{"events": ["PodFailed", "PodFailed"], "event": "PodFailed", "action": "AbortJob"}]),
+            &[],
+        ),
         (
             json!([{"event": "PodFailed", "action": "AbortJob"}, {"events": ["Unknown", "PodFailed"], "action": "AbortJob"}]),
             &["duplicate event PodFailed  across different policy"],
         ),
         (
             json!([{"events": ["*", "PodFailed"], "action": "AbortJob"}, {}]),
-            &["either event and exitCode should be specified", "if there's * here, no other policy should be here"],
+            &[
+                "either event and exitCode should be specified",
+                "if there's * here, no other policy should be here",
+            ],
         ),
     ];
     for (policies, mistakes) in cases {
@@ -152,7 +212,9 @@ fn s6_078_policies_of_a_job_and_of_its_tasks() {
                 1 => "1 error occurred:".to_owned(),
                 many => format!("{many} errors occurred:"),
             };
-            let mistakes = mistakes.iter().map(|one| format!("\n\t* {}", one.replace("PATH", path)));
+            let mistakes = mistakes
+                .iter()
+                .map(|one| format!("\n\t* {}", one.replace("PATH", path)));
             format!("{heading}{}\n\n{RIGHT}", mistakes.collect::<String>())
         };
         let of_all = of_job(json!({"policies": policies}));
@@ -165,13 +227,19 @@ fn s6_078_policies_of_a_job_and_of_its_tasks() {
 #[test]
 fn s6_079_the_first_mistake_in_volumes() {
     let cases = [
-        (json!([{"mountPath": "/a", "volumeClaimName": "p"}, {"mountPath": "/b", "volumeClaim": {}}]), ""),
+        (
+            json!([{"mountPath": "/a", "volumeClaimName": "p"}, {"mountPath": "/b", "volumeClaim": {}}]),
+            "",
+        ),
         (json!([{}, {"mountPath": "/a"}]), "mountPath is required;"),
         (
             json!([{"mountPath": "/a", "volumeClaim": {}}, {"mountPath": "/a"}]),
             "duplicated mountPath: /a;",
         ),
-        (json!([{"mountPath": "/a"}]), "either VolumeClaim or VolumeClaimName must be specified;"),
+        (
+            json!([{"mountPath": "/a"}]),
+            "either VolumeClaim or VolumeClaimName must be specified;",
+        ),
         (
             json!([{"mountPath": "/a", "volumeClaimName": "p", "volumeClaim": {}}]),
             "conflict: If you want to use an existing PVC, just specify VolumeClaimName.If you want to create a new PVC, you do not need to specify VolumeClaimName",
@@ -189,17 +257,28 @@ fn s6_079_the_first_mistake_in_volumes() {
 #[test]
 fn s6_080_the_queue_exists_is_open_and_a_leaf() {
     let not_open = |queue: &str, state: &str| {
-        format!("can only submit job to queue with state `Open`, queue `{queue}` status is `{state}`;")
+        format!(
+            "can only submit job to queue with state `Open`, queue `{queue}` status is `{state}`;"
+        )
     };
     let cases = [
         ("team-a", String::new()),
-        ("nope", "unable to find job queue: queue.scheduling.volcano.sh \"nope\" not found;".to_owned()),
-        ("", "unable to find job queue: queue.scheduling.volcano.sh \"\" not found;".to_owned()),
+        (
+            "nope",
+            "unable to find job queue: queue.scheduling.volcano.sh \"nope\" not found;".to_owned(),
+        ),
+        (
+            "",
+            "unable to find job queue: queue.scheduling.volcano.sh \"\" not found;".to_owned(),
+        ),
         ("is-closed", not_open("is-closed", "Closed")),
         ("is-closing", not_open("is-closing", "Closing")),
         ("is-", not_open("is-", "")),
         ("root", "can not submit job to root queue;".to_owned()),
-        ("team", "can only submit job to leaf queue, queue `team` has 1 child queues;".to_owned()),
+        (
+            "team",
+            "can only submit job to leaf queue, queue `team` has 1 child queues;".to_owned(),
+        ),
     ];
     for (queue, expected) in cases {
         assert_eq!(of_job(json!({"queue": queue})), expected);
@@ -219,13 +298,34 @@ fn s6_081_what_of_a_job_may_change() {
     let cases = [
         (json!({"priorityClassName": "high", "minAvailable": 0}), ""),
         (with(json!({"replicas": 5, "minAvailable": 2})), ""),
-        (with(json!({"replicas": -1})), "'replicas' must be >= 0 in task: w"),
-        (with(json!({"minAvailable": -1})), "'minAvailable' must be >= 0 in task: w"),
-        (with(json!({"minAvailable": 2})), "'minAvailable' must be <= 'replicas' in task: w"),
-        (json!({"minAvailable": 2}), "job 'minAvailable' must not be greater than total replicas"),
-        (json!({"minAvailable": -1}), "job 'minAvailable' must be >= 0"),
-        (json!({"tasks": [task("w"), task("x")]}), "job updates may not add or remove tasks"),
-        (with(json!({"partitionPolicy": {"totalPartitions": 0}})), "'TotalPartitions' must be greater than 0 in task: w, job: job1"),
+        (
+            with(json!({"replicas": -1})),
+            "'replicas' must be >= 0 in task: w",
+        ),
+        (
+            with(json!({"minAvailable": -1})),
+            "'minAvailable' must be >= 0 in task: w",
+        ),
+        (
+            with(json!({"minAvailable": 2})),
+            "'minAvailable' must be <= 'replicas' in task: w",
+        ),
+        (
+            json!({"minAvailable": 2}),
+            "job 'minAvailable' must not be greater than total replicas",
+        ),
+        (
+            json!({"minAvailable": -1}),
+            "job 'minAvailable' must be >= 0",
+        ),
+        (
+            json!({"tasks": [task("w"), task("x")]}),
+            "job updates may not add or remove tasks",
+        ),
+        (
+            with(json!({"partitionPolicy": {"totalPartitions": 0}})),
+            "'TotalPartitions' must be greater than 0 in task: w, job: job1",
+        ),
         (
             json!({"networkTopology": {"highestTierAllowed": 1, "highestTierName": "a"}}),
             "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
@@ -250,9 +350,7 @@ fn s6_081_what_means_the_same_is_no_change() {
     let (one, same) = (json!({"cpu": "1000m"}), json!({"cpu": 1}));
     assert_eq!(of_update(with(one.clone()), with(same)), "");
     assert_eq!(of_update(with(one), with(json!({"cpu": 2}))), OTHER);
-    let claim = |name: &str| {
-        json!({"volumes": [{"mountPath": "/a", "volumeClaimName": name, "volumeClaim": {"storageClassName": "x"}}]})
-    };
+    let claim = |name: &str| json!({"volumes": [{"mountPath": "/a", "volumeClaimName": name, "volumeClaim": {"storageClassName": "x"}}]});
     // The controller fills in the name of a claim that it makes.
     assert_eq!(of_update(claim(""), claim("job1-pvc-1")), "");
     let existing = |name: &str| json!({"volumes": [{"mountPath": "/a", "volumeClaimName": name}]});
@@ -280,7 +378,9 @@ fn s6_082_names_of_tasks_jobs_and_pods() {
     let long = format!("{name}x");
     assert_eq!(
         of_job(json!({"tasks": [task(&long)]})),
-        format!("create pod with name job1-{long}-0 validate failed [name part must be no more than 63 bytes];")
+        format!(
+            "create pod with name job1-{long}-0 validate failed [name part must be no more than 63 bytes];"
+        )
     );
     let mut named = job(json!({"queue": "nope"}));
     named["metadata"]["name"] = "-".into();
@@ -296,7 +396,8 @@ fn s6_082_names_of_tasks_jobs_and_pods() {
 
 #[test]
 fn s6_082_dependencies_partitions_and_topology() {
-    let graph = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);";
+    let graph =
+        "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);";
     let on = |name: &str, others: Value| {
         let mut task = task(name);
         task["dependsOn"] = json!({"name": others});
@@ -342,15 +443,29 @@ fn s6_082_dependencies_partitions_and_topology() {
             {"name": "d", "image": "i", "resources": resources},
         ]);
         let template = json!({"spec": {"containers": containers}});
-        of_job(json!({"tasks": [task_with(json!({"topologyPolicy": policy, "template": template}))]}))
+        of_job(
+            json!({"tasks": [task_with(json!({"topologyPolicy": policy, "template": template}))]}),
+        )
     };
     let not_whole = "the cpu request isn't an integer in spec.task[0] container[1].";
     for (policy, resources, expected) in [
         ("none", json!({}), ""),
         ("best-effort", json!({}), not_whole),
-        ("restricted", json!({"requests": {"cpu": "1500m"}}), not_whole),
-        ("restricted", json!({"requests": {"memory": "1Gi"}, "limits": {"cpu": 1}}), not_whole),
-        ("single-numa-node", json!({"requests": {"cpu": "3000m"}}), ""),
+        (
+            "restricted",
+            json!({"requests": {"cpu": "1500m"}}),
+            not_whole,
+        ),
+        (
+            "restricted",
+            json!({"requests": {"memory": "1Gi"}, "limits": {"cpu": 1}}),
+            not_whole,
+        ),
+        (
+            "single-numa-node",
+            json!({"requests": {"cpu": "3000m"}}),
+            "",
+        ),
     ] {
         assert_eq!(numa(policy, resources), expected, "{policy}");
     }
@@ -369,24 +484,40 @@ fn s6_077_several_mistakes_are_told_one_after_the_other() {
 #[test]
 fn s6_077_what_cannot_be_read_is_refused_and_nothing_panics() {
     let shapes = [
-        json!("x"), json!(3), json!([]), json!([["a"]]), json!({}), json!(null), json!([null]),
-        json!([{"template": "x"}]), json!([{"template": {"spec": []}}]), json!([{"template": {"metadata": 1}}]),
+        json!("x"),
+        json!(3),
+        json!([]),
+        json!([["a"]]),
+        json!({}),
+        json!(null),
+        json!([null]),
+        json!([{"template": "x"}]),
+        json!([{"template": {"spec": []}}]),
+        json!([{"template": {"metadata": 1}}]),
         json!([{"template": {"spec": {"containers": [1]}}}]),
         json!([{"template": {"spec": {"containers": {}}}}]),
         json!([{"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": "many"}}}]}}}]),
-        json!([{"replicas": "1"}]), json!([{"replicas": 2_147_483_647}, {"name": "b", "replicas": 2_147_483_647}]),
+        json!([{"replicas": "1"}]),
+        json!([{"replicas": 2_147_483_647}, {"name": "b", "replicas": 2_147_483_647}]),
         json!([{"partitionPolicy": {"totalPartitions": 2_147_483_647, "partitionSize": 2_147_483_647}}]),
     ];
     for tasks in shapes {
         let object = job(json!({"tasks": tasks}));
-        for (path, operation) in [("/jobs/mutate", "CREATE"), ("/jobs/validate", "CREATE"), ("/jobs/validate", "UPDATE")] {
+        for (path, operation) in [
+            ("/jobs/mutate", "CREATE"),
+            ("/jobs/validate", "CREATE"),
+            ("/jobs/validate", "UPDATE"),
+        ] {
             let fields = json!({"object": object, "oldObject": object});
             let answer = ask(path, operation, fields);
             assert_eq!(answer.allowed, answer.message.is_none());
         }
     }
     let nothing = denial(ask("/jobs/validate", "CREATE", json!({"object": null})));
-    assert_eq!(nothing, "the request has no object of the kind that it is about");
+    assert_eq!(
+        nothing,
+        "the request has no object of the kind that it is about"
+    );
 }
 
 /// What is said of a policy with this event and action.
@@ -397,24 +528,49 @@ fn of_policy(event: &str, action: &str) -> String {
 #[test]
 fn s6_007_actions_that_a_user_may_name() {
     for action in [
-        "AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob",
+        "AbortJob",
+        "RestartJob",
+        "RestartTask",
+        "RestartPod",
+        "RestartPartition",
+        "TerminateJob",
+        "CompleteJob",
         "ResumeJob",
     ] {
         assert_eq!(of_policy("PodFailed", action), "", "{action}");
     }
-    for action in ["SyncJob", "EnqueueJob", "SyncQueue", "OpenQueue", "CloseQueue"] {
-        assert!(of_policy("PodFailed", action).contains("invalid policy action"), "{action}");
+    for action in [
+        "SyncJob",
+        "EnqueueJob",
+        "SyncQueue",
+        "OpenQueue",
+        "CloseQueue",
+    ] {
+        assert!(
+            of_policy("PodFailed", action).contains("invalid policy action"),
+            "{action}"
+        );
     }
 }
 
 #[test]
 fn s6_008_events_that_a_user_may_name() {
     for event in [
-        "*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated",
+        "*",
+        "PodFailed",
+        "PodEvicted",
+        "PodPending",
+        "Unknown",
+        "TaskCompleted",
+        "TaskFailed",
+        "JobUpdated",
     ] {
         assert_eq!(of_policy(event, "AbortJob"), "", "{event}");
     }
     for event in ["OutOfSync", "CommandIssued", "PodRunning"] {
-        assert!(of_policy(event, "AbortJob").contains("invalid policy event"), "{event}");
+        assert!(
+            of_policy(event, "AbortJob").contains("invalid policy event"),
+            "{event}"
+        );
     }
 }

@@ -61,7 +61,11 @@ fn job(spec: Value) -> Value {
 
 /// What is said of a new job.
 fn of_job(spec: Value) -> String {
-    denial(ask("/jobs/validate", "CREATE", json!({"object": job(spec)})))
+    denial(ask(
+        "/jobs/validate",
+        "CREATE",
+        json!({"object": job(spec)}),
+    ))
 }
 
 /// A task with these fields.

@@ -8,15 +8,42 @@ fn s6_074_other_operations_are_refused_in_the_words_of_their_path() {
     let object = json!({"metadata": {"name": "x", "namespace": "default"}});
     for (path, operation, expected) in [
         ("/jobs/mutate", "UPDATE", "expect operation to be 'CREATE' "),
-        ("/jobs/validate", "DELETE", "expect operation to be 'CREATE' or 'UPDATE'"),
-        ("/queues/mutate", "UPDATE", "invalid operation `UPDATE`, expect operation to be `CREATE`"),
-        ("/queues/validate", "CONNECT", "invalid operation `CONNECT`, expect operation to be `CREATE`, `UPDATE` or `DELETE`"),
+        (
+            "/jobs/validate",
+            "DELETE",
+            "expect operation to be 'CREATE' or 'UPDATE'",
+        ),
+        (
+            "/queues/mutate",
+            "UPDATE",
+            "invalid operation `UPDATE`, expect operation to be `CREATE`",
+        ),
+        (
+            "/queues/validate",
+            "CONNECT",
+            "invalid operation `CONNECT`, expect operation to be `CREATE`, `UPDATE` or `DELETE`",
+        ),
         ("/pods/mutate", "UPDATE", "expect operation to be 'CREATE' "),
-        ("/pods/validate", "UPDATE", "expect operation to be 'CREATE'"),
-        ("/podgroups/mutate", "UPDATE", "invalid operation `UPDATE`, expect operation to be `CREATE`"),
-        ("/podgroups/validate", "UPDATE", "unsupported operation UPDATE"),
+        (
+            "/pods/validate",
+            "UPDATE",
+            "expect operation to be 'CREATE'",
+        ),
+        (
+            "/podgroups/mutate",
+            "UPDATE",
+            "invalid operation `UPDATE`, expect operation to be `CREATE`",
+        ),
+        (
+            "/podgroups/validate",
+            "UPDATE",
+            "unsupported operation UPDATE",
+        ),
     ] {
-        assert_eq!(denial(ask(path, operation, json!({"object": object}))), expected);
+        assert_eq!(
+            denial(ask(path, operation, json!({"object": object}))),
+            expected
+        );
     }
 }
 
@@ -27,17 +54,26 @@ fn s6_060_a_pod_group_in_the_default_queue_goes_to_that_of_its_namespace() {
         {"metadata": {"name": "ns2"}},
     ]);
     let patch = |namespace: &str, queue: Value| {
-        let object = json!({"metadata": {"name": "pg", "namespace": namespace}, "spec": {"queue": queue}});
+        let object =
+            json!({"metadata": {"name": "pg", "namespace": namespace}, "spec": {"queue": queue}});
         let fields = json!({"object": object, "namespaces": namespaces});
         json!(ask("/podgroups/mutate", "CREATE", fields).patch)
     };
     let to_team = json!([{"op": "add", "path": "/spec/queue", "value": "team-a"}]);
     assert_eq!(patch("ns1", json!("default")), to_team);
-    for (namespace, queue) in [("ns1", json!(null)), ("ns1", json!("team")), ("ns2", json!("default")), ("ns3", json!("default"))] {
+    for (namespace, queue) in [
+        ("ns1", json!(null)),
+        ("ns1", json!("team")),
+        ("ns2", json!("default")),
+        ("ns3", json!("default")),
+    ] {
         assert_eq!(patch(namespace, queue), json!([]));
     }
     let nameless = json!({"object": {"spec": {"queue": "default"}}, "namespace": "ns1", "namespaces": namespaces});
-    assert_eq!(json!(ask("/podgroups/mutate", "CREATE", nameless).patch), to_team);
+    assert_eq!(
+        json!(ask("/podgroups/mutate", "CREATE", nameless).patch),
+        to_team
+    );
 }
 
 #[test]
@@ -69,9 +105,13 @@ fn s6_074_the_queue_and_the_topology_of_a_pod_group() {
 
 #[test]
 fn s6_085_budgets_in_the_annotations_of_our_pods() {
-    let (least, most) = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable");
+    let (least, most) = (
+        "volcano.sh/jdb-min-available",
+        "volcano.sh/jdb-max-unavailable",
+    );
     let of = |scheduler: &str, annotations: Value| {
-        let object = json!({"metadata": {"annotations": annotations}, "spec": {"schedulerName": scheduler}});
+        let object =
+            json!({"metadata": {"annotations": annotations}, "spec": {"schedulerName": scheduler}});
         denial(ask("/pods/validate", "CREATE", json!({"object": object})))
     };
     assert_eq!(of("volcano", json!({})), "");
@@ -98,5 +138,9 @@ fn s6_085_budgets_in_the_annotations_of_our_pods() {
         of("volcano", json!({least: "1", most: "1"})),
         "not allow configure multiple annotations <[volcano.sh/jdb-min-available volcano.sh/jdb-max-unavailable]> at same time"
     );
-    assert!(ask("/pods/mutate", "CREATE", json!({"object": {"spec": {}}})).patch.is_empty());
+    assert!(
+        ask("/pods/mutate", "CREATE", json!({"object": {"spec": {}}}))
+            .patch
+            .is_empty()
+    );
 }

@@ -81,7 +81,9 @@ fn value(json: &Value) -> Cel {
         Value::Number(number) => Cel::Int(number.as_i64().unwrap()),
         Value::Array(items) => items.iter().map(value).collect::<Vec<_>>().into(),
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(key, field)| (key.clone(), value(field)));
+            let fields = fields
+                .iter()
+                .map(|(key, field)| (key.clone(), value(field)));
             fields.collect::<HashMap<String, Cel>>().into()
         }
         other => cel::to_value(other).unwrap(),
@@ -93,7 +95,11 @@ fn broken(policy: &Policy, operation: &str, object: &Value, old: &Value) -> Vec<
     let env = Arc::new(environment());
     let mut context = Context::with_env(Arc::clone(&env));
     let request = json!({"operation": operation});
-    for (name, json) in [("object", object), ("oldObject", old), ("request", &request)] {
+    for (name, json) in [
+        ("object", object),
+        ("oldObject", old),
+        ("request", &request),
+    ] {
         context.add_variable_from_value(name, value(json));
     }
     let evaluate = |context: &Context<'_, '_>, expression: &str| {
@@ -114,7 +120,11 @@ fn broken(policy: &Policy, operation: &str, object: &Value, old: &Value) -> Vec<
     }
     let broken = policy.rules.iter().filter(|rule| {
         let holds = evaluate(&context, &rule.expression);
-        assert!(matches!(holds, Cel::Bool(_)), "{}: {holds:?}", rule.expression);
+        assert!(
+            matches!(holds, Cel::Bool(_)),
+            "{}: {holds:?}",
+            rule.expression
+        );
         holds == Cel::Bool(false)
     });
     broken.map(|rule| rule.message.clone()).collect()
@@ -149,7 +159,9 @@ fn check(name: &str, path: &str, operation: &str, change: (&Value, &Value), expe
     let (object, old) = change;
     let found = broken(&policy(name), operation, object, old);
     assert_eq!(found, expected, "{object}");
-    let refused = found.iter().any(|message| !LEFT_TO_POLICIES.contains(&message.as_str()));
+    let refused = found
+        .iter()
+        .any(|message| !LEFT_TO_POLICIES.contains(&message.as_str()));
     let allows = webhook_allows(path, operation, object, old);
     assert_eq!(allows, !refused, "{object}: {found:?}");
 }
@@ -161,13 +173,22 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
     let abort = |event: &str| json!({"event": event, "action": "AbortJob"});
     let specs: Vec<(Value, &[&str])> = vec![
         (json!({}), &[]),
-        (json!({"tasks": [task("a"), task("b")], "plugins": {"svc": [], "mpi": ["--master=a"]}}), &[]),
-        (json!({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}), &[]),
+        (
+            json!({"tasks": [task("a"), task("b")], "plugins": {"svc": [], "mpi": ["--master=a"]}}),
+            &[],
+        ),
+        (
+            json!({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}),
+            &[],
+        ),
         (
             json!({"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}, {"exitCode": 3, "action": "AbortJob"}]}),
             &[],
         ),
-        (json!({"policies": [abort("*")], "tasks": [task_with(json!({"policies": [abort("*")]}))]}), &[]),
+        (
+            json!({"policies": [abort("*")], "tasks": [task_with(json!({"policies": [abort("*")]}))]}),
+            &[],
+        ),
         (
             json!({"volumes": [{"mountPath": "/a", "volumeClaimName": "p"}, {"mountPath": "/b", "volumeClaim": {}}]}),
             &[],
@@ -177,17 +198,40 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
                 "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 1}})),
             &[],
         ),
-        (json!({"tasks": [], "minAvailable": 0}), &["No task specified in job spec"]),
-        (json!({"minAvailable": -1}), &["job 'minAvailable' must be >= 0"]),
-        (json!({"maxRetry": -1}), &["'maxRetry' cannot be less than zero"]),
-        (json!({"ttlSecondsAfterFinished": -1}), &["'ttlSecondsAfterFinished' cannot be less than zero"]),
-        (json!({"minAvailable": 2}), &["job 'minAvailable' should not be greater than total replicas in tasks"]),
-        (json!({"plugins": {"nope": []}}), &["unable to find job plugin"]),
+        (
+            json!({"tasks": [], "minAvailable": 0}),
+            &["No task specified in job spec"],
+        ),
+        (
+            json!({"minAvailable": -1}),
+            &["job 'minAvailable' must be >= 0"],
+        ),
+        (
+            json!({"maxRetry": -1}),
+            &["'maxRetry' cannot be less than zero"],
+        ),
+        (
+            json!({"ttlSecondsAfterFinished": -1}),
+            &["'ttlSecondsAfterFinished' cannot be less than zero"],
+        ),
+        (
+            json!({"minAvailable": 2}),
+            &["job 'minAvailable' should not be greater than total replicas in tasks"],
+        ),
+        (
+            json!({"plugins": {"nope": []}}),
+            &["unable to find job plugin"],
+        ),
         (
             json!({"networkTopology": both}),
-            &["must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"],
+            &[
+                "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
+            ],
         ),
-        (json!({"tasks": [task("a"), task("a")]}), &["duplicated task name found"]),
+        (
+            json!({"tasks": [task("a"), task("a")]}),
+            &["duplicated task name found"],
+        ),
         (
             json!({"tasks": [task("a.b")]}),
             &["a lowercase RFC 1123 label must consist of lower case alphanumeric characters"],
@@ -196,8 +240,14 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
             json!({"minAvailable": 0, "tasks": [task_with(json!({"replicas": -1})), task("x")]}),
             &["'replicas' < 0 in task"],
         ),
-        (tasks(json!({"minAvailable": -1})), &["'minAvailable' < 0 in task"]),
-        (tasks(json!({"minAvailable": 2})), &["'minAvailable' is greater than 'replicas' in task"]),
+        (
+            tasks(json!({"minAvailable": -1})),
+            &["'minAvailable' < 0 in task"],
+        ),
+        (
+            tasks(json!({"minAvailable": 2})),
+            &["'minAvailable' is greater than 'replicas' in task"],
+        ),
         (
             tasks(json!({"partitionPolicy": {"totalPartitions": 2, "partitionSize": 2}})),
             &["'Replicas' are not equal to TotalPartitions*PartitionSize in task"],
@@ -212,29 +262,51 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
             &["'MinAvailable' is not equal to MinPartitions*PartitionSize in task"],
         ),
         (
-            tasks(json!({"partitionPolicy": {"totalPartitions": 1, "partitionSize": 1, "networkTopology": both}})),
-            &["must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology of partitions simultaneously"],
+            tasks(
+                json!({"partitionPolicy": {"totalPartitions": 1, "partitionSize": 1, "networkTopology": both}}),
+            ),
+            &[
+                "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology of partitions simultaneously",
+            ],
         ),
     ];
     for (spec, expected) in &specs {
-        check("jobs", "/jobs/validate", "CREATE", (&job(spec.clone()), &json!(null)), expected);
+        check(
+            "jobs",
+            "/jobs/validate",
+            "CREATE",
+            (&job(spec.clone()), &json!(null)),
+            expected,
+        );
     }
     let policies: Vec<(Value, &[&str])> = vec![
         (
             json!([{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}]),
             &["must not specify event and exitCode simultaneously"],
         ),
-        (json!([{"action": "AbortJob"}]), &["either event and exitCode should be specified"]),
+        (
+            json!([{"action": "AbortJob"}]),
+            &["either event and exitCode should be specified"],
+        ),
         (json!([abort("Nope")]), &["invalid policy event"]),
-        (json!([{"events": ["OutOfSync"], "action": "AbortJob"}]), &["invalid policy event"]),
-        (json!([{"event": "PodFailed", "action": "SyncJob"}]), &["invalid policy action"]),
+        (
+            json!([{"events": ["OutOfSync"], "action": "AbortJob"}]),
+            &["invalid policy event"],
+        ),
+        (
+            json!([{"event": "PodFailed", "action": "SyncJob"}]),
+            &["invalid policy action"],
+        ),
         (json!([{"event": "PodFailed"}]), &["invalid policy action"]),
         (json!([{"exitCode": 0}]), &["0 is not a valid error code"]),
         (
             json!([abort("PodFailed"), {"events": ["PodFailed"], "action": "AbortJob"}]),
             &["duplicate policy event found"],
         ),
-        (json!([{"exitCode": 1}, {"exitCode": 1}]), &["duplicate exitCode found"]),
+        (
+            json!([{"exitCode": 1}, {"exitCode": 1}]),
+            &["duplicate exitCode found"],
+        ),
         (
             json!([abort("PodFailed"), abort("*")]),
             &["if there's * here, no other policy should be here"],
@@ -242,9 +314,21 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
     ];
     for (policies, expected) in policies {
         let of_job = job(json!({"policies": policies}));
-        check("jobs", "/jobs/validate", "CREATE", (&of_job, &json!(null)), expected);
+        check(
+            "jobs",
+            "/jobs/validate",
+            "CREATE",
+            (&of_job, &json!(null)),
+            expected,
+        );
         let of_task = job(tasks(json!({"policies": policies})));
-        check("jobs", "/jobs/validate", "CREATE", (&of_task, &json!(null)), expected);
+        check(
+            "jobs",
+            "/jobs/validate",
+            "CREATE",
+            (&of_task, &json!(null)),
+            expected,
+        );
     }
     let volumes: Vec<(Value, &[&str])> = vec![
         (json!([{"volumeClaim": {}}]), &["mountPath is required"]),
@@ -252,7 +336,10 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
             json!([{"mountPath": "/a", "volumeClaim": {}}, {"mountPath": "/a", "volumeClaim": {}}]),
             &["duplicated mountPath found"],
         ),
-        (json!([{"mountPath": "/a"}]), &["either VolumeClaim or VolumeClaimName must be specified"]),
+        (
+            json!([{"mountPath": "/a"}]),
+            &["either VolumeClaim or VolumeClaimName must be specified"],
+        ),
         (
             json!([{"mountPath": "/a", "volumeClaim": {}, "volumeClaimName": "p"}]),
             &["conflict: VolumeClaim and VolumeClaimName must not be specified simultaneously"],
@@ -260,7 +347,13 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
     ];
     for (volumes, expected) in volumes {
         let object = job(json!({"volumes": volumes}));
-        check("jobs", "/jobs/validate", "CREATE", (&object, &json!(null)), expected);
+        check(
+            "jobs",
+            "/jobs/validate",
+            "CREATE",
+            (&object, &json!(null)),
+            expected,
+        );
     }
 }
 
@@ -269,13 +362,28 @@ fn s6_086_updates_of_jobs() {
     let before = job(json!({}));
     let updates: [(Value, &[&str]); 4] = [
         (json!({"minAvailable": 0, "priorityClassName": "x"}), &[]),
-        (json!({"tasks": [task("w"), task("x")]}), &["job updates may not add or remove tasks"]),
-        (json!({"tasks": []}), &["job updates may not add or remove tasks"]),
-        (json!({"queue": "team-a"}), &["job updates may not change the queue"]),
+        (
+            json!({"tasks": [task("w"), task("x")]}),
+            &["job updates may not add or remove tasks"],
+        ),
+        (
+            json!({"tasks": []}),
+            &["job updates may not add or remove tasks"],
+        ),
+        (
+            json!({"queue": "team-a"}),
+            &["job updates may not change the queue"],
+        ),
     ];
     for (spec, expected) in updates {
         let after = job(spec);
-        check("job-updates", "/jobs/validate", "UPDATE", (&after, &before), expected);
+        check(
+            "job-updates",
+            "/jobs/validate",
+            "UPDATE",
+            (&after, &before),
+            expected,
+        );
     }
     // A job that was made before the rules can still lose its finalizers.
     let wrong = job(json!({"maxRetry": -1, "tasks": []}));
@@ -299,18 +407,30 @@ fn s6_086_every_rule_of_queues_refuses_what_the_webhook_refuses() {
         queue["status"] = json!({"state": state});
         queue
     };
-    const LENGTH: &str = "volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights";
+    const LENGTH: &str =
+        "volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights";
     const WEIGHT: &str = "weights in volcano.sh/hierarchy-weights must be larger than 0";
     let cases: Vec<(Value, &[&str])> = vec![
         (queue(json!({})), &[]),
         (
-            queue(json!({"capability": {"cpu": 4}, "deserved": {"cpu": "2000m", "memory": "4Gi"}, "guarantee": {"resource": {"cpu": "1"}}})),
+            queue(
+                json!({"capability": {"cpu": 4}, "deserved": {"cpu": "2000m", "memory": "4Gi"}, "guarantee": {"resource": {"cpu": "1"}}}),
+            ),
             &[],
         ),
         (in_state("Closed"), &[]),
-        (in_state("Closing"), &["queue state must be in [Open Closed]"]),
-        (queue(json!({"capability": {"cpu": -1}})), &["amounts must be greater than or equal to 0"]),
-        (queue(json!({"guarantee": {"resource": {"cpu": "1"}}})), &["deserved must be >= guarantee"]),
+        (
+            in_state("Closing"),
+            &["queue state must be in [Open Closed]"],
+        ),
+        (
+            queue(json!({"capability": {"cpu": -1}})),
+            &["amounts must be greater than or equal to 0"],
+        ),
+        (
+            queue(json!({"guarantee": {"resource": {"cpu": "1"}}})),
+            &["deserved must be >= guarantee"],
+        ),
         (
             queue(json!({"deserved": {"cpu": "1"}, "guarantee": {"resource": {"cpu": "1001m"}}})),
             &["deserved must be >= guarantee"],
@@ -324,10 +444,19 @@ fn s6_086_every_rule_of_queues_refuses_what_the_webhook_refuses() {
         (annotated("root/a", "1/0"), &[WEIGHT]),
         (annotated("root/a", "1/-1"), &[WEIGHT]),
         (annotated("root/a", "1/x"), &[WEIGHT]),
-        (queue(json!({"parent": "q"})), &["queue cannot use itself as parent"]),
+        (
+            queue(json!({"parent": "q"})),
+            &["queue cannot use itself as parent"],
+        ),
     ];
     for (object, expected) in cases {
-        check("queues", "/queues/validate", "CREATE", (&object, &json!(null)), expected);
+        check(
+            "queues",
+            "/queues/validate",
+            "CREATE",
+            (&object, &json!(null)),
+            expected,
+        );
     }
     let named = |name: &str| json!({"metadata": {"name": name}});
     let deletions: [(&str, &[&str]); 3] = [
@@ -337,16 +466,23 @@ fn s6_086_every_rule_of_queues_refuses_what_the_webhook_refuses() {
     ];
     for (name, expected) in deletions {
         let gone = (&json!(null), &named(name));
-        check("queue-deletions", "/queues/validate", "DELETE", gone, expected);
+        check(
+            "queue-deletions",
+            "/queues/validate",
+            "DELETE",
+            gone,
+            expected,
+        );
     }
 }
 
 #[test]
 fn s6_086_pods_and_pod_groups() {
-    let (least, most) = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable");
-    let pod = |scheduler: &str, annotations: Value| {
-        json!({"metadata": {"annotations": annotations}, "spec": {"schedulerName": scheduler}})
-    };
+    let (least, most) = (
+        "volcano.sh/jdb-min-available",
+        "volcano.sh/jdb-max-unavailable",
+    );
+    let pod = |scheduler: &str, annotations: Value| json!({"metadata": {"annotations": annotations}, "spec": {"schedulerName": scheduler}});
     let wrong = |key: &str| {
         let key = key.trim_start_matches("volcano.sh/");
         format!("{key} must be a positive integer or a valid percentage which between 1% ~ 99%")
@@ -361,7 +497,13 @@ fn s6_086_pods_and_pod_groups() {
     for value in ["0", "-1", "0%", "100%", "x", "", "1.5%"] {
         for key in [least, most] {
             let object = pod("volcano", json!({key: value}));
-            check("pods", "/pods/validate", "CREATE", (&object, &null), &[&wrong(key)]);
+            check(
+                "pods",
+                "/pods/validate",
+                "CREATE",
+                (&object, &null),
+                &[&wrong(key)],
+            );
             let of_others = pod("default-scheduler", json!({key: value}));
             check("pods", "/pods/validate", "CREATE", (&of_others, &null), &[]);
         }
@@ -372,18 +514,31 @@ fn s6_086_pods_and_pod_groups() {
     let tiers = json!({"highestTierAllowed": 1, "highestTierName": "a"});
     let groups: [(Value, &[&str]); 4] = [
         (json!({}), &[]),
-        (json!({"networkTopology": {"highestTierAllowed": 1, "highestTierName": ""}}), &[]),
+        (
+            json!({"networkTopology": {"highestTierAllowed": 1, "highestTierName": ""}}),
+            &[],
+        ),
         (
             json!({"networkTopology": tiers}),
-            &["must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"],
+            &[
+                "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
+            ],
         ),
         (
             json!({"subGroupPolicy": [{"name": "a"}, {"name": "b", "networkTopology": tiers}]}),
-            &["must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology of subGroupPolicy simultaneously"],
+            &[
+                "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology of subGroupPolicy simultaneously",
+            ],
         ),
     ];
     for (spec, expected) in groups {
         let object = json!({"metadata": {"name": "g"}, "spec": spec});
-        check("podgroups", "/podgroups/validate", "CREATE", (&object, &null), expected);
+        check(
+            "podgroups",
+            "/podgroups/validate",
+            "CREATE",
+            (&object, &null),
+            expected,
+        );
     }
 }

@@ -1,25 +1,34 @@
 //! Whether the tasks of a job can start one after the other (S6-082).
 
 use crate::wire::TaskSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether every task has its turn when each waits for those that it depends on. A task that depends on one that is not
 /// there, or names one twice, never has; nor have two of the same name.
 pub(in crate::admission) fn can_start(tasks: &[TaskSpec]) -> bool {
-    let mut waits: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let (mut waits, mut followers) = (BTreeMap::new(), BTreeMap::<&str, BTreeSet<&str>>::new());
     for task in tasks {
-        let of = task.depends_on.iter().flat_map(|depends| &depends.name);
-        waits.insert(&task.name, of.map(String::as_str).collect());
-    }
-    let mut started = 0;
-    while let Some((next, _)) = waits.iter().find(|(_, before)| before.is_empty()) {
-        let next = *next;
-        waits.remove(next);
-        started += 1;
-        for before in waits.values_mut() {
+        let before = task.depends_on.iter().flat_map(|depends| &depends.name);
+        let mut count = 0_usize;
+        for name in before {
             // One that is named twice is waited for twice, and starts once.
-            if let Some(place) = before.iter().position(|name| *name == next) {
-                before.remove(place);
+            count += 1;
+            followers.entry(name).or_default().insert(&task.name);
+        }
+        waits.insert(task.name.as_str(), count);
+    }
+    let ready = waits.iter().filter(|(_, count)| **count == 0);
+    let mut ready: Vec<&str> = ready.map(|(name, _)| *name).collect();
+    let mut started = 0;
+    while let Some(next) = ready.pop() {
+        started += 1;
+        for follower in followers.remove(next).unwrap_or_default() {
+            let Some(count) = waits.get_mut(follower).filter(|count| **count > 0) else {
+                continue;
+            };
+            *count -= 1;
+            if *count == 0 {
+                ready.push(follower);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::admission::field::Mistakes;
 use crate::wire::LifecyclePolicy;
+use std::collections::BTreeSet;
 
 /// Events that a policy may name, sorted.
 pub(in crate::admission) const EVENTS: [&str; 8] = [
@@ -51,7 +52,7 @@ fn first<'p>(
     path: &str,
     events: &mut Vec<&'p str>,
 ) -> Option<String> {
-    let mut codes: Vec<i32> = Vec::new();
+    let mut codes: BTreeSet<i32> = BTreeSet::new();
     for policy in policies {
         let named = named(policy);
         match policy.exit_code {
@@ -67,10 +68,11 @@ fn first<'p>(
                 }
             }
             Some(0) => return Some("0 is not a valid error code".to_owned()),
-            Some(code) if codes.contains(&code) => {
-                return Some(format!("duplicate exitCode {code}"));
+            Some(code) => {
+                if !codes.insert(code) {
+                    return Some(format!("duplicate exitCode {code}"));
+                }
             }
-            Some(code) => codes.push(code),
         }
     }
     None

@@ -4,7 +4,8 @@ use crate::admission::read::{amounts, list};
 use crate::wire::{NetworkTopology, TaskSpec};
 use serde_json::Value;
 
-pub(in crate::admission) const BOTH_TIERS: &str = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously";
+pub(in crate::admission) const BOTH_TIERS: &str =
+    "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously";
 
 /// The highest tier is named or numbered, not both.
 pub(super) fn network(topology: Option<&NetworkTopology>) -> &'static str {

@@ -20,7 +20,9 @@ pub(in crate::admission) fn check(old: &Job, new: &Job) -> Result<(), String> {
                 return Err(format!("'minAvailable' must be >= 0 in task: {name}"));
             }
             Some(needed) if needed > task.replicas => {
-                return Err(format!("'minAvailable' must be <= 'replicas' in task: {name}"));
+                return Err(format!(
+                    "'minAvailable' must be <= 'replicas' in task: {name}"
+                ));
             }
             _ => {}
         }

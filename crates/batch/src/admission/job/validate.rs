@@ -4,6 +4,7 @@ use super::{dependencies, policies, topology, volumes};
 use crate::admission::field::listed;
 use crate::admission::{Known, names, template};
 use crate::wire::{Job, TaskSpec};
+use std::collections::BTreeSet;
 
 /// The plugins of jobs that there are.
 pub(in crate::admission) const PLUGINS: [&str; 8] = [
@@ -49,7 +50,8 @@ pub(in crate::admission) fn check(job: &Job, known: &Known) -> String {
     wrong += &queue(&spec.queue, known);
     let depend = seen.iter().any(|task| task.depends_on.is_some());
     if depend && !dependencies::can_start(&spec.tasks) {
-        wrong += " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);";
+        wrong +=
+            " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);";
     }
     wrong
 }
@@ -57,14 +59,18 @@ pub(in crate::admission) fn check(job: &Job, known: &Known) -> String {
 /// Checks the tasks up to the first whose name another has already; returns those that were looked at.
 fn tasks<'j>(job: &'j Job, wrong: &mut String) -> &'j [TaskSpec] {
     let (tasks, job_name) = (&job.spec.tasks, &job.metadata.name);
+    let mut names_so_far: BTreeSet<&str> = BTreeSet::new();
     for (index, task) in tasks.iter().enumerate() {
         let name = &task.name;
-        if task.min_available.is_some_and(|needed| needed > task.replicas) {
+        if task
+            .min_available
+            .is_some_and(|needed| needed > task.replicas)
+        {
             *wrong += &format!(
                 " 'minAvailable' is greater than 'replicas' in task: {name}, job: {job_name};"
             );
         }
-        if tasks[..index].iter().any(|other| other.name == *name) {
+        if !names_so_far.insert(name) {
             *wrong += &format!(" duplicated task name {name};");
             return &tasks[..=index];
         }

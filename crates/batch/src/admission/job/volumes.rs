@@ -3,16 +3,17 @@
 use crate::admission::field::listed;
 use crate::admission::names;
 use crate::wire::VolumeSpec;
+use std::collections::BTreeSet;
 
 /// The first thing that is wrong with the volumes; nothing if they are right.
 pub(super) fn check(volumes: &[VolumeSpec]) -> String {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for volume in volumes {
         let (path, name) = (&volume.mount_path, &volume.volume_claim_name);
         if path.is_empty() {
             return " mountPath is required;".to_owned();
         }
-        if seen.contains(&path.as_str()) {
+        if seen.contains(path.as_str()) {
             return format!(" duplicated mountPath: {path};");
         }
         if volume.volume_claim.is_none() && name.is_empty() {
@@ -27,7 +28,7 @@ pub(super) fn check(volumes: &[VolumeSpec]) -> String {
                 return format!("invalid VolumeClaimName {name} : {}", listed(&wrong));
             }
         }
-        seen.push(path);
+        seen.insert(path);
     }
     String::new()
 }

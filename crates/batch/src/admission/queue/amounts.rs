@@ -90,7 +90,10 @@ pub(super) fn shown(name: &str, amount: f64) -> String {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "the real one compares floats, too")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "the real one compares floats, too"
+)]
 fn float(amount: i64) -> f64 {
     amount as f64
 }

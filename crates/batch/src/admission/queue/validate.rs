@@ -30,7 +30,10 @@ pub(in crate::admission) fn check(
     let resized = old.is_none_or(|old| differ(&old.spec, &queue.spec));
     let is_root = queue.metadata.name == "root";
     if is_root && settings.protect_root && old.is_some() && resized {
-        return Err("root queue's resource attributes (capability, deserved, guarantee) cannot be modified".to_owned());
+        return Err(
+            "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
+                .to_owned(),
+        );
     }
     if !is_root && (moved || resized) {
         resources::check_around(queue, known)?;

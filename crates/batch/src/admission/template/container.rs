@@ -5,13 +5,14 @@ use crate::admission::field::Mistakes;
 use crate::admission::names;
 use crate::admission::read::{has, list, number, text};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// What of the pod the containers are checked against.
 pub(super) struct Pod<'a> {
     /// Names of its volumes that are right.
-    pub(super) volumes: Vec<&'a str>,
+    pub(super) volumes: BTreeSet<&'a str>,
     /// Names of its claims.
-    pub(super) claims: Vec<&'a str>,
+    pub(super) claims: BTreeSet<&'a str>,
 }
 
 /// The containers that run side by side.
@@ -19,15 +20,15 @@ pub(super) fn check(containers: &[Value], pod: &Pod<'_>, path: &str, mistakes: &
     if containers.is_empty() {
         return mistakes.required(path, "");
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = format!("{path}[{index}]");
         common(container, pod, &path, mistakes);
         let name = text(container, "name");
-        if seen.contains(&name) {
+        if seen.contains(name) {
             mistakes.duplicate(&format!("{path}.name"), name);
         }
-        seen.push(name);
+        seen.insert(name);
         probes::check(container, &path, mistakes);
         if has(container, "restartPolicy") {
             let why = "may not be set for non-init containers";
@@ -45,7 +46,7 @@ pub(super) fn check_init(
     path: &str,
     mistakes: &mut Mistakes,
 ) {
-    let mut seen: Vec<&str> = others.iter().map(|other| text(other, "name")).collect();
+    let mut seen: BTreeSet<&str> = others.iter().map(|other| text(other, "name")).collect();
     for (index, container) in containers.iter().enumerate() {
         let of_all = path;
         let path = format!("{path}[{index}]");
@@ -55,17 +56,22 @@ pub(super) fn check_init(
             mistakes.one_of(&path, text(container, "restartPolicy"), &["Always"]);
         }
         let name = text(container, "name");
-        if seen.contains(&name) {
+        if seen.contains(name) {
             mistakes.duplicate(&format!("{path}.name"), name);
         } else if !name.is_empty() {
-            seen.push(name);
+            seen.insert(name);
         }
         conflicts(std::slice::from_ref(container), of_all, mistakes);
         if text(container, "restartPolicy") == "Always" {
             probes::check(container, &path, mistakes);
             continue;
         }
-        for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+        for field in [
+            "lifecycle",
+            "livenessProbe",
+            "readinessProbe",
+            "startupProbe",
+        ] {
             if has(container, field) {
                 let why = "may not be set for init containers without restartPolicy=Always";
                 mistakes.forbidden(&format!("{path}.{field}"), why);
@@ -90,17 +96,27 @@ fn common(container: &Value, pod: &Pod<'_>, path: &str, mistakes: &mut Mistakes)
     }
     ports(list(container, "ports"), &at("ports"), mistakes);
     environment(container, path, mistakes);
-    mounts(list(container, "volumeMounts"), pod, &at("volumeMounts"), mistakes);
+    mounts(
+        list(container, "volumeMounts"),
+        pod,
+        &at("volumeMounts"),
+        mistakes,
+    );
     let of_pulls = text(container, "imagePullPolicy");
     if !of_pulls.is_empty() {
         let path = at("imagePullPolicy");
         mistakes.one_of(&path, of_pulls, &["Always", "IfNotPresent", "Never"]);
     }
-    resources::check(&container["resources"], &at("resources"), &pod.claims, mistakes);
+    resources::check(
+        &container["resources"],
+        &at("resources"),
+        &pod.claims,
+        mistakes,
+    );
 }
 
 fn ports(ports: &[Value], path: &str, mistakes: &mut Mistakes) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let at = |field: &str| format!("{path}[{index}].{field}");
         let name = text(port, "name");
@@ -108,10 +124,10 @@ fn ports(ports: &[Value], path: &str, mistakes: &mut Mistakes) {
             let wrong = names::port(name);
             if !wrong.is_empty() {
                 mistakes.each_invalid(&at("name"), name, wrong);
-            } else if seen.contains(&name) {
+            } else if seen.contains(name) {
                 mistakes.duplicate(&at("name"), name);
             } else {
-                seen.push(name);
+                seen.insert(name);
             }
         }
         let of_container = number(port, "containerPort");
@@ -138,7 +154,7 @@ fn protocol(port: &Value) -> &str {
 
 /// Ports on the host that two of these containers want.
 fn conflicts(containers: &[Value], path: &str, mistakes: &mut Mistakes) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (place, port) in list(container, "ports").iter().enumerate() {
             let of_host = number(port, "hostPort");
@@ -149,7 +165,7 @@ fn conflicts(containers: &[Value], path: &str, mistakes: &mut Mistakes) {
             if seen.contains(&key) {
                 mistakes.duplicate(&format!("{path}[{index}].ports[{place}].hostPort"), &key);
             } else {
-                seen.push(key);
+                seen.insert(key);
             }
         }
     }
@@ -193,7 +209,11 @@ fn environment(container: &Value, path: &str, mistakes: &mut Mistakes) {
         } else if !text(variable, "value").is_empty() {
             mistakes.invalid(&path, "", "may not be specified when `value` is not empty");
         } else if sources > 1 {
-            mistakes.invalid(&path, "", "may not have more than one field specified at a time");
+            mistakes.invalid(
+                &path,
+                "",
+                "may not have more than one field specified at a time",
+            );
         }
     }
     for (index, all) in list(container, "envFrom").iter().enumerate() {
@@ -241,22 +261,22 @@ fn key_of(reference: &Value, path: &str, mistakes: &mut Mistakes) {
 }
 
 fn mounts(mounts: &[Value], pod: &Pod<'_>, path: &str, mistakes: &mut Mistakes) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (index, mount) in mounts.iter().enumerate() {
         let at = |field: &str| format!("{path}[{index}].{field}");
         let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
         if name.is_empty() {
             mistakes.required(&at("name"), "");
         }
-        if !pod.volumes.contains(&name) {
+        if !pod.volumes.contains(name) {
             mistakes.not_found(&at("name"), name);
         }
         if place.is_empty() {
             mistakes.required(&at("mountPath"), "");
         }
-        if seen.contains(&place) {
+        if seen.contains(place) {
             mistakes.invalid(&at("mountPath"), place, "must be unique");
         }
-        seen.push(place);
+        seen.insert(place);
     }
 }

@@ -11,6 +11,7 @@ use super::names;
 use super::read::{has, list, number, text, texts};
 use container::Pod;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// What is wrong with the template of a task, which has the name of the task and the job's namespace.
 pub(super) fn check(name: &str, namespace: &str, template: &Value) -> Vec<String> {
@@ -26,7 +27,12 @@ pub(super) fn check(name: &str, namespace: &str, template: &Value) -> Vec<String
             mistakes.each_invalid("metadata.namespace", namespace, wrong);
         }
     }
-    labels(&template["metadata"], "labels", "template.labels", &mut mistakes);
+    labels(
+        &template["metadata"],
+        "labels",
+        "template.labels",
+        &mut mistakes,
+    );
     for (key, _) in texts(&template["metadata"], "annotations") {
         let wrong = names::qualified(&key.to_lowercase());
         mistakes.each_invalid("template.annotations", key, wrong);
@@ -43,7 +49,11 @@ fn check_spec(spec: &Value, path: &str, mistakes: &mut Mistakes) {
     let at = |field: &str| format!("{path}.{field}");
     let pod = Pod {
         volumes: volumes(list(spec, "volumes"), &at("volumes"), mistakes),
-        claims: claims(list(spec, "resourceClaims"), &at("resourceClaims"), mistakes),
+        claims: claims(
+            list(spec, "resourceClaims"),
+            &at("resourceClaims"),
+            mistakes,
+        ),
     };
     let (containers, init) = (list(spec, "containers"), list(spec, "initContainers"));
     container::check(containers, &pod, &at("containers"), mistakes);
@@ -53,8 +63,16 @@ fn check_spec(spec: &Value, path: &str, mistakes: &mut Mistakes) {
     }
     policies(spec, path, mistakes);
     labels(spec, "nodeSelector", &at("nodeSelector"), mistakes);
-    gates(list(spec, "schedulingGates"), &at("schedulingGates"), mistakes);
-    spread(list(spec, "topologySpreadConstraints"), &at("topologySpreadConstraints"), mistakes);
+    gates(
+        list(spec, "schedulingGates"),
+        &at("schedulingGates"),
+        mistakes,
+    );
+    spread(
+        list(spec, "topologySpreadConstraints"),
+        &at("topologySpreadConstraints"),
+        mistakes,
+    );
     named(spec, path, mistakes);
     tolerations(list(spec, "tolerations"), &at("tolerations"), mistakes);
     let class = text(spec, "priorityClassName");
@@ -90,8 +108,8 @@ const NAMING: [(&str, &str); 4] = [
 ];
 
 /// The names of those that are right, for the mounts.
-fn volumes<'v>(volumes: &'v [Value], path: &str, mistakes: &mut Mistakes) -> Vec<&'v str> {
-    let mut right: Vec<&str> = Vec::new();
+fn volumes<'v>(volumes: &'v [Value], path: &str, mistakes: &mut Mistakes) -> BTreeSet<&'v str> {
+    let mut right: BTreeSet<&str> = BTreeSet::new();
     for (index, volume) in volumes.iter().enumerate() {
         let mut own = Mistakes::default();
         let path = format!("{path}[{index}]");
@@ -111,11 +129,11 @@ fn volumes<'v>(volumes: &'v [Value], path: &str, mistakes: &mut Mistakes) -> Vec
             "" => own.required(&path, ""),
             name => own.each_invalid(&path, name, names::dns_label(name)),
         }
-        if right.contains(&name) {
+        if right.contains(name) {
             own.duplicate(&path, name);
         }
         if own.is_empty() {
-            right.push(name);
+            right.insert(name);
         } else {
             mistakes.extend(own);
         }
@@ -124,16 +142,16 @@ fn volumes<'v>(volumes: &'v [Value], path: &str, mistakes: &mut Mistakes) -> Vec
 }
 
 /// The names of all of them.
-fn claims<'v>(claims: &'v [Value], path: &str, mistakes: &mut Mistakes) -> Vec<&'v str> {
-    let mut seen: Vec<&str> = Vec::new();
+fn claims<'v>(claims: &'v [Value], path: &str, mistakes: &mut Mistakes) -> BTreeSet<&'v str> {
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (index, claim) in claims.iter().enumerate() {
         let path = format!("{path}[{index}].name");
         match text(claim, "name") {
             "" => mistakes.required(&path, ""),
-            name if seen.contains(&name) => mistakes.duplicate(&path, name),
+            name if seen.contains(name) => mistakes.duplicate(&path, name),
             name => {
                 mistakes.each_invalid(&path, name, names::dns_label(name));
-                seen.push(name);
+                seen.insert(name);
             }
         }
     }
@@ -168,14 +186,14 @@ fn policies(spec: &Value, path: &str, mistakes: &mut Mistakes) {
 }
 
 fn gates(gates: &[Value], path: &str, mistakes: &mut Mistakes) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (index, gate) in gates.iter().enumerate() {
         let (path, name) = (format!("{path}[{index}]"), text(gate, "name"));
         mistakes.each_invalid(&path, name, names::qualified(name));
-        if seen.contains(&name) {
+        if seen.contains(name) {
             mistakes.duplicate(&path, name);
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
 

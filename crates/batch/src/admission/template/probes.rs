@@ -15,7 +15,12 @@ pub(super) fn check(container: &Value, path: &str, mistakes: &mut Mistakes) {
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if has(container, probe) {
-            check_probe(&container[probe], probe, &format!("{path}.{probe}"), mistakes);
+            check_probe(
+                &container[probe],
+                probe,
+                &format!("{path}.{probe}"),
+                mistakes,
+            );
         }
     }
 }

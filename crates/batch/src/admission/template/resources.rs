@@ -5,6 +5,7 @@ use crate::admission::names;
 use crate::admission::read::{amounts, list, text};
 use evictd_pod::Quantity;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const HUGE_PAGES: &str = "hugepages-";
 /// Where Kubernetes counts whole things.
@@ -33,7 +34,12 @@ const OTHER_STANDARD: [&str; 8] = [
 ];
 
 /// Checks `resources` of a container at this path; `claims` are the names of the pod's claims.
-pub(super) fn check(resources: &Value, path: &str, claims: &[&str], mistakes: &mut Mistakes) {
+pub(super) fn check(
+    resources: &Value,
+    path: &str,
+    claims: &BTreeSet<&str>,
+    mistakes: &mut Mistakes,
+) {
     let (limits, requests) = (amounts(resources, "limits"), amounts(resources, "requests"));
     for (name, limit) in limits.iter() {
         check_amount(name, *limit, &format!("{path}.limits[{name}]"), mistakes);
@@ -112,8 +118,8 @@ fn check_name(name: &str, path: &str, mistakes: &mut Mistakes) {
     }
 }
 
-fn check_claims(resources: &Value, path: &str, claims: &[&str], mistakes: &mut Mistakes) {
-    let mut seen: Vec<String> = Vec::new();
+fn check_claims(resources: &Value, path: &str, claims: &BTreeSet<&str>, mistakes: &mut Mistakes) {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
     for (index, claim) in list(resources, "claims").iter().enumerate() {
         let (path, name) = (format!("{path}.claims[{index}]"), text(claim, "name"));
         if name.is_empty() {
@@ -124,11 +130,11 @@ fn check_claims(resources: &Value, path: &str, claims: &[&str], mistakes: &mut M
             "" => name.to_owned(),
             request => format!("{name}/{request}"),
         };
-        if seen.contains(&key) || seen.iter().any(|other| other == name) {
+        if seen.contains(&key) || seen.contains(name) {
             mistakes.duplicate(&path, &key);
         }
-        seen.push(key);
-        if !claims.contains(&name) {
+        seen.insert(key);
+        if !claims.contains(name) {
             mistakes.not_found(&path, name);
         }
     }
