@@ -1,4 +1,7 @@
 //! Jobs, pod groups and queues: the shell around `evictd-batch`.
 
 pub mod cli;
+pub mod definitions;
+pub mod manifests;
 mod pages;
+pub mod policies;

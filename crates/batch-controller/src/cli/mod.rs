@@ -1,6 +1,5 @@
 //! The command line: one file a subcommand.
 
-mod simulate;
 mod cluster;
 mod connection;
 mod issue;
@@ -8,8 +7,11 @@ mod job;
 mod kind;
 mod queue;
 mod short;
+mod simulate;
 
 pub use short::Short;
+mod admit;
+mod manifests;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
@@ -32,6 +34,9 @@ enum Command {
     Simulate(simulate::Arguments),
     Job(job::Arguments),
     Queue(queue::Arguments),
+    Admit(admit::Arguments),
+    Crds(manifests::Definitions),
+    Policies(manifests::Policies),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
     )]
@@ -47,6 +52,9 @@ impl Cli {
             Command::Simulate(arguments) => arguments.run(),
             Command::Job(arguments) => arguments.run(),
             Command::Queue(arguments) => arguments.run(),
+            Command::Admit(arguments) => arguments.run(),
+            Command::Crds(arguments) => arguments.run(),
+            Command::Policies(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
         }

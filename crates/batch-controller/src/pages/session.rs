@@ -21,7 +21,9 @@ pub(crate) fn session(outcome: &Outcome, view: View) -> String {
 }
 
 fn count(group: &GroupOutcome, statuses: &[&str]) -> String {
-    let counts = statuses.iter().filter_map(|status| group.tasks.get(*status));
+    let counts = statuses
+        .iter()
+        .filter_map(|status| group.tasks.get(*status));
     counts.sum::<i32>().to_string()
 }
 

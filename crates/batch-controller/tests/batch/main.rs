@@ -1,9 +1,13 @@
-//! `evictd-batch` as a user starts it.
+//! `evictd-batch` as its users run it.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+mod admit;
 mod bad_input;
 mod cluster;
+mod definitions;
 mod jobs;
+mod manifests;
 mod pages;
 mod queues;
 mod rights;
@@ -11,6 +15,7 @@ mod short;
 
 use std::process::Command;
 
+/// The built program.
 fn batch() -> Command {
     Command::new(env!("CARGO_BIN_EXE_evictd-batch"))
 }

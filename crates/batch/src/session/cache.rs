@@ -219,7 +219,14 @@ mod tests {
         cache.put_pod(pod("1", json!({ "nodeName": "one" })));
         cache.assume_evicted("b/a", Timestamp::UNIX_EPOCH);
         cache.put_pod(pod("1", json!({ "nodeName": "one" })));
-        assert!(cache.pod("b/a").unwrap().metadata.deletion_timestamp.is_some());
+        assert!(
+            cache
+                .pod("b/a")
+                .unwrap()
+                .metadata
+                .deletion_timestamp
+                .is_some()
+        );
         let back = cache.not_evicted("b/a").unwrap();
         assert!(back.metadata.deletion_timestamp.is_none());
         assert!(cache.not_evicted("b/a").is_none());

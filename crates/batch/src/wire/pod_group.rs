@@ -42,6 +42,20 @@ pub struct PodGroupSpec {
     pub min_resources: Option<ResourceList>,
     /// How near its pods have to be to each other.
     pub network_topology: Option<NetworkTopology>,
+    /// Parts of it, with needs of their own.
+    #[serde(deserialize_with = "null_is_default")]
+    pub sub_group_policy: Vec<SubGroupPolicy>,
+}
+
+/// A part of a group: pods that a selector finds.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SubGroupPolicy {
+    /// Its name within the group.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// How near its pods have to be to each other.
+    pub network_topology: Option<NetworkTopology>,
 }
 
 /// `status` of a group.

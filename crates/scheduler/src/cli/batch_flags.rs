@@ -24,13 +24,28 @@ pub(super) struct BatchFlags {
     #[arg(long, value_name = "FILE")]
     batch_conf: Option<PathBuf>,
     /// How batch sessions decide.
-    #[arg(long, value_name = "FORM", default_value = "evictd", requires = "batch_conf")]
+    #[arg(
+        long,
+        value_name = "FORM",
+        default_value = "evictd",
+        requires = "batch_conf"
+    )]
     batch_form: FormName,
     /// The schedulerName of pods that belong to batch sessions.
-    #[arg(long, value_name = "NAME", default_value = "volcano", requires = "batch_conf")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "volcano",
+        requires = "batch_conf"
+    )]
     batch_scheduler_name: String,
     /// The queue of jobs that name none.
-    #[arg(long, value_name = "NAME", default_value = "default", requires = "batch_conf")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "default",
+        requires = "batch_conf"
+    )]
     default_queue: String,
     /// How long after the end of a batch session the next one begins.
     #[arg(long, value_name = "DURATION", default_value = "1s", requires = "batch_conf", value_parser = duration)]

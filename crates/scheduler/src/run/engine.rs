@@ -17,13 +17,13 @@ use super::pod_ref::PodRef;
 use super::view::View;
 use super::watches::{BATCH_KINDS, KINDS, News};
 use super::writer::{Outcome, Preemption, Writer};
-use evidence::decision;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
 use evictd_scheduling::{
     Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Rejected, Scheduler, pod_key,
 };
+use evidence::decision;
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};

@@ -32,5 +32,6 @@ pub use pod_ref::PodRef;
 pub use threads::Threads;
 pub use watches::{BatchChange, KINDS, News, start as watch};
 pub use writer::{
-    BatchStatus, Busy, Condition, Eviction, GroupCondition, GroupStatus, Limits, Outcome, Preemption, StatusPatch, Writer,
+    BatchStatus, Busy, Condition, Eviction, GroupCondition, GroupStatus, Limits, Outcome,
+    Preemption, StatusPatch, Writer,
 };

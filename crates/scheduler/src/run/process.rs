@@ -110,7 +110,10 @@ pub async fn run(
     watches::start(&access, &send, batch.is_some());
     if let Some(batch) = &batch {
         watches::start_batch(&access, &send);
-        tokio::spawn(queues::ensure(actions.clone(), batch.default_queue().to_owned()));
+        tokio::spawn(queues::ensure(
+            actions.clone(),
+            batch.default_queue().to_owned(),
+        ));
     }
     let filters = config
         .profiles

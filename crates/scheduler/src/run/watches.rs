@@ -109,15 +109,24 @@ pub fn start(access: &Access, news: &UnboundedSender<News>, ended: bool) {
 /// Begins to follow what batch sessions go by.
 pub(super) fn start_batch(access: &Access, news: &UnboundedSender<News>) {
     let follow = Start { access, news };
-    follow.from("/apis/scheduling.volcano.sh/v1beta1/podgroups", "", false, |delta| {
-        News::Batch(BatchChange::Group(delta))
-    });
-    follow.from("/apis/scheduling.volcano.sh/v1beta1/queues", "", false, |delta| {
-        News::Batch(BatchChange::Queue(delta))
-    });
-    follow.from("/apis/scheduling.k8s.io/v1/priorityclasses", "", false, |delta| {
-        News::Batch(BatchChange::PriorityClass(delta))
-    });
+    follow.from(
+        "/apis/scheduling.volcano.sh/v1beta1/podgroups",
+        "",
+        false,
+        |delta| News::Batch(BatchChange::Group(delta)),
+    );
+    follow.from(
+        "/apis/scheduling.volcano.sh/v1beta1/queues",
+        "",
+        false,
+        |delta| News::Batch(BatchChange::Queue(delta)),
+    );
+    follow.from(
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        "",
+        false,
+        |delta| News::Batch(BatchChange::PriorityClass(delta)),
+    );
 }
 
 /// Begins to follow the pods that have failed, the evicted ones among them. Nobody waits until they are known.

@@ -7,7 +7,12 @@ use jiff::Timestamp;
 use std::sync::Arc;
 
 /// A decision, as others may see it.
-pub(super) fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) -> Evidence {
+pub(super) fn decision(
+    time: Timestamp,
+    pod: &wire::Pod,
+    attempt: u32,
+    outcome: &Decision,
+) -> Evidence {
     let mut evidence = Evidence {
         time,
         pod: view::name(pod),

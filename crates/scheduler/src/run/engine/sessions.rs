@@ -251,7 +251,8 @@ impl Engine {
             .map(|(name, amount)| (name.to_owned(), amount.to_string()))
             .collect();
         if told != allocated {
-            self.writer.batch_status(BatchStatus::queue(name, &told, allocated));
+            self.writer
+                .batch_status(BatchStatus::queue(name, &told, allocated));
         }
     }
 }

@@ -33,7 +33,12 @@ impl BatchMetrics {
     pub(super) fn new(make: &mut Maker) -> Self {
         let mut of_queue = |name: &str, help: &str| {
             let family = OfQueue::default();
-            make.register(&format!("volcano_queue_{name}"), ALPHA, help, family.clone());
+            make.register(
+                &format!("volcano_queue_{name}"),
+                ALPHA,
+                help,
+                family.clone(),
+            );
             family
         };
         let mut both = |name: &str, help: &str| {
@@ -42,31 +47,58 @@ impl BatchMetrics {
         let allocated = both("allocated", "What the pods of a queue hold");
         let request = both("request", "What the pods of a queue hold and wait for");
         let deserved = both("deserved", "What a queue deserves");
-        let share = of_queue("share", "The largest part of what it deserves that a queue holds");
+        let share = of_queue(
+            "share",
+            "The largest part of what it deserves that a queue holds",
+        );
         Self {
             latency: make.histograms(
-                ("volcano_e2e_scheduling_latency_milliseconds", ALPHA, "How long a session took"),
+                (
+                    "volcano_e2e_scheduling_latency_milliseconds",
+                    ALPHA,
+                    "How long a session took",
+                ),
                 [],
                 Buckets(5.0, 2.0, 15),
             ),
             victims: make.gauges(
-                ("volcano_pod_preemption_victims", ALPHA, "Pods that the last session has evicted"),
+                (
+                    "volcano_pod_preemption_victims",
+                    ALPHA,
+                    "Pods that the last session has evicted",
+                ),
                 [],
             ),
             attempts: make.counters(
-                ("volcano_total_preemption_attempts", ALPHA, "Sessions that have evicted pods"),
+                (
+                    "volcano_total_preemption_attempts",
+                    ALPHA,
+                    "Sessions that have evicted pods",
+                ),
                 [],
             ),
             unscheduled_tasks: make.gauges(
-                ("volcano_unschedule_task_count", ALPHA, "Pods of a job that could not be placed"),
+                (
+                    "volcano_unschedule_task_count",
+                    ALPHA,
+                    "Pods of a job that could not be placed",
+                ),
                 ["job_id"],
             ),
             unscheduled_jobs: make.gauges(
-                ("volcano_unschedule_job_count", ALPHA, "Jobs that could not be placed"),
+                (
+                    "volcano_unschedule_job_count",
+                    ALPHA,
+                    "Jobs that could not be placed",
+                ),
                 [],
             ),
             overused: make.gauges(
-                ("volcano_queue_overused", ALPHA, "Whether a queue holds all that it deserves"),
+                (
+                    "volcano_queue_overused",
+                    ALPHA,
+                    "Whether a queue holds all that it deserves",
+                ),
                 QUEUE,
             ),
             allocated,

@@ -43,7 +43,11 @@ impl BatchStatus {
     ) -> Self {
         let gone = before.keys().filter(|name| !allocated.contains_key(*name));
         let mut body: Map<String, Value> = gone.map(|name| (name.clone(), Value::Null)).collect();
-        body.extend(allocated.into_iter().map(|(name, amount)| (name, amount.into())));
+        body.extend(
+            allocated
+                .into_iter()
+                .map(|(name, amount)| (name, amount.into())),
+        );
         Self {
             path: format!("/apis/scheduling.volcano.sh/v1beta1/queues/{name}/status"),
             body: json!({ "status": { "allocated": body } }),
@@ -98,7 +102,12 @@ async fn carry_out(shared: &Shared, eviction: &Eviction) -> Result<(), Failure> 
     };
     let (scheduler, why) = (&eviction.scheduler, &eviction.reason);
     let conditions = [
-        condition("Ready", false, "Evict", format!("Pod is evicted, because of {why}")),
+        condition(
+            "Ready",
+            false,
+            "Evict",
+            format!("Pod is evicted, because of {why}"),
+        ),
         condition(
             "DisruptionTarget",
             true,

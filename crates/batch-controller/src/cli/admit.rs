@@ -1,0 +1,62 @@
+//! `evictd-batch admit`: whether an object would be let in, and what it would get, without a cluster.
+
+use clap::{Args, ValueEnum};
+use evictd_batch::admission::{Answer, Question};
+use evictd_command::{Failure, Output, View};
+use evictd_document::{Document, LARGE};
+use std::path::PathBuf;
+
+const EXAMPLE: &str = r#"Example:
+  evictd-batch admit question.json
+
+A file holds what the API server would send, and the other objects that count:
+  { "path": "/jobs/validate", "operation": "CREATE",
+    "object": { "kind": "Job", ... }, "oldObject": { what an UPDATE changes },
+    "name": "the queue that a DELETE is about",
+    "queues": [ all queues ], "namespaces": [ with their annotations ],
+    "flags": { "max-queue-depth": 5, "enable-root-queue-protection": true,
+               "enable-queue-allocated-pods-check": false } }
+
+Paths are /jobs, /queues, /pods and /podgroups, each with /mutate and /validate."#;
+
+/// Decides on one job, queue, pod group or pod as the webhook would.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// What is asked, JSON or YAML; - is stdin.
+    file: PathBuf,
+    /// Whose answer it is. Here both are the same, to the word.
+    #[arg(long = "form", value_enum, default_value_t = Form::Evictd, value_name = "FORM")]
+    _form: Form,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Form {
+    Evictd,
+    Volcano,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let document = Document::read(&self.file, LARGE).map_err(Failure::input)?;
+        let question: Question = document.parse().map_err(Failure::input)?;
+        let answer = question.answer().map_err(|error| {
+            let field = (error.field.to_owned(), error.problem);
+            Failure::input(document.wrong_fields([field]))
+        })?;
+        self.output.print(&answer, page)
+    }
+}
+
+fn page(answer: &Answer, _: View) -> String {
+    let mut page = match &answer.message {
+        None => "allowed".to_owned(),
+        Some(message) => format!("denied: {message}"),
+    };
+    for change in &answer.patch {
+        page.push_str(&format!("\n{} = {}", change.path, change.value));
+    }
+    page
+}

@@ -1,0 +1,142 @@
+//! The definitions of Volcano's custom resources, with all of its fields, defaults and limits (S6-001 to S6-011). They are
+//! generated from these types; a cluster that has Volcano's own keeps them.
+//!
+//! Of pod templates and of specs of claims nothing is checked here and everything is kept: whoever makes the pods and
+//! claims checks them. What evictd adds to an object lives in its annotations.
+
+pub mod command;
+pub mod job;
+pub mod pod_group;
+pub mod queue;
+mod schema;
+
+pub use schema::{Amount, Anything, Time};
+
+use schema::of;
+use serde_json::{Value, json};
+
+/// The definitions, in the order of their names.
+pub fn all() -> [Value; 4] {
+    [
+        Definition {
+            group: "bus.volcano.sh",
+            version: "v1alpha1",
+            kind: "Command",
+            plural: "commands",
+            short_names: &[],
+            namespaced: true,
+            columns: &[],
+            status: false,
+            schema: of::<command::Command>(),
+        }
+        .document(),
+        Definition {
+            group: "batch.volcano.sh",
+            version: "v1alpha1",
+            kind: "Job",
+            plural: "jobs",
+            short_names: &["vcjob", "vj"],
+            namespaced: true,
+            columns: &[
+                ("STATUS", "string", ".status.state.phase", 0),
+                ("minAvailable", "integer", ".status.minAvailable", 0),
+                ("RUNNINGS", "integer", ".status.running", 0),
+                ("AGE", "date", ".metadata.creationTimestamp", 0),
+                ("QUEUE", "string", ".spec.queue", 1),
+            ],
+            status: true,
+            schema: of::<job::Job>(),
+        }
+        .document(),
+        Definition {
+            group: "scheduling.volcano.sh",
+            version: "v1beta1",
+            kind: "PodGroup",
+            plural: "podgroups",
+            short_names: &["pg", "podgroup-v1beta1"],
+            namespaced: true,
+            columns: &[
+                ("STATUS", "string", ".status.phase", 0),
+                ("minMember", "integer", ".spec.minMember", 0),
+                ("RUNNINGS", "integer", ".status.running", 0),
+                ("AGE", "date", ".metadata.creationTimestamp", 0),
+                ("QUEUE", "string", ".spec.queue", 1),
+            ],
+            // As Volcano's: programs write it with the rest of the object.
+            status: false,
+            schema: of::<pod_group::PodGroup>(),
+        }
+        .document(),
+        Definition {
+            group: "scheduling.volcano.sh",
+            version: "v1beta1",
+            kind: "Queue",
+            plural: "queues",
+            short_names: &["q", "queue-v1beta1"],
+            namespaced: false,
+            columns: &[("PARENT", "string", ".spec.parent", 0)],
+            status: true,
+            schema: of::<queue::Queue>(),
+        }
+        .document(),
+    ]
+}
+
+struct Definition {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    namespaced: bool,
+    /// Name, type, JSON path, priority: those above 0 are shown with `-o wide`.
+    columns: &'static [(&'static str, &'static str, &'static str, u8)],
+    /// Whether status is written by a path of its own.
+    status: bool,
+    schema: Value,
+}
+
+impl Definition {
+    /// A `CustomResourceDefinition`.
+    fn document(&self) -> Value {
+        let scope = if self.namespaced {
+            "Namespaced"
+        } else {
+            "Cluster"
+        };
+        let columns = self.columns.iter().map(|(name, kind, path, priority)| {
+            json!({"name": name, "type": kind, "jsonPath": path, "priority": priority})
+        });
+        let mut version = json!({
+            "name": self.version,
+            "served": true,
+            "storage": true,
+            "additionalPrinterColumns": columns.collect::<Value>(),
+            "schema": {"openAPIV3Schema": self.schema},
+        });
+        if self.status {
+            version["subresources"] = json!({"status": {}});
+        }
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": format!("{}.{}", self.plural, self.group),
+                // Helm would delete every job with it.
+                "annotations": {"helm.sh/resource-policy": "keep"},
+            },
+            "spec": {
+                "group": self.group,
+                "scope": scope,
+                "names": {
+                    "kind": self.kind,
+                    "listKind": format!("{}List", self.kind),
+                    "plural": self.plural,
+                    "singular": self.kind.to_lowercase(),
+                    "shortNames": self.short_names,
+                },
+                "versions": [version],
+            },
+        })
+    }
+}

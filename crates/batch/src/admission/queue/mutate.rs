@@ -1,0 +1,31 @@
+//! What a new queue gets where it says nothing (S6-083).
+
+use super::hierarchy::{HIERARCHY, WEIGHTS};
+use crate::admission::patch::PatchOperation;
+use crate::wire::Queue;
+
+/// The changes.
+pub(in crate::admission) fn patch(queue: &Queue) -> Vec<PatchOperation> {
+    let mut patch = Vec::new();
+    let annotation = |key: &str| {
+        let value = queue.metadata.annotations.get(key);
+        value.map_or("", String::as_str)
+    };
+    let (path, weights) = (annotation(HIERARCHY), annotation(WEIGHTS));
+    // Also "rooted/a" stays as it is.
+    if !path.is_empty() && !weights.is_empty() && !path.starts_with("root") {
+        let mut set = |key: &str, value: String| {
+            let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+            patch.push(PatchOperation::add(&path, value));
+        };
+        set(HIERARCHY, format!("root/{path}"));
+        set(WEIGHTS, format!("1/{weights}"));
+    }
+    if queue.spec.reclaimable.is_none() {
+        patch.push(PatchOperation::add("/spec/reclaimable", true));
+    }
+    if queue.spec.weight == 0 {
+        patch.push(PatchOperation::add("/spec/weight", 1));
+    }
+    patch
+}

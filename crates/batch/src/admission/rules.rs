@@ -1,0 +1,426 @@
+//! The rules that need no other object, as the API server's own admission policies: they hold where the webhook is not asked
+//! or does not answer (S6-086). Texts are fixed, without the names that the webhook tells.
+//!
+//! Numbers below zero and the form of a task's name are here only: the webhook leaves them to the definition of the resource
+//! and to these policies, as Volcano's does (S6-077).
+
+use super::job::policies::{ACTIONS, EVENTS};
+use super::job::update::OTHER_TASKS;
+use super::job::validate::{NO_TASK, PLUGINS};
+use super::queue::validate::{KEPT, STATES};
+
+/// A `ValidatingAdmissionPolicy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Its name, also that of its binding.
+    pub name: &'static str,
+    /// The API group of what it is about.
+    pub group: &'static str,
+    /// The version within the group.
+    pub version: &'static str,
+    /// The plural: `jobs`.
+    pub resource: &'static str,
+    /// `CREATE`, `UPDATE`, `DELETE`.
+    pub operations: &'static [&'static str],
+    /// What it is about at all, by name and CEL.
+    pub condition: Option<(&'static str, &'static str)>,
+    /// What several rules use, by name and CEL.
+    pub variables: Vec<(&'static str, String)>,
+    /// What has to hold.
+    pub rules: Vec<Rule>,
+}
+
+/// What has to hold of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// CEL that is true where it holds.
+    pub expression: String,
+    /// What is said where it does not.
+    pub message: String,
+}
+
+/// All of them.
+pub fn policies() -> [Policy; 6] {
+    [
+        jobs(),
+        job_updates(),
+        queues(),
+        queue_deletions(),
+        pods(),
+        pod_groups(),
+    ]
+}
+
+fn rules<const N: usize>(rules: [(&str, String); N]) -> Vec<Rule> {
+    let rules = rules.into_iter();
+    rules
+        .map(|(message, expression)| Rule {
+            expression,
+            message: message.to_owned(),
+        })
+        .collect()
+}
+
+/// A list of texts in CEL.
+fn cel(texts: &[&str]) -> String {
+    let quoted: Vec<_> = texts.iter().map(|text| format!("'{text}'")).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+const BATCH: (&str, &str) = ("batch.volcano.sh", "v1alpha1");
+const SCHEDULING: (&str, &str) = ("scheduling.volcano.sh", "v1beta1");
+/// Changes of labels, or of an object that is being deleted, are never refused.
+const ANOTHER_SPEC: (&str, &str) = (
+    "another-spec",
+    "request.operation == 'CREATE' || object.spec != oldObject.spec",
+);
+
+fn jobs() -> Policy {
+    let mut all = of_job();
+    all.extend(of_tasks());
+    all.extend(of_policies());
+    all.extend(of_volumes());
+    let lists = "(has(object.spec.policies) ? [object.spec.policies] : []) + variables.tasks.filter(task, has(task.policies)).map(task, task.policies)";
+    Policy {
+        name: "evictd-batch-jobs",
+        group: BATCH.0,
+        version: BATCH.1,
+        resource: "jobs",
+        operations: &["CREATE", "UPDATE"],
+        condition: Some(ANOTHER_SPEC),
+        variables: vec![
+            (
+                "tasks",
+                "has(object.spec.tasks) ? object.spec.tasks : []".to_owned(),
+            ),
+            (
+                "volumes",
+                "has(object.spec.volumes) ? object.spec.volumes : []".to_owned(),
+            ),
+            ("policyLists", lists.to_owned()),
+            ("events", cel(&EVENTS)),
+            ("actions", cel(&ACTIONS)),
+        ],
+        rules: all,
+    }
+}
+
+/// The highest tier is named or numbered, not both, at this place.
+fn one_tier(topology: &str) -> String {
+    format!(
+        "!has({topology}) || !has({topology}.highestTierAllowed) || !has({topology}.highestTierName) || {topology}.highestTierName == ''"
+    )
+}
+
+const BOTH_TIERS: &str =
+    "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously";
+
+fn of_job() -> Vec<Rule> {
+    let at_least_0 = |field: &str| format!("!has(object.spec.{field}) || object.spec.{field} >= 0");
+    let plugins = cel(&PLUGINS);
+    rules([
+        (NO_TASK, "size(variables.tasks) > 0".to_owned()),
+        ("job 'minAvailable' must be >= 0", at_least_0("minAvailable")),
+        ("'maxRetry' cannot be less than zero", at_least_0("maxRetry")),
+        (
+            "'ttlSecondsAfterFinished' cannot be less than zero",
+            at_least_0("ttlSecondsAfterFinished"),
+        ),
+        (
+            "job 'minAvailable' should not be greater than total replicas in tasks",
+            "!has(object.spec.minAvailable) || object.spec.minAvailable <= variables.tasks.map(task, has(task.replicas) ? task.replicas : 0).sum()".to_owned(),
+        ),
+        (
+            "unable to find job plugin",
+            format!("!has(object.spec.plugins) || object.spec.plugins.all(name, name in {plugins})"),
+        ),
+        (BOTH_TIERS, one_tier("object.spec.networkTopology")),
+    ])
+}
+
+fn of_tasks() -> Vec<Rule> {
+    let each = |rule: &str| format!("variables.tasks.all(task, {rule})");
+    let replicas = "(has(task.replicas) ? task.replicas : 0)";
+    let in_parts = |rule: &str| each(&format!("!has(task.partitionPolicy) || {rule}"));
+    let parts = "task.partitionPolicy";
+    rules([
+        (
+            "duplicated task name found",
+            each(
+                "!has(task.name) || variables.tasks.exists_one(other, has(other.name) && other.name == task.name)",
+            ),
+        ),
+        (
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters",
+            each(
+                "!has(task.name) || (size(task.name) <= 63 && task.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",
+            ),
+        ),
+        ("'replicas' < 0 in task", each(&format!("{replicas} >= 0"))),
+        (
+            "'minAvailable' < 0 in task",
+            each("!has(task.minAvailable) || task.minAvailable >= 0"),
+        ),
+        (
+            "'minAvailable' is greater than 'replicas' in task",
+            each(&format!(
+                "!has(task.minAvailable) || task.minAvailable <= {replicas}"
+            )),
+        ),
+        (
+            "'Replicas' are not equal to TotalPartitions*PartitionSize in task",
+            in_parts(&format!(
+                "({parts}.totalPartitions > 0 && {parts}.partitionSize > 0 && {replicas} == {parts}.totalPartitions * {parts}.partitionSize)"
+            )),
+        ),
+        (
+            "'MinAvailable' is not equal to MinPartitions*PartitionSize in task",
+            in_parts(&format!(
+                "!has(task.minAvailable) || !has({parts}.minPartitions) || {parts}.minPartitions <= 0 || task.minAvailable == {parts}.minPartitions * {parts}.partitionSize"
+            )),
+        ),
+        (
+            "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology of partitions simultaneously",
+            in_parts(&format!(
+                "({})",
+                one_tier("task.partitionPolicy.networkTopology")
+            )),
+        ),
+    ])
+}
+
+fn of_policies() -> Vec<Rule> {
+    let each =
+        |rule: &str| format!("variables.policyLists.all(policies, policies.all(policy, {rule}))");
+    let of_lists = |rule: &str| format!("variables.policyLists.all(policies, {rule})");
+    let named = "((has(policy.event) && policy.event != '') || (has(policy.events) && size(policy.events) > 0))";
+    let names = "((has(policy.event) && policy.event == event) || (has(policy.events) && event in policy.events))";
+    rules([
+        (
+            "must not specify event and exitCode simultaneously",
+            each(&format!("!({named} && has(policy.exitCode))")),
+        ),
+        (
+            "either event and exitCode should be specified",
+            each(&format!("{named} || has(policy.exitCode)")),
+        ),
+        (
+            "invalid policy event",
+            each(
+                "(!has(policy.event) || policy.event == '' || policy.event in variables.events) && (!has(policy.events) || policy.events.all(event, event in variables.events))",
+            ),
+        ),
+        (
+            "invalid policy action",
+            each(&format!(
+                "!{named} || (has(policy.action) && policy.action in variables.actions)"
+            )),
+        ),
+        (
+            "0 is not a valid error code",
+            each("!has(policy.exitCode) || policy.exitCode != 0"),
+        ),
+        (
+            "duplicate policy event found",
+            of_lists(&format!(
+                "variables.events.all(event, size(policies.filter(policy, {names})) <= 1)"
+            )),
+        ),
+        (
+            "duplicate exitCode found",
+            each(
+                "!has(policy.exitCode) || policies.exists_one(other, has(other.exitCode) && other.exitCode == policy.exitCode)",
+            ),
+        ),
+        (
+            "if there's * here, no other policy should be here",
+            of_lists(&format!(
+                "!policies.exists(policy, (has(policy.event) && policy.event == '*') || (has(policy.events) && '*' in policy.events)) || size(variables.events.filter(event, policies.exists(policy, {names}))) == 1"
+            )),
+        ),
+    ])
+}
+
+fn of_volumes() -> Vec<Rule> {
+    let each = |rule: &str| format!("variables.volumes.all(volume, {rule})");
+    let claim = "(has(volume.volumeClaimName) && volume.volumeClaimName != '')";
+    rules([
+        (
+            "mountPath is required",
+            each("has(volume.mountPath) && volume.mountPath != ''"),
+        ),
+        (
+            "duplicated mountPath found",
+            each(
+                "!has(volume.mountPath) || variables.volumes.exists_one(other, has(other.mountPath) && other.mountPath == volume.mountPath)",
+            ),
+        ),
+        (
+            "either VolumeClaim or VolumeClaimName must be specified",
+            each(&format!("{claim} || has(volume.volumeClaim)")),
+        ),
+        // The controller fills in the name of a claim that it makes, so that both are there later.
+        (
+            "conflict: VolumeClaim and VolumeClaimName must not be specified simultaneously",
+            format!(
+                "request.operation != 'CREATE' || {}",
+                each(&format!("!({claim} && has(volume.volumeClaim))"))
+            ),
+        ),
+    ])
+}
+
+fn job_updates() -> Policy {
+    Policy {
+        name: "evictd-batch-job-updates",
+        operations: &["UPDATE"],
+        variables: Vec::new(),
+        rules: rules([
+            (
+                OTHER_TASKS,
+                "(has(object.spec.tasks) ? size(object.spec.tasks) : 0) == (has(oldObject.spec.tasks) ? size(oldObject.spec.tasks) : 0)".to_owned(),
+            ),
+            (
+                "job updates may not change the queue",
+                "(has(object.spec.queue) ? object.spec.queue : '') == (has(oldObject.spec.queue) ? oldObject.spec.queue : '')".to_owned(),
+            ),
+        ]),
+        ..jobs()
+    }
+}
+
+fn queues() -> Policy {
+    let states = cel(&STATES);
+    let amounts = |of: &str| format!("(has({of}) ? {of} : {{}})");
+    let guarantee = "(has(object.spec.guarantee) && has(object.spec.guarantee.resource) ? object.spec.guarantee.resource : {})";
+    let annotation = |key: &str| {
+        format!(
+            "has(object.metadata.annotations) && '{key}' in object.metadata.annotations ? object.metadata.annotations['{key}'] : ''"
+        )
+    };
+    Policy {
+        name: "evictd-batch-queues",
+        group: SCHEDULING.0,
+        version: SCHEDULING.1,
+        resource: "queues",
+        operations: &["CREATE", "UPDATE"],
+        condition: None,
+        variables: vec![
+            ("capability", amounts("object.spec.capability")),
+            ("deserved", amounts("object.spec.deserved")),
+            ("guarantee", guarantee.to_owned()),
+            ("path", annotation("volcano.sh/hierarchy")),
+            ("weights", annotation("volcano.sh/hierarchy-weights")),
+        ],
+        rules: rules([
+            (
+                "queue state must be in [Open Closed]",
+                // A queue that is closing can still be changed.
+                format!("request.operation != 'CREATE' || !has(object.status) || !has(object.status.state) || object.status.state == '' || object.status.state in {states}"),
+            ),
+            (
+                "amounts must be greater than or equal to 0",
+                "[variables.capability, variables.deserved, variables.guarantee].all(amounts, amounts.all(name, quantity(string(amounts[name])).compareTo(quantity('0')) >= 0))".to_owned(),
+            ),
+            (
+                "deserved must be >= guarantee",
+                "variables.guarantee.all(name, name in variables.deserved && quantity(string(variables.deserved[name])).compareTo(quantity(string(variables.guarantee[name]))) >= 0)".to_owned(),
+            ),
+            (
+                "deserved must be <= capability",
+                "variables.deserved.all(name, !(name in variables.capability) || quantity(string(variables.deserved[name])).compareTo(quantity(string(variables.capability[name]))) <= 0)".to_owned(),
+            ),
+            (
+                "volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights",
+                "size(variables.path.split('/')) == size(variables.weights.split('/'))".to_owned(),
+            ),
+            (
+                "weights in volcano.sh/hierarchy-weights must be larger than 0",
+                "variables.weights == '' || variables.weights.split('/').all(weight, weight.matches('^[+]?[0-9]*[.]?[0-9]+([eE][-+]?[0-9]+)?$') && double(weight) > 0.0)".to_owned(),
+            ),
+            (
+                "queue cannot use itself as parent",
+                "!has(object.spec.parent) || object.spec.parent != object.metadata.name || object.metadata.name == 'root'".to_owned(),
+            ),
+        ]),
+    }
+}
+
+fn queue_deletions() -> Policy {
+    let kept = KEPT.map(|name| Rule {
+        expression: format!("oldObject.metadata.name != '{name}'"),
+        message: format!("`{name}` queue can not be deleted"),
+    });
+    Policy {
+        name: "evictd-batch-queue-deletions",
+        operations: &["DELETE"],
+        variables: Vec::new(),
+        rules: kept.into(),
+        ..queues()
+    }
+}
+
+fn pods() -> Policy {
+    let (least, most) = (
+        "volcano.sh/jdb-min-available",
+        "volcano.sh/jdb-max-unavailable",
+    );
+    let given = |key: &str| format!("'{key}' in variables.annotations");
+    let value = |key: &str| {
+        format!(
+            "!({}) || variables.annotations['{key}'].matches('^([+]?0*[1-9][0-9]*|[+]?0*[1-9][0-9]?%)$')",
+            given(key)
+        )
+    };
+    Policy {
+        name: "evictd-batch-pods",
+        group: "",
+        version: "v1",
+        resource: "pods",
+        operations: &["CREATE"],
+        condition: Some((
+            "own-scheduler",
+            "has(object.spec.schedulerName) && object.spec.schedulerName == 'volcano'",
+        )),
+        variables: vec![(
+            "annotations",
+            "has(object.metadata.annotations) ? object.metadata.annotations : {}".to_owned(),
+        )],
+        rules: rules([
+            (
+                "not allow configure multiple annotations at same time",
+                format!("!({} && {})", given(least), given(most)),
+            ),
+            (
+                "jdb-min-available must be a positive integer or a valid percentage which between 1% ~ 99%",
+                value(least),
+            ),
+            (
+                "jdb-max-unavailable must be a positive integer or a valid percentage which between 1% ~ 99%",
+                value(most),
+            ),
+        ]),
+    }
+}
+
+fn pod_groups() -> Policy {
+    let of_parts = one_tier("part.networkTopology");
+    Policy {
+        name: "evictd-batch-podgroups",
+        group: SCHEDULING.0,
+        version: SCHEDULING.1,
+        resource: "podgroups",
+        operations: &["CREATE"],
+        condition: None,
+        variables: Vec::new(),
+        rules: rules([
+            (BOTH_TIERS, one_tier("object.spec.networkTopology")),
+            (
+                "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology of subGroupPolicy simultaneously",
+                format!(
+                    "!has(object.spec.subGroupPolicy) || object.spec.subGroupPolicy.all(part, {of_parts})"
+                ),
+            ),
+        ]),
+    }
+}
