@@ -1,4 +1,10 @@
 //! Jobs, pod groups and queues: what a batch system decides, without I/O, clock or threads.
 #![forbid(unsafe_code)]
 
+pub mod bus;
+pub mod job;
+pub mod pod_group;
+pub mod queue;
+pub mod reconcile;
+mod usage;
 pub mod wire;

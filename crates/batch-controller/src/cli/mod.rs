@@ -1,5 +1,7 @@
 //! The command line: one file a subcommand.
 
+mod reconcile;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
 
@@ -13,6 +15,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Reconcile(reconcile::Arguments),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
     )]
@@ -25,6 +28,7 @@ impl Cli {
     /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Reconcile(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command())),
         }
