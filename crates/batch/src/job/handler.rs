@@ -64,8 +64,8 @@ pub fn group_changed(old: &PodGroup, new: &PodGroup) -> Option<Request> {
     if old.status.phase == new.status.phase {
         return None;
     }
-    let owners = new.metadata.owner_references.iter();
-    let owner = owners.filter(|owner| owner.kind == "Job").next_back();
+    let mut owners = new.metadata.owner_references.iter();
+    let owner = owners.rfind(|owner| owner.kind == "Job");
     let name = owner.map_or(&new.metadata.name, |owner| &owner.name);
     let event = match new.status.phase.as_str() {
         "Unknown" => Event::Unknown,

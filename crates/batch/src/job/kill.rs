@@ -98,10 +98,8 @@ impl Kill {
     ) -> Option<Self> {
         let mut kill = Self::new(job, rule, rules);
         kill.partial = true;
-        let task = kill.job.spec.tasks.iter();
-        let task = task
-            .filter(|task| task.name == request.task_name)
-            .next_back();
+        let mut tasks = kill.job.spec.tasks.iter();
+        let task = tasks.rfind(|task| task.name == request.task_name);
         let parted = task.is_some_and(|task| task.partition_policy.is_some());
         for (task, pod) in all_pods(info) {
             let meant = task == request.task_name

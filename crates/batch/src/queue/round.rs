@@ -162,13 +162,13 @@ impl Round {
             step: Step::default(),
         };
         let step = match found {
-            Some(_) => round.begin(groups.collect(), around),
+            Some(_) => round.begin(&groups.collect::<Vec<_>>(), around),
             None => round.done(Ok(())),
         };
         (round, step)
     }
 
-    fn begin(&mut self, groups: Vec<&str>, around: &dyn Surroundings) -> Step {
+    fn begin(&mut self, groups: &[&str], around: &dyn Surroundings) -> Step {
         let state = &self.queue.status.state;
         let Some(known) = State::of(state) else {
             let error = RoundError::State {

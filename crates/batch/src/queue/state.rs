@@ -71,7 +71,7 @@ pub enum Procedure {
 pub fn procedure(state: State, action: &Action) -> Procedure {
     use Action::{CloseQueue, OpenQueue};
     match (state, action) {
-        (State::Open, CloseQueue) | (State::Unknown, CloseQueue) => Procedure::Close,
+        (State::Open | State::Unknown, CloseQueue) => Procedure::Close,
         (State::Closed | State::Closing | State::Unknown, OpenQueue) => Procedure::Open,
         (State::Closing, _) => Procedure::Sync(Wanted::ClosedWhenEmpty),
         (state, _) => Procedure::Sync(Wanted::Just(state)),

@@ -261,7 +261,11 @@ impl JobCase {
         let job = self.job.clone().unwrap_or_default();
         let mut info = JobInfo::default();
         if self.job.is_some() {
-            info.set_job(Job::deserialize(&job).map_err(wrong)?);
+            let job = Job::deserialize(&job).map_err(wrong)?;
+            if job.metadata.name.is_empty() {
+                return Err(Unanswerable::new("job", "it needs metadata.name"));
+            }
+            info.set_job(job);
         }
         for pod in &self.pods {
             if !self.not_in_cache.contains(&pod.metadata.name) {

@@ -107,8 +107,8 @@ fn view(queue: &Value) -> Answer {
 }
 
 impl Cluster {
-    fn answer(&mut self, call: Call) -> Answer {
-        let (name, written) = match &call {
+    fn answer(&mut self, call: &Call) -> Answer {
+        let (name, written) = match call {
             Call::Patch { queue, patch } => (queue, format!("{queue}  {patch}")),
             Call::ApplyState { queue, state } => {
                 let state = state.as_str();
@@ -121,7 +121,7 @@ impl Cluster {
         self.writes.push(written);
         let missing = || format!("queue \"{name}\" not found");
         let queue = self.queues.get_mut(name).ok_or_else(missing)?;
-        match &call {
+        match call {
             Call::Patch { patch, .. } => patch::add(queue, patch)?,
             Call::ApplyState { state, .. } => {
                 let state = json!({"status": {"state": state.as_str()}});
@@ -220,11 +220,11 @@ impl QueueCase {
         let (mut enqueued, mut events) = (BTreeSet::new(), Vec::new());
         let error = loop {
             enqueued.extend(step.requests.drain(..));
-            events.extend(step.notices.drain(..));
+            events.append(&mut step.notices);
             match step.next {
                 Next::Done(result) => break result.err(),
                 Next::Call(call) => {
-                    let answer = cluster.answer(call);
+                    let answer = cluster.answer(&call);
                     step = round.answered(answer, &cluster);
                 }
             }

@@ -76,10 +76,10 @@ pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {
     let arguments = Arguments::read(arguments, &KNOWN);
     let directory = arguments.text("ssh-key-file-path", DIRECTORY);
     // Users other than root have to read the files.
-    let mode = if directory == DIRECTORY { 0o600 } else { 0o644 };
+    let permissions = if directory == DIRECTORY { 0o600 } else { 0o644 };
     let name = secret_name(made.job);
     let items = FILES.map(|file| json!({"key": file, "path": format!(".ssh/{file}")}));
-    let secret = json!({"secretName": name, "items": items, "defaultMode": mode});
+    let secret = json!({"secretName": name, "items": items, "defaultMode": permissions});
     made.spec
         .push_volume(json!({"name": name, "secret": secret}));
     made.spec.each_container(|container| {
