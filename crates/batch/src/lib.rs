@@ -2,6 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod bus;
 pub mod conf;
+pub mod job;
+pub mod pod_group;
+pub mod queue;
+pub mod reconcile;
 pub mod session;
+mod usage;
 pub mod wire;

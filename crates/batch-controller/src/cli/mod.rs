@@ -12,6 +12,7 @@ mod simulate;
 pub use short::Short;
 mod admit;
 mod manifests;
+mod reconcile;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
@@ -37,6 +38,7 @@ enum Command {
     Admit(admit::Arguments),
     Crds(manifests::Definitions),
     Policies(manifests::Policies),
+    Reconcile(reconcile::Arguments),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
     )]
@@ -55,6 +57,7 @@ impl Cli {
             Command::Admit(arguments) => arguments.run(),
             Command::Crds(arguments) => arguments.run(),
             Command::Policies(arguments) => arguments.run(),
+            Command::Reconcile(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
         }

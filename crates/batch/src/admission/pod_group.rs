@@ -48,10 +48,18 @@ fn network(group: &PodGroup) -> String {
         .as_ref()
         .filter(|own| has_both_tiers(own));
     let mut parts = spec.sub_group_policy.iter();
-    let part = parts.find(|part| part.network_topology.as_ref().is_some_and(has_both_tiers));
+    let part = parts.find(|part| {
+        let own = NetworkTopology::deserialize(&part["networkTopology"]);
+        own.is_ok_and(|own| has_both_tiers(&own))
+    });
     let both = job::topology::BOTH_TIERS;
     let own = own.map(|_| format!("{both}."));
-    let part = part.map(|part| format!("in subGroupPolicy '{}': {both}.", part.name));
+    let part = part.map(|part| {
+        format!(
+            "in subGroupPolicy '{}': {both}.",
+            part["name"].as_str().unwrap_or_default()
+        )
+    });
     let all: Vec<_> = own.into_iter().chain(part).collect();
     all.join(" ")
 }

@@ -207,9 +207,9 @@ pub struct JobStatus {
     pub retry_count: i32,
     /// How long it ran, in Go's notation.
     pub running_duration: Option<String>,
-    /// Objects that were made for it.
-    #[serde(deserialize_with = "null_is_default")]
-    pub controlled_resources: BTreeMap<String, String>,
+    /// Objects that were made for it; absent before the plugins had their turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controlled_resources: Option<BTreeMap<String, String>>,
     /// The phases it has been in.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<JobCondition>,

@@ -5,8 +5,10 @@ mod command;
 mod job;
 mod pod_group;
 mod queue;
+mod task_pod;
 
 pub use command::*;
 pub use job::*;
 pub use pod_group::*;
 pub use queue::*;
+pub use task_pod::*;

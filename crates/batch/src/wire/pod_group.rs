@@ -3,6 +3,7 @@
 use evictd_pod::wire::{Metadata, ResourceList, null_is_default};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 use super::NetworkTopology;
@@ -42,20 +43,12 @@ pub struct PodGroupSpec {
     pub min_resources: Option<ResourceList>,
     /// How near its pods have to be to each other.
     pub network_topology: Option<NetworkTopology>,
-    /// Parts of it, with needs of their own.
-    #[serde(deserialize_with = "null_is_default")]
-    pub sub_group_policy: Vec<SubGroupPolicy>,
-}
-
-/// A part of a group: pods that a selector finds.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SubGroupPolicy {
-    /// Its name within the group.
-    #[serde(deserialize_with = "null_is_default")]
-    pub name: String,
-    /// How near its pods have to be to each other.
-    pub network_topology: Option<NetworkTopology>,
+    /// Parts of it that start together, as they were written.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub sub_group_policy: Vec<Value>,
 }
 
 /// `status` of a group.

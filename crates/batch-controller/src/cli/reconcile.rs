@@ -1,0 +1,172 @@
+//! `evictd-batch reconcile`: what the controllers would do, on a file.
+
+use clap::{Args, ValueEnum};
+use evictd_batch::job::Rules;
+use evictd_batch::reconcile::{JobCase, JobOutcome, QueueCase, QueueOutcome, Unanswerable};
+use evictd_command::{Failure, Output, View, printable_line};
+use evictd_document::{Document, SMALL};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use std::path::PathBuf;
+
+const EXAMPLE: &str = r#"Examples:
+  evictd-batch reconcile job.json
+  evictd-batch reconcile queue.json -o json --form volcano
+
+A file holds a request to a job,
+  { "job": { a Job }, "pods": [ its pods ], "podGroup": { its PodGroup },
+    "queue": { its Queue }, "priorityClasses": [ ... ],
+    "request": { "event": "PodFailed", "exitCode": 137, "taskName": "worker",
+                 "podName": "train-worker-0", "jobVersion": 0 } }
+or to a queue:
+  { "queues": [ Queues ], "podGroups": [ PodGroups ],
+    "request": { "queueName": "research", "action": "CloseQueue" } }
+
+Instead of a request there can be a change: "handler" (addPod, updatePod,
+deletePod, updatePodGroup, updateJob; addQueue, updateQueue, deleteQueue,
+addPodGroup, updatePodGroup, deletePodGroup) with "old" and "new". The answer is
+then what it asks of the job or the queue."#;
+
+/// Answers what becomes of a job or a queue, without a cluster: one request, or what one change asks for.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// The job or queues, what is around them, and what happens, JSON or YAML; - is stdin.
+    file: PathBuf,
+    /// Whose rules decide: ours, or exactly Volcano's.
+    #[arg(long, value_enum, default_value_t = Form::Evictd)]
+    form: Form,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Whose rules decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Ours.
+    Evictd,
+    /// Volcano's, with all that it does by mistake.
+    Volcano,
+}
+
+/// What tells the two kinds of files apart.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shape {
+    queues: Option<IgnoredAny>,
+    job: Option<IgnoredAny>,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let document = Document::read(&self.file, SMALL).map_err(Failure::input)?;
+        let shape: Shape = document.parse().map_err(Failure::input)?;
+        if shape.job.is_some() && shape.queues.is_some() {
+            let message = "a file holds either a job or queues, and this one holds both".to_owned();
+            let field = ("queues".to_owned(), message);
+            return Err(Failure::input(document.wrong_fields([field])));
+        }
+        let unanswerable = |error: Unanswerable| {
+            let field = (error.field.to_owned(), error.message);
+            Failure::input(document.wrong_fields([field]))
+        };
+        if shape.queues.is_some() {
+            let case: QueueCase = document.parse().map_err(Failure::input)?;
+            let outcome = case.answer().map_err(unanswerable)?;
+            return self.output.print(&outcome, queue_page);
+        }
+        let case: JobCase = document.parse().map_err(Failure::input)?;
+        let rules = match self.form {
+            Form::Evictd => Rules::OURS,
+            Form::Volcano => Rules::VOLCANO,
+        };
+        let outcome = case
+            .answer(rules, Timestamp::UNIX_EPOCH)
+            .map_err(unanswerable)?;
+        self.output.print(&outcome, job_page)
+    }
+}
+
+/// A list as people read it.
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+fn job_page(outcome: &JobOutcome, _: View) -> String {
+    match outcome {
+        JobOutcome::Requests { requests } => requests_page(requests),
+        JobOutcome::Delayed {
+            action,
+            delay_seconds,
+            ..
+        } => format!("{action} after {delay_seconds} s"),
+        JobOutcome::Taken(taken) => {
+            let status = |key: &str| taken.status[key].to_string();
+            let phase = taken.status["phase"].as_str().unwrap_or_default();
+            let created: Vec<String> = taken.created_pods.keys().cloned().collect();
+            let groups: Vec<String> = taken.pod_groups.keys().cloned().collect();
+            let mut rows = vec![
+                ("action", taken.action.clone()),
+                ("phase", phase.to_owned()),
+                ("version", status("version")),
+                ("retries", status("retryCount")),
+                ("pods kept", listed(&taken.kept_pods)),
+                ("pods deleted", listed(&taken.deleted_pods)),
+                ("pods created", listed(&created)),
+                ("pod groups", listed(&groups)),
+            ];
+            rows.extend(taken.events.iter().map(|event| ("event", event.clone())));
+            rows.extend(taken.error.iter().map(|error| ("error", error.clone())));
+            rows_page(&rows)
+        }
+    }
+}
+
+fn queue_page(outcome: &QueueOutcome, _: View) -> String {
+    match outcome {
+        QueueOutcome::Requests { requests, .. } => requests_page(requests),
+        QueueOutcome::Done {
+            queues,
+            enqueued,
+            events,
+            error,
+            ..
+        } => {
+            let state = |queue: &Value| queue["state"].as_str().unwrap_or_default().to_owned();
+            let rows = queues
+                .iter()
+                .map(|(name, queue)| (name.as_str(), state(queue)));
+            let mut rows: Vec<(&str, String)> = rows.collect();
+            rows.extend(enqueued.iter().map(|request| ("then", request.to_string())));
+            rows.extend(events.iter().map(|event| ("event", event.clone())));
+            rows.extend(error.iter().map(|error| ("error", error.clone())));
+            rows_page(&rows)
+        }
+    }
+}
+
+fn requests_page(requests: &[Value]) -> String {
+    let rows = requests
+        .iter()
+        .map(|request| ("request", request.to_string()));
+    match requests.len() {
+        0 => "nothing is asked".to_owned(),
+        _ => rows_page(&rows.collect::<Vec<_>>()),
+    }
+}
+
+fn rows_page(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max();
+    let width = width.unwrap_or(0);
+    let lines = rows.iter().map(|(name, text)| {
+        let (name, text) = (printable_line(name), printable_line(text));
+        format!("{name:width$}  {text}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

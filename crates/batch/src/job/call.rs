@@ -1,0 +1,258 @@
+//! What a round asks the API server for, and how it answers.
+
+use crate::wire::{Job, TaskPod};
+use serde_json::Value;
+
+/// A resource that plugins and volumes make objects of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Resource {
+    /// v1.
+    ConfigMap,
+    /// v1.
+    Secret,
+    /// v1.
+    Service,
+    /// networking.k8s.io/v1.
+    NetworkPolicy,
+    /// v1.
+    PersistentVolumeClaim,
+}
+
+impl Resource {
+    /// Its `kind`.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+            Self::Service => "Service",
+            Self::NetworkPolicy => "NetworkPolicy",
+            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
+        }
+    }
+
+    /// Its `apiVersion`.
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::NetworkPolicy => "networking.k8s.io/v1",
+            _ => "v1",
+        }
+    }
+}
+
+/// One call; all objects are in the job's namespace. The calls of one step may be made at once.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// Marks a pod, so that its end is no event (S6-035). A merge patch of its metadata.
+    MarkPod {
+        /// The pod's name.
+        name: String,
+    },
+    /// Deletes a pod.
+    DeletePod {
+        /// The pod's name.
+        name: String,
+        /// Its UID; another pod of the name must stay.
+        uid: String,
+    },
+    /// Creates a pod.
+    CreatePod {
+        /// The whole object.
+        pod: Value,
+    },
+    /// Writes the job's status. A merge patch of it, which holds only if the job still has this resource version.
+    WriteStatus {
+        /// `{"metadata": {"resourceVersion"}, "status"}`; empty if nothing changes.
+        patch: Value,
+    },
+    /// Changes the job itself: the names of the claims that were made for it. A JSON patch.
+    PatchJob {
+        /// The operations.
+        patch: Value,
+    },
+    /// Creates the job's PodGroup.
+    CreatePodGroup {
+        /// The whole object.
+        group: Value,
+    },
+    /// Changes the job's PodGroup. A merge patch.
+    UpdatePodGroup {
+        /// Its name.
+        name: String,
+        /// What changes.
+        patch: Value,
+    },
+    /// Deletes the job's PodGroup.
+    DeletePodGroup {
+        /// Its name.
+        name: String,
+    },
+    /// Creates an object, if there is none of its name.
+    CreateObject {
+        /// Of which resource.
+        resource: Resource,
+        /// The whole object.
+        object: Value,
+    },
+    /// Creates an object, or replaces the data of the one that is there.
+    ApplyObject {
+        /// Of which resource.
+        resource: Resource,
+        /// The whole object.
+        object: Value,
+    },
+    /// Deletes an object.
+    DeleteObject {
+        /// Of which resource.
+        resource: Resource,
+        /// Its name.
+        name: String,
+    },
+    /// Makes a pair of keys for ssh.
+    MakeKeys,
+}
+
+/// What a call that succeeded brought.
+#[derive(Debug, Clone)]
+pub enum Done {
+    /// Nothing but that.
+    Nothing,
+    /// The pod that was created.
+    Pod(Box<TaskPod>),
+    /// The job as it is stored now.
+    Job(Box<Job>),
+    /// The pair of keys.
+    Keys(KeyPair),
+}
+
+/// A pair of keys for ssh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPair {
+    /// The private key, as OpenSSH or PEM text.
+    pub private: String,
+    /// The public key, as a line of `authorized_keys`.
+    pub public: String,
+}
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such object.
+    NotFound,
+    /// There is one of this name already.
+    AlreadyExists,
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("not found"),
+            Self::AlreadyExists => f.write_str("already exists"),
+            Self::Other(message) => f.write_str(message),
+        }
+    }
+}
+
+/// The answer to one call.
+pub type Answer = Result<Done, Refusal>;
+
+/// Whether an event is good news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// `Normal`.
+    Normal,
+    /// `Warning`.
+    Warning,
+}
+
+impl Tone {
+    /// The `type` of an event.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// An event that is recorded on the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Its `type`.
+    pub tone: Tone,
+    /// Its `reason`.
+    pub reason: &'static str,
+    /// Its `message`.
+    pub message: String,
+}
+
+impl Notice {
+    pub(super) fn warning(reason: &'static str, message: String) -> Self {
+        Self {
+            tone: Tone::Warning,
+            reason,
+            message,
+        }
+    }
+
+    pub(super) fn normal(reason: &'static str, message: String) -> Self {
+        Self {
+            tone: Tone::Normal,
+            reason,
+            message,
+        }
+    }
+}
+
+/// The most pods that Kubernetes is made for. A job with more would only use up the controller's memory.
+pub(super) const MOST_PODS: i64 = 150_000;
+
+/// Why a round failed. Volcano's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RoundError {
+    /// Pods could not be ended.
+    #[error("failed to kill {failed} pods of {total}")]
+    Kill {
+        /// So many.
+        failed: usize,
+        /// Of so many that were looked at.
+        total: usize,
+    },
+    /// Pods could not be made.
+    #[error("failed to create {failed} pods of {tasks}")]
+    Create {
+        /// So many.
+        failed: usize,
+        /// The number of tasks.
+        tasks: usize,
+    },
+    /// Pods that are too many could not be deleted.
+    #[error("failed to delete {failed} pods of {total}")]
+    Delete {
+        /// So many.
+        failed: usize,
+        /// Of so many.
+        total: usize,
+    },
+    /// The job's queue does not exist.
+    #[error("queue.scheduling.volcano.sh \"{0}\" not found")]
+    Queue(String),
+    /// The job wants more pods than a cluster can hold.
+    #[error("the job wants {0} pods, and a cluster holds at most {most}", most = MOST_PODS)]
+    TooLarge(i64),
+    /// The job names a plugin that there is not.
+    #[error("failed to get plugin {0}")]
+    Plugin(String),
+    /// The job names a claim that does not exist.
+    #[error("pvc {0} is not found, the job will be in the Pending state until the PVC is created")]
+    Claim(String),
+    /// Any other call failed.
+    #[error("{what}: {why}")]
+    Call {
+        /// What was tried.
+        what: &'static str,
+        /// How it was answered.
+        why: String,
+    },
+}

@@ -1,0 +1,158 @@
+//! A job and its pods, as far as a controller knows them (S6-015).
+
+use super::names::{JOB_API, JOB_KIND, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, PARTITION, TASK_SPEC};
+use crate::wire::{Job, TaskPod, TaskSpec};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Pods of a task, by name.
+pub type Pods = BTreeMap<String, Arc<TaskPod>>;
+
+/// A job and its pods. A pod may be seen before its job, and stay after it.
+#[derive(Debug, Clone, Default)]
+pub struct JobInfo {
+    /// The job, once it was seen, until it is gone.
+    pub job: Option<Arc<Job>>,
+    /// Its pods, by task.
+    pub pods: BTreeMap<String, Pods>,
+}
+
+/// What a pod says about the job that it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Belonging<'a> {
+    /// Namespace of both.
+    pub namespace: &'a str,
+    /// The job's name.
+    pub job: &'a str,
+    /// The job's UID.
+    pub uid: &'a str,
+    /// The pod's task.
+    pub task: &'a str,
+    /// The job's version that it was made for.
+    pub version: i32,
+}
+
+impl<'a> Belonging<'a> {
+    /// What the pod says; `None` if no job controls it, or an annotation is missing or no number (S6-047).
+    pub fn of(pod: &'a TaskPod) -> Option<Self> {
+        let metadata = &pod.metadata;
+        let owner = metadata
+            .owner_references
+            .iter()
+            .find(|owner| owner.controller)?;
+        if owner.api_version != JOB_API || owner.kind != JOB_KIND {
+            return None;
+        }
+        let annotation = |name| metadata.annotations.get(name).map(String::as_str);
+        Some(Self {
+            namespace: metadata.namespace_or_default(),
+            job: annotation(JOB_NAME)?,
+            uid: &owner.uid,
+            task: annotation(TASK_SPEC)?,
+            version: annotation(JOB_VERSION)?.parse().ok()?,
+        })
+    }
+}
+
+/// Whether a controller has decided that the pod goes, so that its end is no event (S6-035).
+pub fn is_marked(pod: &TaskPod) -> bool {
+    pod.metadata.annotations.contains_key(OUT_OF_SYNC)
+}
+
+/// The pod's partition; empty if it has none.
+pub(super) fn partition(pod: &TaskPod) -> &str {
+    pod.metadata
+        .labels
+        .get(PARTITION)
+        .map_or("", String::as_str)
+}
+
+fn task_of(pod: &TaskPod) -> &str {
+    let task = pod.metadata.annotations.get(TASK_SPEC);
+    task.map_or("", String::as_str)
+}
+
+impl JobInfo {
+    /// Takes a newer state of the job. One that is older than the known one is refused (S6-015); returns whether it was
+    /// taken. Another job of the same name is not older, whatever its version.
+    pub fn set_job(&mut self, job: Job) -> bool {
+        let version = |job: &Job| job.metadata.resource_version.parse::<u64>().unwrap_or(0);
+        let older = self.job.as_ref().is_some_and(|known| {
+            known.metadata.uid == job.metadata.uid && version(&job) < version(known)
+        });
+        if !older {
+            self.job = Some(Arc::new(job));
+        }
+        !older
+    }
+
+    /// Whether the pod is known.
+    pub fn has_pod(&self, pod: &TaskPod) -> bool {
+        self.pod(task_of(pod), &pod.metadata.name).is_some()
+    }
+
+    /// A pod of a task.
+    pub fn pod(&self, task: &str, name: &str) -> Option<&Arc<TaskPod>> {
+        self.pods.get(task)?.get(name)
+    }
+
+    /// Adds a pod, or takes its newer state; returns what was known of it before.
+    pub fn set_pod(&mut self, pod: Arc<TaskPod>) -> Option<Arc<TaskPod>> {
+        let pods = self.pods.entry(task_of(&pod).to_owned()).or_default();
+        pods.insert(pod.metadata.name.clone(), pod)
+    }
+
+    /// Forgets a pod.
+    pub fn remove_pod(&mut self, pod: &TaskPod) {
+        let task = task_of(pod);
+        if let Some(pods) = self.pods.get_mut(task) {
+            pods.remove(&pod.metadata.name);
+            if pods.is_empty() {
+                self.pods.remove(task);
+            }
+        }
+    }
+
+    /// Whether nothing is left of it: no job and no pod (S6-015).
+    pub fn is_gone(&self) -> bool {
+        self.job.is_none() && self.pods.is_empty()
+    }
+
+    fn task(&self, name: &str) -> Option<(&TaskSpec, &Pods)> {
+        let job = self.job.as_ref()?;
+        let task = job.spec.tasks.iter().find(|task| task.name == name)?;
+        Some((task, self.pods.get(name)?))
+    }
+
+    /// Whether as many pods of the task succeeded as it has replicas (S6-047).
+    pub fn is_completed(&self, task: &str) -> bool {
+        self.task(task).is_some_and(|(task, pods)| {
+            let succeeded = pods.values().filter(|pod| pod.status.phase == "Succeeded");
+            let succeeded = i64::try_from(succeeded.count()).unwrap_or(i64::MAX);
+            task.replicas > 0 && succeeded >= i64::from(task.replicas)
+        })
+    }
+
+    /// Whether the containers of the task's pods that wait or run have restarted as often as the task allows (S6-049).
+    pub fn is_failed(&self, task: &str) -> bool {
+        self.task(task).is_some_and(|(task, pods)| {
+            let limit = match task.max_retry {
+                0 => 3,
+                limit => i64::from(limit),
+            };
+            let alive = |pod: &&Arc<TaskPod>| matches!(&*pod.status.phase, "Running" | "Pending");
+            let alive = pods.values().filter(alive);
+            let containers = alive.flat_map(|pod| {
+                let status = &pod.status;
+                status
+                    .init_container_statuses
+                    .iter()
+                    .chain(&status.container_statuses)
+            });
+            let restarts: i64 = containers
+                .map(|status| i64::from(status.restart_count))
+                .sum();
+            task.replicas != 0 && task.max_retry != -1 && restarts >= limit
+        })
+    }
+}

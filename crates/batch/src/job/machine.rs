@@ -1,0 +1,387 @@
+//! The life of one job: what happens to it, as requests that are carried out one after the other.
+
+use super::call::{Answer, Call, Notice};
+use super::delay::{Delayed, Delays};
+use super::duration;
+use super::handler;
+use super::info::JobInfo;
+use super::policy::choose;
+use super::request::Request;
+use super::retries::Retries;
+use super::round::{Round, Task};
+use super::rules::Rules;
+use super::step::{Next, Step};
+use super::surroundings::Surroundings;
+use crate::bus::{Action, Event};
+use crate::wire::{Job, PodGroup, TaskPod};
+use jiff::Timestamp;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How often a request is tried before the job is terminated (S6-016).
+pub const MOST_TRIES: u32 = 15;
+/// How often a pod is read whose deletion failed (S6-032).
+const MOST_READS: u32 = 10;
+
+/// Something that happens to a job.
+#[derive(Debug)]
+pub enum JobEvent {
+    /// The job appears or changed.
+    Job(Box<Job>),
+    /// The job is gone.
+    JobGone,
+    /// A pod appears or changed.
+    Pod(Arc<TaskPod>),
+    /// A pod is gone.
+    PodGone(Arc<TaskPod>),
+    /// Its PodGroup changed: before, and after.
+    Group(Arc<PodGroup>, Arc<PodGroup>),
+    /// A user's Command, which has been deleted (S6-012).
+    Command(Action),
+    /// The answers to the calls of [`JobCommand::Calls`], in their order.
+    Answers(Vec<Answer>),
+    /// What was read of a pod; `None` if there is none of this name, `Err` if it could not be read.
+    Read(String, Result<Option<Arc<TaskPod>>, ()>),
+    /// The time of [`JobCommand::Wake`] has come.
+    Tick,
+}
+
+/// Something that is to be done for a job.
+#[derive(Debug)]
+pub enum JobCommand {
+    /// Make these calls, all at once if possible, and bring [`JobEvent::Answers`].
+    Calls(Vec<Call>),
+    /// Record this event on the job.
+    Notice(Notice),
+    /// Read this pod, and bring [`JobEvent::Read`].
+    Read(String),
+    /// Bring [`JobEvent::Tick`] at this time; it replaces the time that was said before.
+    Wake(Timestamp),
+}
+
+/// A job, all that is known of it, and all that it waits for.
+#[derive(Debug)]
+pub struct JobMachine {
+    namespace: String,
+    name: String,
+    rules: Rules,
+    /// `None`: without end.
+    most_tries: Option<u32>,
+    info: JobInfo,
+    waiting: VecDeque<Request>,
+    retries: Retries<Request>,
+    reads: Retries<String>,
+    delays: Delays,
+    active: Option<Active>,
+}
+
+/// The round that is under way.
+#[derive(Debug)]
+struct Active {
+    round: Round,
+    request: Request,
+    action: Action,
+    end: End,
+}
+
+/// What follows a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// If it fails, the request is tried again.
+    Usual,
+    /// The same; its action had waited, so that others of its level are settled whatever it is.
+    Delayed,
+    /// The request has failed too often, and this was the last that is done for it.
+    Last,
+}
+
+impl JobMachine {
+    /// A job of which nothing is known yet. `most_tries` is [`MOST_TRIES`] in Volcano; `None` tries without end.
+    pub fn new(namespace: &str, name: &str, rules: Rules, most_tries: Option<u32>) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            rules,
+            most_tries,
+            info: JobInfo::default(),
+            waiting: VecDeque::new(),
+            retries: Retries::new(),
+            reads: Retries::new(),
+            delays: Delays::default(),
+            active: None,
+        }
+    }
+
+    /// What is known of the job.
+    pub fn info(&self) -> &JobInfo {
+        &self.info
+    }
+
+    /// Whether nothing is left of it, so that the machine can be dropped (S6-015).
+    pub fn is_gone(&self) -> bool {
+        self.info.is_gone() && self.active.is_none()
+    }
+
+    /// Takes an event; returns what is to be done, in this order.
+    pub fn on_event(
+        &mut self,
+        now: Timestamp,
+        event: JobEvent,
+        around: &dyn Surroundings,
+    ) -> Vec<JobCommand> {
+        let mut commands = Vec::new();
+        match event {
+            JobEvent::Job(job) => self.set_job(*job),
+            JobEvent::JobGone => self.job_gone(),
+            JobEvent::Pod(pod) => self.set_pod(&pod),
+            JobEvent::PodGone(pod) => {
+                let request = handler::pod_deleted(&self.info, &pod);
+                self.info.remove_pod(&pod);
+                self.ask(request);
+            }
+            JobEvent::Group(old, new) => self.ask(handler::group_changed(&old, &new)),
+            JobEvent::Command(action) => self.command(action, &mut commands),
+            JobEvent::Answers(answers) => {
+                if let Some(mut active) = self.active.take() {
+                    let step = active.round.answered(answers, now, around);
+                    self.step(active, step, now, around, &mut commands);
+                }
+            }
+            JobEvent::Read(name, pod) => self.read(name, pod, now),
+            JobEvent::Tick => {}
+        }
+        self.run(now, around, &mut commands);
+        while let Some(name) = self.reads.due(now) {
+            commands.push(JobCommand::Read(name));
+        }
+        let times = [self.retries.next(), self.reads.next(), self.delays.next()];
+        if let Some(next) = times.into_iter().flatten().min() {
+            commands.push(JobCommand::Wake(next));
+        }
+        commands
+    }
+
+    fn set_job(&mut self, job: Job) {
+        let old = self.info.job.clone();
+        let new_one = old
+            .as_ref()
+            .is_none_or(|old| old.metadata.uid != job.metadata.uid);
+        if !self.info.set_job(job) {
+            return;
+        }
+        let Some(new) = self.info.job.clone() else {
+            return;
+        };
+        let request = match old {
+            Some(old) if !new_one => handler::job_changed(&old, &new),
+            _ => Some(handler::job_added(&new)),
+        };
+        self.ask(request);
+    }
+
+    fn job_gone(&mut self) {
+        self.info.job = None;
+        self.waiting.clear();
+        self.retries.clear();
+        self.reads.clear();
+        self.delays = Delays::default();
+    }
+
+    fn set_pod(&mut self, pod: &Arc<TaskPod>) {
+        let old = self.info.set_pod(Arc::clone(pod));
+        let request = match old.filter(|old| old.metadata.uid == pod.metadata.uid) {
+            Some(old) => handler::pod_changed(&self.info, &old, pod),
+            None => handler::pod_added(&self.info, pod, self.rules),
+        };
+        self.ask(request);
+    }
+
+    fn command(&mut self, action: Action, commands: &mut Vec<JobCommand>) {
+        if self.info.job.is_none() {
+            return;
+        }
+        let name = action.as_str();
+        let message = format!(
+            "Start to execute command {name}, and clean it up to make sure executed not more than once."
+        );
+        commands.push(JobCommand::Notice(Notice::normal("CommandIssued", message)));
+        let request = Request::of_job(&self.namespace, &self.name, Event::CommandIssued);
+        self.ask(Some(Request {
+            action: Some(action),
+            ..request
+        }));
+    }
+
+    fn read(&mut self, name: String, pod: Result<Option<Arc<TaskPod>>, ()>, now: Timestamp) {
+        match pod {
+            Ok(Some(pod)) => {
+                self.info.set_pod(pod);
+            }
+            Ok(None) => {
+                let mut pods = self.info.pods.values().filter_map(|pods| pods.get(&name));
+                if let Some(pod) = pods.next().cloned() {
+                    self.info.remove_pod(&pod);
+                }
+            }
+            Err(()) => {
+                self.reads.failed(name, Some(MOST_READS), now);
+                return;
+            }
+        }
+        self.reads.succeeded(&name);
+    }
+
+    /// One that waits already is not added again.
+    fn ask(&mut self, request: Option<Request>) {
+        if let Some(request) = request
+            && !self.waiting.contains(&request)
+        {
+            self.waiting.push_back(request);
+        }
+    }
+
+    /// Begins rounds until one needs answers, or nothing is left to be done now.
+    fn run(&mut self, now: Timestamp, around: &dyn Surroundings, commands: &mut Vec<JobCommand>) {
+        while self.active.is_none() {
+            if let Some(delayed) = self.delays.due(now) {
+                let (request, action) = (delayed.request, delayed.action);
+                self.start(request, action, End::Delayed, now, around, commands);
+            } else if let Some(request) = self.waiting.pop_front() {
+                self.decide(request, now, around, commands);
+            } else if let Some(request) = self.retries.due(now) {
+                self.decide(request, now, around, commands);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn decide(
+        &mut self,
+        request: Request,
+        now: Timestamp,
+        around: &dyn Surroundings,
+        commands: &mut Vec<JobCommand>,
+    ) {
+        self.delays.settle(&request);
+        let Some(job) = self.info.job.clone() else {
+            return;
+        };
+        let choice = choose(&job, &request, self.rules);
+        if let Some(delay) = choice.delay {
+            let name = choice.action.as_str();
+            let message = format!("Execute action {name} after {}", duration::shown(delay));
+            commands.push(JobCommand::Notice(Notice::normal("ExecuteAction", message)));
+            self.delays.add(Delayed {
+                request,
+                action: choice.action,
+                due: now.checked_add(delay).unwrap_or(Timestamp::MAX),
+            });
+            return;
+        }
+        if choice.action == Action::SyncJob {
+            self.settle_syncs(&job);
+        } else {
+            let message = format!("Start to execute action {} ", choice.action.as_str());
+            commands.push(JobCommand::Notice(Notice::normal("ExecuteAction", message)));
+        }
+        self.start(request, choice.action, End::Usual, now, around, commands);
+    }
+
+    /// A synchronisation sees what all others that wait have seen, so that it stands for them.
+    fn settle_syncs(&mut self, job: &Job) {
+        let (delays, rules) = (&mut self.delays, self.rules);
+        self.waiting.retain(|other| {
+            let choice = choose(job, other, rules);
+            let same = choice.action == Action::SyncJob && choice.delay.is_none();
+            if same {
+                delays.settle(other);
+            }
+            !same
+        });
+    }
+
+    fn start(
+        &mut self,
+        request: Request,
+        action: Action,
+        end: End,
+        now: Timestamp,
+        around: &dyn Surroundings,
+        commands: &mut Vec<JobCommand>,
+    ) {
+        let task = Task {
+            action: &action,
+            request: &request,
+            rules: self.rules,
+        };
+        let (round, step) = Round::start(&mut self.info, task, now, around);
+        let active = Active {
+            round,
+            request,
+            action,
+            end,
+        };
+        self.step(active, step, now, around, commands);
+    }
+
+    /// Takes what a round wants next.
+    fn step(
+        &mut self,
+        active: Active,
+        step: Step,
+        now: Timestamp,
+        around: &dyn Surroundings,
+        commands: &mut Vec<JobCommand>,
+    ) {
+        commands.extend(step.notices.into_iter().map(JobCommand::Notice));
+        if let Some(job) = step.stored
+            && self.info.job.is_some()
+        {
+            self.set_job(*job);
+        }
+        for name in step.unsure {
+            self.reads.failed(name, Some(MOST_READS), now);
+        }
+        match step.next {
+            Next::Calls(calls) => {
+                self.active = Some(active);
+                commands.push(JobCommand::Calls(calls));
+            }
+            Next::Done(Ok(())) => {
+                self.retries.succeeded(&active.request);
+                if !active.action.is_internal() || active.end == End::Delayed {
+                    self.delays.supersede(&active.action, &active.request);
+                }
+            }
+            Next::Done(Err(_)) => self.failed(active, now, around, commands),
+        }
+    }
+
+    fn failed(
+        &mut self,
+        active: Active,
+        now: Timestamp,
+        around: &dyn Surroundings,
+        commands: &mut Vec<JobCommand>,
+    ) {
+        let request = active.request;
+        if self.info.job.is_none() || active.end == End::Last {
+            return;
+        }
+        if self.retries.failed(request.clone(), self.most_tries, now) {
+            return;
+        }
+        let name = active.action.as_str();
+        let message = format!("Job failed on action {name} for retry limit reached");
+        commands.push(JobCommand::Notice(Notice::normal("ExecuteAction", message)));
+        self.start(
+            request,
+            Action::TerminateJob,
+            End::Last,
+            now,
+            around,
+            commands,
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Plugins of the job controller (S6-055 to S6-058): what they make for a job, and what they add to its pods. A plugin
+//! that was there for a job is written down in `controlledResources` as `plugin-<name>`, so that it makes things only once.
+
+mod arguments;
+mod env;
+mod hosts;
+mod mpi;
+mod pytorch;
+mod ssh;
+mod svc;
+mod tensorflow;
+
+use super::call::{Call, KeyPair, Resource, RoundError};
+use super::object::Spec;
+use crate::wire::{Job, JobStatus, TaskSpec};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// The plugins that there are, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plugin {
+    Env,
+    Mpi,
+    Pytorch,
+    Ssh,
+    Svc,
+    Tensorflow,
+}
+
+impl Plugin {
+    const ALL: [Self; 6] = [
+        Self::Env,
+        Self::Mpi,
+        Self::Pytorch,
+        Self::Ssh,
+        Self::Svc,
+        Self::Tensorflow,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Env => "env",
+            Self::Mpi => "mpi",
+            Self::Pytorch => "pytorch",
+            Self::Ssh => "ssh",
+            Self::Svc => "svc",
+            Self::Tensorflow => "tensorflow",
+        }
+    }
+
+    /// How it is written down in `controlledResources`.
+    fn key(self) -> String {
+        format!("plugin-{}", self.name())
+    }
+}
+
+/// A pod that plugins add to.
+struct Made<'a> {
+    job: &'a Job,
+    task: &'a TaskSpec,
+    index: i32,
+    /// The pod's name.
+    name: String,
+    spec: Spec<'a>,
+}
+
+/// The job's plugins with their arguments, by name.
+fn of(job: &Job) -> Result<Vec<(Plugin, &[String])>, RoundError> {
+    let named = job.spec.plugins.iter().map(|(name, arguments)| {
+        let plugin = Plugin::ALL.into_iter().find(|plugin| plugin.name() == name);
+        let plugin = plugin.ok_or_else(|| RoundError::Plugin(name.clone()))?;
+        Ok((plugin, arguments.as_deref().unwrap_or_default()))
+    });
+    named.collect()
+}
+
+fn is_recorded(plugin: Plugin, status: &JobStatus) -> bool {
+    let controlled = status.controlled_resources.as_ref();
+    controlled
+        .and_then(|map| map.get(&plugin.key()))
+        .map(String::as_str)
+        == Some(plugin.name())
+}
+
+/// Whether a pair of keys has to be made before [`on_add`].
+pub(super) fn needs_keys(job: &Job, status: &JobStatus) -> bool {
+    let Ok(plugins) = of(job) else {
+        return false;
+    };
+    let mut ssh = plugins.iter().filter(|(plugin, _)| *plugin == Plugin::Ssh);
+    ssh.any(|(plugin, arguments)| !is_recorded(*plugin, status) && ssh::needs_keys(arguments))
+}
+
+/// What the plugins make before the job's first pods.
+pub(super) fn on_add(
+    job: &Job,
+    controlled: &mut BTreeMap<String, String>,
+    keys: Option<&KeyPair>,
+) -> Result<Vec<Call>, RoundError> {
+    let mut calls = Vec::new();
+    for (plugin, arguments) in of(job)? {
+        let before = controlled.insert(plugin.key(), plugin.name().to_owned());
+        if before.as_deref() == Some(plugin.name()) {
+            continue;
+        }
+        match plugin {
+            Plugin::Svc => calls.extend(svc::on_add(job, arguments)),
+            Plugin::Ssh => calls.extend(ssh::on_add(job, arguments, keys)),
+            Plugin::Env | Plugin::Mpi | Plugin::Pytorch | Plugin::Tensorflow => {}
+        }
+    }
+    Ok(calls)
+}
+
+/// What the plugins change when the job may have changed.
+pub(super) fn on_update(job: &Job) -> Result<Vec<Call>, RoundError> {
+    let plugins = of(job)?;
+    let svc = plugins.iter().any(|(plugin, _)| *plugin == Plugin::Svc);
+    Ok(Vec::from_iter(svc.then(|| svc::hosts_of_job(job))))
+}
+
+/// What the plugins take back when all pods are ended.
+pub(super) fn on_delete(
+    job: &Job,
+    controlled: &mut BTreeMap<String, String>,
+) -> Result<Vec<Call>, RoundError> {
+    let mut calls = Vec::new();
+    for (plugin, arguments) in of(job)? {
+        let key = plugin.key();
+        if controlled.get(&key).map(String::as_str) != Some(plugin.name()) {
+            continue;
+        }
+        controlled.remove(&key);
+        match plugin {
+            Plugin::Svc => calls.extend(svc::on_delete(job, arguments)),
+            Plugin::Ssh => calls.push(ssh::on_delete(job)),
+            Plugin::Env | Plugin::Mpi | Plugin::Pytorch | Plugin::Tensorflow => {}
+        }
+    }
+    Ok(calls)
+}
+
+/// What the plugins add to a pod. A job with an unknown plugin has no pods.
+pub(super) fn on_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Map<String, Value>) {
+    let mut made = Made {
+        job,
+        task,
+        index,
+        name: super::object::pod_name(&job.metadata.name, &task.name, index),
+        spec: Spec::of(pod),
+    };
+    for (plugin, arguments) in of(job).unwrap_or_default() {
+        match plugin {
+            Plugin::Env => env::on_pod(&mut made),
+            Plugin::Mpi => mpi::on_pod(&mut made, arguments),
+            Plugin::Pytorch => pytorch::on_pod(&mut made, arguments),
+            Plugin::Ssh => ssh::on_pod(&mut made, arguments),
+            Plugin::Svc => svc::on_pod(&mut made, arguments),
+            Plugin::Tensorflow => tensorflow::on_pod(&mut made, arguments),
+        }
+    }
+}
+
+fn object(job: &Job, resource: Resource, name: &str) -> Value {
+    serde_json::json!({
+        "apiVersion": resource.api_version(),
+        "kind": resource.kind(),
+        "metadata": super::object::metadata(job, name),
+    })
+}
+
+/// Adds a variable to a container's environment.
+fn push_env(container: &mut Map<String, Value>, name: &str, value: &str) {
+    let env = super::object::list_at(container, "env");
+    env.push(serde_json::json!({"name": name, "value": value}));
+}
+
+/// Opens a port of a container, if it is not open.
+fn open_port(container: &mut Map<String, Value>, name: &str, port: i64) {
+    let ports = super::object::list_at(container, "ports");
+    let open = ports
+        .iter()
+        .any(|known| known["containerPort"].as_i64() == Some(port));
+    if !open {
+        ports.push(serde_json::json!({"name": name, "containerPort": port}));
+    }
+}

@@ -1,0 +1,108 @@
+//! The status of a job: what is counted, and how it is written.
+
+use super::call::Call;
+use super::duration;
+use super::phase::Phase;
+use super::rules::Rules;
+use crate::wire::{Job, JobCondition, JobStatus, TaskPod};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// Sets all counts to zero.
+pub(super) fn clear(status: &mut JobStatus) {
+    status.pending = 0;
+    status.running = 0;
+    status.succeeded = 0;
+    status.failed = 0;
+    status.terminating = 0;
+    status.unknown = 0;
+    status.task_status_count.clear();
+}
+
+/// Counts a pod by its phase, in the whole and in its task (S6-042).
+pub(super) fn count(status: &mut JobStatus, task: &str, pod: &TaskPod) {
+    let (counter, phase) = match pod.status.phase.as_str() {
+        "Pending" => (&mut status.pending, "Pending"),
+        "Running" => (&mut status.running, "Running"),
+        "Succeeded" => (&mut status.succeeded, "Succeeded"),
+        "Failed" => (&mut status.failed, "Failed"),
+        _ => (&mut status.unknown, "Unknown"),
+    };
+    *counter = counter.saturating_add(1);
+    let tasks = &mut status.task_status_count;
+    let of_task = tasks.entry(task.to_owned()).or_default();
+    let of_phase = of_task.phase.entry(phase.to_owned()).or_default();
+    *of_phase = of_phase.saturating_add(1);
+}
+
+/// Writes down that the job is in its phase since now: the time, and a condition that replaces an older one of the same
+/// phase (S6-030).
+pub(super) fn stamp(status: &mut JobStatus, now: Timestamp) {
+    status.state.last_transition_time = Some(now);
+    let phase = status.state.phase.clone();
+    status
+        .conditions
+        .retain(|condition| condition.status != phase);
+    status.conditions.push(JobCondition {
+        status: phase,
+        last_transition_time: Some(now),
+    });
+}
+
+/// Whether two statuses say the same. For Volcano one that counts no pod at all never does.
+pub(super) fn is_same(old: &JobStatus, new: &JobStatus, rules: Rules) -> bool {
+    old == new && (rules.equal_is_unchanged || !new.task_status_count.is_empty())
+}
+
+/// How long the job took until its phase changed last.
+pub(super) fn running_duration(job: &Job, status: &JobStatus) -> Option<String> {
+    let (since, until) = (
+        job.metadata.creation_timestamp,
+        status.state.last_transition_time,
+    );
+    Some(duration::shown(until?.duration_since(since?)))
+}
+
+/// The call that makes the stored status this one. What the stored one has beyond our fields stays.
+pub(super) fn write(job: &Job, status: &JobStatus) -> Call {
+    let (old, new) = (to_value(&job.status), to_value(status));
+    let patch = json!({
+        "metadata": {"resourceVersion": job.metadata.resource_version},
+        "status": difference(&old, &new),
+    });
+    Call::WriteStatus { patch }
+}
+
+/// The status as JSON. The serialisation of plain fields and maps with text keys does not fail.
+fn to_value(status: &JobStatus) -> Value {
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+/// The merge patch that makes `old` into `new`.
+fn difference(old: &Value, new: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return new.clone();
+    };
+    let mut patch = Map::new();
+    for (key, value) in new {
+        match old.get(key) {
+            Some(known) if known == value => {}
+            Some(known) if known.is_object() && value.is_object() => {
+                patch.insert(key.clone(), difference(known, value));
+            }
+            _ => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    Value::Object(patch)
+}
+
+/// Whether the job has been initiated: plugins, claims and PodGroup were made once (S6-036).
+pub(super) fn is_initiated(status: &JobStatus) -> bool {
+    let phase = status.state.phase.as_str();
+    !(phase.is_empty() || phase == Phase::Pending.as_str())
+}

@@ -1,0 +1,387 @@
+//! Brings a job's objects and status in line with it (S6-036 to S6-045).
+
+use super::call::{Answer, Call, Done, KeyPair, MOST_PODS, Notice, Refusal, RoundError};
+use super::census::{Census, Made};
+use super::claims;
+use super::group;
+use super::info::{JobInfo, Pods};
+use super::phase::Phase;
+use super::plugins;
+use super::rules::Rules;
+use super::status;
+use super::step::{Next, Step, checked, listed};
+use super::surroundings::Surroundings;
+use super::transition::{Rule, replicas};
+use crate::wire::{Job, JobStatus};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A synchronisation that is under way.
+#[derive(Debug)]
+pub(super) struct Sync {
+    rules: Rules,
+    job: Arc<Job>,
+    rule: Rule,
+    /// Whether plugins, claims and PodGroup were made in an earlier phase.
+    initiated: bool,
+    pods: BTreeMap<String, Pods>,
+    keys: Option<KeyPair>,
+    census: Census,
+    /// As it will be.
+    status: JobStatus,
+    notices: Vec<Notice>,
+    unsure: Vec<String>,
+    stored: Option<Box<Job>>,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Begin,
+    Keys,
+    Plugins,
+    Claims,
+    NameClaims,
+    Group,
+    /// Whether pods may be made.
+    Gate,
+    Create,
+    Delete,
+    Write,
+}
+
+/// What a stage wants.
+enum Want {
+    Calls(Vec<Call>),
+    Stage(Stage),
+    End,
+    Fail(RoundError, Option<(&'static str, &'static str)>),
+}
+
+/// The reason of an event, and what its message begins with (S6-037).
+type Failure = (&'static str, &'static str);
+
+const OF_STATUS: Failure = ("JobStatusError", "Failed to initialize job status, err:");
+const OF_PLUGIN: Failure = ("PluginError", "Execute plugin when job add failed, err:");
+const OF_CLAIM: Failure = ("PVCError", "Failed to create PVC, err:");
+const OF_GROUP: Failure = ("PodGroupError", "Failed to create PodGroup, err:");
+
+impl Sync {
+    pub(super) fn new(info: &JobInfo, job: Arc<Job>, rule: Rule, rules: Rules) -> Self {
+        Self {
+            rules,
+            rule,
+            initiated: status::is_initiated(&job.status),
+            pods: info.pods.clone(),
+            keys: None,
+            census: Census::default(),
+            status: job.status.clone(),
+            job,
+            notices: Vec::new(),
+            unsure: Vec::new(),
+            stored: None,
+            stage: Stage::Begin,
+        }
+    }
+
+    pub(super) fn start(&mut self, now: Timestamp, around: &dyn Surroundings) -> Step {
+        let queue = &self.job.spec.queue;
+        if !around.has_queue(queue) {
+            return Step::done(Err(RoundError::Queue(queue.clone())));
+        }
+        let pods = replicas(&self.job.spec);
+        if pods > MOST_PODS {
+            let failure = ("FailedCreate", "Error creating pods:");
+            return self.failed(RoundError::TooLarge(pods), Some(failure));
+        }
+        self.proceed(now, around)
+    }
+
+    /// Goes on until there is something to call, or nothing left to do.
+    fn proceed(&mut self, now: Timestamp, around: &dyn Surroundings) -> Step {
+        loop {
+            match self.wanted(now, around) {
+                Want::Stage(stage) => self.stage = stage,
+                Want::Calls(calls) => return self.step(Next::Calls(calls)),
+                Want::End => return self.step(Next::Done(Ok(()))),
+                Want::Fail(error, failure) => return self.failed(error, failure),
+            }
+        }
+    }
+
+    fn wanted(&mut self, now: Timestamp, around: &dyn Surroundings) -> Want {
+        match self.stage {
+            Stage::Begin => self.begin(now),
+            Stage::Keys => {
+                let needed = !self.initiated && plugins::needs_keys(&self.job, &self.status);
+                calls_or(
+                    Vec::from_iter(needed.then_some(Call::MakeKeys)),
+                    Stage::Plugins,
+                )
+            }
+            Stage::Plugins => self.plugins(),
+            Stage::Claims => match claims::wanted(&self.job, around) {
+                Ok(calls) => calls_or(calls, Stage::NameClaims),
+                Err(error) => Want::Fail(error, Some(OF_CLAIM)),
+            },
+            Stage::NameClaims => {
+                let controlled = self.status.controlled_resources.get_or_insert_default();
+                claims::record(&self.job, controlled);
+                calls_or(Vec::from_iter(claims::names(&self.job)), Stage::Group)
+            }
+            Stage::Group => {
+                let call = group::wanted(&self.job, around);
+                calls_or(Vec::from_iter(call), Stage::Gate)
+            }
+            Stage::Gate => self.gate(now, around),
+            Stage::Create => {
+                let calls = self.census.take(&self.job, &self.pods, self.rules, around);
+                calls_or(calls, Stage::Delete)
+            }
+            Stage::Delete => {
+                let calls = self.census.surplus.iter().map(|pod| Call::DeletePod {
+                    name: pod.metadata.name.clone(),
+                    uid: pod.metadata.uid.clone(),
+                });
+                calls_or(calls.collect(), Stage::Write)
+            }
+            Stage::Write => self.counted(now),
+        }
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        answers: Vec<Answer>,
+        now: Timestamp,
+        around: &dyn Surroundings,
+    ) -> Step {
+        match self.taken(answers) {
+            Want::Stage(stage) => self.stage = stage,
+            Want::Calls(calls) => return self.step(Next::Calls(calls)),
+            Want::End => return self.step(Next::Done(Ok(()))),
+            Want::Fail(error, failure) => return self.failed(error, failure),
+        }
+        self.proceed(now, around)
+    }
+
+    /// Takes the answers to the calls of the stage.
+    fn taken(&mut self, answers: Vec<Answer>) -> Want {
+        let (what, next, failure) = match self.stage {
+            Stage::Begin => ("cannot write the status", Stage::Keys, Some(OF_STATUS)),
+            Stage::Keys => ("cannot make keys", Stage::Plugins, Some(OF_PLUGIN)),
+            Stage::Plugins => {
+                let next = if self.initiated {
+                    Stage::Group
+                } else {
+                    Stage::Claims
+                };
+                ("cannot make what a plugin needs", next, Some(OF_PLUGIN))
+            }
+            Stage::Claims => ("cannot make a claim", Stage::NameClaims, Some(OF_CLAIM)),
+            Stage::NameClaims => (
+                "cannot name claims in the job",
+                Stage::Group,
+                Some(OF_CLAIM),
+            ),
+            Stage::Group => ("cannot write the PodGroup", Stage::Gate, Some(OF_GROUP)),
+            Stage::Create => return self.created(answers),
+            Stage::Delete => return self.deleted(answers),
+            Stage::Gate | Stage::Write => {
+                let done = checked("cannot write the status", answers);
+                return match done {
+                    Ok(done) => {
+                        self.keep(done);
+                        Want::End
+                    }
+                    Err(error) => Want::Fail(error, None),
+                };
+            }
+        };
+        match checked(what, answers) {
+            Ok(done) => {
+                self.keep(done);
+                Want::Stage(next)
+            }
+            Err(error) => Want::Fail(error, failure),
+        }
+    }
+
+    fn keep(&mut self, done: Vec<Done>) {
+        for done in done {
+            match done {
+                Done::Job(job) => {
+                    self.job = Arc::new((*job).clone());
+                    self.stored = Some(job);
+                }
+                Done::Keys(keys) => self.keys = Some(keys),
+                Done::Nothing | Done::Pod(_) => {}
+            }
+        }
+    }
+
+    /// A job without a phase gets one, and that is written first (S6-036).
+    fn begin(&mut self, now: Timestamp) -> Want {
+        if !self.status.state.phase.is_empty() {
+            return Want::Stage(Stage::Keys);
+        }
+        Phase::Pending
+            .as_str()
+            .clone_into(&mut self.status.state.phase);
+        self.status.min_available = self.job.spec.min_available;
+        status::stamp(&mut self.status, now);
+        Want::Calls(vec![status::write(&self.job, &self.status)])
+    }
+
+    fn plugins(&mut self) -> Want {
+        let controlled = self.status.controlled_resources.get_or_insert_default();
+        let (calls, next) = if self.initiated {
+            (plugins::on_update(&self.job), Stage::Group)
+        } else {
+            let calls = plugins::on_add(&self.job, controlled, self.keys.as_ref());
+            (calls, Stage::Claims)
+        };
+        match calls {
+            Ok(calls) => calls_or(calls, next),
+            Err(error) => Want::Fail(error, Some(OF_PLUGIN)),
+        }
+    }
+
+    /// Pods are made once the PodGroup was let in; until then the phase follows from the old counts (S6-038).
+    fn gate(&mut self, now: Timestamp, around: &dyn Surroundings) -> Want {
+        let group = group::of_job(&self.job, around);
+        if let Some(group) = &group {
+            self.notices.extend(group::pending(&self.job, group));
+            if !matches!(&*group.status.phase, "" | "Pending") {
+                return Want::Stage(Stage::Create);
+            }
+        }
+        let before = self.status.clone();
+        self.rule.apply(&self.job.spec, &mut self.status);
+        let before = if self.rules.equal_is_unchanged {
+            let controlled = &mut self.status.controlled_resources;
+            if controlled.as_ref().is_some_and(BTreeMap::is_empty) {
+                controlled.clone_from(&self.job.status.controlled_resources);
+            }
+            &self.job.status
+        } else {
+            &before
+        };
+        if self.status == *before {
+            return Want::End;
+        }
+        status::stamp(&mut self.status, now);
+        Want::Calls(vec![status::write(&self.job, &self.status)])
+    }
+
+    /// A pod that is there already counts once it is seen (S6-041).
+    fn created(&mut self, answers: Vec<Answer>) -> Want {
+        let mut failed = Vec::new();
+        let made = std::mem::take(&mut self.census.made);
+        for (Made { task, name }, answer) in made.into_iter().zip(answers) {
+            match answer {
+                Ok(Done::Pod(pod)) => status::count(&mut self.census.counts, &task, &pod),
+                Ok(_) | Err(Refusal::AlreadyExists) => {}
+                Err(refusal) => failed.push((name, refusal)),
+            }
+        }
+        if failed.is_empty() {
+            return Want::Stage(Stage::Delete);
+        }
+        let message = format!("Error creating pods: {}", listed("create", &failed));
+        self.notices.push(Notice::warning("FailedCreate", message));
+        let error = RoundError::Create {
+            failed: failed.len(),
+            tasks: self.census.tasks,
+        };
+        Want::Fail(error, None)
+    }
+
+    fn deleted(&mut self, answers: Vec<Answer>) -> Want {
+        let mut failed = Vec::new();
+        for (pod, answer) in self.census.surplus.iter().zip(answers) {
+            let name = pod.metadata.name.clone();
+            match answer {
+                Err(refusal) if refusal != Refusal::NotFound => {
+                    self.unsure.push(name.clone());
+                    failed.push((name, refusal));
+                }
+                _ => self.census.counts.terminating += 1,
+            }
+        }
+        if failed.is_empty() {
+            return Want::Stage(Stage::Write);
+        }
+        let message = format!("Error deleting pods: {}", listed("delete", &failed));
+        self.notices.push(Notice::warning("FailedDelete", message));
+        let error = RoundError::Delete {
+            failed: failed.len(),
+            total: self.census.surplus.len(),
+        };
+        Want::Fail(error, None)
+    }
+
+    /// The status from the counts (S6-042).
+    fn counted(&mut self, now: Timestamp) -> Want {
+        let before = if self.rules.equal_is_unchanged {
+            self.job.status.clone()
+        } else {
+            self.status.clone()
+        };
+        let own = &mut self.status;
+        let counts = std::mem::take(&mut self.census.counts);
+        own.pending = counts.pending;
+        own.running = counts.running;
+        own.succeeded = counts.succeeded;
+        own.failed = counts.failed;
+        own.terminating = counts.terminating;
+        own.unknown = counts.unknown;
+        own.task_status_count = counts.task_status_count;
+        own.min_available = self.job.spec.min_available;
+        if !self.rules.equal_is_unchanged {
+            own.running_duration = None;
+        }
+        self.rule.apply(&self.job.spec, own);
+        if own
+            .controlled_resources
+            .as_ref()
+            .is_some_and(BTreeMap::is_empty)
+            && self.rules.equal_is_unchanged
+        {
+            own.controlled_resources
+                .clone_from(&self.job.status.controlled_resources);
+        }
+        if status::is_same(&before, own, self.rules) {
+            return Want::End;
+        }
+        status::stamp(own, now);
+        Want::Calls(vec![status::write(&self.job, own)])
+    }
+
+    fn step(&mut self, next: Next) -> Step {
+        Step {
+            notices: std::mem::take(&mut self.notices),
+            stored: self.stored.take(),
+            unsure: std::mem::take(&mut self.unsure),
+            next,
+        }
+    }
+
+    fn failed(&mut self, error: RoundError, failure: Option<Failure>) -> Step {
+        let notice = failure.map(|(reason, begins)| {
+            let message = format!("{begins} {error}");
+            Notice::warning(reason, message)
+        });
+        self.notices.extend(notice);
+        self.step(Next::Done(Err(error)))
+    }
+}
+
+/// The calls, or the next stage if there are none.
+fn calls_or(calls: Vec<Call>, next: Stage) -> Want {
+    if calls.is_empty() {
+        Want::Stage(next)
+    } else {
+        Want::Calls(calls)
+    }
+}

@@ -1,0 +1,184 @@
+//! Phases by actions: what is done with the pods, and what the phase becomes (S6-017 to S6-028).
+
+use super::phase::Phase;
+use crate::bus::Action;
+use crate::wire::{JobSpec, JobStatus};
+
+/// Which pods an action ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Those of the request's task.
+    Task,
+    /// The request's pod.
+    Pod,
+    /// Those of the request's partition.
+    Partition,
+}
+
+/// Which pods stay when all pods are ended (S6-029).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retain {
+    /// None.
+    None,
+    /// Those that succeeded or failed.
+    Soft,
+}
+
+/// What an action does with a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Procedure {
+    /// Makes what is missing, ends what is too much, and counts.
+    Sync(Rule),
+    /// Ends all pods.
+    Kill(Retain, Rule),
+    /// Ends some pods.
+    KillTarget(Target, Rule),
+}
+
+/// How the phase follows from what was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// It stays.
+    Keep,
+    /// It becomes this one.
+    Enter(Phase),
+    /// The job restarts, which counts.
+    Restart,
+    /// It becomes this one once no pod waits, runs or ends.
+    WhenEmpty(Phase),
+    /// S6-018.
+    WhilePending,
+    /// S6-021.
+    WhileRunning,
+    /// S6-022.
+    WhileRestarting,
+}
+
+/// What the action does with a job in this phase.
+pub fn procedure(phase: Phase, action: &Action) -> Procedure {
+    match phase {
+        Phase::Pending => starting(action, Rule::WhilePending),
+        Phase::Running => starting(action, Rule::WhileRunning),
+        Phase::Restarting => match (action, target(action)) {
+            (Action::SyncJob, _) => Procedure::Sync(Rule::WhileRestarting),
+            (_, Some(target)) => Procedure::KillTarget(target, Rule::WhileRestarting),
+            _ => Procedure::Kill(Retain::None, Rule::WhileRestarting),
+        },
+        Phase::Aborting | Phase::Aborted if *action == Action::ResumeJob => {
+            Procedure::Kill(Retain::Soft, Rule::Restart)
+        }
+        Phase::Aborting => Procedure::Kill(Retain::Soft, Rule::WhenEmpty(Phase::Aborted)),
+        Phase::Completing => Procedure::Kill(Retain::Soft, Rule::WhenEmpty(Phase::Completed)),
+        Phase::Terminating => Procedure::Kill(Retain::Soft, Rule::WhenEmpty(Phase::Terminated)),
+        Phase::Aborted | Phase::Completed | Phase::Terminated | Phase::Failed => {
+            Procedure::Kill(Retain::Soft, Rule::Keep)
+        }
+    }
+}
+
+/// `Pending` and `Running` (S6-017, S6-019).
+fn starting(action: &Action, sync: Rule) -> Procedure {
+    let enter = |phase| Procedure::Kill(Retain::Soft, Rule::Enter(phase));
+    match (action, target(action)) {
+        (Action::RestartJob, _) => Procedure::Kill(Retain::None, Rule::Restart),
+        (_, Some(target)) => Procedure::KillTarget(target, Rule::Restart),
+        (Action::AbortJob, _) => enter(Phase::Aborting),
+        (Action::CompleteJob, _) => enter(Phase::Completing),
+        (Action::TerminateJob, _) => enter(Phase::Terminating),
+        _ => Procedure::Sync(sync),
+    }
+}
+
+fn target(action: &Action) -> Option<Target> {
+    match action {
+        Action::RestartTask => Some(Target::Task),
+        Action::RestartPod => Some(Target::Pod),
+        Action::RestartPartition => Some(Target::Partition),
+        _ => None,
+    }
+}
+
+impl Rule {
+    /// Sets the phase, and the number of restarts; `status` has the new counts already. Returns whether it said that the
+    /// phase changes, which is also so where the job enters the phase that it is in.
+    pub fn apply(self, spec: &JobSpec, status: &mut JobStatus) -> bool {
+        let next = match self {
+            Self::Keep => None,
+            Self::Enter(phase) => Some(phase),
+            Self::Restart => {
+                status.retry_count = status.retry_count.saturating_add(1);
+                Some(Phase::Restarting)
+            }
+            Self::WhenEmpty(phase) => {
+                let empty = status.terminating == 0 && status.pending == 0 && status.running == 0;
+                empty.then_some(phase)
+            }
+            Self::WhilePending => {
+                let started = i64::from(status.running)
+                    + i64::from(status.succeeded)
+                    + i64::from(status.failed);
+                (i64::from(spec.min_available) <= started).then_some(Phase::Running)
+            }
+            Self::WhileRunning => while_running(spec, status),
+            Self::WhileRestarting => while_restarting(spec, status),
+        };
+        if let Some(phase) = next {
+            phase.as_str().clone_into(&mut status.state.phase);
+        }
+        next.is_some()
+    }
+}
+
+/// How many pods the job has when all are there.
+pub(super) fn replicas(spec: &JobSpec) -> i64 {
+    spec.tasks.iter().map(|task| i64::from(task.replicas)).sum()
+}
+
+/// How many pods its tasks need; a task that does not say so needs all.
+pub(super) fn task_min_available(spec: &JobSpec) -> i64 {
+    let of_tasks = spec.tasks.iter();
+    let of_tasks = of_tasks.map(|task| i64::from(task.min_available.unwrap_or(task.replicas)));
+    of_tasks.sum()
+}
+
+/// S6-020, S6-021.
+fn while_running(spec: &JobSpec, status: &JobStatus) -> Option<Phase> {
+    let replicas = replicas(spec);
+    if replicas == 0 {
+        return None;
+    }
+    if spec.min_success.is_some_and(|min| status.succeeded >= min) {
+        return Some(Phase::Completed);
+    }
+    if i64::from(status.succeeded) + i64::from(status.failed) != replicas {
+        let spare = replicas - i64::from(spec.min_available);
+        return (i64::from(status.pending) > spare).then_some(Phase::Pending);
+    }
+    let short = || {
+        spec.tasks.iter().any(|task| {
+            let count = status.task_status_count.get(&task.name);
+            let succeeded = count.map(|count| count.phase.get("Succeeded").copied().unwrap_or(0));
+            match (task.min_available, succeeded) {
+                (Some(min), Some(succeeded)) => succeeded < min,
+                _ => false,
+            }
+        })
+    };
+    let whole = i64::from(spec.min_available) >= task_min_available(spec);
+    let failed =
+        whole && short() || spec.min_success.is_some() || status.succeeded < spec.min_available;
+    Some(if failed {
+        Phase::Failed
+    } else {
+        Phase::Completed
+    })
+}
+
+/// S6-022.
+fn while_restarting(spec: &JobSpec, status: &JobStatus) -> Option<Phase> {
+    if status.retry_count >= spec.max_retry {
+        return Some(Phase::Failed);
+    }
+    let left = replicas(spec) - i64::from(status.terminating);
+    (left >= i64::from(status.min_available)).then_some(Phase::Pending)
+}

@@ -1,0 +1,232 @@
+//! The group of a plain pod, and what becomes of it.
+
+use crate::usage::{self, pod_usage};
+use crate::wire::PodGroup;
+use evictd_pod::Quantity;
+use evictd_pod::wire::{Metadata, OwnerReference, Pod, ResourceList, TextMap};
+use serde_json::{Map, Value, json};
+
+/// The annotation of a pod that names its group.
+const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
+const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
+const MIN_MEMBER: &str = "scheduling.volcano.sh/group-min-member";
+const TOPOLOGY_MODE: &str = "volcano.sh/network-topology-mode";
+const TOPOLOGY_TIER: &str = "volcano.sh/network-topology-highest-tier";
+/// Annotations of an owner with this beginning go over to the group.
+const INHERITED: &str = "volcano.sh/";
+/// Annotations of the pod that go over to the group.
+const ANNOTATIONS: [&str; 3] = [
+    "volcano.sh/preemptable",
+    "volcano.sh/cooldown-time",
+    "volcano.sh/revocable-zone",
+];
+/// The same, of which only the first counts.
+const BUDGETS: [&str; 2] = [
+    "volcano.sh/jdb-min-available",
+    "volcano.sh/jdb-max-unavailable",
+];
+/// Labels of the pod that go over to the group.
+const LABELS: [&str; 2] = ["volcano.sh/preemptable", "volcano.sh/cooldown-time"];
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// Creates a PodGroup; one that is there already is as good.
+    CreateGroup {
+        /// Namespace.
+        namespace: String,
+        /// The whole object.
+        group: Value,
+    },
+    /// Names the pod's group in an annotation.
+    AnnotatePod {
+        /// Namespace.
+        namespace: String,
+        /// The pod.
+        name: String,
+        /// A merge patch.
+        patch: Value,
+    },
+    /// Deletes a PodGroup; one that is gone already is as good.
+    DeleteGroup {
+        /// Namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What is known around a plain pod.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// The annotations of its owners, in their order; of one that is not found, none.
+    pub owners: &'a [TextMap],
+    /// Its group, if there is one.
+    pub group: Option<&'a PodGroup>,
+}
+
+/// The name of the pod's group: by the UID of its controller, so that the pods of one owner share it (S6-062), else by its
+/// own.
+pub fn group_name(metadata: &Metadata) -> String {
+    let controller = metadata
+        .owner_references
+        .iter()
+        .find(|owner| owner.controller);
+    let uid = controller.map_or(&metadata.uid, |owner| &owner.uid);
+    format!("podgroup-{uid}")
+}
+
+/// What a pod that appears needs: its group, then the annotation that names it. The annotation of a group that is being
+/// made may be written at once: a scheduler waits for the group. Nothing for a pod of another scheduler, or with a group.
+pub fn plain_pod(plain: Plain<'_>, schedulers: &[String]) -> Vec<Call> {
+    let pod = plain.pod;
+    let metadata = &pod.metadata;
+    let ours = schedulers.contains(&pod.spec.scheduler_name);
+    let grouped = metadata.annotations.get(GROUP_NAME);
+    if !ours || grouped.is_some_and(|group| !group.is_empty()) {
+        return Vec::new();
+    }
+    let (namespace, name) = (metadata.namespace_or_default(), group_name(metadata));
+    let mut calls = Vec::new();
+    if plain.group.is_none() {
+        calls.push(Call::CreateGroup {
+            namespace: namespace.to_owned(),
+            group: group(plain, &name),
+        });
+    }
+    calls.push(Call::AnnotatePod {
+        namespace: namespace.to_owned(),
+        name: metadata.name.clone(),
+        patch: json!({"metadata": {"annotations": {GROUP_NAME: name}}}),
+    });
+    calls
+}
+
+/// What the controller reads of a `ReplicaSet` or a `StatefulSet`.
+#[derive(Debug, Clone, Copy)]
+pub struct Scaled<'a> {
+    /// Namespace and UID.
+    pub metadata: &'a Metadata,
+    /// `spec.replicas`; absent means one.
+    pub replicas: Option<i32>,
+}
+
+/// What a set that appears or changes needs: without replicas, its pods' group goes (S6-061).
+pub fn scaled(set: Scaled<'_>) -> Option<Call> {
+    (set.replicas == Some(0)).then(|| Call::DeleteGroup {
+        namespace: set.metadata.namespace_or_default().to_owned(),
+        name: format!("podgroup-{}", set.metadata.uid),
+    })
+}
+
+fn group(plain: Plain<'_>, name: &str) -> Value {
+    let pod = plain.pod;
+    let own = &pod.metadata;
+    let min_member = min_member(plain.owners);
+    let mut spec = json!({
+        "minMember": min_member,
+        "priorityClassName": pod.spec.priority_class_name,
+        "minResources": times(&pod_usage(&pod.spec), min_member),
+    });
+    // Without it the definition's default counts, which is `default` (S6-060).
+    if let Some(queue) = own.annotations.get(QUEUE_NAME) {
+        spec["queue"] = queue.clone().into();
+    }
+    if let Some(topology) = topology(&own.annotations) {
+        spec["networkTopology"] = topology;
+    }
+    let mut annotations = Map::new();
+    for (key, text) in plain.owners.iter().flat_map(TextMap::iter) {
+        if key.starts_with(INHERITED) && !annotations.contains_key(key) {
+            annotations.insert(key.clone(), text.clone().into());
+        }
+    }
+    copy(&mut annotations, &own.annotations, &ANNOTATIONS);
+    let budget = BUDGETS
+        .into_iter()
+        .find(|key| own.annotations.contains_key(*key));
+    copy(&mut annotations, &own.annotations, budget.as_slice());
+    let mut labels = Map::new();
+    copy(&mut labels, &own.labels, &LABELS);
+    json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": name,
+            "namespace": own.namespace_or_default(),
+            "ownerReferences": owners(own),
+            "annotations": annotations,
+            "labels": labels,
+        },
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    })
+}
+
+fn copy(into: &mut Map<String, Value>, from: &TextMap, keys: &[&str]) {
+    for key in keys {
+        if let Some(text) = from.get(*key) {
+            into.insert((*key).to_owned(), text.clone().into());
+        }
+    }
+}
+
+/// The pod's own owners if one of them controls it, else the pod.
+fn owners(pod: &Metadata) -> Value {
+    let reference = |owner: &OwnerReference| {
+        json!({
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": owner.controller,
+        })
+    };
+    let owners = &pod.owner_references;
+    if owners.iter().any(|owner| owner.controller) {
+        return owners.iter().map(reference).collect();
+    }
+    json!([{
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod.name,
+        "uid": pod.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }])
+}
+
+/// What the first owner says that says something; one if it is no number, or below zero (S6-061).
+fn min_member(owners: &[TextMap]) -> i32 {
+    let said = owners
+        .iter()
+        .find_map(|annotations| annotations.get(MIN_MEMBER));
+    let said = said.and_then(|text| text.parse::<i32>().ok());
+    said.filter(|min| *min >= 0).unwrap_or(1)
+}
+
+fn times(usage: &ResourceList, count: i32) -> ResourceList {
+    let entries = usage.iter().filter(|_| count > 0);
+    let multiple = |(name, amount): (&str, &Quantity)| {
+        (name.to_owned(), usage::times(*amount, i64::from(count)))
+    };
+    entries.map(multiple).collect()
+}
+
+fn topology(annotations: &TextMap) -> Option<Value> {
+    let (mode, tier) = (
+        annotations.get(TOPOLOGY_MODE),
+        annotations.get(TOPOLOGY_TIER),
+    );
+    if mode.is_none() && tier.is_none() {
+        return None;
+    }
+    let soft = mode.is_some_and(|mode| mode.eq_ignore_ascii_case("soft"));
+    let mut topology = json!({"mode": if soft { "soft" } else { "hard" }});
+    if let Some(tier) = tier.and_then(|tier| tier.parse::<i32>().ok()) {
+        topology["highestTierAllowed"] = tier.into();
+    }
+    Some(topology)
+}

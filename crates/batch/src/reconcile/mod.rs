@@ -1,0 +1,30 @@
+//! What the controllers would do, on a file instead of a cluster: one request to a job or a queue, or what one change asks
+//! of them.
+//!
+//! The state machines are those of [`crate::job`] and [`crate::queue`]; only the API server is played here.
+
+mod job;
+mod patch;
+mod queue;
+
+pub use job::{Choices, JobCase, JobOutcome};
+pub use queue::{QueueCase, QueueOutcome};
+
+/// Why a file can't be answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct Unanswerable {
+    /// The field that is wrong or missing.
+    pub field: &'static str,
+    /// What to do about it.
+    pub message: String,
+}
+
+impl Unanswerable {
+    fn new(field: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            field,
+            message: message.into(),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The rows of behaviour of the job controller, and what holds for every sequence of events.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod job {
+    mod cluster;
+    mod events;
+    mod kills;
+    mod life;
+    mod machine;
+    mod objects;
+    mod phases;
+    mod plugins;
+    mod policies;
+    mod properties;
+    mod support;
+    mod switches;
+    mod syncs;
+}
