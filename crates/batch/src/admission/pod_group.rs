@@ -3,7 +3,8 @@
 use super::job::topology::has_both_tiers;
 use super::patch::PatchOperation;
 use super::{Known, job};
-use crate::wire::PodGroup;
+use crate::wire::{NetworkTopology, PodGroup};
+use serde::Deserialize;
 
 /// The queue of groups that name none, which a namespace can replace.
 const QUEUE: &str = "default";

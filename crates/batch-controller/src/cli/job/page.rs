@@ -167,12 +167,12 @@ fn status(lines: &mut Lines, job: &Job) {
         .filter(|(key, text)| *key == "Phase" || !text.is_empty())
         .collect();
     lines.block(2, &told);
-    if !status.controlled_resources.is_empty() {
+    let resources = status.controlled_resources.iter().flatten();
+    let resources: Vec<_> = resources
+        .map(|(key, value)| (key.as_str(), value))
+        .collect();
+    if !resources.is_empty() {
         lines.head(1, "Controlled Resources");
-        let resources = status.controlled_resources.iter();
-        let resources: Vec<_> = resources
-            .map(|(key, value)| (key.as_str(), value))
-            .collect();
         lines.block(2, &resources);
     }
     if !status.conditions.is_empty() {
