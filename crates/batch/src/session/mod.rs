@@ -35,7 +35,6 @@ pub use simulation::simulate;
 
 use crate::conf::{Action, Conf};
 use evictd_placement::{Cluster, Statement};
-use jiff::Timestamp;
 use judge::{Judge, View};
 use model::Model;
 use plugins::Plugins;
@@ -55,7 +54,6 @@ pub(crate) struct Session<'c> {
     binds: Vec<(usize, usize)>,
     evicted: Vec<(usize, &'static str)>,
     events: Vec<Event>,
-    now: Option<Timestamp>,
 }
 
 /// Runs one session. The cluster holds the nodes of `objects` and the pods on them; it is left as it was.
@@ -77,7 +75,6 @@ pub fn run(
         binds: Vec::new(),
         evicted: Vec::new(),
         events: Vec::new(),
-        now: setting.now,
         model,
         cluster,
     };

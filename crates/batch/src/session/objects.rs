@@ -9,7 +9,6 @@ use evictd_pod::resources::{PODS, scheduler_request, scheduler_resources};
 use evictd_pod::wire::{Metadata, Pod, PriorityClass, ResourceList};
 use evictd_pod::{Quantity, resources};
 use hashbrown::{HashMap, HashSet};
-use jiff::Timestamp;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ const TASK_PRIORITY: &str = "volcano.sh/task-priority";
 /// Whether a pod may be a victim (S6-116).
 const PREEMPTABLE: &str = "volcano.sh/preemptable";
 /// The queue above all others.
-const ROOT: &str = "root";
+pub(crate) const ROOT: &str = "root";
 const HIERARCHY: &str = "volcano.sh/hierarchy";
 const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
@@ -50,15 +49,13 @@ pub struct Objects {
     pub priority_classes: Vec<PriorityClass>,
 }
 
-/// Whose pods are placed, where jobs go that name no queue (S6-141), and what time it is.
+/// Whose pods are placed, and where jobs go that name no queue (S6-141).
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// `schedulerName` of the pods.
     pub scheduler: String,
     /// The queue of jobs that name none.
     pub default_queue: String,
-    /// When the session takes place. Without it, whatever was said before was said long ago.
-    pub now: Option<Timestamp>,
 }
 
 impl Default for Setting {
@@ -66,7 +63,6 @@ impl Default for Setting {
         Self {
             scheduler: "volcano".to_owned(),
             default_queue: "default".to_owned(),
-            now: None,
         }
     }
 }

@@ -5,7 +5,12 @@ use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
 use crate::session::resource::Unnamed;
 use crate::session::statement::Steps;
-use crate::session::task::Status;
+use crate::session::task::{Role, Status};
+use hashbrown::HashMap;
+
+/// Of each job and role, which nodes have not refused it.
+#[derive(Debug, Default)]
+pub(super) struct Refused(HashMap<(usize, Role), Vec<bool>>);
 
 /// Jobs that lack something, by queue, and their tasks that wait.
 pub(super) struct Starving {
@@ -52,15 +57,39 @@ impl Session<'_> {
         waiting
     }
 
-    /// The nodes that a task could be on if others went.
-    pub(super) fn reachable(&mut self, task: usize, by_score: bool) -> Vec<usize> {
+    /// The nodes that a task could be on if others went, in the order of their names.
+    pub(super) fn reachable(&mut self, task: usize) -> Vec<usize> {
         let (judge, view) = self.asking();
-        judge.reachable(view, task, by_score)
+        judge.reachable(view, task)
     }
 
-    fn passes(&mut self, task: usize, node: usize) -> bool {
+    /// The same from the best to the worst.
+    pub(super) fn by_score(&mut self, task: usize, nodes: Vec<usize>) -> Vec<usize> {
         let (judge, view) = self.asking();
-        judge.passes(view, task, node)
+        judge.by_score(view, task, nodes)
+    }
+
+    /// Leaves out nodes that refused a task of the same job and role before, and remembers those that refuse now.
+    pub(super) fn without_refused(
+        &self,
+        task: usize,
+        nodes: &mut Vec<usize>,
+        refused: &mut Refused,
+    ) {
+        let own = &self.model.tasks[task];
+        if own.role == 0 {
+            return;
+        }
+        let open = refused
+            .0
+            .entry((own.job, own.role))
+            .or_insert_with(|| vec![true; self.model.nodes.len()]);
+        nodes.retain(|node| open[*node]);
+        let mut left = vec![false; open.len()];
+        for node in nodes.iter() {
+            left[*node] = true;
+        }
+        *open = left;
     }
 
     /// Whether a task could be on a node if all of these went.
@@ -85,11 +114,12 @@ impl Session<'_> {
         if !self.suffices(task, node, &victims) {
             return false;
         }
+        let before = self.coupled_passes(task, node);
         let mut own = Steps::default();
         let mut evicts = false;
         let mut victims = self.victims_in_order(victims).into_iter();
         loop {
-            if self.fits_now(taking, task, node) {
+            if self.fits_now(taking, (task, node), before) {
                 self.pipeline_on(&mut own, task, node, evicts);
                 steps.append(own);
                 return true;
@@ -97,19 +127,32 @@ impl Session<'_> {
             let Some(victim) = victims.next() else {
                 break;
             };
-            evicts |= !self.model.tasks[victim].request.is_empty();
+            evicts |= taking == Taking::Reclaim || !self.model.tasks[victim].request.is_empty();
             self.evict(&mut own, victim, taking.as_str());
         }
         self.discard(own);
         false
     }
 
-    /// Whether a task fits on a node now that some have gone.
-    fn fits_now(&mut self, taking: Taking, task: usize, node: usize) -> bool {
+    /// Whether a task fits on a node now that some have gone. `before` tells whether the filters that look beyond a node
+    /// let it pass before anybody went: they are not asked again.
+    fn fits_now(&mut self, taking: Taking, (task, node): (usize, usize), before: bool) -> bool {
         let own = &self.model.tasks[task];
+        let room = self.model.nodes[node].will_have(&own.request);
+        if taking == Taking::Reclaim {
+            return room;
+        }
         let queue = self.model.jobs[own.job].queue;
-        (taking == Taking::Reclaim || self.is_allocatable(queue, task))
-            && self.model.nodes[node].will_have(&own.request)
-            && self.passes(task, node)
+        if !room || !self.is_allocatable(queue, task) {
+            return false;
+        }
+        let (judge, view) = self.asking();
+        before && judge.passes_apart(view, task, node)
+    }
+
+    /// Whether the filters that look beyond a node let a task pass.
+    fn coupled_passes(&mut self, task: usize, node: usize) -> bool {
+        let (judge, view) = self.asking();
+        judge.passes_coupled(view, task, node)
     }
 }

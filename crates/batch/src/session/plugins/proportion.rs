@@ -62,8 +62,8 @@ fn divide(shares: &mut Shares, total: &Resource) {
             less.add(&old.beyond(&own.deserved));
         }
         // A guarantee may have given more than there was; nobody is made to pay for it.
-        remaining = remaining.beyond(&more);
         remaining.add(&less);
+        remaining = remaining.beyond(&more);
         if remaining.is_empty() || remaining == before {
             break;
         }
