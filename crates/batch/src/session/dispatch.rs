@@ -74,6 +74,13 @@ impl Session<'_> {
     /// What plugins say of the order of two jobs.
     fn job_order(&self, one: usize, other: usize) -> Option<Ordering> {
         let (left, right) = (&self.model.jobs[one], &self.model.jobs[other]);
+        if self.form.broken_gangs_first {
+            let broken = |job: &Job| job.count(Status::Running) > 0 && job.ready() < job.min_member;
+            let order = bool_order(broken(left), broken(right));
+            if order.is_ne() {
+                return Some(order);
+            }
+        }
         self.first_order(Switch::JobOrder, |plugin| match plugin.name {
             PluginName::Priority => right.priority.cmp(&left.priority),
             PluginName::Gang => bool_order(!left.is_ready(), !right.is_ready()),
@@ -407,6 +414,8 @@ impl Session<'_> {
             (PluginName::Conformance, _) => {
                 all().filter(|own| !model.tasks[*own].critical).collect()
             }
+            // Whole gangs go, or what they can spare: that is seen to where it is decided who goes.
+            (PluginName::Gang, _) if self.form.whole_gangs => return None,
             (PluginName::Gang, _) => self.spare(candidates),
             (PluginName::Priority, Taking::Preempt) => all()
                 .filter(|victim| {
@@ -436,6 +445,12 @@ impl Session<'_> {
             _ => return None,
         };
         Some(victims)
+    }
+
+    /// Whether gangs that cannot spare a task go as a whole.
+    pub(crate) fn spares_gangs(&self) -> bool {
+        let mut plugins = self.conf.tiers.iter().flatten();
+        self.form.whole_gangs && plugins.any(|plugin| plugin.name == PluginName::Gang)
     }
 
     /// Tasks that their gangs can spare (S6-122).

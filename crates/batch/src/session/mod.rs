@@ -56,46 +56,57 @@ pub(crate) struct Session<'c> {
     events: Vec<Event>,
 }
 
-/// Runs one session. The cluster holds the nodes of `objects` and the pods on them; it is left as it was.
-pub fn run(
-    cluster: &mut Cluster,
-    conf: &Conf,
-    objects: &Objects,
-    setting: &Setting,
-    form: &Form,
-) -> Outcome {
-    let model = Model::new(cluster, objects, setting);
-    let mut session = Session {
-        placement: Statement::default(),
-        conf,
-        form,
-        plugins: Plugins::open(&model, &conf.tiers),
-        judge: Judge::new(&conf.tiers, &model),
-        log: Vec::new(),
-        binds: Vec::new(),
-        evicted: Vec::new(),
-        events: Vec::new(),
-        model,
-        cluster,
-    };
-    let mut outcome = Outcome::default();
-    session.report_open(&mut outcome);
-    for action in &conf.actions {
-        match action {
-            Action::Enqueue => session.enqueue(),
-            Action::Allocate => session.allocate(),
-            Action::Backfill => session.backfill(),
-            Action::Preempt => session.preempt(),
-            Action::Reclaim => session.reclaim(),
-        }
+/// What a session works on, read from objects.
+#[derive(Debug)]
+pub struct Snapshot(Model);
+
+impl Snapshot {
+    /// Reads the objects. The cluster holds their nodes and the pods on them; those that wait are compiled for it, and
+    /// [`Snapshot::run`] gives them back.
+    pub fn new(cluster: &mut Cluster, objects: &Objects, setting: &Setting) -> Self {
+        Self(Model::new(cluster, objects, setting))
     }
-    session.report_actions(&mut outcome);
-    session.close(&mut outcome);
-    session.leave();
-    outcome
+
+    /// Runs one session. The cluster is left as it was before the objects were read.
+    pub fn run(self, cluster: &mut Cluster, conf: &Conf, form: &Form) -> Outcome {
+        let Self(model) = self;
+        let mut session = Session {
+            placement: Statement::default(),
+            conf,
+            form,
+            plugins: Plugins::open(&model, &conf.tiers),
+            judge: Judge::new(&conf.tiers, &model),
+            log: Vec::new(),
+            binds: Vec::new(),
+            evicted: Vec::new(),
+            events: Vec::new(),
+            model,
+            cluster,
+        };
+        let mut outcome = Outcome::default();
+        session.report_open(&mut outcome);
+        session.act();
+        session.report_actions(&mut outcome);
+        session.close(&mut outcome);
+        session.leave();
+        outcome
+    }
 }
 
 impl Session<'_> {
+    /// Takes the actions in their order.
+    fn act(&mut self) {
+        for action in &self.conf.actions {
+            match action {
+                Action::Enqueue => self.enqueue(),
+                Action::Allocate => self.allocate(),
+                Action::Backfill => self.backfill(),
+                Action::Preempt => self.preempt(),
+                Action::Reclaim => self.reclaim(),
+            }
+        }
+    }
+
     /// Who is asked about nodes, and what is looked at.
     const fn asking(&mut self) -> (&mut Judge, View<'_>) {
         let view = View {

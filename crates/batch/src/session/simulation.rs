@@ -2,7 +2,7 @@
 
 use super::objects::{Objects, Setting};
 use super::outcome::Outcome;
-use super::{Form, run};
+use super::{Form, Snapshot};
 use crate::conf::{Conf, ConfError};
 use evictd_placement::Cluster;
 use hashbrown::HashSet;
@@ -35,6 +35,7 @@ pub fn simulate(
             warnings.push(format!("pods[{index}]: {mistake}; it counts as nothing on its node"));
         }
     }
-    let outcome = run(&mut cluster, &conf, objects, setting, form);
+    let snapshot = Snapshot::new(&mut cluster, objects, setting);
+    let outcome = snapshot.run(&mut cluster, &conf, form);
     Ok((outcome, warnings))
 }

@@ -1,10 +1,7 @@
-//! What preempt and reclaim have in common: who wants room, and freeing it on one node.
+//! What preempt and reclaim have in common: who wants room, and where it could be.
 
 use crate::session::Session;
-use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
-use crate::session::resource::Unnamed;
-use crate::session::statement::Steps;
 use crate::session::task::{Role, Status};
 use hashbrown::HashMap;
 
@@ -90,69 +87,5 @@ impl Session<'_> {
             left[*node] = true;
         }
         *open = left;
-    }
-
-    /// Whether a task could be on a node if all of these went.
-    fn suffices(&self, task: usize, node: usize, victims: &[usize]) -> bool {
-        let mut idle = self.model.nodes[node].future_idle();
-        for victim in victims {
-            idle.add(&self.model.tasks[*victim].request);
-        }
-        self.model.tasks[task].request.within(&idle, Unnamed::Zero)
-    }
-
-    /// Frees a node for a task: of those who may go one after the other goes until it fits. Whether it does; if not,
-    /// nobody goes.
-    pub(super) fn free(
-        &mut self,
-        steps: &mut Steps,
-        taking: Taking,
-        (task, node): (usize, usize),
-        candidates: &[usize],
-    ) -> bool {
-        let victims = self.granted(taking, task, candidates);
-        if !self.suffices(task, node, &victims) {
-            return false;
-        }
-        let before = self.coupled_passes(task, node);
-        let mut own = Steps::default();
-        let mut evicts = false;
-        let mut victims = self.victims_in_order(victims).into_iter();
-        loop {
-            if self.fits_now(taking, (task, node), before) {
-                self.pipeline_on(&mut own, task, node, evicts);
-                steps.append(own);
-                return true;
-            }
-            let Some(victim) = victims.next() else {
-                break;
-            };
-            evicts |= taking == Taking::Reclaim || !self.model.tasks[victim].request.is_empty();
-            self.evict(&mut own, victim, taking.as_str());
-        }
-        self.discard(own);
-        false
-    }
-
-    /// Whether a task fits on a node now that some have gone. `before` tells whether the filters that look beyond a node
-    /// let it pass before anybody went: they are not asked again.
-    fn fits_now(&mut self, taking: Taking, (task, node): (usize, usize), before: bool) -> bool {
-        let own = &self.model.tasks[task];
-        let room = self.model.nodes[node].will_have(&own.request);
-        if taking == Taking::Reclaim {
-            return room;
-        }
-        let queue = self.model.jobs[own.job].queue;
-        if !room || !self.is_allocatable(queue, task) {
-            return false;
-        }
-        let (judge, view) = self.asking();
-        before && judge.passes_apart(view, task, node)
-    }
-
-    /// Whether the filters that look beyond a node let a task pass.
-    fn coupled_passes(&mut self, task: usize, node: usize) -> bool {
-        let (judge, view) = self.asking();
-        judge.passes_coupled(view, task, node)
     }
 }

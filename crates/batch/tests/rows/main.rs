@@ -1,0 +1,5 @@
+//! The rows of a session, each in a small cluster, and where ours decides otherwise.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod forms;
+mod scenario;
