@@ -85,7 +85,8 @@ impl Session<'_> {
             PluginName::Priority => right.priority.cmp(&left.priority),
             PluginName::Gang => bool_order(!left.is_ready(), !right.is_ready()),
             PluginName::Drf => self.plugins.drf.as_ref().map_or(Ordering::Equal, |drf| {
-                drf.share(one).total_cmp(&drf.share(other))
+                let namespaces = drf.compare_namespaces(&self.model, one, other);
+                namespaces.then_with(|| drf.share(one).total_cmp(&drf.share(other)))
             }),
             _ => Ordering::Equal,
         })

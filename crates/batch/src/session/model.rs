@@ -67,7 +67,10 @@ impl Job {
     pub(crate) fn new(new: NewJob) -> Self {
         Self {
             said_now: vec![false; new.status.conditions.len()],
-            min_task_total: new.min_task_member.iter().map(|(_, count)| count).sum(),
+            min_task_total: new
+                .min_task_member
+                .iter()
+                .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count)),
             key: new.key,
             queue: new.queue,
             priority: new.priority,

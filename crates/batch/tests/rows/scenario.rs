@@ -33,6 +33,7 @@ pub(crate) struct Scenario {
     pods: Vec<Value>,
     classes: Vec<Value>,
     made: u32,
+    namespace: String,
 }
 
 fn patch(value: &mut Value, with: &Value) {
@@ -57,6 +58,7 @@ impl Scenario {
             pods: Vec::new(),
             classes: Vec::new(),
             made: 0,
+            namespace: "default".to_owned(),
         };
         own.queue("q", &json!({}))
     }
@@ -104,6 +106,12 @@ impl Scenario {
         self
     }
 
+    /// What comes now is in another namespace.
+    pub(crate) fn in_namespace(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.namespace);
+        self
+    }
+
     /// A job in the queue `q`.
     pub(crate) fn job(self, name: &str, min: i32, phase: &str) -> Self {
         self.job_with(name, min, phase, &json!({}))
@@ -112,7 +120,7 @@ impl Scenario {
     pub(crate) fn job_with(mut self, name: &str, min: i32, phase: &str, spec: &Value) -> Self {
         let now = self.now();
         let mut group = json!({
-            "metadata": {"name": name, "namespace": "default", "creationTimestamp": now},
+            "metadata": {"name": name, "namespace": self.namespace, "creationTimestamp": now},
             "spec": {"minMember": min, "queue": "q"}, "status": {"phase": phase},
         });
         patch(&mut group["spec"], spec);
@@ -143,7 +151,7 @@ impl Scenario {
             requests.insert("cpu".to_owned(), json!(cpu));
         }
         let mut pod = json!({
-            "metadata": {"name": name, "namespace": "default", "uid": name, "creationTimestamp": now,
+            "metadata": {"name": name, "namespace": self.namespace, "uid": name, "creationTimestamp": now,
                 "annotations": {"scheduling.k8s.io/group-name": job, "volcano.sh/task-spec": "work"}},
             "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": requests}}]},
             "status": {"phase": "Pending"},

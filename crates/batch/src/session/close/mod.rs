@@ -51,7 +51,7 @@ impl Session<'_> {
         let tried = self.model.tasks_of(job, Status::Pending);
         let tried = tried.filter(|task| self.model.tasks[*task].context().status.is_allocated());
         let tried = i32::try_from(tried.count()).unwrap_or(i32::MAX);
-        let lacking = own.min_member - own.ready() - tried;
+        let lacking = own.min_member.saturating_sub(own.ready()).saturating_sub(tried);
         let message = format!(
             "{lacking}/{} tasks in gang unschedulable: {}",
             own.tasks.len(),
