@@ -152,6 +152,8 @@ pub enum Switch {
     NodeOrder,
     /// Along the paths of queues; off unless asked for.
     Hierarchy,
+    /// Fairness among namespaces before that among jobs, as in Volcano 1.0; off unless asked for.
+    NamespaceOrder,
 }
 
 impl Switch {
@@ -159,7 +161,7 @@ impl Switch {
     pub(crate) const KEYS: [(&'static str, Option<Self>); 24] = [
         ("enableJobOrder", Some(Self::JobOrder)),
         ("enableSubJobOrder", None),
-        ("enableNamespaceOrder", None),
+        ("enableNamespaceOrder", Some(Self::NamespaceOrder)),
         ("enableHierarchy", Some(Self::Hierarchy)),
         ("enableJobReady", Some(Self::JobReady)),
         ("enableSubJobReady", None),
@@ -193,9 +195,9 @@ impl Switch {
 pub struct Switches(u32);
 
 impl Default for Switches {
-    /// Everywhere, but not along hierarchies (S6-095).
+    /// Everywhere, but neither along hierarchies nor among namespaces (S6-095).
     fn default() -> Self {
-        Self(!Switch::Hierarchy.bit())
+        Self(!Switch::Hierarchy.bit() & !Switch::NamespaceOrder.bit())
     }
 }
 

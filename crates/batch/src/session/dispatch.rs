@@ -64,19 +64,32 @@ impl Session<'_> {
     /// Whether one job comes before another.
     pub(crate) fn job_before(&self, one: usize, other: usize) -> bool {
         let (left, right) = (&self.model.jobs[one], &self.model.jobs[other]);
-        let order = self.first_order(Switch::JobOrder, |plugin| match plugin.name {
-            PluginName::Priority => right.priority.cmp(&left.priority),
-            PluginName::Gang => bool_order(!left.is_ready(), !right.is_ready()),
-            PluginName::Drf => self.plugins.drf.as_ref().map_or(Ordering::Equal, |drf| {
-                drf.share(one).total_cmp(&drf.share(other))
-            }),
-            _ => Ordering::Equal,
-        });
-        let order = order.unwrap_or_else(|| {
+        let order = self.job_order(one, other).unwrap_or_else(|| {
             let created = left.created.cmp(&right.created);
             created.then_with(|| left.key.cmp(&right.key))
         });
         order.is_lt()
+    }
+
+    /// What plugins say of the order of two jobs.
+    fn job_order(&self, one: usize, other: usize) -> Option<Ordering> {
+        let (left, right) = (&self.model.jobs[one], &self.model.jobs[other]);
+        if self.form.broken_gangs_first {
+            let broken = |job: &Job| job.count(Status::Running) > 0 && job.ready() < job.min_member;
+            let order = bool_order(broken(left), broken(right));
+            if order.is_ne() {
+                return Some(order);
+            }
+        }
+        self.first_order(Switch::JobOrder, |plugin| match plugin.name {
+            PluginName::Priority => right.priority.cmp(&left.priority),
+            PluginName::Gang => bool_order(!left.is_ready(), !right.is_ready()),
+            PluginName::Drf => self.plugins.drf.as_ref().map_or(Ordering::Equal, |drf| {
+                let namespaces = drf.compare_namespaces(&self.model, one, other);
+                namespaces.then_with(|| drf.share(one).total_cmp(&drf.share(other)))
+            }),
+            _ => Ordering::Equal,
+        })
     }
 
     /// Whether one task comes before another of its job.
@@ -159,17 +172,17 @@ impl Session<'_> {
     /// Whether a queue may take room from others for a task: all plugins say so.
     pub(crate) fn is_preemptive(&self, queue: usize, task: usize) -> bool {
         let request = &self.model.tasks[task].request;
+        let open = self.model.queues[queue].open;
         self.at(Switch::Preemptive)
             .flatten()
             .all(|plugin| match plugin.name {
                 PluginName::Proportion => {
                     let own = self.plugins.proportion.as_ref();
-                    own.is_none_or(|own| own.may_have(queue, request))
+                    open && own.is_none_or(|own| own.may_have(queue, request))
                 }
                 PluginName::Capacity => {
                     let own = self.plugins.capacity.as_ref();
-                    self.model.queues[queue].open
-                        && own.is_none_or(|own| own.may_reclaim(queue, request))
+                    open && own.is_none_or(|own| own.may_reclaim(queue, request))
                 }
                 _ => true,
             })
@@ -183,21 +196,12 @@ impl Session<'_> {
 
     /// Whether a job's gang is complete, by number and by role.
     pub(crate) fn has_gang(&self, job: usize) -> bool {
-        let counts = |task: &Task| {
-            task.status.is_allocated()
-                || task.status == Status::Succeeded
-                || (task.status == Status::Pending && task.best_effort)
-        };
-        self.model.jobs[job].is_ready() && self.model.enough_by_role(job, counts)
+        self.model.jobs[job].is_ready() && self.model.enough_by_role(job, Task::is_there)
     }
 
     /// Whether a job will have enough once others have gone.
     pub(crate) fn is_pipelined(&self, job: usize) -> bool {
-        let counts = |task: &Task| {
-            task.status.is_allocated()
-                || matches!(task.status, Status::Succeeded | Status::Pipelined)
-                || (task.status == Status::Pending && task.best_effort)
-        };
+        let counts = |task: &Task| task.is_there() || task.status == Status::Pipelined;
         self.voted(Switch::JobPipelined, |plugin| match plugin.name {
             PluginName::Gang => {
                 let own = &self.model.jobs[job];
@@ -282,8 +286,7 @@ impl Session<'_> {
         })
     }
 
-    /// Whether a job with a need may be let in; whoever objects says so in an event. Who permits sets the need aside at
-    /// once, also if somebody objects after it.
+    /// Whether a job with a need may be let in; whoever objects says so in an event.
     pub(crate) fn is_enqueueable(&mut self, job: usize, need: &Resource) -> bool {
         let tiers = self.at(Switch::JobEnqueued);
         let tiers: Vec<Vec<PluginName>> = tiers
@@ -293,10 +296,7 @@ impl Session<'_> {
             let mut permitted = false;
             for plugin in tier {
                 match self.vote_on(plugin, job, need) {
-                    Ok(Vote::Permit) => {
-                        permitted = true;
-                        self.set_aside(plugin, job, need);
-                    }
+                    Ok(Vote::Permit) => permitted = true,
                     Ok(_) => {}
                     Err(words) => {
                         if !words.is_empty() {
@@ -353,28 +353,29 @@ impl Session<'_> {
 
     /// A job was let in: what it needs is set aside.
     pub(crate) fn enqueued(&mut self, job: usize) {
+        let plugins = self.at(Switch::JobEnqueued).flatten();
+        let plugins: Vec<PluginName> = plugins.map(|plugin| plugin.name).collect();
         let own = &self.model.jobs[job];
-        let overcommit = self
-            .at(Switch::JobEnqueued)
-            .flatten()
-            .any(|plugin| plugin.name == PluginName::Overcommit);
-        if let Some(plugin) = self.plugins.overcommit.as_mut().filter(|_| overcommit) {
-            plugin.let_in(own);
-        }
-    }
-
-    /// A plugin of queues sets aside what a job needs.
-    fn set_aside(&mut self, plugin: PluginName, job: usize, need: &Resource) {
-        let own = &self.model.jobs[job];
-        let amount = own.without_gated(need);
-        let plugins = &mut self.plugins;
-        let shares = match plugin {
-            PluginName::Proportion => plugins.proportion.as_mut().map(|own| &mut own.shares),
-            PluginName::Capacity => plugins.capacity.as_mut().map(|own| &mut own.shares),
-            _ => None,
+        let Some(need) = &own.min_resources else {
+            return;
         };
-        if let Some(own) = shares.and_then(|shares| shares.queues[own.queue].as_mut()) {
-            own.inqueue.add(&amount);
+        let amount = own.without_gated(need);
+        for plugin in plugins {
+            let state = &mut self.plugins;
+            let shares = match plugin {
+                PluginName::Overcommit => {
+                    if let Some(own) = &mut state.overcommit {
+                        own.let_in(&amount);
+                    }
+                    continue;
+                }
+                PluginName::Proportion => state.proportion.as_mut().map(|own| &mut own.shares),
+                PluginName::Capacity => state.capacity.as_mut().map(|own| &mut own.shares),
+                _ => None,
+            };
+            if let Some(own) = shares.and_then(|shares| shares.queues[own.queue].as_mut()) {
+                own.inqueue.add(&amount);
+            }
         }
     }
 
@@ -424,6 +425,8 @@ impl Session<'_> {
             (PluginName::Conformance, _) => {
                 all().filter(|own| !model.tasks[*own].critical).collect()
             }
+            // Whole gangs go, or what they can spare: that is seen to where it is decided who goes.
+            (PluginName::Gang, _) if self.form.whole_gangs => return None,
             (PluginName::Gang, _) => self.spare(candidates),
             (PluginName::Priority, Taking::Preempt) => all()
                 .filter(|victim| {
@@ -453,6 +456,12 @@ impl Session<'_> {
         Some(victims)
     }
 
+    /// Whether gangs that cannot spare a task go as a whole.
+    pub(crate) fn spares_gangs(&self) -> bool {
+        let mut plugins = self.conf.tiers.iter().flatten();
+        self.form.whole_gangs && plugins.any(|plugin| plugin.name == PluginName::Gang)
+    }
+
     /// Tasks that their gangs can spare (S6-122).
     fn spare(&self, candidates: &[usize]) -> Vec<usize> {
         let mut left: hashbrown::HashMap<usize, i32> = hashbrown::HashMap::new();
@@ -478,8 +487,7 @@ impl Session<'_> {
                 return false;
             };
             let left = left.entry(queue).or_insert_with(|| own.allocated.clone());
-            let above = !left.less_partly(&task.request)
-                && !left.within(&own.deserved, super::resource::Unnamed::Zero);
+            let above = !left.within(&own.deserved, super::resource::Unnamed::Zero);
             if above {
                 left.sub(&task.request);
             }
@@ -488,8 +496,8 @@ impl Session<'_> {
         Some(victims.collect())
     }
 
-    /// Victims in the order in which they go (S6-115): of one job the last of its tasks first, of one queue the last of
-    /// its jobs, and the last queue.
+    /// Victims in the order in which they go (S6-115): the last queue first, of a queue the last job that plugins tell
+    /// apart, and of those the last task.
     pub(crate) fn victims_in_order(&self, victims: Vec<usize>) -> Vec<usize> {
         let mut waiting = super::order::Waiting::default();
         let before = |one: usize, other: usize| {
@@ -501,7 +509,10 @@ impl Session<'_> {
             if queue(left) != queue(right) {
                 return !self.queue_before(queue(left), queue(right));
             }
-            !self.job_before(left, right)
+            match self.job_order(left, right) {
+                Some(order) => order.is_gt(),
+                None => !self.task_before(one, other),
+            }
         };
         for victim in victims {
             waiting.push(victim, before);

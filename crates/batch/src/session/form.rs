@@ -1,12 +1,49 @@
 //! Where ours decides otherwise than Volcano, switch by switch.
 
-/// How a session decides. [`Form::volcano`] is Volcano's own way, quirks included.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Form {}
+/// How a session decides. [`Form::volcano`] is Volcano's own way, quirks included; the default is ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each switches something of its own"
+)]
+pub struct Form {
+    /// Whoever has to go goes with all of its gang if the rest would be too few, and gangs that can spare a task come
+    /// first (volcano#4607). Volcano breaks as many gangs as a later tier lets it.
+    pub whole_gangs: bool,
+    /// Nobody goes without whom it would do (volcano#1256). Volcano sends away one after the other in a fixed order until
+    /// it does, whoever of them was needed.
+    pub fewest_victims: bool,
+    /// Whether a task can be on a node is asked again with those who have to go away from it, before anybody goes
+    /// (volcano#4926). Volcano's reclaim asks only before.
+    pub asks_placement: bool,
+    /// A gang that runs in part comes before all others of its queue (volcano#5805).
+    pub broken_gangs_first: bool,
+    /// A task that was to go and stays is what it was before. With Volcano it counts as running, also if it was only
+    /// bound (S6-103).
+    pub exact_undo: bool,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self {
+            whole_gangs: true,
+            fewest_victims: true,
+            asks_placement: true,
+            broken_gangs_first: true,
+            exact_undo: true,
+        }
+    }
+}
 
 impl Form {
     /// Exactly as Volcano at ed72c7c8.
     pub const fn volcano() -> Self {
-        Self {}
+        Self {
+            whole_gangs: false,
+            fewest_victims: false,
+            asks_placement: false,
+            broken_gangs_first: false,
+            exact_undo: false,
+        }
     }
 }

@@ -37,7 +37,6 @@ pub use simulation::simulate;
 
 use crate::conf::{Action, Conf};
 use evictd_placement::{Cluster, Statement};
-use jiff::Timestamp;
 use judge::{Judge, View};
 use model::Model;
 use plugins::Plugins;
@@ -57,50 +56,59 @@ pub(crate) struct Session<'c> {
     binds: Vec<(usize, usize)>,
     evicted: Vec<(usize, &'static str)>,
     events: Vec<Event>,
-    now: Option<Timestamp>,
 }
 
-/// Runs one session. The cluster holds the nodes and the pods on them, and the cache the rest; the cluster is left as it was.
-pub fn run(
-    cluster: &mut Cluster,
-    conf: &Conf,
-    cache: &Cache,
-    setting: &Setting,
-    form: &Form,
-) -> Outcome {
-    let model = Model::new(cluster, cache, setting);
-    let mut session = Session {
-        placement: Statement::default(),
-        conf,
-        form,
-        plugins: Plugins::open(&model, &conf.tiers),
-        judge: Judge::new(&conf.tiers, &model),
-        log: Vec::new(),
-        binds: Vec::new(),
-        evicted: Vec::new(),
-        events: Vec::new(),
-        now: setting.now,
-        model,
-        cluster,
-    };
-    let mut outcome = Outcome::default();
-    session.report_open(&mut outcome);
-    for action in &conf.actions {
-        match action {
-            Action::Enqueue => session.enqueue(),
-            Action::Allocate => session.allocate(),
-            Action::Backfill => session.backfill(),
-            Action::Preempt => session.preempt(),
-            Action::Reclaim => session.reclaim(),
-        }
+/// What a session works on, read from objects.
+#[derive(Debug)]
+pub struct Snapshot(Model);
+
+impl Snapshot {
+    /// Reads what is known. The cluster holds the nodes and the pods on them; those that wait are compiled for it, and
+    /// [`Snapshot::run`] gives them back.
+    pub fn new(cluster: &mut Cluster, cache: &Cache, setting: &Setting) -> Self {
+        Self(Model::new(cluster, cache, setting))
     }
-    session.report_actions(&mut outcome);
-    session.close(&mut outcome);
-    session.leave();
-    outcome
+
+    /// Runs one session. The cluster is left as it was before the objects were read.
+    pub fn run(self, cluster: &mut Cluster, conf: &Conf, form: &Form) -> Outcome {
+        let Self(model) = self;
+        let mut session = Session {
+            placement: Statement::default(),
+            conf,
+            form,
+            plugins: Plugins::open(&model, &conf.tiers),
+            judge: Judge::new(&conf.tiers, &model),
+            log: Vec::new(),
+            binds: Vec::new(),
+            evicted: Vec::new(),
+            events: Vec::new(),
+            model,
+            cluster,
+        };
+        let mut outcome = Outcome::default();
+        session.report_open(&mut outcome);
+        session.act();
+        session.report_actions(&mut outcome);
+        session.close(&mut outcome);
+        session.leave();
+        outcome
+    }
 }
 
 impl Session<'_> {
+    /// Takes the actions in their order.
+    fn act(&mut self) {
+        for action in &self.conf.actions {
+            match action {
+                Action::Enqueue => self.enqueue(),
+                Action::Allocate => self.allocate(),
+                Action::Backfill => self.backfill(),
+                Action::Preempt => self.preempt(),
+                Action::Reclaim => self.reclaim(),
+            }
+        }
+    }
+
     /// Who is asked about nodes, and what is looked at.
     const fn asking(&mut self) -> (&mut Judge, View<'_>) {
         let view = View {

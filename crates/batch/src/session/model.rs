@@ -1,7 +1,7 @@
 //! What a session works on: jobs with their tasks, queues and nodes, by index.
 
 use super::fit::FitError;
-use super::resource::{Dims, Resource, Unnamed, at_most};
+use super::resource::{Dim, Dims, Resource, Unnamed, at_most};
 use super::task::{Role, Status, Task};
 use crate::wire::{PodGroupCondition, PodGroupStatus};
 use hashbrown::HashMap;
@@ -67,7 +67,10 @@ impl Job {
     pub(crate) fn new(new: NewJob) -> Self {
         Self {
             said_now: vec![false; new.status.conditions.len()],
-            min_task_total: new.min_task_member.iter().map(|(_, count)| count).sum(),
+            min_task_total: new
+                .min_task_member
+                .iter()
+                .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count)),
             key: new.key,
             queue: new.queue,
             priority: new.priority,
@@ -107,6 +110,14 @@ impl Job {
 
     pub(crate) const fn pipelined(&self) -> i32 {
         self.count(Status::Pipelined)
+    }
+
+    /// Tasks that have a node outside of this session, or are over.
+    pub(crate) const fn scheduled(&self) -> i32 {
+        self.count(Status::Bound)
+            + self.count(Status::Running)
+            + self.count(Status::Succeeded)
+            + self.count(Status::Failed)
     }
 
     /// Whether its gang is complete, by number alone (S6-121).
@@ -162,16 +173,13 @@ impl Job {
         left
     }
 
-    /// Of a job that runs: what it reserves beyond what it holds (S6-105).
-    pub(crate) fn reserved(&self) -> Resource {
+    /// What it needs beyond what it holds (S6-105).
+    fn reserved(&self) -> Resource {
         let mut reserved = Resource::default();
-        let wanted = self.min_resources();
-        for (dim, amount) in wanted.iter() {
-            if dim == super::resource::Dim::PODS {
-                continue;
-            }
+        for (dim, amount) in self.min_resources().iter() {
             let left = amount - self.allocated.get(dim);
-            if left > 0.0 {
+            let unknown = dim != Dim::PODS && self.allocated.named(dim).is_none();
+            if left > 0.0 || unknown {
                 reserved.set(dim, left);
             }
         }
@@ -184,14 +192,11 @@ impl Job {
         counted.map(|own| self.count(own)).sum()
     }
 
-    /// What counts as waiting to be used: all of a job that was let in, and of one that runs what it does not hold yet.
+    /// What it was promised and does not hold yet, if it was let in or runs.
     pub(crate) fn inqueue(&self) -> Option<Resource> {
-        let min = self.min_resources.as_ref()?;
-        if self.phase == INQUEUE {
-            return Some(self.without_gated(min));
-        }
-        (self.phase == RUNNING && self.allocated_tasks() >= self.min_member)
-            .then(|| self.without_gated(&self.reserved()))
+        self.min_resources.as_ref()?;
+        let runs = self.phase == RUNNING && self.allocated_tasks() >= self.min_member;
+        (self.phase == INQUEUE || runs).then(|| self.without_gated(&self.reserved()))
     }
 }
 
@@ -271,7 +276,7 @@ impl Node {
     }
 
     /// The first dimension of which there will be too little.
-    pub(crate) fn lacks(&self, request: &Resource) -> Option<super::resource::Dim> {
+    pub(crate) fn lacks(&self, request: &Resource) -> Option<Dim> {
         let mut asked = request.iter();
         let lacking = asked.find(|(dim, amount)| {
             let idle = self.idle.get(*dim) + self.releasing.get(*dim) - self.pipelined.get(*dim);

@@ -10,7 +10,6 @@ use evictd_pod::resources::{EPHEMERAL_STORAGE, PODS, scheduler_request, schedule
 use evictd_pod::wire::{Pod, PriorityClass, ResourceList};
 use evictd_pod::{Quantity, resources};
 use hashbrown::HashMap;
-use jiff::Timestamp;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ const TASK_PRIORITY: &str = "volcano.sh/task-priority";
 /// Whether a pod may be a victim (S6-116).
 const PREEMPTABLE: &str = "volcano.sh/preemptable";
 /// The queue above all others.
-const ROOT: &str = "root";
+pub(crate) const ROOT: &str = "root";
 const HIERARCHY: &str = "volcano.sh/hierarchy";
 const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
@@ -56,15 +55,37 @@ pub struct Objects {
     pub priority_classes: Vec<PriorityClass>,
 }
 
-/// Whose pods are placed, where jobs go that name no queue (S6-141), and what time it is.
+impl Objects {
+    /// All but nodes and pods of others. Of two objects of one name the first counts.
+    pub fn cache(&self, setting: &Setting) -> Cache {
+        let mut cache = Cache::default();
+        for pod in self.pods.iter().rev() {
+            if pod.spec.scheduler_name == setting.scheduler {
+                cache.put_pod(Arc::new(pod.clone()));
+            } else {
+                cache.remove_pod(&pod.metadata);
+            }
+        }
+        for group in self.pod_groups.iter().rev() {
+            cache.put_group(Arc::new(group.clone()));
+        }
+        for queue in self.queues.iter().rev() {
+            cache.put_queue(Arc::new(queue.clone()));
+        }
+        for class in self.priority_classes.iter().rev() {
+            cache.put_class(Arc::new(class.clone()));
+        }
+        cache
+    }
+}
+
+/// Whose pods are placed, and where jobs go that name no queue (S6-141).
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// `schedulerName` of the pods.
     pub scheduler: String,
     /// The queue of jobs that name none.
     pub default_queue: String,
-    /// When the session takes place. Without it, whatever was said before was said long ago.
-    pub now: Option<Timestamp>,
 }
 
 impl Default for Setting {
@@ -72,7 +93,6 @@ impl Default for Setting {
         Self {
             scheduler: "volcano".to_owned(),
             default_queue: "default".to_owned(),
-            now: None,
         }
     }
 }

@@ -148,6 +148,11 @@ impl Resource {
         common.into_iter().chain(self.scalars.iter().copied())
     }
 
+    /// The dimensions of which it holds something.
+    pub(crate) fn some(&self) -> impl Iterator<Item = (Dim, f64)> {
+        self.iter().filter(|(_, amount)| *amount >= EPSILON)
+    }
+
     pub(crate) fn set(&mut self, dim: Dim, amount: f64) {
         match dim {
             Dim::CPU => self.cpu = amount,
@@ -214,24 +219,20 @@ impl Resource {
         })
     }
 
-    /// The dimensions that `request` asks for in which it exceeds the other.
+    /// The dimensions that `request` asks for in which it exceeds the other, the number of pods aside.
     pub(crate) fn exceeded<'r>(
         &'r self,
         other: &'r Self,
         request: &'r Self,
     ) -> impl Iterator<Item = Dim> + 'r {
-        let asked = request.iter().filter(|(_, amount)| *amount > 0.0);
+        let asked = request.iter();
+        let asked = asked.filter(|(dim, amount)| *amount > 0.0 && *dim != Dim::PODS);
         asked.filter_map(|(dim, _)| (self.get(dim) > other.get(dim)).then_some(dim))
     }
 
     /// Whether it exceeds the other in none of the dimensions that `request` asks for.
     pub(crate) fn within_for(&self, other: &Self, request: &Self) -> bool {
         self.exceeded(other, request).next().is_none()
-    }
-
-    /// Whether it is below the other in any dimension.
-    pub(crate) fn less_partly(&self, other: &Self) -> bool {
-        self.iter().any(|(dim, amount)| amount < other.get(dim))
     }
 
     /// Lowers each dimension to that of the other.
@@ -276,7 +277,7 @@ impl Resource {
     /// The largest share of `whole`, and in which of its dimensions.
     pub(crate) fn dominant(&self, whole: &Self) -> (Option<Dim>, f64) {
         let mut dominant = (None, 0.0);
-        for (dim, amount) in whole.iter() {
+        for (dim, amount) in whole.some() {
             let own = share(self.get(dim), amount);
             if own > dominant.1 {
                 dominant = (Some(dim), own);

@@ -1,13 +1,11 @@
 //! A session with no cluster: objects in, what it comes to out.
 
-use super::cache::Cache;
 use super::objects::{Objects, Setting};
 use super::outcome::Outcome;
-use super::{Form, run};
+use super::{Form, Snapshot};
 use crate::conf::{Conf, ConfError};
 use evictd_placement::Cluster;
 use hashbrown::HashSet;
-use std::sync::Arc;
 
 /// Runs one session on what a cluster holds, by the configuration that stands among it. With the outcome come warnings,
 /// a line each: what of the configuration was passed over, and pods that cannot be read.
@@ -31,7 +29,6 @@ pub fn simulate(
             ));
         }
     }
-    let mut cache = Cache::default();
     let mut seen = HashSet::new();
     for (index, pod) in objects.pods.iter().enumerate() {
         let key = (pod.metadata.namespace_or_default(), &pod.metadata.name);
@@ -42,9 +39,6 @@ pub fn simulate(
             ));
             continue;
         }
-        if pod.spec.scheduler_name == setting.scheduler {
-            cache.put_pod(Arc::new(pod.clone()));
-        }
         if !pod.spec.node_name.is_empty()
             && let Err(mistake) = cluster.add_pod(pod.clone())
         {
@@ -53,12 +47,8 @@ pub fn simulate(
             ));
         }
     }
-    let groups = objects.pod_groups.iter().cloned().map(Arc::new);
-    groups.for_each(|group| cache.put_group(group));
-    let queues = objects.queues.iter().cloned().map(Arc::new);
-    queues.for_each(|queue| cache.put_queue(queue));
-    let classes = objects.priority_classes.iter().cloned().map(Arc::new);
-    classes.for_each(|class| cache.put_class(class));
-    let outcome = run(&mut cluster, &conf, &cache, setting, form);
+    let cache = objects.cache(setting);
+    let snapshot = Snapshot::new(&mut cluster, &cache, setting);
+    let outcome = snapshot.run(&mut cluster, &conf, form);
     Ok((outcome, warnings))
 }

@@ -135,16 +135,35 @@ impl Session<'_> {
             });
             match step {
                 Step::Allocate | Step::Pipeline => self.take_off(task),
-                Step::Evict(before, _) => {
-                    self.change_on_node(task, before);
-                    let own = &self.model.tasks[task];
-                    if let Some(number) = own.removed {
-                        self.placement.put_back(self.cluster, number);
-                    }
-                    self.log.extend(own.node);
-                    self.plugins.allocated(&self.model, task);
-                }
+                Step::Evict(before, _) => self.stay(task, before),
             }
+        }
+    }
+
+    /// A task that was to go stays.
+    fn stay(&mut self, task: usize, before: Status) {
+        let status = if self.form.exact_undo {
+            before
+        } else {
+            Status::Running
+        };
+        self.change_on_node(task, status);
+        let own = &self.model.tasks[task];
+        if let Some(number) = own.removed {
+            self.placement.put_back(self.cluster, number);
+        }
+        self.log.extend(own.node);
+        self.plugins.allocated(&self.model, task);
+    }
+
+    /// Undoes the step that sends a task away.
+    pub(crate) fn take_back(&mut self, steps: &mut Steps, task: usize) {
+        let at = steps
+            .0
+            .iter()
+            .rposition(|(own, step)| *own == task && matches!(step, Step::Evict(..)));
+        if let Some((_, Step::Evict(before, _))) = at.map(|at| steps.0.remove(at)) {
+            self.stay(task, before);
         }
     }
 

@@ -137,6 +137,13 @@ impl Task {
             .map_or(&*self.key, |(_, name)| name)
     }
 
+    /// Whether it counts as there for its gang: it holds room, has succeeded, or waits and asks for nothing.
+    pub(crate) fn is_there(&self) -> bool {
+        self.status.is_allocated()
+            || self.status == Status::Succeeded
+            || (self.status == Status::Pending && self.best_effort)
+    }
+
     /// Where it stands, or stood in the last try that was given up.
     pub(crate) fn context(&self) -> Context {
         self.last.unwrap_or(Context {

@@ -62,7 +62,6 @@ impl BatchFlags {
             setting: Setting {
                 scheduler: self.batch_scheduler_name.clone(),
                 default_queue: self.default_queue.clone(),
-                now: None,
             },
             form: match self.batch_form {
                 FormName::Evictd => Form::default(),

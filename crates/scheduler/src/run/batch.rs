@@ -2,7 +2,7 @@
 
 use super::watches::BatchChange;
 use evictd_batch::conf::{Conf, ConfError};
-use evictd_batch::session::{Cache, Form, Outcome, Setting, run};
+use evictd_batch::session::{Cache, Form, Outcome, Setting, Snapshot};
 use evictd_batch::wire::PodGroupStatus;
 use evictd_pod::wire;
 use evictd_scheduling::{Delta, Scheduler};
@@ -115,16 +115,17 @@ impl Batch {
     }
 
     /// Runs a session, unless nothing has changed since the last one: then it would come to nothing new.
-    pub fn session(&mut self, now: Timestamp, scheduler: &mut Scheduler) -> Option<Outcome> {
+    pub fn session(&mut self, scheduler: &mut Scheduler) -> Option<Outcome> {
         self.reread();
         let changes = scheduler.cluster().changes().now();
         if !self.changed && changes == self.ended_at {
             return None;
         }
-        let mut setting = self.settings.setting.clone();
-        setting.now = Some(now);
-        let (conf, cache, form) = (&self.conf, &self.cache, &self.settings.form);
-        let outcome = scheduler.with_cluster(|cluster| run(cluster, conf, cache, &setting, form));
+        let settings = &self.settings;
+        let outcome = scheduler.with_cluster(|cluster| {
+            let snapshot = Snapshot::new(cluster, &self.cache, &settings.setting);
+            snapshot.run(cluster, &self.conf, &settings.form)
+        });
         self.changed = false;
         self.ended_at = scheduler.cluster().changes().now();
         Some(outcome)

@@ -82,6 +82,9 @@ impl Session<'_> {
 
     /// A job's turn: it ends once the job has enough, or cannot have any more.
     fn turn(&mut self, line: &mut Line, tasks: &mut Waiting, job: usize, queue: usize) {
+        if self.model.nodes.is_empty() {
+            return;
+        }
         let mut steps = Steps::default();
         let mut turn = self.caches_refusals(Action::Allocate).then(Turn::default);
         while let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) {
@@ -102,13 +105,15 @@ impl Session<'_> {
                     break;
                 }
             }
-            if self.is_ready(job) && !tasks.is_empty() {
-                line.jobs[queue].push(job, |one, other| self.job_before(one, other));
+            if self.is_ready(job) {
                 break;
             }
         }
         if self.is_ready(job) {
             self.commit(steps);
+            if !tasks.is_empty() {
+                line.jobs[queue].push(job, |one, other| self.job_before(one, other));
+            }
         } else if !self.is_pipelined(job) {
             self.discard(steps);
         }
@@ -133,13 +138,13 @@ impl Session<'_> {
         })
     }
 
-    /// The best node; the one that was freed for the task, if it has room now.
+    /// The best node; the one that is being freed for the task, if that will do.
     fn find_node(&mut self, task: usize, turn: Option<&mut Turn>) -> Result<usize, FitError> {
         let (judge, view) = self.asking();
         let own = &view.model.tasks[task];
         if !own.nominated.is_empty()
             && let Some(node) = view.cluster.find_node(&own.nominated)
-            && view.model.nodes[node.index()].has_idle(&own.request)
+            && view.model.nodes[node.index()].will_have(&own.request)
             && judge.passes(view, task, node.index())
         {
             return Ok(node.index());
@@ -169,7 +174,7 @@ impl Session<'_> {
     /// Whether a job of which a task fits nowhere can still have enough (S6-108).
     fn may_go_on(&self, job: usize) -> bool {
         let own = &self.model.jobs[job];
-        if i32::try_from(own.tasks.len()) == Ok(own.min_member) {
+        if i32::try_from(own.tasks.len()).is_ok_and(|tasks| tasks <= own.min_member) {
             return false;
         }
         let failed = |task: &Task| own.failed_roles.contains(&task.role);
@@ -182,9 +187,7 @@ impl Session<'_> {
         if own.min_task_member.is_empty() {
             return true;
         }
-        let allocated = self.model.by_role(job, |task| {
-            task.status.is_allocated() || task.status == Status::Succeeded
-        });
+        let allocated = self.model.by_role(job, Task::is_there);
         let mut needed = own.min_task_member.iter();
         needed.all(|(role, min)| {
             !own.failed_roles.contains(role) || allocated.get(role).copied().unwrap_or(0) >= *min

@@ -13,10 +13,7 @@ impl Session<'_> {
             let (judge, view) = self.asking();
             match judge.choose(view, task, false, turn.as_mut()) {
                 Ok(node) => self.fill(task, node),
-                Err(error) => {
-                    self.fails(task, error);
-                    break;
-                }
+                Err(error) => self.fails(task, error),
             }
         }
     }

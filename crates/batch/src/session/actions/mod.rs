@@ -6,3 +6,4 @@ mod enqueue;
 mod preempt;
 mod reclaim;
 mod taking;
+mod victims;

@@ -1,46 +1,60 @@
 //! Action preempt: room for jobs and tasks that come before others of the same queue (S6-112 to S6-116).
 
+use super::taking::Refused;
 use crate::session::Session;
 use crate::session::dispatch::Taking;
+use crate::session::order::Waiting;
 use crate::session::statement::Steps;
 use crate::session::task::{Status, Task};
 
 impl Session<'_> {
     pub(crate) fn preempt(&mut self) {
         let mut starving = self.starving();
-        let jobs = std::mem::take(&mut starving.jobs);
-        for queue in starving.queues {
+        let mut queues = Waiting::default();
+        for queue in 0..self.model.queues.len() {
+            if !starving.by_queue[queue].is_empty() {
+                queues.push(queue, |one, other| self.queue_before(one, other));
+            }
+        }
+        let mut refused = Refused::default();
+        while let Some(queue) = queues.pop(|one, other| self.queue_before(one, other)) {
             let waiting = &mut starving.by_queue[queue];
             while let Some(job) = waiting.pop(|one, other| self.job_before(one, other)) {
-                let mut steps = Steps::default();
-                let mut assigned = false;
-                while self.is_starving(job) {
-                    let tasks = &mut starving.tasks[job];
-                    let task = tasks.pop(|one, other| self.task_before(one, other));
-                    let Some(task) = task else { break };
-                    assigned = self.preempt_for(&mut steps, task, false);
-                }
-                if !self.is_pipelined(job) {
-                    self.discard(steps);
-                    continue;
-                }
-                self.commit(steps);
-                if assigned {
-                    waiting.push(job, |one, other| self.job_before(one, other));
-                }
+                self.preempt_between(job, &mut starving.tasks[job], &mut refused);
             }
-            for job in &jobs {
-                self.preempt_within(*job);
+            let jobs = starving.jobs.iter();
+            for job in jobs
+                .filter(|job| self.model.jobs[**job].queue == queue)
+                .copied()
+                .collect::<Vec<_>>()
+            {
+                self.preempt_within(job, &mut refused);
             }
         }
     }
 
+    /// Lets tasks of a job take room from other jobs, if it has enough then.
+    fn preempt_between(&mut self, job: usize, tasks: &mut Waiting, refused: &mut Refused) {
+        let mut steps = Steps::default();
+        while self.is_starving(job) {
+            let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) else {
+                break;
+            };
+            self.preempt_for(&mut steps, task, false, refused);
+        }
+        if self.is_pipelined(job) {
+            self.commit(steps);
+        } else {
+            self.discard(steps);
+        }
+    }
+
     /// Lets tasks of a job take room from others of it, until one fails.
-    fn preempt_within(&mut self, job: usize) {
+    fn preempt_within(&mut self, job: usize, refused: &mut Refused) {
         let mut tasks = self.preemptors(job);
         while let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) {
             let mut steps = Steps::default();
-            if !self.preempt_for(&mut steps, task, true) {
+            if !self.preempt_for(&mut steps, task, true, refused) {
                 self.discard(steps);
                 break;
             }
@@ -49,11 +63,21 @@ impl Session<'_> {
     }
 
     /// Finds room for a task on the best node where it can be had; `within` its own job or from others of its queue.
-    fn preempt_for(&mut self, steps: &mut Steps, task: usize, within: bool) -> bool {
+    fn preempt_for(
+        &mut self,
+        steps: &mut Steps,
+        task: usize,
+        within: bool,
+        refused: &mut Refused,
+    ) -> bool {
         if self.model.tasks[task].never_preempts {
             return false;
         }
-        for node in self.reachable(task, true) {
+        let mut nodes = self.reachable(task);
+        if self.caches_refusals(crate::conf::Action::Preempt) {
+            self.without_refused(task, &mut nodes, refused);
+        }
+        for node in self.by_score(task, nodes) {
             let own = &self.model.tasks[task];
             let queue = self.model.jobs[own.job].queue;
             let candidates = self.model.nodes[node].tasks.iter().copied();

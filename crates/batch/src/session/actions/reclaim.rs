@@ -18,21 +18,25 @@ impl Session<'_> {
                 continue;
             }
             let waiting = &mut starving.by_queue[queue];
-            let job = waiting.pop(|one, other| self.job_before(one, other));
-            let Some(job) = job else { continue };
-            let mut steps = Steps::default();
-            while self.is_starving(job) {
-                let tasks = &mut starving.tasks[job];
-                let task = tasks.pop(|one, other| self.task_before(one, other));
-                let Some(task) = task else { break };
-                self.reclaim_for(&mut steps, queue, task);
+            while let Some(job) = waiting.pop(|one, other| self.job_before(one, other)) {
+                self.reclaim_by(queue, job, &mut starving.tasks[job]);
             }
-            if self.is_pipelined(job) {
-                self.commit(steps);
-            } else {
-                self.discard(steps);
-            }
-            queues.push(queue, |one, other| self.queue_before(one, other));
+        }
+    }
+
+    /// Lets tasks of a job take room from other queues, if it has enough then.
+    fn reclaim_by(&mut self, queue: usize, job: usize, tasks: &mut Waiting) {
+        let mut steps = Steps::default();
+        while self.is_starving(job) {
+            let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) else {
+                break;
+            };
+            self.reclaim_for(&mut steps, queue, task);
+        }
+        if self.is_pipelined(job) {
+            self.commit(steps);
+        } else {
+            self.discard(steps);
         }
     }
 
@@ -41,7 +45,7 @@ impl Session<'_> {
         if self.model.tasks[task].never_preempts || !self.is_preemptive(queue, task) {
             return;
         }
-        for node in self.reachable(task, false) {
+        for node in self.reachable(task) {
             let candidates = self.model.nodes[node].tasks.iter().copied();
             let candidates = candidates.filter(|candidate| {
                 let other = &self.model.tasks[*candidate];

@@ -1,11 +1,13 @@
-//! What preempt and reclaim have in common: who wants room, and freeing it on one node.
+//! What preempt and reclaim have in common: who wants room, and where it could be.
 
 use crate::session::Session;
-use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
-use crate::session::resource::Unnamed;
-use crate::session::statement::Steps;
-use crate::session::task::Status;
+use crate::session::task::{Role, Status};
+use hashbrown::HashMap;
+
+/// Of each job and role, which nodes have not refused it.
+#[derive(Debug, Default)]
+pub(super) struct Refused(HashMap<(usize, Role), Vec<bool>>);
 
 /// Jobs that lack something, by queue, and their tasks that wait.
 pub(super) struct Starving {
@@ -52,64 +54,38 @@ impl Session<'_> {
         waiting
     }
 
-    /// The nodes that a task could be on if others went.
-    pub(super) fn reachable(&mut self, task: usize, by_score: bool) -> Vec<usize> {
+    /// The nodes that a task could be on if others went, in the order of their names.
+    pub(super) fn reachable(&mut self, task: usize) -> Vec<usize> {
         let (judge, view) = self.asking();
-        judge.reachable(view, task, by_score)
+        judge.reachable(view, task)
     }
 
-    fn passes(&mut self, task: usize, node: usize) -> bool {
+    /// The same from the best to the worst.
+    pub(super) fn by_score(&mut self, task: usize, nodes: Vec<usize>) -> Vec<usize> {
         let (judge, view) = self.asking();
-        judge.passes(view, task, node)
+        judge.by_score(view, task, nodes)
     }
 
-    /// Whether a task could be on a node if all of these went.
-    fn suffices(&self, task: usize, node: usize, victims: &[usize]) -> bool {
-        let mut idle = self.model.nodes[node].future_idle();
-        for victim in victims {
-            idle.add(&self.model.tasks[*victim].request);
-        }
-        self.model.tasks[task].request.within(&idle, Unnamed::Zero)
-    }
-
-    /// Frees a node for a task: of those who may go one after the other goes until it fits. Whether it does; if not,
-    /// nobody goes.
-    pub(super) fn free(
-        &mut self,
-        steps: &mut Steps,
-        taking: Taking,
-        (task, node): (usize, usize),
-        candidates: &[usize],
-    ) -> bool {
-        let victims = self.granted(taking, task, candidates);
-        if !self.suffices(task, node, &victims) {
-            return false;
-        }
-        let mut own = Steps::default();
-        let mut evicts = false;
-        let mut victims = self.victims_in_order(victims).into_iter();
-        loop {
-            if self.fits_now(taking, task, node) {
-                self.pipeline_on(&mut own, task, node, evicts);
-                steps.append(own);
-                return true;
-            }
-            let Some(victim) = victims.next() else {
-                break;
-            };
-            evicts |= !self.model.tasks[victim].request.is_empty();
-            self.evict(&mut own, victim, taking.as_str());
-        }
-        self.discard(own);
-        false
-    }
-
-    /// Whether a task fits on a node now that some have gone.
-    fn fits_now(&mut self, taking: Taking, task: usize, node: usize) -> bool {
+    /// Leaves out nodes that refused a task of the same job and role before, and remembers those that refuse now.
+    pub(super) fn without_refused(
+        &self,
+        task: usize,
+        nodes: &mut Vec<usize>,
+        refused: &mut Refused,
+    ) {
         let own = &self.model.tasks[task];
-        let queue = self.model.jobs[own.job].queue;
-        (taking == Taking::Reclaim || self.is_allocatable(queue, task))
-            && self.model.nodes[node].will_have(&own.request)
-            && self.passes(task, node)
+        if own.role == 0 {
+            return;
+        }
+        let open = refused
+            .0
+            .entry((own.job, own.role))
+            .or_insert_with(|| vec![true; self.model.nodes.len()]);
+        nodes.retain(|node| open[*node]);
+        let mut left = vec![false; open.len()];
+        for node in nodes.iter() {
+            left[*node] = true;
+        }
+        *open = left;
     }
 }

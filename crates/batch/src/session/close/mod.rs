@@ -11,9 +11,6 @@ use crate::conf::PluginName;
 use crate::wire::{PodGroupCondition, PodGroupStatus};
 use std::collections::BTreeMap;
 
-/// A condition that says the same is not written again before so many seconds are over.
-const REPEAT: i64 = 60;
-
 impl Session<'_> {
     /// Says what there is to say, and settles the phases.
     pub(crate) fn close(&mut self, outcome: &mut Outcome) {
@@ -50,16 +47,18 @@ impl Session<'_> {
             self.set_condition(job, "Scheduled", reason, String::new());
             return;
         }
-        let going = self.model.tasks_of(job, Status::Releasing);
-        let going = going.filter(|task| self.model.tasks[*task].node.is_some());
-        let going = i32::try_from(going.count()).unwrap_or(i32::MAX);
-        if own.count(Status::Pending) == 0 && own.ready().saturating_add(going) >= own.min_member {
+        let going = self.going(job);
+        let waits = own.count(Status::Pending) > 0 || own.pipelined() > 0;
+        if going > 0 && !waits && own.scheduled().saturating_add(going) >= own.min_member {
             return;
         }
         let tried = self.model.tasks_of(job, Status::Pending);
         let tried = tried.filter(|task| self.model.tasks[*task].context().status.is_allocated());
         let tried = i32::try_from(tried.count()).unwrap_or(i32::MAX);
-        let lacking = own.min_member - own.ready() - tried;
+        let lacking = own
+            .min_member
+            .saturating_sub(own.ready())
+            .saturating_sub(tried);
         let message = format!(
             "{lacking}/{} tasks in gang unschedulable: {}",
             own.tasks.len(),
@@ -68,13 +67,20 @@ impl Session<'_> {
         self.set_condition(job, "Unschedulable", "NotEnoughResources", message);
     }
 
+    /// Tasks of a job that are on a node and will leave it.
+    fn going(&self, job: usize) -> i32 {
+        let going = self.model.tasks_of(job, Status::Releasing);
+        let going = going.filter(|task| self.model.tasks[*task].node.is_some());
+        i32::try_from(going.count()).unwrap_or(i32::MAX)
+    }
+
     fn set_condition(&mut self, job: usize, kind: &str, reason: &str, message: String) {
         let condition = PodGroupCondition {
             kind: kind.to_owned(),
             status: "True".to_owned(),
             reason: reason.to_owned(),
             message,
-            last_transition_time: self.now,
+            last_transition_time: None,
             transition_id: String::new(),
         };
         let job = &mut self.model.jobs[job];
@@ -99,12 +105,8 @@ impl Session<'_> {
             .filter(|(condition, now)| **now && condition.kind == "Unschedulable")
             .count()
             > 0;
-        let going = self.model.tasks_of(job, Status::Releasing);
-        let going = going.filter(|task| self.model.tasks[*task].node.is_some());
-        let going = i32::try_from(going.count()).unwrap_or(i32::MAX);
         let done = own.count(Status::Succeeded) + own.count(Status::Failed);
-        let scheduled = own.count(Status::Bound) + own.count(Status::Running) + done;
-        let scheduled = scheduled.saturating_add(going);
+        let scheduled = own.scheduled().saturating_add(self.going(job));
         let phase = if own.count(Status::Running) > 0 && unschedulable {
             UNKNOWN
         } else if scheduled >= own.min_member {
@@ -143,9 +145,7 @@ impl Session<'_> {
                 || now.status != before.status
                 || now.reason != before.reason
                 || now.message != before.message;
-            let old = self.now.zip(before.last_transition_time);
-            let old = old.is_none_or(|(now, then)| now.as_second() - then.as_second() > REPEAT);
-            *said && (differs || old)
+            *said && differs
         })
     }
 

@@ -1,7 +1,7 @@
 //! What a session shows of its beginning and of its actions.
 
 use crate::session::Session;
-use crate::session::objects::quantity;
+use crate::session::objects::{ROOT, quantity};
 use crate::session::order::Waiting;
 use crate::session::outcome::{
     Amount, Amounts, Eviction, JobShareOutcome, Outcome, QueueOutcome, Refused,
@@ -99,13 +99,15 @@ impl Session<'_> {
     /// What queues' tasks hold, as it is written to their status.
     pub(super) fn report_queues(&self, outcome: &mut Outcome) {
         let mut allocated = vec![Resource::default(); self.model.queues.len()];
+        // Without the queue above all others nothing is summed up.
+        let top = self.model.queues.iter().any(|own| &*own.name == ROOT);
         for job in &self.model.jobs {
             let mut queue = Some(job.queue);
             // So many steps lead to the top, unless the queues go round in a circle.
             for _ in 0..self.model.queues.len() {
                 let Some(own) = queue else { break };
                 allocated[own].add(&job.allocated);
-                queue = self.model.queues[own].parent;
+                queue = self.model.queues[own].parent.filter(|_| top);
             }
         }
         for (queue, own) in self.model.queues.iter().zip(&allocated) {

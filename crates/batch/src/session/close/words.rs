@@ -5,7 +5,7 @@ use crate::session::task::Status;
 use std::collections::BTreeMap;
 
 /// Counts as texts, sorted as such.
-fn sorted(counts: impl Iterator<Item = (String, usize)>) -> String {
+fn sorted(counts: impl Iterator<Item = (String, i32)>) -> String {
     let mut texts: Vec<String> = counts
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
@@ -54,13 +54,12 @@ impl Session<'_> {
         let own = &self.model.jobs[job];
         let not = if own.is_ready() { "" } else { "not " };
         let counts = Status::ALL.into_iter().filter_map(|status| {
-            let count = usize::try_from(own.count(status)).ok()?;
+            let count = own.count(status);
             (count > 0).then(|| (status.as_str().to_owned(), count))
         });
-        let min = usize::try_from(own.min_member).unwrap_or(0);
-        let counts = counts.chain([("minAvailable".to_owned(), min)]);
+        let counts = counts.chain([("minAvailable".to_owned(), own.min_member)]);
         let mut text = format!("pod group is {not}ready, {}", sorted(counts));
-        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut reasons: BTreeMap<&str, i32> = BTreeMap::new();
         for task in self.model.tasks_of(job, Status::Pending) {
             *reasons.entry(self.said_of(task).0).or_default() += 1;
         }

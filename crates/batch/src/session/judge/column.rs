@@ -27,8 +27,10 @@ pub(super) struct Column {
     pub(super) needs_room: bool,
     request: Resource,
     filters: Vec<Box<dyn Filter>>,
-    /// What filters said, by the index of each and its answer.
-    said: HashMap<Vec<(usize, Rejection)>, ReasonId>,
+    /// Whether nodes with as many pods as they take refuse.
+    counts_pods: bool,
+    /// What was said: whether there are too many pods, and by the index of each filter its answer.
+    said: HashMap<(bool, Vec<(usize, Rejection)>), ReasonId>,
     scores: Vec<(Box<dyn Score>, f64)>,
     scaled: Vec<Scaled>,
     /// Whether an answer may depend on other nodes than the one that is asked.
@@ -83,6 +85,7 @@ impl Column {
             needs_room,
             request: request.clone(),
             filters,
+            counts_pods: !rules.filters.is_empty(),
             said: HashMap::new(),
             scores,
             scaled,
@@ -163,6 +166,7 @@ impl Column {
             });
         }
         let here = Here::new(view.cluster, NodeId::of(node));
+        let crowded = !self.has_place(here);
         let mut said = Vec::new();
         for (index, filter) in self.filters.iter_mut().enumerate() {
             filter.enter(here);
@@ -173,21 +177,43 @@ impl Column {
                 }
             }
         }
-        if said.is_empty() {
+        if said.is_empty() && !crowded {
             return NO_REASON;
         }
-        if let Some(known) = self.said.get(&said) {
+        let key = (crowded, said);
+        if let Some(known) = self.said.get(&key) {
             return *known;
         }
+        let said = &key.1;
         let texts = said.iter().map(|(_, rejection)| {
             filter::words_as_said(view.cluster, pod, rejection.reason).join(", ")
         });
+        let crowded = crowded.then(|| "node(s) pod number exceeded".to_owned());
         let reason = reasons.intern(Refusal {
-            texts: texts.collect(),
+            texts: crowded.into_iter().chain(texts).collect(),
             unresolvable: said.iter().any(|(_, rejection)| !rejection.is_resolvable()),
         });
-        self.said.insert(said, reason);
+        self.said.insert(key, reason);
         reason
+    }
+
+    /// Whether the filters that look at a node alone, or those that look beyond it, let a task pass.
+    pub(super) fn passes(&mut self, view: View<'_>, node: usize, alone: bool) -> bool {
+        let here = Here::new(view.cluster, NodeId::of(node));
+        let room = !alone || self.has_place(here);
+        let mut filters = self.filters.iter_mut();
+        room && filters.all(|filter| {
+            filter.is_local() != alone || {
+                filter.enter(here);
+                filter.check(here).is_ok()
+            }
+        })
+    }
+
+    /// Whether a node takes one pod more. Those that are going are still there.
+    fn has_place(&self, here: Here<'_>) -> bool {
+        let pods = i64::try_from(here.node.pods.len()).unwrap_or(i64::MAX);
+        !self.counts_pods || pods < here.node.allowed_pods
     }
 
     /// Asks again where something has changed. False where all of it has to be made anew.

@@ -174,8 +174,8 @@ impl Judge {
         rated.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// The nodes on which a task could be if others went, from the best to the worst, or in the order of their names.
-    pub(crate) fn reachable(&mut self, view: View<'_>, task: usize, by_score: bool) -> Vec<usize> {
+    /// The nodes on which a task could be if others went, in the order of their names.
+    pub(crate) fn reachable(&mut self, view: View<'_>, task: usize) -> Vec<usize> {
         let Ok(at) = self.column(view, task, false) else {
             return Vec::new();
         };
@@ -188,16 +188,37 @@ impl Judge {
             let out = before.is_some_and(|own| own.is_unresolvable(*node));
             !out && !self.reasons.is_unresolvable(column.reasons[*node])
         });
-        let nodes: Vec<usize> = nodes.collect();
-        if by_score {
-            return self.ordered(view, task, column, nodes);
+        nodes.collect()
+    }
+
+    /// Nodes from the best to the worst.
+    pub(crate) fn by_score(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        nodes: Vec<usize>,
+    ) -> Vec<usize> {
+        match self.column(view, task, false) {
+            Ok(at) => self.ordered(view, task, &self.columns[at], nodes),
+            Err(_) => nodes,
         }
-        nodes
     }
 
     /// Whether no filter keeps a task off a node now.
     pub(crate) fn passes(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
         let at = self.column(view, task, false);
         at.is_ok_and(|at| self.columns[at].reasons[node] == NO_REASON)
+    }
+
+    /// Whether no filter that looks beyond a node keeps a task off it now.
+    pub(crate) fn passes_coupled(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+        let at = self.column(view, task, false);
+        at.is_ok_and(|at| self.columns[at].passes(view, node, false))
+    }
+
+    /// Whether no filter that looks at a node alone keeps a task off it now.
+    pub(crate) fn passes_apart(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+        let at = self.column(view, task, false);
+        at.is_ok_and(|at| self.columns[at].passes(view, node, true))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::shares::{QueueShare, Shares};
 use crate::session::model::Model;
-use crate::session::resource::{Dim, Resource, Unnamed};
+use crate::session::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
 use hashbrown::HashMap;
 
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ impl Capacity {
             own.deserved
                 .lower_to(&own.real_capability, Unnamed::Infinity);
             own.deserved.raise_to(&own.guarantee);
-            own.share_of_nothing = 1.0;
+            own.share_of_nothing = Some(1.0);
             own.update();
         }
         Self { shares }
@@ -51,7 +51,11 @@ impl Capacity {
         };
         let with = own.with(request);
         let mut asked = asked(request);
-        self.may_have(queue, request) && asked.any(|dim| with.get(dim) <= own.deserved.get(dim))
+        self.may_have(queue, request)
+            && asked.any(|dim| {
+                let (with, deserved) = (with.get(dim), own.deserved.get(dim));
+                (with >= EPSILON || deserved >= EPSILON) && at_most(with, deserved)
+            })
     }
 
     /// Whom other queues may lose to a request; `candidates` are in the order in which they would go.
@@ -70,7 +74,7 @@ impl Capacity {
                 continue;
             };
             let allocated = left.entry(queue).or_insert_with(|| own.allocated.clone());
-            if !asked(&task.request).any(|dim| request.get(dim) > 0.0) {
+            if !asked(&task.request).any(|dim| request.get(dim) >= EPSILON) {
                 continue;
             }
             let mut without = allocated.clone();
@@ -88,7 +92,14 @@ impl Capacity {
 
 /// Whether a queue deserves nothing of what is asked, or holds more than that of something.
 fn is_exceeded(own: &QueueShare, allocated: &Resource, request: &Resource) -> bool {
-    let deserved = |dim: &Dim| own.deserved.get(*dim) > 0.0;
-    let mut both = asked(request).filter(deserved).peekable();
-    both.peek().is_none() || both.any(|dim| allocated.get(dim) > own.deserved.get(dim))
+    let has = |dim: Dim| own.deserved.get(dim) >= EPSILON;
+    if !request.some().any(|(dim, _)| has(dim)) {
+        return true;
+    }
+    // Of a rarer resource it is enough that it is named.
+    let named = |dim: Dim| match dim {
+        Dim::CPU | Dim::MEMORY => has(dim),
+        _ => own.deserved.named(dim).is_some(),
+    };
+    asked(request).any(|dim| named(dim) && allocated.get(dim) > own.deserved.get(dim))
 }

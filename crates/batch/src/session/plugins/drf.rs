@@ -1,6 +1,7 @@
 //! Plugin drf: dominant resource fairness among jobs (S6-126), and along the paths of queues (S6-128).
 
 use super::hierarchy::Hierarchy;
+use crate::conf::{Plugin, Switch};
 use crate::session::model::Model;
 use crate::session::resource::{Dim, Resource};
 use hashbrown::HashMap;
@@ -17,35 +18,73 @@ pub(crate) struct JobShare {
     pub(crate) share: f64,
 }
 
+impl JobShare {
+    fn change(&mut self, model: &Model, request: &Resource, more: bool) {
+        if more {
+            self.allocated.add(request);
+        } else {
+            self.allocated.sub(request);
+        }
+        (self.dominant, self.share) = self.allocated.dominant(&model.total);
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Drf {
     pub(crate) jobs: Vec<JobShare>,
     hierarchy: Option<Hierarchy>,
+    /// What the jobs of each namespace hold, if namespaces are compared first (S6-127).
+    namespaces: Option<HashMap<Box<str>, JobShare>>,
+}
+
+fn namespace(model: &Model, job: usize) -> &str {
+    let key = &model.jobs[job].key;
+    key.split_once('/').map_or(key, |(namespace, _)| namespace)
 }
 
 impl Drf {
-    pub(crate) fn open(model: &Model, hierarchical: bool) -> Self {
+    pub(crate) fn open(model: &Model, plugin: &Plugin) -> Self {
         let mut own = Self {
             jobs: vec![JobShare::default(); model.jobs.len()],
-            hierarchy: hierarchical.then(|| Hierarchy::new(model)),
+            hierarchy: plugin.is_hierarchical().then(|| Hierarchy::new(model)),
+            namespaces: plugin.at(Switch::NamespaceOrder).then(HashMap::new),
         };
         for (index, job) in model.jobs.iter().enumerate() {
-            own.change(model, index, &job.allocated, true);
+            own.count(model, index, &job.allocated, true);
+        }
+        if let Some(hierarchy) = &mut own.hierarchy {
+            hierarchy.update(model);
         }
         own
     }
 
-    /// A job got room, or lost it.
-    pub(crate) fn change(&mut self, model: &Model, job: usize, request: &Resource, more: bool) {
-        let own = &mut self.jobs[job];
-        if more {
-            own.allocated.add(request);
-        } else {
-            own.allocated.sub(request);
+    fn count(&mut self, model: &Model, job: usize, request: &Resource, more: bool) {
+        let namespaces = self.namespaces.as_mut();
+        let namespaces = namespaces.map(|own| own.entry(namespace(model, job).into()).or_default());
+        for own in namespaces.into_iter().chain([&mut self.jobs[job]]) {
+            own.change(model, request, more);
         }
-        (own.dominant, own.share) = own.allocated.dominant(&model.total);
         if let Some(hierarchy) = &mut self.hierarchy {
             hierarchy.change(model, job, request, more);
+        }
+    }
+
+    /// Which of two jobs has the namespace that holds less; equal if namespaces are not compared.
+    pub(crate) fn compare_namespaces(&self, model: &Model, one: usize, other: usize) -> Ordering {
+        let Some(namespaces) = &self.namespaces else {
+            return Ordering::Equal;
+        };
+        let share = |job| {
+            let own = namespaces.get(namespace(model, job));
+            own.map_or(0.0, |own| own.share)
+        };
+        share(one).total_cmp(&share(other))
+    }
+
+    /// A job got room, or lost it.
+    pub(crate) fn change(&mut self, model: &Model, job: usize, request: &Resource, more: bool) {
+        self.count(model, job, request, more);
+        if let Some(hierarchy) = &mut self.hierarchy {
             hierarchy.update(model);
         }
     }

@@ -114,7 +114,7 @@ impl Hierarchy {
 
     /// Computes the shares of all inner nodes anew.
     pub(super) fn update(&mut self, model: &Model) {
-        let total = model.total.iter();
+        let total = model.total.some();
         let demanded = total.filter(|(dim, total)| self.allocated.get(*dim) < *total);
         let demanded: HashSet<Dim> = demanded.map(|(dim, _)| dim).collect();
         // Children were made after their parents, so that they come first from the end on.
@@ -172,9 +172,8 @@ impl Hierarchy {
 
 /// Whether a job holds all it wants of something, or wants something that is all taken.
 fn is_saturated(allocated: &Resource, request: &Resource, demanded: &HashSet<Dim>) -> bool {
-    allocated.iter().any(|(dim, own)| {
+    allocated.some().any(|(dim, own)| {
         let wanted = request.get(dim);
-        (own != 0.0 && wanted != 0.0 && own >= wanted)
-            || (wanted != 0.0 && !demanded.contains(&dim))
+        wanted != 0.0 && (own >= wanted || !demanded.contains(&dim))
     })
 }

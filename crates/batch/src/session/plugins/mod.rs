@@ -32,7 +32,7 @@ impl Plugins {
         let mut own = Self::default();
         for plugin in tiers.iter().flatten() {
             match plugin.name {
-                PluginName::Drf => own.drf = Some(Drf::open(model, plugin.is_hierarchical())),
+                PluginName::Drf => own.drf = Some(Drf::open(model, plugin)),
                 PluginName::Proportion => own.proportion = Some(Proportion::open(model)),
                 PluginName::Capacity => own.capacity = Some(Capacity::open(model)),
                 PluginName::Overcommit => {

@@ -1,7 +1,7 @@
 //! Plugin overcommit: a little more is let in than there is room for, so that room that becomes free is used at once
 //! (S6-105).
 
-use crate::session::model::{Job, Model};
+use crate::session::model::{INQUEUE, Model};
 use crate::session::resource::{Dim, Resource};
 
 #[derive(Debug, Clone)]
@@ -21,8 +21,15 @@ impl Overcommit {
             idle.sub(&node.used);
         }
         let mut inqueue = Resource::default();
-        for amount in model.jobs.iter().filter_map(Job::inqueue) {
-            inqueue.add(&amount);
+        for job in &model.jobs {
+            // Of a job that was let in all counts, whatever it holds already.
+            let amount = match &job.min_resources {
+                Some(min) if job.phase == INQUEUE => Some(job.without_gated(min)),
+                _ => job.inqueue(),
+            };
+            if let Some(amount) = amount {
+                inqueue.add(&amount);
+            }
         }
         Self { idle, inqueue }
     }
@@ -34,10 +41,8 @@ impl Overcommit {
         sum.exceeded(&self.idle, need).collect()
     }
 
-    /// A job was let in.
-    pub(crate) fn let_in(&mut self, job: &Job) {
-        if let Some(need) = &job.min_resources {
-            self.inqueue.add(&job.without_gated(need));
-        }
+    /// A job was let in that needs so much.
+    pub(crate) fn let_in(&mut self, need: &Resource) {
+        self.inqueue.add(need);
     }
 }

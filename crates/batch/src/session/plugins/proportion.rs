@@ -30,11 +30,15 @@ impl Proportion {
     }
 }
 
+/// The most rounds.
+const ROUNDS: usize = 10_000;
+
 /// Round by round gives each queue that wants more its part of what is left (S6-129).
 fn divide(shares: &mut Shares, total: &Resource) {
     let mut remaining = total.clone();
     let mut met = vec![false; shares.queues.len()];
-    loop {
+    // It is over after a few rounds, unless somebody has written weights below zero.
+    for _ in 0..ROUNDS {
         let unmet = shares.queues.iter().zip(&met).filter(|(_, met)| !**met);
         let weights: f64 = unmet
             .filter_map(|(own, _)| own.as_ref().map(|own| own.weight))
@@ -62,8 +66,8 @@ fn divide(shares: &mut Shares, total: &Resource) {
             less.add(&old.beyond(&own.deserved));
         }
         // A guarantee may have given more than there was; nobody is made to pay for it.
-        remaining = remaining.beyond(&more);
         remaining.add(&less);
+        remaining = remaining.beyond(&more);
         if remaining.is_empty() || remaining == before {
             break;
         }

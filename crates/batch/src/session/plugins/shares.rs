@@ -1,7 +1,7 @@
 //! What each queue holds, wants and deserves; how it comes to deserve it is a matter of the plugin.
 
 use crate::session::model::Model;
-use crate::session::resource::{EPSILON, Resource, Unnamed, share};
+use crate::session::resource::{Resource, Unnamed, share};
 use crate::session::task::Status;
 
 /// A queue's part. All amounts as in [`Resource`].
@@ -20,8 +20,8 @@ pub(crate) struct QueueShare {
     /// The most it can have.
     pub(crate) real_capability: Resource,
     pub(crate) share: f64,
-    /// The share of a queue that deserves nothing.
-    pub(crate) share_of_nothing: f64,
+    /// The share of a queue that deserves nothing, where it does not follow from what it holds.
+    pub(crate) share_of_nothing: Option<f64>,
 }
 
 /// The queues that have a job, by index.
@@ -33,10 +33,15 @@ pub(crate) struct Shares {
 impl QueueShare {
     /// The largest part of what it deserves that it holds (S6-131).
     pub(crate) fn update(&mut self) {
-        let deserved = self.deserved.iter().filter(|(_, own)| *own >= EPSILON);
+        if self.deserved.is_empty()
+            && let Some(share) = self.share_of_nothing
+        {
+            self.share = share;
+            return;
+        }
+        let deserved = self.deserved.some();
         let shares = deserved.map(|(dim, deserved)| share(self.allocated.get(dim), deserved));
-        let most = shares.reduce(f64::max);
-        self.share = most.map_or(self.share_of_nothing, |most| most.max(0.0));
+        self.share = shares.fold(0.0, f64::max);
     }
 
     /// What it would hold with one request more.

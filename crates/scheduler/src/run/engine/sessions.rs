@@ -43,7 +43,7 @@ impl Engine {
             return;
         }
         let (now, began) = ((self.now)(), Instant::now());
-        let Some(outcome) = batch.session(now, &mut self.scheduler) else {
+        let Some(outcome) = batch.session(&mut self.scheduler) else {
             return;
         };
         let took = began.elapsed();
@@ -69,7 +69,7 @@ impl Engine {
             self.event_of_session(event);
         }
         for (key, group) in outcome.pod_groups {
-            self.write_group(&key, group);
+            self.write_group(now, &key, group);
         }
         for (name, allocated) in outcome.queue_allocated {
             self.write_queue(name, allocated);
@@ -224,12 +224,15 @@ impl Engine {
             .told(scheduler, subject, warning, told.reason, told.message);
     }
 
-    fn write_group(&mut self, key: &str, group: GroupOutcome) {
+    fn write_group(&mut self, now: Timestamp, key: &str, mut group: GroupOutcome) {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
         if !group.written {
             return;
+        }
+        for condition in &mut group.status.conditions {
+            condition.last_transition_time.get_or_insert(now);
         }
         if let Some(own) = batch.cache().group(key) {
             self.writer

@@ -1,0 +1,188 @@
+//! One session of the scheduler over all nodes, on one thread.
+//!
+//! | Case | Nodes | Gangs | Pods a gang |
+//! |---|---|---|---|
+//! | `gangs` | 1000 | 100 | 100 |
+//! | `nodes` | 5000 | 10 | 100 |
+//! | `full` | 5000 | 10 | 100, and nothing fits |
+//! | `calm` | 5000 | 100 | 10, all of which run |
+//!
+//! Nodes have 32 cores, 128 GiB and room for 110 pods; a pod asks for one core and one GiB. Reading objects is counted
+//! apart (`read`), because a scheduler that runs keeps what it has read.
+
+#![allow(clippy::unwrap_used, reason = "in a bench a panic is the report")]
+
+use divan::Bencher;
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Form, Objects, Setting, Snapshot};
+use evictd_placement::Cluster;
+use serde_json::{Value, json};
+
+fn main() {
+    divan::main();
+}
+
+#[derive(Clone, Copy)]
+struct Recipe {
+    nodes: usize,
+    gangs: usize,
+    size: usize,
+    /// Whether each node is filled up by a pod of another scheduler.
+    full: bool,
+    /// Whether the gangs run already.
+    runs: bool,
+}
+
+const GANGS: Recipe = Recipe {
+    nodes: 1000,
+    gangs: 100,
+    size: 100,
+    full: false,
+    runs: false,
+};
+const NODES: Recipe = Recipe {
+    nodes: 5000,
+    gangs: 10,
+    ..GANGS
+};
+const FULL: Recipe = Recipe {
+    full: true,
+    ..NODES
+};
+const CALM: Recipe = Recipe {
+    nodes: 5000,
+    size: 10,
+    runs: true,
+    ..GANGS
+};
+
+impl Recipe {
+    fn node(index: usize) -> Value {
+        let amounts = json!({"cpu": "32", "memory": "128Gi", "pods": "110"});
+        json!({
+            "metadata": {"name": format!("node-{index:05}"), "labels": {
+                "kubernetes.io/hostname": format!("node-{index:05}"),
+                "topology.kubernetes.io/zone": format!("z{}", index % 3),
+            }},
+            "status": {"capacity": amounts, "allocatable": amounts},
+        })
+    }
+
+    fn pod(self, gang: usize, index: usize) -> Value {
+        let name = format!("job-{gang:04}-work-{index}");
+        let node = (gang * self.size + index) % self.nodes;
+        let (node, phase) = if self.runs {
+            (format!("node-{node:05}"), "Running")
+        } else {
+            (String::new(), "Pending")
+        };
+        json!({
+            "metadata": {"namespace": "default", "name": name, "uid": name,
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "annotations": {"scheduling.k8s.io/group-name": format!("job-{gang:04}"), "volcano.sh/task-spec": "work"}},
+            "spec": {"schedulerName": "volcano", "nodeName": node, "containers": [
+                {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]},
+            "status": {"phase": phase},
+        })
+    }
+
+    fn filler(index: usize) -> Value {
+        json!({
+            "metadata": {"namespace": "default", "name": format!("other-{index}"), "uid": format!("other-{index}")},
+            "spec": {"nodeName": format!("node-{index:05}"), "containers": [
+                {"name": "c", "resources": {"requests": {"cpu": "31500m", "memory": "1Gi"}}}]},
+            "status": {"phase": "Running"},
+        })
+    }
+
+    fn objects(self) -> Objects {
+        let size = self.size;
+        let phase = if self.runs { "Running" } else { "Pending" };
+        let groups: Vec<Value> = (0..self.gangs)
+            .map(|gang| {
+                json!({
+                    "metadata": {"namespace": "default", "name": format!("job-{gang:04}"),
+                        "creationTimestamp": format!("2026-01-01T00:{:02}:{:02}Z", gang / 60, gang % 60)},
+                    "spec": {"minMember": size, "queue": "default",
+                        "minResources": {"cpu": size.to_string(), "memory": format!("{size}Gi")}},
+                    "status": {"phase": phase, "running": if self.runs { size } else { 0 }},
+                })
+            })
+            .collect();
+        let pods =
+            (0..self.gangs).flat_map(|gang| (0..size).map(move |index| self.pod(gang, index)));
+        let fillers = (0..self.nodes).filter(|_| self.full).map(Self::filler);
+        let nodes: Vec<Value> = (0..self.nodes).map(Self::node).collect();
+        serde_json::from_value(json!({
+            "nodes": nodes,
+            "pods": pods.chain(fillers).collect::<Vec<_>>(),
+            "podGroups": groups,
+            "queues": [{"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+        }))
+        .unwrap()
+    }
+
+    fn cluster(objects: &Objects) -> Cluster {
+        let mut cluster = Cluster::new();
+        for node in &objects.nodes {
+            assert!(cluster.add_node(node));
+        }
+        for pod in objects
+            .pods
+            .iter()
+            .filter(|pod| !pod.spec.node_name.is_empty())
+        {
+            cluster.add_pod(pod.clone()).unwrap();
+        }
+        cluster
+    }
+
+    fn measure(self, bencher: Bencher<'_, '_>, bound: usize) {
+        let objects = self.objects();
+        let cache = objects.cache(&Setting::default());
+        let conf = Conf::read("").unwrap();
+        bencher
+            .with_inputs(|| {
+                let mut cluster = Self::cluster(&objects);
+                let snapshot = Snapshot::new(&mut cluster, &cache, &Setting::default());
+                (cluster, snapshot)
+            })
+            .bench_local_values(|(mut cluster, snapshot)| {
+                let outcome = snapshot.run(&mut cluster, &conf, &Form::volcano());
+                assert_eq!(outcome.bound.len(), bound);
+                (outcome, cluster)
+            });
+    }
+}
+
+#[divan::bench(sample_count = 5)]
+fn gangs(bencher: Bencher<'_, '_>) {
+    GANGS.measure(bencher, 10_000);
+}
+
+#[divan::bench(sample_count = 5)]
+fn nodes(bencher: Bencher<'_, '_>) {
+    NODES.measure(bencher, 1000);
+}
+
+#[divan::bench(sample_count = 5)]
+fn full(bencher: Bencher<'_, '_>) {
+    FULL.measure(bencher, 0);
+}
+
+#[divan::bench(sample_count = 10)]
+fn calm(bencher: Bencher<'_, '_>) {
+    CALM.measure(bencher, 0);
+}
+
+#[divan::bench(sample_count = 5)]
+fn read(bencher: Bencher<'_, '_>) {
+    let objects = GANGS.objects();
+    let cache = objects.cache(&Setting::default());
+    bencher
+        .with_inputs(|| Recipe::cluster(&objects))
+        .bench_local_values(|mut cluster| {
+            let snapshot = Snapshot::new(&mut cluster, &cache, &Setting::default());
+            (snapshot, cluster)
+        });
+}

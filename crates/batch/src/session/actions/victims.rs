@@ -1,0 +1,173 @@
+//! Freeing a node for a task: who goes, one after the other, until it fits.
+
+use crate::session::Session;
+use crate::session::dispatch::Taking;
+use crate::session::resource::Unnamed;
+use crate::session::statement::Steps;
+use crate::session::task::Status;
+use hashbrown::HashMap;
+
+/// A task that wants room, and where.
+#[derive(Clone, Copy)]
+struct Wish {
+    taking: Taking,
+    task: usize,
+    node: usize,
+    /// Whether the filters that look beyond a node let it pass before anybody went.
+    coupled: bool,
+}
+
+impl Session<'_> {
+    /// Frees a node for a task: of those who may go one after the other goes until it fits. Whether it does; if not,
+    /// nobody goes.
+    pub(super) fn free(
+        &mut self,
+        steps: &mut Steps,
+        taking: Taking,
+        (task, node): (usize, usize),
+        candidates: &[usize],
+    ) -> bool {
+        let victims = if self.spares_gangs() {
+            // Who can be spared is asked for first, since plugins grant only so many.
+            let (spare, rest) = self.spare_first(candidates.to_vec());
+            let all: Vec<usize> = spare.into_iter().chain(rest).collect();
+            self.granted(taking, task, &all)
+        } else {
+            self.granted(taking, task, candidates)
+        };
+        if !self.suffices(task, node, &victims) {
+            return false;
+        }
+        let (judge, view) = self.asking();
+        let wish = Wish {
+            taking,
+            task,
+            node,
+            coupled: judge.passes_coupled(view, task, node),
+        };
+        let mut own = Steps::default();
+        let mut gone = Vec::new();
+        for victims in self.rounds(wish, victims) {
+            if self.fits_now(wish) {
+                break;
+            }
+            for victim in victims {
+                self.evict(&mut own, victim, taking.as_str());
+                gone.push(victim);
+            }
+        }
+        if !self.fits_now(wish) {
+            self.discard(own);
+            return false;
+        }
+        if self.form.fewest_victims {
+            self.spare_needless(wish, &mut own, &mut gone);
+        }
+        let mut requests = gone.iter().map(|victim| &self.model.tasks[*victim].request);
+        let evicts = match taking {
+            Taking::Reclaim => requests.len() > 0,
+            Taking::Preempt => requests.any(|request| !request.is_empty()),
+        };
+        self.pipeline_on(&mut own, task, node, evicts);
+        steps.append(own);
+        true
+    }
+
+    /// Whether a task could be on a node if all of these went.
+    fn suffices(&self, task: usize, node: usize, victims: &[usize]) -> bool {
+        let mut idle = self.model.nodes[node].future_idle();
+        for victim in victims {
+            idle.add(&self.model.tasks[*victim].request);
+        }
+        self.model.tasks[task].request.within(&idle, Unnamed::Zero)
+    }
+
+    /// Whether the task fits on the node now that some have gone.
+    fn fits_now(&mut self, wish: Wish) -> bool {
+        let own = &self.model.tasks[wish.task];
+        let room = self.model.nodes[wish.node].will_have(&own.request);
+        let queue = self.model.jobs[own.job].queue;
+        if !room || (wish.taking == Taking::Preempt && !self.is_allocatable(queue, wish.task)) {
+            return false;
+        }
+        let anew = self.form.asks_placement;
+        let (judge, view) = self.asking();
+        if anew {
+            return judge.passes(view, wish.task, wish.node);
+        }
+        wish.taking == Taking::Reclaim
+            || (wish.coupled && judge.passes_apart(view, wish.task, wish.node))
+    }
+
+    /// Who goes together, in the order in which they go.
+    fn rounds(&self, wish: Wish, victims: Vec<usize>) -> Vec<Vec<usize>> {
+        if !self.spares_gangs() {
+            let order = self.victims_in_order(victims);
+            return order.into_iter().map(|victim| vec![victim]).collect();
+        }
+        let (spare, rest) = self.spare_first(victims);
+        let mut gangs: Vec<usize> = Vec::new();
+        for victim in rest {
+            let job = self.model.tasks[victim].job;
+            if !gangs.contains(&job) {
+                gangs.push(job);
+            }
+        }
+        // Of the gangs the smallest first; the order among equals stays.
+        gangs.sort_by_key(|job| self.model.jobs[*job].ready());
+        let gangs = gangs
+            .into_iter()
+            .filter_map(|job| self.whole_gang(wish, job));
+        let gangs: Vec<Vec<usize>> = gangs.collect();
+        let spare = spare.into_iter().map(|victim| vec![victim]);
+        spare.chain(gangs).collect()
+    }
+
+    /// Those whom their gangs can spare, and the others, each in the order in which they would go.
+    fn spare_first(&self, tasks: Vec<usize>) -> (Vec<usize>, Vec<usize>) {
+        let mut left: HashMap<usize, i32> = HashMap::new();
+        let order = self.victims_in_order(tasks).into_iter();
+        order.partition(|task| {
+            let job = self.model.tasks[*task].job;
+            let own = &self.model.jobs[job];
+            let left = left.entry(job).or_insert_with(|| own.ready());
+            *left -= 1;
+            *left >= own.min_member
+        })
+    }
+
+    /// All tasks of a gang that are on nodes, if each of them may go. A gang is taken as one: that its queue has more than
+    /// its share before the first goes is enough.
+    fn whole_gang(&self, wish: Wish, job: usize) -> Option<Vec<usize>> {
+        let there = self.model.jobs[job].tasks.iter().copied();
+        let there = there.filter(|task| {
+            let status = self.model.tasks[*task].status;
+            matches!(status, Status::Bound | Status::Running)
+        });
+        let there: Vec<usize> = there.collect();
+        let may_go = |task: &usize| {
+            let granted = || self.granted(wish.taking, wish.task, &[*task]);
+            self.model.tasks[*task].preemptable && !granted().is_empty()
+        };
+        let all = there.iter().all(may_go);
+        all.then(|| self.victims_in_order(there))
+    }
+
+    /// Lets those stay without whom it would do: who would go last first.
+    fn spare_needless(&mut self, wish: Wish, steps: &mut Steps, gone: &mut Vec<usize>) {
+        for index in (0..gone.len()).rev() {
+            let victim = gone[index];
+            // Of a gang that goes nobody stays alone.
+            let job = &self.model.jobs[self.model.tasks[victim].job];
+            if self.spares_gangs() && job.ready() < job.min_member {
+                continue;
+            }
+            self.take_back(steps, victim);
+            if self.fits_now(wish) {
+                gone.remove(index);
+            } else {
+                self.evict(steps, victim, wish.taking.as_str());
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Where ours decides otherwise than Volcano: each switch with both sides.
+
+use crate::scenario::{Scenario, bound, conf, evicted};
+use evictd_batch::session::Form;
+use serde_json::json;
+
+fn only(switch: impl Fn(&mut Form)) -> Form {
+    let mut form = Form::volcano();
+    switch(&mut form);
+    form
+}
+
+/// Jobs that lack something reclaim, and gangs do not protect theirs.
+fn reclaim() -> String {
+    let first = ["conformance", "{name: proportion, enablePreemptive: false}"];
+    conf(
+        "allocate, reclaim",
+        &[
+            &first,
+            &["{name: gang, enableReclaimable: false}", "predicates"],
+        ],
+    )
+}
+
+/// Two gangs of two fill the cluster on two nodes; the queue `r` wants room for one pod of three cores on one node.
+fn two_gangs() -> Scenario {
+    Scenario::new(&reclaim())
+        .queue("r", &json!({}))
+        .node("a", "4")
+        .node("b", "4")
+        .job("one", 2, "Running")
+        .running("one", 0, &["a", "b"], "2")
+        .job("two", 2, "Running")
+        .running("two", 0, &["a", "b"], "2")
+        .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
+        .waiting("new", 1, "2")
+}
+
+#[test]
+fn whole_gangs_go_or_none() {
+    let scenario = two_gangs();
+    // Volcano breaks a gang: of its two pods one goes, and the other runs in vain.
+    assert_eq!(evicted(&scenario.run()).len(), 1);
+    let ours = scenario.run_as(&only(|form| form.whole_gangs = true));
+    let gone = evicted(&ours);
+    assert_eq!(gone.len(), 2, "{gone:?}");
+    assert_eq!(gone[0].split('-').next(), gone[1].split('-').next());
+}
+
+#[test]
+fn gangs_that_can_spare_a_pod_come_first() {
+    let spare = Scenario::new(&reclaim())
+        .queue("r", &json!({}))
+        .node("a", "6")
+        .job("one", 2, "Running")
+        .running("one", 0, &["a", "a"], "2")
+        .job("rich", 0, "Running")
+        .running("rich", 0, &["a"], "2")
+        .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
+        .waiting("new", 1, "2");
+    let ours = spare.run_as(&only(|form| form.whole_gangs = true));
+    assert_eq!(evicted(&ours), ["rich-work-0"]);
+}
+
+#[test]
+fn nobody_goes_without_whom_it_would_do() {
+    // The last of the order is small and goes first; then the large one has to go, which alone would have been enough.
+    let scenario = Scenario::new(&reclaim())
+        .queue("r", &json!({}))
+        .node("a", "5")
+        .job("old", 0, "Running")
+        .running("old", 1, &["a"], "1")
+        .running("old", 0, &["a"], "4")
+        .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
+        .waiting("new", 1, "2");
+    assert_eq!(evicted(&scenario.run()), ["old-work-0", "old-work-1"]);
+    let ours = scenario.run_as(&only(|form| form.fewest_victims = true));
+    assert_eq!(evicted(&ours), ["old-work-0"]);
+}
+
+#[test]
+fn placement_is_asked_before_anybody_goes() {
+    // A pod of another scheduler has the port; whoever else goes, the node does not take the new one.
+    let port = |port: i32| {
+        json!({"containers": [{"name": "c", "ports": [{"containerPort": port, "hostPort": port}],
+        "resources": {"requests": {"cpu": "2"}}}]})
+    };
+    let mut other = port(80);
+    other["nodeName"] = json!("a");
+    other["schedulerName"] = json!("default-scheduler");
+    let scenario = Scenario::new(&reclaim())
+        .queue("r", &json!({}))
+        .node("a", "4")
+        .node("b", "4")
+        .pod(
+            "other",
+            "",
+            "2",
+            &json!({"spec": other, "status": {"phase": "Running"}}),
+        )
+        .job("old", 0, "Running")
+        .running("old", 0, &["a"], "2")
+        .running("old", 1, &["b"], "4")
+        .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
+        .pod("new-work-0", "new", "2", &json!({"spec": port(80)}))
+        .pod("new-work-1", "new", "2", &json!({"spec": port(80)}));
+    assert_eq!(evicted(&scenario.run()), ["old-work-0"]);
+    let ours = scenario.run_as(&only(|form| form.asks_placement = true));
+    assert_eq!(evicted(&ours), ["old-work-1"]);
+}
+
+#[test]
+fn a_gang_that_lost_a_pod_comes_first() {
+    let scenario = Scenario::new(&conf("allocate", &[&["gang"], &["predicates"]]))
+        .node("a", "3")
+        .job("new", 2, "Inqueue")
+        .waiting("new", 2, "1")
+        .job("broken", 2, "Running")
+        .running("broken", 0, &["a"], "1")
+        .pod("broken-work-1", "broken", "1", &json!({}));
+    let theirs = scenario.run();
+    assert!(bound(&theirs, "new-work-0").is_some() && bound(&theirs, "broken-work-1").is_none());
+    let ours = scenario.run_as(&only(|form| form.broken_gangs_first = true));
+    assert!(bound(&ours, "new-work-0").is_none() && bound(&ours, "broken-work-1").is_some());
+}
+
+#[test]
+fn who_stays_is_what_it_was_before() {
+    // Somebody was to go for a gang of two, of which only one fits: all of it is undone.
+    let conf = conf(
+        "allocate, preempt",
+        &[&["priority", "gang"], &["predicates"]],
+    );
+    let with = json!({"spec": {"nodeName": "a"}, "status": {"phase": "Pending"}});
+    let scenario = Scenario::new(&conf)
+        .class("high", 10)
+        .node("a", "2")
+        .job("old", 0, "Running")
+        .pod("old-work-0", "old", "2", &with)
+        .job_with("new", 2, "Inqueue", &json!({"priorityClassName": "high"}))
+        .waiting("new", 2, "2");
+    let tasks = |form: &Form| {
+        scenario.run_as(form).pod_groups["default/old"]
+            .tasks
+            .clone()
+    };
+    assert_eq!(
+        tasks(&Form::volcano()).into_keys().collect::<Vec<_>>(),
+        ["Running"]
+    );
+    let ours = tasks(&only(|form| form.exact_undo = true));
+    assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["Bound"]);
+}

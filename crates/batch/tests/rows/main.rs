@@ -1,0 +1,10 @@
+//! The rows of a session, each in a small cluster, and where ours decides otherwise.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod ends;
+mod forms;
+mod giving_room;
+mod letting_in;
+mod scenario;
+mod shares;
+mod taking_room;

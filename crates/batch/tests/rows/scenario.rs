@@ -1,0 +1,218 @@
+//! Small clusters, in a few words.
+
+use evictd_batch::session::{Form, Objects, Outcome, Setting, simulate};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+
+/// A tier of a configuration: plugins in YAML's flow style.
+pub(crate) type Tier<'t> = &'t [&'t str];
+
+/// A configuration.
+pub(crate) fn conf(actions: &str, tiers: &[Tier<'_>]) -> String {
+    let mut conf = format!("actions: \"{actions}\"\ntiers:\n");
+    for tier in tiers {
+        conf.push_str("- plugins:\n");
+        for plugin in *tier {
+            let own = if plugin.starts_with('{') {
+                (*plugin).to_owned()
+            } else {
+                format!("{{name: {plugin}}}")
+            };
+            writeln!(conf, "  - {own}").unwrap();
+        }
+    }
+    conf
+}
+
+/// What is in a cluster. Objects are made one second after the other.
+pub(crate) struct Scenario {
+    conf: String,
+    nodes: Vec<Value>,
+    queues: Vec<Value>,
+    groups: Vec<Value>,
+    pods: Vec<Value>,
+    classes: Vec<Value>,
+    made: u32,
+    namespace: String,
+}
+
+fn patch(value: &mut Value, with: &Value) {
+    match (value, with) {
+        (Value::Object(own), Value::Object(with)) => {
+            for (key, with) in with {
+                patch(own.entry(key.clone()).or_insert(Value::Null), with);
+            }
+        }
+        (own, with) => *own = with.clone(),
+    }
+}
+
+impl Scenario {
+    /// Nodes are added with [`Scenario::node`], and the queue `q` is there.
+    pub(crate) fn new(conf: &str) -> Self {
+        let own = Self {
+            conf: conf.to_owned(),
+            nodes: Vec::new(),
+            queues: Vec::new(),
+            groups: Vec::new(),
+            pods: Vec::new(),
+            classes: Vec::new(),
+            made: 0,
+            namespace: "default".to_owned(),
+        };
+        own.queue("q", &json!({}))
+    }
+
+    fn now(&mut self) -> String {
+        self.made += 1;
+        format!(
+            "2026-01-01T{:02}:{:02}:{:02}Z",
+            self.made / 3600,
+            self.made / 60 % 60,
+            self.made % 60
+        )
+    }
+
+    /// A node with so many cores, 100 GiB and room for 110 pods.
+    pub(crate) fn node(self, name: &str, cpu: &str) -> Self {
+        self.node_with(name, cpu, &json!({}))
+    }
+
+    pub(crate) fn node_with(mut self, name: &str, cpu: &str, with: &Value) -> Self {
+        let amounts = json!({"cpu": cpu, "memory": "100Gi", "pods": "110"});
+        let mut node = json!({
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {"allocatable": amounts},
+        });
+        patch(&mut node, with);
+        self.nodes.push(node);
+        self
+    }
+
+    pub(crate) fn queue(mut self, name: &str, spec: &Value) -> Self {
+        let now = self.now();
+        let mut queue = json!({
+            "metadata": {"name": name, "creationTimestamp": now},
+            "spec": {"weight": 1}, "status": {"state": "Open"},
+        });
+        patch(&mut queue["spec"], spec);
+        self.queues.push(queue);
+        self
+    }
+
+    /// Changes the last queue.
+    pub(crate) fn queue_with(mut self, with: &Value) -> Self {
+        patch(self.queues.last_mut().unwrap(), with);
+        self
+    }
+
+    pub(crate) fn class(mut self, name: &str, value: i32) -> Self {
+        self.classes
+            .push(json!({"metadata": {"name": name}, "value": value}));
+        self
+    }
+
+    /// What comes now is in another namespace.
+    pub(crate) fn in_namespace(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.namespace);
+        self
+    }
+
+    /// A job in the queue `q`.
+    pub(crate) fn job(self, name: &str, min: i32, phase: &str) -> Self {
+        self.job_with(name, min, phase, &json!({}))
+    }
+
+    pub(crate) fn job_with(mut self, name: &str, min: i32, phase: &str, spec: &Value) -> Self {
+        let now = self.now();
+        let mut group = json!({
+            "metadata": {"name": name, "namespace": self.namespace, "creationTimestamp": now},
+            "spec": {"minMember": min, "queue": "q"}, "status": {"phase": phase},
+        });
+        patch(&mut group["spec"], spec);
+        self.groups.push(group);
+        self
+    }
+
+    /// Pods of a job that wait.
+    pub(crate) fn waiting(self, job: &str, count: usize, cpu: &str) -> Self {
+        (0..count).fold(self, |own, index| {
+            own.pod(&format!("{job}-work-{index}"), job, cpu, &json!({}))
+        })
+    }
+
+    /// Pods of a job that run on a node, with this index and those after it.
+    pub(crate) fn running(self, job: &str, from: usize, nodes: &[&str], cpu: &str) -> Self {
+        let pods = nodes.iter().enumerate();
+        pods.fold(self, |own, (index, node)| {
+            let with = json!({"spec": {"nodeName": node}, "status": {"phase": "Running"}});
+            own.pod(&format!("{job}-work-{}", from + index), job, cpu, &with)
+        })
+    }
+
+    pub(crate) fn pod(mut self, name: &str, job: &str, cpu: &str, with: &Value) -> Self {
+        let now = self.now();
+        let mut requests = Map::new();
+        if cpu != "0" {
+            requests.insert("cpu".to_owned(), json!(cpu));
+        }
+        let mut pod = json!({
+            "metadata": {"name": name, "namespace": self.namespace, "uid": name, "creationTimestamp": now,
+                "annotations": {"scheduling.k8s.io/group-name": job, "volcano.sh/task-spec": "work"}},
+            "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": requests}}]},
+            "status": {"phase": "Pending"},
+        });
+        patch(&mut pod, with);
+        self.pods.push(pod);
+        self
+    }
+
+    pub(crate) fn objects(&self) -> Objects {
+        serde_json::from_value(json!({
+            "conf": self.conf, "nodes": self.nodes, "queues": self.queues, "podGroups": self.groups,
+            "pods": self.pods, "priorityClasses": self.classes,
+        }))
+        .unwrap()
+    }
+
+    /// The session as Volcano runs it.
+    pub(crate) fn run(&self) -> Outcome {
+        self.run_as(&Form::volcano())
+    }
+
+    pub(crate) fn run_as(&self, form: &Form) -> Outcome {
+        simulate(&self.objects(), &Setting::default(), form)
+            .unwrap()
+            .0
+    }
+}
+
+/// Names without the namespace.
+pub(crate) fn short<'n>(names: impl IntoIterator<Item = &'n String>) -> Vec<&'n str> {
+    let names = names.into_iter();
+    names
+        .map(|name| name.trim_start_matches("default/"))
+        .collect()
+}
+
+/// The pods that are evicted.
+pub(crate) fn evicted(outcome: &Outcome) -> Vec<&str> {
+    short(outcome.evicted.iter().map(|own| &own.pod))
+}
+
+/// The node of a pod that is bound.
+pub(crate) fn bound<'o>(outcome: &'o Outcome, pod: &str) -> Option<&'o str> {
+    outcome
+        .binds
+        .get(&format!("default/{pod}"))
+        .map(String::as_str)
+}
+
+/// What is told of an object.
+pub(crate) fn told(outcome: &Outcome, object: &str) -> Vec<String> {
+    let events = outcome.events.iter();
+    let events = events.filter(|own| own.object == format!("default/{object}"));
+    events
+        .map(|own| format!("{} {} {}", own.kind, own.reason, own.message))
+        .collect()
+}
