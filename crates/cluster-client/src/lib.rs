@@ -37,6 +37,7 @@
 mod access;
 mod actions;
 mod backoff;
+mod beside;
 pub mod events;
 mod kubelet;
 pub mod lease;
@@ -50,6 +51,7 @@ mod watch;
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
 pub use backoff::Backoff;
+pub use beside::pod_at_work;
 pub use kubelet::{KubeletClient, KubeletSettings};
 pub use message::Peer;
 pub use reader::{Pages, Reader};

@@ -60,7 +60,9 @@ impl Arguments {
                 | RunError::Batch(_)
                 | RunError::Tls(_)
                 | RunError::Port(_) => Failure::input(error),
-                RunError::System(_) | RunError::LeaseLost => Failure::from(error),
+                RunError::System(_) | RunError::LeaseLost | RunError::BesideVolcano(_) => {
+                    Failure::from(error)
+                }
             })
     }
 }

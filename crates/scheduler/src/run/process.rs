@@ -16,7 +16,7 @@ use super::view::View;
 use super::watches;
 use super::writer::{Limits, Writer};
 use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
-use evictd_cluster_client::{Access, Actions, ApiError, Credentials};
+use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
 use evictd_scheduling::config::{Configuration, LeaderElection, Point};
 use evictd_scheduling::{Framework, Scheduler, Settings, Workers};
 use jiff::{SignedDuration, Timestamp};
@@ -45,6 +45,11 @@ pub enum RunError {
     /// The configuration of batch sessions cannot be used.
     #[error(transparent)]
     Batch(#[from] BatchError),
+    /// Another program places the same pods.
+    #[error(
+        "Volcano's scheduler is at work as pod {0}, and both would place the same pods; scale its Deployment to 0 first"
+    )]
+    BesideVolcano(String),
     /// The system refuses something.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -90,6 +95,9 @@ pub async fn run(
     let batch = batch.map(Batch::new).transpose()?;
     let access = Access::find(credentials).await?;
     let actions = access.actions()?;
+    if batch.is_some() {
+        refuse_beside_volcano(&actions).await?;
+    }
     info!(
         "schedules for {} with the credentials of {access}",
         access.server()
@@ -189,6 +197,18 @@ pub async fn run(
         serving.abort();
     }
     Ok(())
+}
+
+/// Volcano as it comes takes no lease, so that only its pods tell that it is there.
+async fn refuse_beside_volcano(actions: &Actions) -> Result<(), RunError> {
+    match pod_at_work(actions, "app=volcano-scheduler").await {
+        Ok(None) => Ok(()),
+        Ok(Some(pod)) => Err(RunError::BesideVolcano(pod)),
+        Err(error) => {
+            warn!("whether Volcano's scheduler is at work is not known: {error}");
+            Ok(())
+        }
+    }
 }
 
 /// Serves the secure port until the task is ended.

@@ -43,7 +43,7 @@ impl Running {
         let names = ["default-scheduler"].into_iter();
         let events = Events::new(&actions, "here", names, Timestamp::now);
         let (send, news) = mpsc::unbounded_channel();
-        follow(&access, &send);
+        follow(&access, &send, false);
         let (metrics, exposition) = Metrics::new();
         let (role_sender, role) = watch::channel(Role::Leader);
         let (synced, _) = watch::channel(false);
@@ -57,6 +57,7 @@ impl Running {
             metrics,
             view: view.clone(),
             extenders: Extenders::none(),
+            batch: None,
             now: Timestamp::now,
         };
         let scheduler = Scheduler::new(Settings::default(), false, |cluster| {

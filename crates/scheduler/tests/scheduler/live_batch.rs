@@ -1,0 +1,206 @@
+//! `evictd-scheduler run --batch-conf`: jobs' pods beside all others, on one cache.
+
+use crate::live_scheduling::{Live, node_of, pod};
+use evictd_testkit::ApiServer;
+use evictd_testkit::testing::wait_until;
+use serde_json::{Value, json};
+use std::io::Write;
+use tempfile::NamedTempFile;
+
+const GROUPS: &str = "podgroups.scheduling.volcano.sh";
+
+/// A configuration with these actions.
+fn conf(actions: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    write!(file, "{}", text(actions)).unwrap();
+    file
+}
+
+fn text(actions: &str) -> String {
+    format!(
+        "actions: \"{actions}\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n\
+         - plugins:\n  - name: drf\n  - name: predicates\n  - name: proportion\n  - name: nodeorder\n"
+    )
+}
+
+fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("admin");
+    let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "volcano-system" } });
+    // It may be there.
+    let _ = admin.create(space);
+    for name in ["root", "default", "other"] {
+        queue(&admin, name);
+    }
+    let path = conf.path().to_str().unwrap();
+    Live::with(
+        api,
+        nodes,
+        &["--batch-conf", path, "--schedule-period", "20ms"],
+    )
+}
+
+fn queue(admin: &evictd_testkit::Actor, name: &str) {
+    let queue = json!({ "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
+        "metadata": { "name": name }, "spec": { "weight": 1 }, "status": { "state": "Open" } });
+    admin.create(queue).unwrap();
+}
+
+fn group(name: &str, queue: &str, min_member: i32, cpu: &str) -> Value {
+    json!({ "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "minMember": min_member, "queue": queue, "minResources": { "cpu": cpu } } })
+}
+
+fn member(name: &str, group: &str, cpu: &str) -> Value {
+    let mut pod = pod(name, cpu, 0);
+    pod["metadata"]["annotations"] =
+        json!({ "scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": "work" });
+    pod["spec"]["schedulerName"] = json!("volcano");
+    pod
+}
+
+fn phase(live: &Live, group: &str, phase: &str) -> Value {
+    let mut found = Value::Null;
+    wait_until(&format!("{group} is {phase}"), || {
+        found = live.admin.get(GROUPS, group).unwrap_or_default();
+        found["status"]["phase"] == phase
+    });
+    found
+}
+
+/// As a kubelet does: what has a node runs.
+fn run_what_is_bound(live: &Live) {
+    for pod in live.admin.list("pods") {
+        let name = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+        if pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] != "Running" {
+            let status = json!({ "status": { "phase": "Running" } });
+            let _ = live.admin.merge("pods/status", &name, status);
+        }
+        if !pod["metadata"]["deletionTimestamp"].is_null() {
+            let now = json!({ "gracePeriodSeconds": 0 });
+            let _ = live.admin.delete("pods", &name, now);
+        }
+    }
+}
+
+#[test]
+fn s6_087_a_gang_is_bound_whole_beside_a_pod_of_the_default_scheduler() {
+    let conf = conf("enqueue, allocate, backfill");
+    let live = start(&[("one", "3"), ("two", "2")], &conf);
+    live.admin.create(pod("plain", "1", 0)).unwrap();
+    live.bound("default/plain");
+    live.admin
+        .create(group("train", "default", 4, "4"))
+        .unwrap();
+    for index in 0..4 {
+        live.admin
+            .create(member(&format!("train-work-{index}"), "train", "1"))
+            .unwrap();
+    }
+    for index in 0..4 {
+        live.bound(&format!("default/train-work-{index}"));
+    }
+    wait_until("the group runs", || {
+        run_what_is_bound(&live);
+        let group = live.admin.get(GROUPS, "default/train").unwrap_or_default();
+        group["status"]["phase"] == "Running" && group["status"]["running"] == 4
+    });
+    // Nothing is over on either node.
+    live.admin.create(pod("late", "1", 0)).unwrap();
+    let told = |pod: &Value| pod["status"]["conditions"][0]["message"].is_string();
+    let late = live.until("default/late", "told", told);
+    let message = late["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("0/2 nodes are available: 2 Insufficient cpu"),
+        "{message}"
+    );
+}
+
+#[test]
+fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
+    let conf = conf("enqueue, allocate, backfill");
+    let live = start(&[("one", "2")], &conf);
+    live.admin
+        .create(group("train", "default", 3, "1"))
+        .unwrap();
+    for index in 0..3 {
+        live.admin
+            .create(member(&format!("train-work-{index}"), "train", "1"))
+            .unwrap();
+    }
+    let group = phase(&live, "default/train", "Inqueue");
+    let told = |pod: &Value| pod["status"]["conditions"][0]["reason"].is_string();
+    for index in 0..3 {
+        live.until(&format!("default/train-work-{index}"), "told", told);
+        assert!(node_of(&live, &format!("train-work-{index}")).is_null());
+    }
+    assert!(
+        group["status"]["conditions"][0]["lastTransitionTime"].is_string(),
+        "{group}"
+    );
+}
+
+#[test]
+fn s6_119_reclaim_deletes_pods_of_another_queue_and_binds_when_they_are_gone() {
+    let conf = conf("enqueue, allocate, reclaim");
+    let live = start(&[("one", "4")], &conf);
+    live.admin.create(group("old", "default", 1, "1")).unwrap();
+    for index in 0..4 {
+        live.admin
+            .create(member(&format!("old-work-{index}"), "old", "1"))
+            .unwrap();
+    }
+    for index in 0..4 {
+        live.bound(&format!("default/old-work-{index}"));
+    }
+    run_what_is_bound(&live);
+    live.admin.create(group("new", "other", 1, "1")).unwrap();
+    live.admin.create(member("new-work-0", "new", "1")).unwrap();
+    let mut told = Vec::new();
+    wait_until("the new one is bound", || {
+        let pods = live.admin.list("pods");
+        let going = pods
+            .iter()
+            .filter(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
+        told.extend(going.map(|pod| pod["status"]["conditions"].to_string()));
+        run_what_is_bound(&live);
+        node_of(&live, "new-work-0").is_string()
+    });
+    assert!(
+        told.iter().any(|own| own.contains("PreemptionByScheduler")),
+        "{told:?}"
+    );
+    let old = live.admin.list("pods").into_iter();
+    let old = old.filter(|pod| pod["metadata"]["name"].as_str().unwrap().starts_with("old"));
+    assert_eq!(old.count(), 3, "one goes for one, and nobody else");
+}
+
+#[test]
+fn s6_087_a_changed_configuration_is_taken_up_and_a_bad_one_is_not() {
+    let conf = conf("backfill");
+    let live = start(&[("one", "4")], &conf);
+    live.admin
+        .create(group("train", "default", 1, "1"))
+        .unwrap();
+    live.admin
+        .create(member("train-work-0", "train", "1"))
+        .unwrap();
+    phase(&live, "default/train", "Pending");
+    std::fs::write(conf.path(), "actions: \"no-such-action\"\n").unwrap();
+    std::fs::write(conf.path(), text("enqueue, allocate")).unwrap();
+    live.bound("default/train-work-0");
+}
+
+#[test]
+fn beside_a_live_volcano_it_does_not_start() {
+    let conf = conf("enqueue, allocate");
+    let mut volcano = pod("volcano-scheduler-0", "1", 0);
+    volcano["metadata"]["labels"] = json!({ "app": "volcano-scheduler" });
+    volcano["spec"]["nodeName"] = json!("one");
+    let api = ApiServer::start().unwrap();
+    api.actor("admin").create(volcano).unwrap();
+    let path = conf.path().to_str().unwrap();
+    let mut live = Live::with(api, &[("one", "2")], &["--batch-conf", path]);
+    assert_eq!(live.ended().code(), Some(1));
+}
