@@ -109,7 +109,8 @@ impl Recipe {
                 })
             })
             .collect();
-        let pods = (0..self.gangs).flat_map(|gang| (0..size).map(move |index| self.pod(gang, index)));
+        let pods =
+            (0..self.gangs).flat_map(|gang| (0..size).map(move |index| self.pod(gang, index)));
         let fillers = (0..self.nodes).filter(|_| self.full).map(Self::filler);
         let nodes: Vec<Value> = (0..self.nodes).map(Self::node).collect();
         serde_json::from_value(json!({
@@ -126,7 +127,11 @@ impl Recipe {
         for node in &objects.nodes {
             assert!(cluster.add_node(node));
         }
-        for pod in objects.pods.iter().filter(|pod| !pod.spec.node_name.is_empty()) {
+        for pod in objects
+            .pods
+            .iter()
+            .filter(|pod| !pod.spec.node_name.is_empty())
+        {
             cluster.add_pod(pod.clone()).unwrap();
         }
         cluster

@@ -8,7 +8,8 @@ use std::path::Path;
 
 /// Cuts off the text that depends on an arbitrary choice.
 fn cut(text: &str) -> &str {
-    text.split_once(". Origin reason is").map_or(text, |(before, _)| before)
+    text.split_once(". Origin reason is")
+        .map_or(text, |(before, _)| before)
 }
 
 /// The first difference between an answer and what is wanted, if there is one.
@@ -48,7 +49,9 @@ fn answer(input: &Value) -> Value {
 
 /// Only the keys that are wanted; a set of texts is sorted after what is arbitrary was cut off.
 fn wanted_of(own: &Value, wanted: &Map<String, Value>) -> Value {
-    let own = wanted.keys().filter_map(|key| Some((key.clone(), sorted(own.get(key)?))));
+    let own = wanted
+        .keys()
+        .filter_map(|key| Some((key.clone(), sorted(own.get(key)?))));
     Value::Object(own.collect())
 }
 
@@ -57,10 +60,17 @@ fn sorted(value: &Value) -> Value {
         return value.clone();
     };
     let is_order = list.iter().any(|item| !item.is_string());
-    if is_order || list.iter().all(|item| !item.as_str().unwrap().contains(' ')) {
+    if is_order
+        || list
+            .iter()
+            .all(|item| !item.as_str().unwrap().contains(' '))
+    {
         return value.clone();
     }
-    let mut list: Vec<&str> = list.iter().map(|item| cut(item.as_str().unwrap())).collect();
+    let mut list: Vec<&str> = list
+        .iter()
+        .map(|item| cut(item.as_str().unwrap()))
+        .collect();
     list.sort_unstable();
     json!(list)
 }
@@ -86,9 +96,8 @@ fn wrong(case: &Value) -> Option<String> {
     let all = alternatives.as_array().unwrap().iter();
     let mut differences = all.map(|own| judge(own.as_object().unwrap()));
     let first = differences.next().unwrap();
-    (first.is_some() && differences.all(|own| own.is_some())).then(|| {
-        format!("none of the alternatives: {}", first.unwrap())
-    })
+    (first.is_some() && differences.all(|own| own.is_some()))
+        .then(|| format!("none of the alternatives: {}", first.unwrap()))
 }
 
 #[test]

@@ -78,7 +78,11 @@ pub enum ConfError {
 impl Conf {
     /// Reads the text of a file; an empty one means [`BUILT_IN`].
     pub fn read(text: &str) -> Result<Self, ConfError> {
-        let text = if text.trim().is_empty() { BUILT_IN } else { text };
+        let text = if text.trim().is_empty() {
+            BUILT_IN
+        } else {
+            text
+        };
         let value: Value = serde_saphyr::from_str(text)
             .map_err(|error| ConfError::Syntax(format!("it is not YAML: {error}")))?;
         let mut reader = Reader::default();

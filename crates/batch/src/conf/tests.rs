@@ -37,9 +37,18 @@ tiers:
     assert_eq!(conf.actions, [Action::Allocate, Action::Backfill]);
     let own = &conf.tiers[0][0];
     assert!(!own.at(Switch::NodeOrder) && own.at(Switch::JobOrder));
-    assert_eq!(own.arguments.number("binpack.weight", 1.0).to_bits(), 5.0_f64.to_bits());
-    assert_eq!(own.arguments.number("binpack.cpu", 1.0).to_bits(), 3.0_f64.to_bits());
-    assert_eq!(own.arguments.text("binpack.resources"), Some("nvidia.com/gpu"));
+    assert_eq!(
+        own.arguments.number("binpack.weight", 1.0).to_bits(),
+        5.0_f64.to_bits()
+    );
+    assert_eq!(
+        own.arguments.number("binpack.cpu", 1.0).to_bits(),
+        3.0_f64.to_bits()
+    );
+    assert_eq!(
+        own.arguments.text("binpack.resources"),
+        Some("nvidia.com/gpu")
+    );
     let arguments = conf.arguments_of(Action::Allocate).unwrap();
     assert!(!arguments.boolean("predicateErrorCacheEnable", true));
     assert!(conf.warnings.is_empty(), "{:?}", conf.warnings);
@@ -66,7 +75,11 @@ tiers:
 
 #[test]
 fn s6_095_unknown_actions_fail_and_unknown_plugins_are_skipped() {
-    let text = |actions: &str| format!("actions: {actions}\ntiers:\n- plugins:\n  - name: sla\n  - name: gnag\n  - name: gang\n");
+    let text = |actions: &str| {
+        format!(
+            "actions: {actions}\ntiers:\n- plugins:\n  - name: sla\n  - name: gnag\n  - name: gang\n"
+        )
+    };
     let error = Conf::read(&text("\"enqueue, dance\"")).unwrap_err();
     assert_eq!(error.to_string(), "failed to find Action  dance");
     let conf = Conf::read(&text("enqueue")).unwrap();
@@ -84,7 +97,10 @@ fn s6_095_unknown_actions_fail_and_unknown_plugins_are_skipped() {
 #[test]
 fn s6_096_hierarchical_drf_and_proportion_do_not_share_a_tier() {
     let one = "actions: enqueue\ntiers:\n- plugins:\n  - {name: drf, enableHierarchy: true}\n  - name: proportion\n";
-    assert_eq!(Conf::read(one).unwrap_err(), ConfError::HierarchyAndProportion);
+    assert_eq!(
+        Conf::read(one).unwrap_err(),
+        ConfError::HierarchyAndProportion
+    );
     let two = "actions: enqueue\ntiers:\n- plugins:\n  - {name: drf, enableHierarchy: true}\n- plugins:\n  - name: proportion\n";
     assert!(Conf::read(two).is_ok());
 }

@@ -99,7 +99,9 @@ impl Session<'_> {
             PluginName::Priority => right.priority.cmp(&left.priority),
             _ => Ordering::Equal,
         });
-        order.unwrap_or_else(|| default_task_order(left, right)).is_lt()
+        order
+            .unwrap_or_else(|| default_task_order(left, right))
+            .is_lt()
     }
 
     /// Whether one queue comes before another.
@@ -107,27 +109,30 @@ impl Session<'_> {
         let (left, right) = (&self.model.queues[one], &self.model.queues[other]);
         let by_priority = || right.priority.cmp(&left.priority);
         let order = self.first_order(Switch::QueueOrder, |plugin| match plugin.name {
-            PluginName::Proportion => self.plugins.proportion.as_ref().map_or(
-                Ordering::Equal,
-                |own| {
-                    let share = |queue| own.shares.share(queue);
-                    by_priority().then_with(|| share(one).total_cmp(&share(other)))
-                },
-            ),
-            PluginName::Capacity => {
+            PluginName::Proportion => {
                 self.plugins
-                    .capacity
+                    .proportion
                     .as_ref()
                     .map_or(Ordering::Equal, |own| {
                         let share = |queue| own.shares.share(queue);
-                        let shares = || share(one).total_cmp(&share(other));
-                        let deserving = || bool_order(own.deserves(one), own.deserves(other));
-                        by_priority().then_with(shares).then_with(deserving)
+                        by_priority().then_with(|| share(one).total_cmp(&share(other)))
                     })
             }
-            PluginName::Drf => self.plugins.drf.as_ref().map_or(Ordering::Equal, |own| {
-                own.compare_queues(one, other)
-            }),
+            PluginName::Capacity => self
+                .plugins
+                .capacity
+                .as_ref()
+                .map_or(Ordering::Equal, |own| {
+                    let share = |queue| own.shares.share(queue);
+                    let shares = || share(one).total_cmp(&share(other));
+                    let deserving = || bool_order(own.deserves(one), own.deserves(other));
+                    by_priority().then_with(shares).then_with(deserving)
+                }),
+            PluginName::Drf => self
+                .plugins
+                .drf
+                .as_ref()
+                .map_or(Ordering::Equal, |own| own.compare_queues(one, other)),
             _ => Ordering::Equal,
         });
         let order = order.unwrap_or_else(|| {
@@ -237,7 +242,9 @@ impl Session<'_> {
             for plugin in tier {
                 let starving = match plugin.name {
                     PluginName::Gang => has < own.min_member,
-                    PluginName::Priority => i32::try_from(own.tasks.len()).is_ok_and(|all| has < all),
+                    PluginName::Priority => {
+                        i32::try_from(own.tasks.len()).is_ok_and(|all| has < all)
+                    }
                     _ => continue,
                 };
                 said = true;
@@ -258,7 +265,10 @@ impl Session<'_> {
         if !plugins.any(|plugin| plugin.name == PluginName::Gang) {
             return None;
         }
-        if !self.model.enough_by_role(job, |task| task.status.is_valid()) {
+        if !self
+            .model
+            .enough_by_role(job, |task| task.status.is_valid())
+        {
             return Some(Invalid {
                 reason: "NotEnoughPodsOfTask",
                 message: "Not enough valid pods of each task for gang-scheduling".to_owned(),
@@ -435,9 +445,7 @@ impl Session<'_> {
                 let drf = self.plugins.drf.as_ref()?;
                 drf.reclaimed(model, task, candidates)?
             }
-            (PluginName::Proportion, Taking::Reclaim) => {
-                self.above_share(candidates)?
-            }
+            (PluginName::Proportion, Taking::Reclaim) => self.above_share(candidates)?,
             (PluginName::Capacity, Taking::Reclaim) => {
                 let capacity = self.plugins.capacity.as_ref()?;
                 let order = self.victims_in_order(candidates.to_vec());

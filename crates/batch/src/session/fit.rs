@@ -99,7 +99,10 @@ impl FitError {
             text = format!("{text}: {}.", lines.join(", "));
         }
         let unresolvable = if any_unresolvable {
-            nodes.iter().map(|id| reasons.is_unresolvable(*id)).collect()
+            nodes
+                .iter()
+                .map(|id| reasons.is_unresolvable(*id))
+                .collect()
         } else {
             Box::default()
         };
@@ -145,6 +148,9 @@ mod tests {
             "0/4 nodes are unavailable: 1 a port is taken, 1 a taint, 3 Insufficient cpu."
         );
         assert!(error.is_unresolvable(2) && !error.is_unresolvable(0));
-        assert_eq!(FitError::of_nodes(&reasons, &[]).text(), "0/0 nodes are unavailable");
+        assert_eq!(
+            FitError::of_nodes(&reasons, &[]).text(),
+            "0/0 nodes are unavailable"
+        );
     }
 }

@@ -25,7 +25,7 @@ mod task;
 mod tournament;
 
 pub use form::Form;
-pub use objects::{Setting, Objects};
+pub use objects::{Objects, Setting};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
     Refused, Said,

@@ -15,7 +15,10 @@ impl Serialize for Amount {
             return serializer.serialize_str("unlimited");
         }
         if self.0.fract() == 0.0 && self.0.abs() < EXACT {
-            #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "it is whole and small enough"
+            )]
             return serializer.serialize_i64(self.0 as i64);
         }
         serializer.serialize_f64(self.0)

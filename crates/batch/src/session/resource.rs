@@ -308,14 +308,20 @@ mod tests {
         let own = read(&mut dims, text);
         let names: Vec<&str> = own.iter().map(|(dim, _)| dims.name(dim)).collect();
         assert_eq!(names, ["cpu", "memory", "nvidia.com/gpu"]);
-        assert_eq!(own.get(dims.find("nvidia.com/gpu").unwrap()).to_bits(), 1000.0_f64.to_bits());
+        assert_eq!(
+            own.get(dims.find("nvidia.com/gpu").unwrap()).to_bits(),
+            1000.0_f64.to_bits()
+        );
     }
 
     #[test]
     fn only_what_is_named_is_beyond() {
         let mut dims = Dims::default();
         let own = read(&mut dims, r#"{"cpu": "3", "memory": "1Ki", "pods": "2"}"#);
-        let beyond = own.beyond(&read(&mut dims, r#"{"cpu": "1", "memory": "2Ki", "pods": "2"}"#));
+        let beyond = own.beyond(&read(
+            &mut dims,
+            r#"{"cpu": "1", "memory": "2Ki", "pods": "2"}"#,
+        ));
         assert_eq!(beyond, read(&mut dims, r#"{"cpu": "2"}"#));
     }
 }

@@ -15,12 +15,18 @@ pub fn simulate(
     form: &Form,
 ) -> Result<(Outcome, Vec<String>), ConfError> {
     let conf = Conf::read(&objects.conf)?;
-    let mut warnings: Vec<String> = conf.warnings.iter().map(|own| format!("conf: {own}")).collect();
+    let mut warnings: Vec<String> = conf
+        .warnings
+        .iter()
+        .map(|own| format!("conf: {own}"))
+        .collect();
     let mut cluster = Cluster::new();
     for (index, node) in objects.nodes.iter().enumerate() {
         if !cluster.add_node(node) {
             let name = &node.metadata.name;
-            warnings.push(format!("nodes[{index}]: a second node {name}; it is left out"));
+            warnings.push(format!(
+                "nodes[{index}]: a second node {name}; it is left out"
+            ));
         }
     }
     let mut seen = HashSet::new();
@@ -28,11 +34,15 @@ pub fn simulate(
         let key = (pod.metadata.namespace_or_default(), &pod.metadata.name);
         if !seen.insert(key) {
             let (namespace, name) = key;
-            warnings.push(format!("pods[{index}]: a second pod {namespace}/{name}; it is left out"));
+            warnings.push(format!(
+                "pods[{index}]: a second pod {namespace}/{name}; it is left out"
+            ));
         } else if !pod.spec.node_name.is_empty()
             && let Err(mistake) = cluster.add_pod(pod.clone())
         {
-            warnings.push(format!("pods[{index}]: {mistake}; it counts as nothing on its node"));
+            warnings.push(format!(
+                "pods[{index}]: {mistake}; it counts as nothing on its node"
+            ));
         }
     }
     let snapshot = Snapshot::new(&mut cluster, objects, setting);

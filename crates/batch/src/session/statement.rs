@@ -4,8 +4,8 @@
 //! session nests: a try on one node within a try for one job within what other jobs already got. So the session has one
 //! statement of the cluster from its beginning to its end, and these lists say which of its steps to take back.
 
-use super::task::{Context, Status};
 use super::Session;
+use super::task::{Context, Status};
 use evictd_placement::NodeId;
 
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,13 @@ impl Session<'_> {
     }
 
     /// Promises a task a node that will have room; `evicts` says whether somebody has to go for it.
-    pub(crate) fn pipeline_on(&mut self, steps: &mut Steps, task: usize, node: usize, evicts: bool) {
+    pub(crate) fn pipeline_on(
+        &mut self,
+        steps: &mut Steps,
+        task: usize,
+        node: usize,
+        evicts: bool,
+    ) {
         self.model.tasks[task].evicts = evicts;
         self.put_on(task, node, Status::Pipelined);
         steps.0.push((task, Step::Pipeline));
@@ -50,22 +56,19 @@ impl Session<'_> {
         self.change_on_node(task, Status::Releasing);
         let own = &mut self.model.tasks[task];
         if let Some(node) = own.node {
-            match own.removed {
-                Some(number) => self.placement.remove_again(self.cluster, number),
-                None => {
-                    let id = NodeId::of(node);
-                    let pods = self.cluster.node(id).pods.iter();
-                    let mut pods = pods.enumerate();
-                    let at = pods.find(|(_, pod)| {
-                        if own.uid.is_empty() {
-                            self.cluster.full_name(pod) == *own.key
-                        } else {
-                            pod.uid() == &*own.uid
-                        }
-                    });
-                    let at = at.map(|(at, _)| at);
-                    own.removed = at.map(|at| self.placement.remove(self.cluster, id, at));
-                }
+            if let Some(number) = own.removed {
+                self.placement.remove_again(self.cluster, number);
+            } else {
+                let id = NodeId::of(node);
+                let mut pods = self.cluster.node(id).pods.iter();
+                let at = pods.position(|pod| {
+                    if own.uid.is_empty() {
+                        self.cluster.full_name(pod) == *own.key
+                    } else {
+                        pod.uid() == &*own.uid
+                    }
+                });
+                own.removed = at.map(|at| self.placement.remove(self.cluster, id, at));
             }
             self.log.push(node);
         }
@@ -152,9 +155,10 @@ impl Session<'_> {
 
     /// Undoes the step that sends a task away.
     pub(crate) fn take_back(&mut self, steps: &mut Steps, task: usize) {
-        let at = steps.0.iter().rposition(|(own, step)| {
-            *own == task && matches!(step, Step::Evict(..))
-        });
+        let at = steps
+            .0
+            .iter()
+            .rposition(|(own, step)| *own == task && matches!(step, Step::Evict(..)));
         if let Some((_, Step::Evict(before, _))) = at.map(|at| steps.0.remove(at)) {
             self.stay(task, before);
         }

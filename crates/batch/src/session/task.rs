@@ -132,7 +132,9 @@ pub(crate) struct Task {
 impl Task {
     /// Its name without the namespace.
     pub(crate) fn name(&self) -> &str {
-        self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
+        self.key
+            .split_once('/')
+            .map_or(&*self.key, |(_, name)| name)
     }
 
     /// Whether it counts as there for its gang: it holds room, has succeeded, or waits and asks for nothing.

@@ -38,8 +38,17 @@ fn s6_120_jobs_with_too_few_pods_are_not_taken_up() {
             "Not enough valid pods of each task for gang-scheduling".to_owned()
         )
     );
-    assert_eq!(outcome.invalid_jobs.len(), 2, "fewer than the roles add up to: they do not count");
-    assert!(outcome.bound.iter().all(|pod| pod.starts_with("default/loose")));
+    assert_eq!(
+        outcome.invalid_jobs.len(),
+        2,
+        "fewer than the roles add up to: they do not count"
+    );
+    assert!(
+        outcome
+            .bound
+            .iter()
+            .all(|pod| pod.starts_with("default/loose"))
+    );
 }
 
 #[test]
@@ -57,12 +66,21 @@ fn s6_121_pods_that_ask_for_nothing_count_for_the_gang() {
             .job_with("j", 2, "Inqueue", &roles)
             .pod("j-work-0", "j", "1", &json!({}))
             .pod("j-work-1", "j", "1", &json!({}))
-            .pod("j-ps-2", "j", cpu, &json!({"metadata": {"annotations": {"volcano.sh/task-spec": "ps"}}}))
+            .pod(
+                "j-ps-2",
+                "j",
+                cpu,
+                &json!({"metadata": {"annotations": {"volcano.sh/task-spec": "ps"}}}),
+            )
             .run()
             .bound
             .len()
     };
-    assert_eq!(ps("5"), 0, "two of its pods fit, but not the one that it needs");
+    assert_eq!(
+        ps("5"),
+        0,
+        "two of its pods fit, but not the one that it needs"
+    );
     assert_eq!(ps("0"), 2);
 }
 
@@ -81,10 +99,15 @@ fn s6_123_gangs_are_told_whether_they_start() {
         .run();
     let conditions = |job: &str| {
         let own = &outcome.pod_groups[&format!("default/{job}")].conditions;
-        let own = own.iter().map(|own| format!("{} {} {}", own.kind, own.status, own.reason));
+        let own = own
+            .iter()
+            .map(|own| format!("{} {} {}", own.kind, own.status, own.reason));
         own.collect::<Vec<_>>()
     };
-    assert_eq!(conditions("good"), ["Scheduled True tasks in gang are ready to be scheduled"]);
+    assert_eq!(
+        conditions("good"),
+        ["Scheduled True tasks in gang are ready to be scheduled"]
+    );
     assert_eq!(conditions("bad"), ["Unschedulable True NotEnoughResources"]);
     let message = &outcome.pod_groups["default/bad"].conditions[0].message;
     let wanted = "1/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; \
@@ -96,7 +119,8 @@ fn s6_123_gangs_are_told_whether_they_start() {
 
 #[test]
 fn s6_138_phases() {
-    let there = |phase: &str, node: &str| json!({"spec": {"nodeName": node}, "status": {"phase": phase}});
+    let there =
+        |phase: &str, node: &str| json!({"spec": {"nodeName": node}, "status": {"phase": phase}});
     let outcome = gangs()
         .job("runs", 1, "Inqueue")
         .running("runs", 0, &["a"], "500m")
@@ -130,17 +154,31 @@ fn s6_139_pods_are_told_why_they_wait_once() {
     assert_eq!(first.reason, "Schedulable");
     let second = &outcome.pod_conditions["default/j-work-1"];
     assert_eq!(
-        (second.reason.as_str(), second.status.as_str(), second.message.as_str()),
-        ("Unschedulable", "False", "0/1 nodes are unavailable: 1 Insufficient cpu.")
+        (
+            second.reason.as_str(),
+            second.status.as_str(),
+            second.message.as_str()
+        ),
+        (
+            "Unschedulable",
+            "False",
+            "0/1 nodes are unavailable: 1 Insufficient cpu."
+        )
     );
     assert_eq!(
         told(&outcome, "j-work-1"),
         ["Warning FailedScheduling 0/1 nodes are unavailable: 1 Insufficient cpu."]
     );
     // A job with nothing to say of a pod alone says what there is to say of it all.
-    let early = Scenario::new(&conf("enqueue", &[GANG])).job("k", 1, "Inqueue").waiting("k", 1, "1").run();
+    let early = Scenario::new(&conf("enqueue", &[GANG]))
+        .job("k", 1, "Inqueue")
+        .waiting("k", 1, "1")
+        .run();
     let message = &early.pod_conditions["default/k-work-0"].message;
-    assert_eq!(message, "pod group is not ready, 1 Pending, 1 minAvailable; Pending: 1 Unschedulable");
+    assert_eq!(
+        message,
+        "pod group is not ready, 1 Pending, 1 minAvailable; Pending: 1 Unschedulable"
+    );
 }
 
 #[test]
@@ -151,7 +189,10 @@ fn s6_140_groups_are_told_how_they_stand() {
         .job("j", 1, "Inqueue")
         .waiting("j", 2, "1")
         .run();
-    assert_eq!(told(&outcome, "old"), ["Normal Scheduled pod group is ready"]);
+    assert_eq!(
+        told(&outcome, "old"),
+        ["Normal Scheduled pod group is ready"]
+    );
     let wanted = "Warning Unschedulable 1/2 tasks in gang unschedulable: pod group is ready, 1 Binding, \
                   1 Pending, 1 minAvailable; Pending: 1 Unschedulable. Origin reason is j-work-1: \
                   0/1 nodes are unavailable: 1 Insufficient cpu.";

@@ -13,7 +13,13 @@ fn only(switch: impl Fn(&mut Form)) -> Form {
 /// Jobs that lack something reclaim, and gangs do not protect theirs.
 fn reclaim() -> String {
     let first = ["conformance", "{name: proportion, enablePreemptive: false}"];
-    conf("allocate, reclaim", &[&first, &["{name: gang, enableReclaimable: false}", "predicates"]])
+    conf(
+        "allocate, reclaim",
+        &[
+            &first,
+            &["{name: gang, enableReclaimable: false}", "predicates"],
+        ],
+    )
 }
 
 /// Two gangs of two fill the cluster on two nodes; the queue `r` wants room for one pod of three cores on one node.
@@ -75,8 +81,10 @@ fn nobody_goes_without_whom_it_would_do() {
 #[test]
 fn placement_is_asked_before_anybody_goes() {
     // A pod of another scheduler has the port; whoever else goes, the node does not take the new one.
-    let port = |port: i32| json!({"containers": [{"name": "c", "ports": [{"containerPort": port, "hostPort": port}],
-        "resources": {"requests": {"cpu": "2"}}}]});
+    let port = |port: i32| {
+        json!({"containers": [{"name": "c", "ports": [{"containerPort": port, "hostPort": port}],
+        "resources": {"requests": {"cpu": "2"}}}]})
+    };
     let mut other = port(80);
     other["nodeName"] = json!("a");
     other["schedulerName"] = json!("default-scheduler");
@@ -84,7 +92,12 @@ fn placement_is_asked_before_anybody_goes() {
         .queue("r", &json!({}))
         .node("a", "4")
         .node("b", "4")
-        .pod("other", "", "2", &json!({"spec": other, "status": {"phase": "Running"}}))
+        .pod(
+            "other",
+            "",
+            "2",
+            &json!({"spec": other, "status": {"phase": "Running"}}),
+        )
         .job("old", 0, "Running")
         .running("old", 0, &["a"], "2")
         .running("old", 1, &["b"], "4")
@@ -114,7 +127,10 @@ fn a_gang_that_lost_a_pod_comes_first() {
 #[test]
 fn who_stays_is_what_it_was_before() {
     // Somebody was to go for a gang of two, of which only one fits: all of it is undone.
-    let conf = conf("allocate, preempt", &[&["priority", "gang"], &["predicates"]]);
+    let conf = conf(
+        "allocate, preempt",
+        &[&["priority", "gang"], &["predicates"]],
+    );
     let with = json!({"spec": {"nodeName": "a"}, "status": {"phase": "Pending"}});
     let scenario = Scenario::new(&conf)
         .class("high", 10)
@@ -123,8 +139,15 @@ fn who_stays_is_what_it_was_before() {
         .pod("old-work-0", "old", "2", &with)
         .job_with("new", 2, "Inqueue", &json!({"priorityClassName": "high"}))
         .waiting("new", 2, "2");
-    let tasks = |form: &Form| scenario.run_as(form).pod_groups["default/old"].tasks.clone();
-    assert_eq!(tasks(&Form::volcano()).into_keys().collect::<Vec<_>>(), ["Running"]);
+    let tasks = |form: &Form| {
+        scenario.run_as(form).pod_groups["default/old"]
+            .tasks
+            .clone()
+    };
+    assert_eq!(
+        tasks(&Form::volcano()).into_keys().collect::<Vec<_>>(),
+        ["Running"]
+    );
     let ours = tasks(&only(|form| form.exact_undo = true));
     assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["Bound"]);
 }

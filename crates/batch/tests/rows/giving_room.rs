@@ -15,8 +15,16 @@ fn s6_098_every_filter_has_to_agree_and_scores_are_added() {
     let selector = json!({"spec": {"nodeSelector": {"disk": "ssd"}}});
     let nodes = |plugins: &[&str]| {
         Scenario::new(&conf("allocate", &[&["gang"], plugins]))
-            .node_with("full", "8", &json!({"metadata": {"labels": {"disk": "ssd"}}}))
-            .node_with("empty", "8", &json!({"metadata": {"labels": {"disk": "ssd"}}}))
+            .node_with(
+                "full",
+                "8",
+                &json!({"metadata": {"labels": {"disk": "ssd"}}}),
+            )
+            .node_with(
+                "empty",
+                "8",
+                &json!({"metadata": {"labels": {"disk": "ssd"}}}),
+            )
             .node("other", "80")
             .job("old", 0, "Running")
             .running("old", 0, &["full"], "2")
@@ -24,7 +32,10 @@ fn s6_098_every_filter_has_to_agree_and_scores_are_added() {
             .pod("j-work-0", "j", "1", &selector)
             .run()
     };
-    assert_eq!(bound(&nodes(&["predicates", "nodeorder"]), "j-work-0"), Some("empty"));
+    assert_eq!(
+        bound(&nodes(&["predicates", "nodeorder"]), "j-work-0"),
+        Some("empty")
+    );
     // binpack likes the full one by more than nodeorder likes the empty one.
     let strong = "{name: binpack, arguments: {binpack.weight: 10}}";
     let both = nodes(&["predicates", "nodeorder", strong]);
@@ -35,14 +46,17 @@ fn s6_098_every_filter_has_to_agree_and_scores_are_added() {
 
 #[test]
 fn s6_103_what_was_done_for_a_gang_that_does_not_start_is_undone() {
-    let outcome = Scenario::new(&conf("allocate", &[&["priority", "gang", "drf"], &["proportion", "predicates"]]))
-        .class("high", 10)
-        .node("a", "2")
-        .job_with("large", 3, "Inqueue", &json!({"priorityClassName": "high"}))
-        .waiting("large", 3, "1")
-        .job("small", 2, "Inqueue")
-        .waiting("small", 2, "1")
-        .run();
+    let outcome = Scenario::new(&conf(
+        "allocate",
+        &[&["priority", "gang", "drf"], &["proportion", "predicates"]],
+    ))
+    .class("high", 10)
+    .node("a", "2")
+    .job_with("large", 3, "Inqueue", &json!({"priorityClassName": "high"}))
+    .waiting("large", 3, "1")
+    .job("small", 2, "Inqueue")
+    .waiting("small", 2, "1")
+    .run();
     assert_eq!(short(&outcome.bound), ["small-work-0", "small-work-1"]);
     let after = &outcome.queues_after.as_ref().unwrap()["q"];
     assert_eq!(after.allocated["cpu"].0.to_bits(), 2000.0_f64.to_bits());
@@ -50,27 +64,42 @@ fn s6_103_what_was_done_for_a_gang_that_does_not_start_is_undone() {
 
 #[test]
 fn s6_107_tasks_beyond_what_the_queue_deserves_are_passed_over() {
-    let outcome = Scenario::new(&conf("allocate", &[&["gang"], &["proportion", "predicates"]]))
-        .queue("r", &json!({"capability": {"cpu": "2"}}))
-        .node("a", "8")
-        .job_with("j", 1, "Inqueue", &json!({"queue": "r"}))
-        .pod("j-work-0", "j", "3", &json!({}))
-        .pod("j-work-1", "j", "1", &json!({}))
-        .run();
+    let outcome = Scenario::new(&conf(
+        "allocate",
+        &[&["gang"], &["proportion", "predicates"]],
+    ))
+    .queue("r", &json!({"capability": {"cpu": "2"}}))
+    .node("a", "8")
+    .job_with("j", 1, "Inqueue", &json!({"queue": "r"}))
+    .pod("j-work-0", "j", "3", &json!({}))
+    .pod("j-work-1", "j", "1", &json!({}))
+    .run();
     assert_eq!(short(&outcome.bound), ["j-work-1"]);
     // Nothing is told of the one that was passed over but the state of its job.
     let waits = &outcome.pod_conditions["default/j-work-0"];
-    assert!(waits.message.starts_with("pod group is ready, 1 Binding"), "{}", waits.message);
+    assert!(
+        waits.message.starts_with("pod group is ready, 1 Binding"),
+        "{}",
+        waits.message
+    );
     // The queue with the smaller part of what it deserves comes first, anew after each turn.
-    let shared = Scenario::new(&conf("allocate", &[&["gang"], &["proportion", "predicates"]]))
-        .queue("r", &json!({"weight": 3}))
-        .node("a", "4")
-        .job("one", 1, "Inqueue")
-        .waiting("one", 4, "1")
-        .job_with("other", 1, "Inqueue", &json!({"queue": "r"}))
-        .waiting("other", 4, "1")
-        .run();
-    let count = |job: &str| short(&shared.bound).iter().filter(|pod| pod.starts_with(job)).count();
+    let shared = Scenario::new(&conf(
+        "allocate",
+        &[&["gang"], &["proportion", "predicates"]],
+    ))
+    .queue("r", &json!({"weight": 3}))
+    .node("a", "4")
+    .job("one", 1, "Inqueue")
+    .waiting("one", 4, "1")
+    .job_with("other", 1, "Inqueue", &json!({"queue": "r"}))
+    .waiting("other", 4, "1")
+    .run();
+    let count = |job: &str| {
+        short(&shared.bound)
+            .iter()
+            .filter(|pod| pod.starts_with(job))
+            .count()
+    };
     assert_eq!((count("one"), count("other")), (1, 3));
 }
 
@@ -82,12 +111,24 @@ fn s6_108_a_role_that_failed_is_not_tried_again() {
             .job("j", min, "Inqueue")
             .pod("j-work-0", "j", "3", &json!({}))
             .pod("j-work-1", "j", "1", &json!({}))
-            .pod("j-other-2", "j", "1", &json!({"metadata": {"annotations": {"volcano.sh/task-spec": "other"}}}))
+            .pod(
+                "j-other-2",
+                "j",
+                "1",
+                &json!({"metadata": {"annotations": {"volcano.sh/task-spec": "other"}}}),
+            )
             .run()
     };
     let outcome = scenario(1);
-    let message = |pod: &str| outcome.pod_conditions[&format!("default/{pod}")].message.clone();
-    assert_eq!(message("j-work-0"), "0/1 nodes are unavailable: 1 Insufficient cpu.");
+    let message = |pod: &str| {
+        outcome.pod_conditions[&format!("default/{pod}")]
+            .message
+            .clone()
+    };
+    assert_eq!(
+        message("j-work-0"),
+        "0/1 nodes are unavailable: 1 Insufficient cpu."
+    );
     // The small one would fit, but is of the same role.
     assert_eq!(
         message("j-work-1"),
@@ -117,7 +158,11 @@ fn s6_108_a_node_that_refused_a_role_is_not_asked_again_in_that_turn() {
     let with = conf("allocate", &[&["gang"], NODES]);
     let outcome = refused(&with);
     assert_eq!(bound(&outcome, "j-work-0"), Some("b"));
-    assert_eq!(bound(&outcome, "j-work-1"), Some("b"), "a has refused the role");
+    assert_eq!(
+        bound(&outcome, "j-work-1"),
+        Some("b"),
+        "a has refused the role"
+    );
     let without = format!(
         "{with}configurations:\n- name: allocate\n  arguments: {{predicateErrorCacheEnable: false}}\n"
     );
@@ -178,7 +223,10 @@ fn s6_110_a_job_that_waits_for_others_to_go_holds_its_room() {
         .waiting("two", 4, "1")
         .run();
     let bound = short(&turns.bound);
-    assert_eq!(bound, ["one-work-0", "one-work-1", "two-work-0", "two-work-1"]);
+    assert_eq!(
+        bound,
+        ["one-work-0", "one-work-1", "two-work-0", "two-work-1"]
+    );
 }
 
 #[test]
@@ -198,8 +246,14 @@ fn s6_111_tasks_that_ask_for_nothing_are_placed_at_the_end() {
     };
     assert!(scenario("allocate").bound.is_empty());
     let outcome = scenario("enqueue, backfill");
-    assert_eq!(short(&outcome.bound), ["j-work-0", "j-work-1", "pending-work-0"]);
-    assert!(outcome.binds.values().all(|node| node == "a"), "b takes no pod more");
+    assert_eq!(
+        short(&outcome.bound),
+        ["j-work-0", "j-work-1", "pending-work-0"]
+    );
+    assert!(
+        outcome.binds.values().all(|node| node == "a"),
+        "b takes no pod more"
+    );
 }
 
 #[test]
@@ -212,7 +266,11 @@ fn s6_135_filters_are_kube_schedulers_own_with_its_words() {
     let outcome = Scenario::new(&conf("backfill", &[&["gang"], NODES]))
         .node("port", "1")
         .node_with("cordoned", "1", &json!({"spec": {"unschedulable": true}}))
-        .node_with("tainted", "1", &json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}))
+        .node_with(
+            "tainted",
+            "1",
+            &json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+        )
         .node_with("crowded", "1", &crowded)
         .job("old", 0, "Running")
         .pod("old-work-0", "old", "0", &taken)
@@ -241,18 +299,31 @@ fn s6_136_nodes_are_scored_with_kube_schedulers_scores() {
         bound(&outcome, "j-work-0").unwrap().to_owned()
     };
     let default = conf("allocate", &[&["gang"], NODES]);
-    let none = json!({});
+    let nothing = json!({});
     // The emptiest of those without a taint.
-    assert_eq!(node(&default, &none), "empty");
-    let wish = affinity(&json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]}}));
+    assert_eq!(node(&default, &nothing), "empty");
+    let wish = affinity(
+        &json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]}}),
+    );
     assert_eq!(node(&default, &wish), "disk");
     let weights = |arguments: &str| {
-        conf("allocate", &[&["gang"], &["predicates", &format!("{{name: nodeorder, arguments: {{{arguments}}}}}")]])
+        conf(
+            "allocate",
+            &[
+                &["gang"],
+                &[
+                    "predicates",
+                    &format!("{{name: nodeorder, arguments: {{{arguments}}}}}"),
+                ],
+            ],
+        )
     };
-    assert_eq!(node(&weights("tainttoleration.weight: 0"), &none), "old");
-    let most = weights("leastrequested.weight: 0, mostrequested.weight: 1, balancedresource.weight: 0, tainttoleration.weight: 0");
-    assert_eq!(node(&most, &none), "disk");
+    assert_eq!(node(&weights("tainttoleration.weight: 0"), &nothing), "old");
+    let most = weights(
+        "leastrequested.weight: 0, mostrequested.weight: 1, balancedresource.weight: 0, tainttoleration.weight: 0",
+    );
+    assert_eq!(node(&most, &nothing), "disk");
 }
 
 #[test]
@@ -263,7 +334,10 @@ fn s6_137_binpack_fills_nodes_by_the_weights_of_resources() {
             {"cpu": "1", "example.com/gpu": "1"}}}]}});
         let outcome = Scenario::new(&conf(
             "allocate",
-            &[&["gang"], &[&format!("{{name: binpack, arguments: {{{arguments}}}}}")]],
+            &[
+                &["gang"],
+                &[&format!("{{name: binpack, arguments: {{{arguments}}}}}")],
+            ],
         ))
         .node_with("cpu", "2", &gpu("8"))
         .node_with("gpu", "16", &gpu("1"))
@@ -273,16 +347,20 @@ fn s6_137_binpack_fills_nodes_by_the_weights_of_resources() {
         bound(&outcome, "j-work-0").unwrap().to_owned()
     };
     assert_eq!(node("binpack.cpu: 1"), "cpu");
-    assert_eq!(node("binpack.resources: example.com/gpu, binpack.resources.example.com/gpu: 5"), "gpu");
+    assert_eq!(
+        node("binpack.resources: example.com/gpu, binpack.resources.example.com/gpu: 5"),
+        "gpu"
+    );
     // With no weight at all the name decides.
     assert_eq!(node("binpack.weight: 0"), "cpu");
 }
 
 #[test]
 fn s6_142_all_nodes_are_looked_at() {
-    let many = (0..300).fold(Scenario::new(&conf("allocate", &[&["gang"], NODES])), |own, index| {
-        own.node(&format!("n{index:03}"), "2")
-    });
+    let many = (0..300).fold(
+        Scenario::new(&conf("allocate", &[&["gang"], NODES])),
+        |own, index| own.node(&format!("n{index:03}"), "2"),
+    );
     let outcome = many
         .node("z", "200")
         .job("j", 1, "Inqueue")

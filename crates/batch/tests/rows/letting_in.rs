@@ -31,7 +31,12 @@ fn s6_088_jobs_without_a_group_or_a_queue_are_left_out_and_unready_nodes_are_not
         .job_with("lost", 1, "Inqueue", &json!({"queue": "nowhere"}))
         .waiting("lost", 1, "1")
         .waiting("groupless", 1, "1")
-        .job_with("low", 1, "Inqueue", &json!({"priorityClassName": "unknown"}))
+        .job_with(
+            "low",
+            1,
+            "Inqueue",
+            &json!({"priorityClassName": "unknown"}),
+        )
         .waiting("low", 1, "1")
         .job_with("high", 1, "Inqueue", &json!({"priorityClassName": "high"}))
         .waiting("high", 1, "1")
@@ -61,7 +66,10 @@ fn s6_089_others_only_take_room_and_gated_pods_only_wait() {
     assert!(!outcome.pod_conditions.contains_key("default/j-work-0"));
     // What the gated pod asks for is not reserved.
     let at_open = outcome.queues_at_open.unwrap();
-    assert_eq!(at_open["q"].inqueue["cpu"].0.to_bits(), 1000.0_f64.to_bits());
+    assert_eq!(
+        at_open["q"].inqueue["cpu"].0.to_bits(),
+        1000.0_f64.to_bits()
+    );
 }
 
 #[test]
@@ -131,8 +139,14 @@ fn s6_102_a_switch_takes_a_plugin_out_at_one_point_only() {
     };
     assert_eq!(phase("proportion"), "Pending");
     assert_eq!(phase("capacity"), "Pending");
-    assert_eq!(phase("{name: proportion, enableJobEnqueued: false}"), "Inqueue");
-    assert_eq!(phase("{name: proportion, enableQueueOrder: false}"), "Pending");
+    assert_eq!(
+        phase("{name: proportion, enableJobEnqueued: false}"),
+        "Inqueue"
+    );
+    assert_eq!(
+        phase("{name: proportion, enableQueueOrder: false}"),
+        "Pending"
+    );
 }
 
 #[test]
@@ -141,7 +155,12 @@ fn s6_104_jobs_without_a_need_are_let_in_also_where_the_queue_is_closed() {
         .queue_with(&json!({"status": {"state": "Closed"}}))
         .node("a", "4")
         .job("free", 1, "Pending")
-        .job_with("needy", 1, "Pending", &json!({"minResources": {"cpu": "1"}}))
+        .job_with(
+            "needy",
+            1,
+            "Pending",
+            &json!({"minResources": {"cpu": "1"}}),
+        )
         .job("new", 1, "")
         .run();
     assert_eq!(outcome.phases["default/free"], "Inqueue");
@@ -165,7 +184,10 @@ fn s6_105_a_little_more_is_let_in_than_there_is_room_for() {
     assert_eq!(phases("overcommit", "6").0, "Inqueue");
     let (phase, told) = phases("overcommit", "6001m");
     assert_eq!(phase, "Pending");
-    assert_eq!(told[0], "Normal Unschedulable resource in cluster is overused: overused cpu");
+    assert_eq!(
+        told[0],
+        "Normal Unschedulable resource in cluster is overused: overused cpu"
+    );
     let one = "{name: overcommit, arguments: {overcommit-factor: 1.0}}";
     assert_eq!(phases(one, "5").0, "Pending");
     assert_eq!(phases(one, "4").0, "Inqueue");
@@ -213,7 +235,9 @@ fn a_configuration_that_is_wrong_is_told_and_what_is_passed_over_is_warned_of() 
         ..Objects::default()
     };
     assert!(simulate(&wrong, &Setting::default(), &Form::default()).is_err());
-    let mut twice = Scenario::new(&conf("allocate", &[&["sla", "gang"]])).node("a", "1").objects();
+    let mut twice = Scenario::new(&conf("allocate", &[&["sla", "gang"]]))
+        .node("a", "1")
+        .objects();
     twice.nodes.push(twice.nodes[0].clone());
     let (_, warnings) = simulate(&twice, &Setting::default(), &Form::default()).unwrap();
     assert_eq!(

@@ -65,7 +65,12 @@ impl Scenario {
 
     fn now(&mut self) -> String {
         self.made += 1;
-        format!("2026-01-01T{:02}:{:02}:{:02}Z", self.made / 3600, self.made / 60 % 60, self.made % 60)
+        format!(
+            "2026-01-01T{:02}:{:02}:{:02}Z",
+            self.made / 3600,
+            self.made / 60 % 60,
+            self.made % 60
+        )
     }
 
     /// A node with so many cores, 100 GiB and room for 110 pods.
@@ -102,7 +107,8 @@ impl Scenario {
     }
 
     pub(crate) fn class(mut self, name: &str, value: i32) -> Self {
-        self.classes.push(json!({"metadata": {"name": name}, "value": value}));
+        self.classes
+            .push(json!({"metadata": {"name": name}, "value": value}));
         self
     }
 
@@ -175,14 +181,18 @@ impl Scenario {
     }
 
     pub(crate) fn run_as(&self, form: &Form) -> Outcome {
-        simulate(&self.objects(), &Setting::default(), form).unwrap().0
+        simulate(&self.objects(), &Setting::default(), form)
+            .unwrap()
+            .0
     }
 }
 
 /// Names without the namespace.
 pub(crate) fn short<'n>(names: impl IntoIterator<Item = &'n String>) -> Vec<&'n str> {
     let names = names.into_iter();
-    names.map(|name| name.trim_start_matches("default/")).collect()
+    names
+        .map(|name| name.trim_start_matches("default/"))
+        .collect()
 }
 
 /// The pods that are evicted.
@@ -192,12 +202,17 @@ pub(crate) fn evicted(outcome: &Outcome) -> Vec<&str> {
 
 /// The node of a pod that is bound.
 pub(crate) fn bound<'o>(outcome: &'o Outcome, pod: &str) -> Option<&'o str> {
-    outcome.binds.get(&format!("default/{pod}")).map(String::as_str)
+    outcome
+        .binds
+        .get(&format!("default/{pod}"))
+        .map(String::as_str)
 }
 
 /// What is told of an object.
 pub(crate) fn told(outcome: &Outcome, object: &str) -> Vec<String> {
     let events = outcome.events.iter();
     let events = events.filter(|own| own.object == format!("default/{object}"));
-    events.map(|own| format!("{} {} {}", own.kind, own.reason, own.message)).collect()
+    events
+        .map(|own| format!("{} {} {}", own.kind, own.reason, own.message))
+        .collect()
 }

@@ -5,7 +5,10 @@ use evictd_batch::session::{Outcome, QueueOutcome};
 use serde_json::{Value, json};
 
 fn proportion() -> String {
-    conf("enqueue, allocate", &[&["gang"], &["proportion", "predicates"]])
+    conf(
+        "enqueue, allocate",
+        &[&["gang"], &["proportion", "predicates"]],
+    )
 }
 
 fn at_open<'o>(outcome: &'o Outcome, queue: &str) -> &'o QueueOutcome {
@@ -23,24 +26,25 @@ fn near(one: f64, other: f64) -> bool {
 
 #[test]
 fn s6_128_queues_are_compared_along_their_paths() {
-    let path = |path: &str, weights: &str| {
-        json!({"metadata": {"annotations": {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}}})
-    };
+    let path = |path: &str, weights: &str| json!({"metadata": {"annotations": {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}}});
     let order = |weights: &str| {
-        let outcome = Scenario::new(&conf("allocate", &[&["{name: drf, enableHierarchy: true}"], &["gang"]]))
-            .queue("one", &json!({}))
-            .queue_with(&path("root/sci/one", &format!("1/{weights}/1")))
-            .queue("two", &json!({}))
-            .queue_with(&path("root/eng/two", "1/1/1"))
-            .node("a", "10")
-            .job_with("a", 0, "Running", &json!({"queue": "one"}))
-            .running("a", 0, &["a", "a", "a"], "1")
-            .waiting("a-more", 0, "1")
-            .pod("a-work-9", "a", "1", &json!({}))
-            .job_with("b", 0, "Running", &json!({"queue": "two"}))
-            .running("b", 0, &["a", "a"], "1")
-            .pod("b-work-9", "b", "1", &json!({}))
-            .run();
+        let outcome = Scenario::new(&conf(
+            "allocate",
+            &[&["{name: drf, enableHierarchy: true}"], &["gang"]],
+        ))
+        .queue("one", &json!({}))
+        .queue_with(&path("root/sci/one", &format!("1/{weights}/1")))
+        .queue("two", &json!({}))
+        .queue_with(&path("root/eng/two", "1/1/1"))
+        .node("a", "10")
+        .job_with("a", 0, "Running", &json!({"queue": "one"}))
+        .running("a", 0, &["a", "a", "a"], "1")
+        .waiting("a-more", 0, "1")
+        .pod("a-work-9", "a", "1", &json!({}))
+        .job_with("b", 0, "Running", &json!({"queue": "two"}))
+        .running("b", 0, &["a", "a"], "1")
+        .pod("b-work-9", "b", "1", &json!({}))
+        .run();
         outcome.queue_order_at_open.join(" ")
     };
     // Three cores against two; with twice the weight one and a half against two.
@@ -77,7 +81,10 @@ fn s6_130_guarantees_of_others_and_the_own_capability_bound_a_queue() {
         .run();
     let most = |queue: &str| at_open(&outcome, queue).real_capability.as_ref().unwrap()["cpu"].0;
     assert!(near(most("q"), 5000.0) && near(most("r"), 8000.0) && near(most("s"), 2000.0));
-    assert!(near(deserved(&outcome, "r"), 3.0), "what is guaranteed is deserved");
+    assert!(
+        near(deserved(&outcome, "r"), 3.0),
+        "what is guaranteed is deserved"
+    );
 }
 
 #[test]
@@ -97,7 +104,10 @@ fn s6_131_the_queue_with_the_smaller_share_comes_first_but_priority_before_it() 
     // Of two cores one is held, of four pods one; the larger part counts.
     assert!(near(at_open(&plain, "r").share, 0.5));
     assert_eq!(plain.queue_order_at_open, ["q", "r"]);
-    assert_eq!(outcome(&json!({"priority": 1})).queue_order_at_open, ["r", "q"]);
+    assert_eq!(
+        outcome(&json!({"priority": 1})).queue_order_at_open,
+        ["r", "q"]
+    );
 }
 
 #[test]
@@ -119,7 +129,13 @@ fn s6_132_a_queue_that_has_all_it_deserves_gets_nothing_more() {
 #[test]
 fn s6_133_only_queues_above_their_share_give() {
     let first = ["{name: proportion, enablePreemptive: false}"];
-    let conf_of = conf("reclaim", &[&first, &["{name: gang, enableReclaimable: false}", "predicates"]]);
+    let conf_of = conf(
+        "reclaim",
+        &[
+            &first,
+            &["{name: gang, enableReclaimable: false}", "predicates"],
+        ],
+    );
     let outcome = |held: usize, wanted: &str| {
         let nodes = vec!["a"; held];
         Scenario::new(&conf_of)
@@ -146,10 +162,25 @@ fn s6_134_a_job_is_let_in_while_its_queue_has_room_for_its_need() {
             .queue("r", &json!({"capability": {"cpu": "4"}}))
             .node("a", "9")
             // One core is needed of the two that are held.
-            .job_with("old", 0, "Running", &json!({"queue": "r", "minResources": {"cpu": "1"}}))
+            .job_with(
+                "old",
+                0,
+                "Running",
+                &json!({"queue": "r", "minResources": {"cpu": "1"}}),
+            )
             .running("old", 0, &["a", "a"], "1")
-            .job_with("in", 9, "Inqueue", &json!({"queue": "r", "minResources": {"cpu": "1"}}))
-            .job_with("new", 9, "Pending", &json!({"queue": "r", "minResources": {"cpu": cpu}}))
+            .job_with(
+                "in",
+                9,
+                "Inqueue",
+                &json!({"queue": "r", "minResources": {"cpu": "1"}}),
+            )
+            .job_with(
+                "new",
+                9,
+                "Pending",
+                &json!({"queue": "r", "minResources": {"cpu": cpu}}),
+            )
             .run()
     };
     assert_eq!(outcome("2").phases["default/new"], "Inqueue");
@@ -163,13 +194,19 @@ fn s6_134_a_job_is_let_in_while_its_queue_has_room_for_its_need() {
 
 fn capacity() -> String {
     let gang = "{name: gang, enableReclaimable: false}";
-    conf("enqueue, allocate, reclaim", &[&["priority", gang], &["capacity", "predicates"]])
+    conf(
+        "enqueue, allocate, reclaim",
+        &[&["priority", gang], &["capacity", "predicates"]],
+    )
 }
 
 #[test]
 fn s6_150_with_capacity_queues_deserve_what_they_say() {
     let outcome = Scenario::new(&capacity())
-        .queue("r", &json!({"deserved": {"cpu": "2"}, "capability": {"cpu": "3"}}))
+        .queue(
+            "r",
+            &json!({"deserved": {"cpu": "2"}, "capability": {"cpu": "3"}}),
+        )
         .node("a", "8")
         .job("j", 0, "Inqueue")
         .waiting("j", 2, "1")
@@ -201,10 +238,16 @@ fn s6_151_with_capacity_a_queue_below_what_it_deserves_takes_from_one_above() {
     };
     let two = json!({"deserved": {"cpu": "2"}});
     assert_eq!(evicted(&outcome(&two, "2")).len(), 2);
-    assert!(evicted(&outcome(&two, "3")).is_empty(), "more than the queue deserves");
+    assert!(
+        evicted(&outcome(&two, "3")).is_empty(),
+        "more than the queue deserves"
+    );
     assert!(evicted(&outcome(&json!({"deserved": {"cpu": "4"}}), "1")).is_empty());
     // Who deserves nothing of what is asked gives all.
-    assert_eq!(evicted(&outcome(&json!({"deserved": {"memory": "1Gi"}}), "2")).len(), 2);
+    assert_eq!(
+        evicted(&outcome(&json!({"deserved": {"memory": "1Gi"}}), "2")).len(),
+        2
+    );
     // What is guaranteed stays.
     let kept = json!({"deserved": {"cpu": "1"}, "guarantee": {"resource": {"cpu": "3"}}});
     assert!(evicted(&outcome(&kept, "2")).is_empty());

@@ -19,13 +19,25 @@ fn full(conf_of: &str) -> Scenario {
 }
 
 fn preempt() -> String {
-    conf("allocate, preempt", &[&["priority", "gang", "conformance"], &["predicates", "nodeorder"]])
+    conf(
+        "allocate, preempt",
+        &[
+            &["priority", "gang", "conformance"],
+            &["predicates", "nodeorder"],
+        ],
+    )
 }
 
 /// Reclaim by shares alone.
 fn reclaim() -> String {
     let first = ["conformance", "{name: proportion, enablePreemptive: false}"];
-    conf("allocate, reclaim", &[&first, &["{name: gang, enableReclaimable: false}", "predicates"]])
+    conf(
+        "allocate, reclaim",
+        &[
+            &first,
+            &["{name: gang, enableReclaimable: false}", "predicates"],
+        ],
+    )
 }
 
 #[test]
@@ -59,17 +71,25 @@ fn s6_099_a_tier_that_grants_nobody_leaves_it_to_the_next() {
 #[test]
 fn s6_112_only_jobs_that_were_let_in_and_lack_something_take_room() {
     let outcome = |phase: &str, min: i32| {
-        full(&preempt()).job_with("new", min, phase, &high("q")).waiting("new", 1, "1").run()
+        full(&preempt())
+            .job_with("new", min, phase, &high("q"))
+            .waiting("new", 1, "1")
+            .run()
     };
     assert_eq!(evicted(&outcome("Inqueue", 1)).len(), 1);
-    assert!(evicted(&outcome("Inqueue", 2)).is_empty(), "it is not valid");
+    assert!(
+        evicted(&outcome("Inqueue", 2)).is_empty(),
+        "it is not valid"
+    );
     // Of one that has enough the plugin priority says that it lacks something, but gang does not.
     let both = full(&preempt())
         .job_with("new", 0, "Inqueue", &high("q"))
         .waiting("new", 1, "1");
     assert!(evicted(&both.run()).is_empty());
     let priority = conf("preempt", &[&["priority"], &["gang", "predicates"]]);
-    let one = full(&priority).job_with("new", 0, "Inqueue", &high("q")).waiting("new", 1, "1");
+    let one = full(&priority)
+        .job_with("new", 0, "Inqueue", &high("q"))
+        .waiting("new", 1, "1");
     assert_eq!(evicted(&one.run()).len(), 1);
 }
 
@@ -81,9 +101,15 @@ fn s6_113_jobs_take_room_from_others_of_their_queue_if_they_have_enough_then() {
         .waiting("new", 1, "1")
         .run();
     assert!(evicted(&other_queue).is_empty());
-    let too_many = full(&preempt()).job_with("new", 3, "Inqueue", &high("q")).waiting("new", 3, "1").run();
+    let too_many = full(&preempt())
+        .job_with("new", 3, "Inqueue", &high("q"))
+        .waiting("new", 3, "1")
+        .run();
     assert!(evicted(&too_many).is_empty() && too_many.pipelined.is_empty());
-    let enough = full(&preempt()).job_with("new", 2, "Inqueue", &high("q")).waiting("new", 2, "1").run();
+    let enough = full(&preempt())
+        .job_with("new", 2, "Inqueue", &high("q"))
+        .waiting("new", 2, "1")
+        .run();
     assert_eq!(evicted(&enough).len(), 2);
     assert_eq!(short(enough.pipelined.keys()), ["new-work-0", "new-work-1"]);
 }
@@ -92,14 +118,17 @@ fn s6_113_jobs_take_room_from_others_of_their_queue_if_they_have_enough_then() {
 fn s6_114_tasks_take_room_from_others_of_their_job() {
     let priority = |value: i32| json!({"spec": {"priority": value}});
     let running = |value: i32| json!({"spec": {"priority": value, "nodeName": "a"}, "status": {"phase": "Running"}});
-    let outcome = Scenario::new(&conf("allocate, preempt", &[&["priority"], &["predicates"]]))
-        .node("a", "2")
-        .job("j", 0, "Running")
-        .pod("j-work-0", "j", "1", &running(1))
-        .pod("j-work-1", "j", "1", &running(9))
-        .pod("j-work-2", "j", "1", &priority(5))
-        .pod("j-work-3", "j", "1", &priority(4))
-        .run();
+    let outcome = Scenario::new(&conf(
+        "allocate, preempt",
+        &[&["priority"], &["predicates"]],
+    ))
+    .node("a", "2")
+    .job("j", 0, "Running")
+    .pod("j-work-0", "j", "1", &running(1))
+    .pod("j-work-1", "j", "1", &running(9))
+    .pod("j-work-2", "j", "1", &priority(5))
+    .pod("j-work-3", "j", "1", &priority(4))
+    .run();
     assert_eq!(evicted(&outcome), ["j-work-0"]);
     assert_eq!(short(outcome.pipelined.keys()), ["j-work-2"]);
 }
@@ -120,7 +149,10 @@ fn s6_115_the_last_of_the_order_go_first_and_no_more_than_needed() {
             .run()
     };
     assert_eq!(evicted(&scenario("1")), ["low-work-1"]);
-    assert_eq!(evicted(&scenario("3")), ["low-work-0", "low-work-1", "mid-work-1"]);
+    assert_eq!(
+        evicted(&scenario("3")),
+        ["low-work-0", "low-work-1", "mid-work-1"]
+    );
     // Where room is being freed already nobody has to go.
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:10:00Z"},
         "spec": {"nodeName": "a"}, "status": {"phase": "Running"}});
@@ -152,7 +184,8 @@ fn s6_116_pods_that_say_so_stay_and_pods_that_never_preempt_wait() {
             .run();
         evicted(&outcome).len()
     };
-    let preemptable = |place: &str, value: &str| json!({"metadata": {place: {"volcano.sh/preemptable": value}}});
+    let preemptable =
+        |place: &str, value: &str| json!({"metadata": {place: {"volcano.sh/preemptable": value}}});
     assert_eq!(victims(json!({}), json!({})), 1);
     assert_eq!(victims(preemptable("annotations", "false"), json!({})), 0);
     assert_eq!(victims(preemptable("annotations", "rubbish"), json!({})), 0);
@@ -160,7 +193,10 @@ fn s6_116_pods_that_say_so_stay_and_pods_that_never_preempt_wait() {
     let mut both = preemptable("labels", "false");
     both["metadata"]["annotations"] = json!({"volcano.sh/preemptable": "true"});
     assert_eq!(victims(both, json!({})), 1, "the annotation comes first");
-    assert_eq!(victims(json!({}), json!({"spec": {"preemptionPolicy": "Never"}})), 0);
+    assert_eq!(
+        victims(json!({}), json!({"spec": {"preemptionPolicy": "Never"}})),
+        0
+    );
 }
 
 #[test]
@@ -203,10 +239,17 @@ fn s6_118_reclaim_takes_what_is_free_into_account_and_is_all_or_nothing() {
 
 #[test]
 fn s6_119_the_group_is_told_of_each_pod_that_goes() {
-    let outcome = full(&preempt()).job_with("new", 2, "Inqueue", &high("q")).waiting("new", 2, "1").run();
+    let outcome = full(&preempt())
+        .job_with("new", 2, "Inqueue", &high("q"))
+        .waiting("new", 2, "1")
+        .run();
     assert_eq!(
         told(&outcome, "old"),
-        ["Normal Evict preempt", "Normal Evict preempt", "Normal Scheduled pod group is ready"]
+        [
+            "Normal Evict preempt",
+            "Normal Evict preempt",
+            "Normal Scheduled pod group is ready"
+        ]
     );
     assert!(outcome.evicted.iter().all(|own| own.reason == "preempt"));
     assert_eq!(outcome.pod_groups["default/old"].tasks["Releasing"], 2);
@@ -236,7 +279,12 @@ fn s6_124_priorities_of_jobs_and_of_tasks() {
         .job_with("j", 0, "Inqueue", &json!({"priorityClassName": "one"}))
         .pod("j-work-0", "j", "1", &json!({}))
         .pod("j-work-1", "j", "1", &json!({"spec": {"priority": 5}}))
-        .pod("j-work-2", "j", "1", &json!({"metadata": {"annotations": {"volcano.sh/task-priority": "7"}}}))
+        .pod(
+            "j-work-2",
+            "j",
+            "1",
+            &json!({"metadata": {"annotations": {"volcano.sh/task-priority": "7"}}}),
+        )
         .job("none", 0, "Inqueue")
         .run();
     assert_eq!(short(&outcome.bound), ["j-work-2"]);
@@ -245,21 +293,40 @@ fn s6_124_priorities_of_jobs_and_of_tasks() {
 
 #[test]
 fn s6_125_what_the_cluster_needs_stays() {
-    let outcome = Scenario::new(&conf("allocate, preempt", &[&["gang", "conformance"], &["predicates"]]))
-        .node("a", "2")
-        .job("old", 0, "Running")
-        .pod("old-work-0", "old", "1", &json!({"spec": {"nodeName": "a", "priorityClassName": "system-node-critical"},
-            "status": {"phase": "Running"}}))
-        .pod("old-work-1", "old", "1", &json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running"}}))
-        .job("new", 1, "Inqueue")
-        .waiting("new", 1, "1")
-        .run();
+    let outcome = Scenario::new(&conf(
+        "allocate, preempt",
+        &[&["gang", "conformance"], &["predicates"]],
+    ))
+    .node("a", "2")
+    .job("old", 0, "Running")
+    .pod(
+        "old-work-0",
+        "old",
+        "1",
+        &json!({"spec": {"nodeName": "a", "priorityClassName": "system-node-critical"},
+            "status": {"phase": "Running"}}),
+    )
+    .pod(
+        "old-work-1",
+        "old",
+        "1",
+        &json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running"}}),
+    )
+    .job("new", 1, "Inqueue")
+    .waiting("new", 1, "1")
+    .run();
     assert_eq!(evicted(&outcome), ["old-work-1"]);
 }
 
 #[test]
 fn s6_126_jobs_take_from_those_that_hold_more() {
-    let conf_of = conf("allocate, preempt", &[&["drf"], &["{name: gang, enablePreemptable: false}", "predicates"]]);
+    let conf_of = conf(
+        "allocate, preempt",
+        &[
+            &["drf"],
+            &["{name: gang, enablePreemptable: false}", "predicates"],
+        ],
+    );
     let scenario = |nodes: &[&str]| {
         Scenario::new(&conf_of)
             .node("a", "4")
@@ -272,7 +339,10 @@ fn s6_126_jobs_take_from_those_that_hold_more() {
     let all = scenario(&["a", "a", "a", "a"]);
     let shares = all.job_shares_at_open.as_ref().unwrap();
     let old = &shares["default/old"];
-    assert_eq!((old.dominant_resource.as_str(), old.share.to_bits()), ("cpu", 1.0_f64.to_bits()));
+    assert_eq!(
+        (old.dominant_resource.as_str(), old.share.to_bits()),
+        ("cpu", 1.0_f64.to_bits())
+    );
     // With two cores the new one holds as much as the old one would keep.
     assert_eq!(evicted(&all).len(), 2);
     let equal = Scenario::new(&conf_of)
@@ -282,7 +352,10 @@ fn s6_126_jobs_take_from_those_that_hold_more() {
         .job("new", 1, "Inqueue")
         .waiting("new", 1, "2")
         .run();
-    assert!(evicted(&equal).is_empty(), "it would hold more than the old one");
+    assert!(
+        evicted(&equal).is_empty(),
+        "it would hold more than the old one"
+    );
 }
 
 #[test]
@@ -301,5 +374,8 @@ fn s6_127_namespaces_can_be_compared_before_jobs() {
     };
     assert_eq!(order("drf"), "default/small other/middle default/large");
     let namespaces = "{name: drf, enableNamespaceOrder: true}";
-    assert_eq!(order(namespaces), "other/middle default/small default/large");
+    assert_eq!(
+        order(namespaces),
+        "other/middle default/small default/large"
+    );
 }

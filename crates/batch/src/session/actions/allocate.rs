@@ -20,10 +20,7 @@ struct Line {
 impl Session<'_> {
     pub(crate) fn allocate(&mut self) {
         let mut line = self.line();
-        while let Some(queue) = line
-            .queues
-            .pop(|one, other| self.queue_before(one, other))
-        {
+        while let Some(queue) = line.queues.pop(|one, other| self.queue_before(one, other)) {
             if self.is_overused(queue) {
                 continue;
             }

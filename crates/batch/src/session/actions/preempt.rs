@@ -23,7 +23,11 @@ impl Session<'_> {
                 self.preempt_between(job, &mut starving.tasks[job], &mut refused);
             }
             let jobs = starving.jobs.iter();
-            for job in jobs.filter(|job| self.model.jobs[**job].queue == queue).copied().collect::<Vec<_>>() {
+            for job in jobs
+                .filter(|job| self.model.jobs[**job].queue == queue)
+                .copied()
+                .collect::<Vec<_>>()
+            {
                 self.preempt_within(job, &mut refused);
             }
         }

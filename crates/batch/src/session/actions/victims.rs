@@ -52,6 +52,10 @@ impl Session<'_> {
                 break;
             }
             for victim in victims {
+                // Of a gang that goes as a whole some may have gone already.
+                if self.model.tasks[victim].status == Status::Releasing {
+                    continue;
+                }
                 self.evict(&mut own, victim, taking.as_str());
                 gone.push(victim);
             }
@@ -115,7 +119,9 @@ impl Session<'_> {
         }
         // Of the gangs the smallest first; the order among equals stays.
         gangs.sort_by_key(|job| self.model.jobs[*job].ready());
-        let gangs = gangs.into_iter().filter_map(|job| self.whole_gang(wish, job));
+        let gangs = gangs
+            .into_iter()
+            .filter_map(|job| self.whole_gang(wish, job));
         let gangs: Vec<Vec<usize>> = gangs.collect();
         let spare = spare.into_iter().map(|victim| vec![victim]);
         spare.chain(gangs).collect()

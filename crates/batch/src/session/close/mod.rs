@@ -15,7 +15,9 @@ impl Session<'_> {
     /// Says what there is to say, and settles the phases.
     pub(crate) fn close(&mut self, outcome: &mut Outcome) {
         let gang = self.conf.tiers.iter().flatten();
-        let gang = gang.map(|plugin| plugin.name).any(|name| name == PluginName::Gang);
+        let gang = gang
+            .map(|plugin| plugin.name)
+            .any(|name| name == PluginName::Gang);
         for job in 0..self.model.jobs.len() {
             if gang && !self.model.jobs[job].tasks.is_empty() {
                 self.close_gang(job);
@@ -26,7 +28,9 @@ impl Session<'_> {
             let written = self.is_changed(job);
             self.tell(job, written, outcome);
             let own = &self.model.jobs[job];
-            outcome.phases.insert(own.key.to_string(), own.phase.clone());
+            outcome
+                .phases
+                .insert(own.key.to_string(), own.phase.clone());
             let group = self.group_outcome(job, written);
             outcome.pod_groups.insert(own.key.to_string(), group);
         }
@@ -51,7 +55,10 @@ impl Session<'_> {
         let tried = self.model.tasks_of(job, Status::Pending);
         let tried = tried.filter(|task| self.model.tasks[*task].context().status.is_allocated());
         let tried = i32::try_from(tried.count()).unwrap_or(i32::MAX);
-        let lacking = own.min_member.saturating_sub(own.ready()).saturating_sub(tried);
+        let lacking = own
+            .min_member
+            .saturating_sub(own.ready())
+            .saturating_sub(tried);
         let message = format!(
             "{lacking}/{} tasks in gang unschedulable: {}",
             own.tasks.len(),
@@ -78,15 +85,12 @@ impl Session<'_> {
         };
         let job = &mut self.model.jobs[job];
         let known = job.conditions.iter().position(|own| own.kind == kind);
-        match known {
-            Some(at) => {
-                job.conditions[at] = condition;
-                job.said_now[at] = true;
-            }
-            None => {
-                job.conditions.push(condition);
-                job.said_now.push(true);
-            }
+        if let Some(at) = known {
+            job.conditions[at] = condition;
+            job.said_now[at] = true;
+        } else {
+            job.conditions.push(condition);
+            job.said_now.push(true);
         }
     }
 
@@ -103,7 +107,11 @@ impl Session<'_> {
         let phase = if own.count(Status::Running) > 0 && unschedulable {
             UNKNOWN
         } else if scheduled >= own.min_member {
-            if done == scheduled { COMPLETED } else { RUNNING }
+            if done == scheduled {
+                COMPLETED
+            } else {
+                RUNNING
+            }
         } else if own.phase == INQUEUE {
             INQUEUE
         } else {
@@ -208,7 +216,9 @@ impl Session<'_> {
             })
             .collect();
         conditions.sort_unstable();
-        let tasks = Status::ALL.into_iter().map(|status| (status, own.count(status)));
+        let tasks = Status::ALL
+            .into_iter()
+            .map(|status| (status, own.count(status)));
         let tasks: BTreeMap<String, i32> = tasks
             .filter(|(_, count)| *count > 0)
             .map(|(status, count)| (status.as_str().to_owned(), count))

@@ -2,11 +2,11 @@
 
 use crate::session::Session;
 use crate::session::objects::{ROOT, quantity};
+use crate::session::order::Waiting;
 use crate::session::outcome::{
     Amount, Amounts, Eviction, JobShareOutcome, Outcome, QueueOutcome, Refused,
 };
 use crate::session::plugins::{QueueShare, Shares};
-use crate::session::order::Waiting;
 use crate::session::resource::{Dim, Resource};
 use crate::session::task::Status;
 use std::collections::BTreeMap;
@@ -15,7 +15,9 @@ impl Session<'_> {
     /// Before any action.
     pub(crate) fn report_open(&self, outcome: &mut Outcome) {
         let by_rank = self.model.by_rank.iter();
-        outcome.session_nodes = by_rank.map(|node| self.node_name(*node).to_owned()).collect();
+        outcome.session_nodes = by_rank
+            .map(|node| self.node_name(*node).to_owned())
+            .collect();
         let mut queues = Waiting::default();
         let mut jobs = vec![Waiting::default(); self.model.queues.len()];
         for (index, job) in self.model.jobs.iter().enumerate() {
@@ -35,10 +37,13 @@ impl Session<'_> {
         outcome.session_jobs.sort_unstable();
         while let Some(queue) = queues.pop(|one, other| self.queue_before(one, other)) {
             let waiting = &mut jobs[queue];
-            let order = std::iter::from_fn(|| waiting.pop(|one, other| self.job_before(one, other)));
+            let order =
+                std::iter::from_fn(|| waiting.pop(|one, other| self.job_before(one, other)));
             let order = order.map(|job| self.model.jobs[job].key.to_string());
             let name = self.model.queues[queue].name.to_string();
-            outcome.job_order_at_open.insert(name.clone(), order.collect());
+            outcome
+                .job_order_at_open
+                .insert(name.clone(), order.collect());
             outcome.queue_order_at_open.push(name);
         }
         outcome.queues_at_open = self.queue_outcomes(true);
@@ -81,7 +86,9 @@ impl Session<'_> {
                     outcome.pipelined.insert(key(index), name.to_owned());
                 }
                 Status::Allocated => {
-                    outcome.allocated_not_bound.push(format!("{} -> {name}", task.key));
+                    outcome
+                        .allocated_not_bound
+                        .push(format!("{} -> {name}", task.key));
                 }
                 _ => {}
             }
@@ -104,9 +111,9 @@ impl Session<'_> {
             }
         }
         for (queue, own) in self.model.queues.iter().zip(&allocated) {
-            let amounts = own.iter().filter(|(dim, amount)| {
-                *amount != 0.0 || matches!(*dim, Dim::CPU | Dim::MEMORY)
-            });
+            let amounts = own
+                .iter()
+                .filter(|(dim, amount)| *amount != 0.0 || matches!(*dim, Dim::CPU | Dim::MEMORY));
             let amounts = amounts.map(|(dim, amount)| {
                 let name = self.model.dims.name(dim);
                 (name.to_owned(), quantity(name, amount).to_string())
@@ -133,7 +140,10 @@ impl Session<'_> {
         let shares: &Shares = capacity.or(proportion)?;
         let queues = self.model.queues.iter().zip(&shares.queues);
         let outcomes = queues.filter_map(|(queue, own)| {
-            Some((queue.name.to_string(), self.queue_outcome(own.as_ref()?, all)))
+            Some((
+                queue.name.to_string(),
+                self.queue_outcome(own.as_ref()?, all),
+            ))
         });
         Some(outcomes.collect())
     }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 /// Counts as texts, sorted as such.
 fn sorted(counts: impl Iterator<Item = (String, i32)>) -> String {
-    let mut texts: Vec<String> = counts.map(|(name, count)| format!("{count} {name}")).collect();
+    let mut texts: Vec<String> = counts
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
     texts.sort_unstable();
     texts.join(", ")
 }

@@ -25,7 +25,11 @@ impl Binpack {
             (Dim::MEMORY, number("binpack.memory")),
         ];
         let more = arguments.text("binpack.resources").unwrap_or_default();
-        for name in more.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        for name in more
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
             let weight = number(&format!("binpack.resources.{name}"));
             // What no pod and no node names weighs nothing.
             by_dim.extend(dims.find(name).map(|dim| (dim, weight)));

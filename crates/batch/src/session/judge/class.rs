@@ -35,7 +35,10 @@ impl Classes {
         let key = Key {
             has_labels: !cluster.template(pod).labels.is_empty(),
             template: cluster.template_as_judged(pod),
-            request: request.iter().map(|(dim, own)| (dim, own.to_bits())).collect(),
+            request: request
+                .iter()
+                .map(|(dim, own)| (dim, own.to_bits()))
+                .collect(),
             amounts: [amounts.cpu, amounts.memory, amounts.ephemeral_storage],
             scalars: amounts.scalars,
             scored: [pod.scored.cpu, pod.scored.memory],

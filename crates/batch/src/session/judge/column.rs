@@ -1,8 +1,8 @@
 //! What all nodes say to the tasks of one class. Where nothing couples the nodes, only those are asked again that have
 //! changed since, and the best is known without looking at the others.
 
-use super::rules::Rules;
 use super::View;
+use super::rules::Rules;
 use crate::session::fit::{NO_REASON, ReasonId, Reasons, Refusal};
 use crate::session::resource::Resource;
 use crate::session::tournament::{Rating, Tournament};
@@ -21,6 +21,10 @@ struct Scaled {
     raw: Vec<i64>,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says something of its own about the answers"
+)]
 pub(super) struct Column {
     pub(super) class: usize,
     /// Whether nodes without room refuse.
@@ -142,7 +146,9 @@ impl Column {
         let here = Here::new(view.cluster, NodeId::of(node));
         let scores = self.scores.iter();
         #[expect(clippy::cast_precision_loss, reason = "scores are from 0 to 100")]
-        let sum: f64 = scores.map(|(own, weight)| own.raw(here) as f64 * weight).sum();
+        let sum: f64 = scores
+            .map(|(own, weight)| own.raw(here) as f64 * weight)
+            .sum();
         let binpack = rules.binpack.as_ref();
         sum + binpack.map_or(0.0, |own| own.score(&view.model.nodes[node], &self.request))
     }

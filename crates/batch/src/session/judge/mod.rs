@@ -154,8 +154,18 @@ impl Judge {
     }
 
     /// Nodes from the best to the worst; `nodes` are in the order of their names, which decides between equals.
-    fn ordered(&self, view: View<'_>, task: usize, column: &Column, nodes: Vec<usize>) -> Vec<usize> {
-        let Some(pod) = view.model.tasks[task].pod.as_ref().filter(|_| nodes.len() > 1) else {
+    fn ordered(
+        &self,
+        view: View<'_>,
+        task: usize,
+        column: &Column,
+        nodes: Vec<usize>,
+    ) -> Vec<usize> {
+        let Some(pod) = view.model.tasks[task]
+            .pod
+            .as_ref()
+            .filter(|_| nodes.len() > 1)
+        else {
             return nodes;
         };
         let totals = column.totals(view, &self.rules, pod, &nodes);

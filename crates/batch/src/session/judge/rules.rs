@@ -64,11 +64,20 @@ impl Rules {
 fn filters(arguments: &Arguments) -> Vec<Box<dyn Plugin>> {
     let switched: [(&str, Box<dyn Plugin>); 10] = [
         ("", Box::new(NodeUnschedulable)),
-        ("predicate.NodeAffinityEnable", Box::new(NodeAffinity::default())),
+        (
+            "predicate.NodeAffinityEnable",
+            Box::new(NodeAffinity::default()),
+        ),
         ("predicate.TaintTolerationEnable", Box::new(TaintToleration)),
         ("predicate.NodePortsEnable", Box::new(NodePorts)),
-        ("predicate.PodAffinityEnable", Box::new(InterPodAffinity::default())),
-        ("predicate.NodeVolumeLimitsEnable", Box::new(NodeVolumeLimits)),
+        (
+            "predicate.PodAffinityEnable",
+            Box::new(InterPodAffinity::default()),
+        ),
+        (
+            "predicate.NodeVolumeLimitsEnable",
+            Box::new(NodeVolumeLimits),
+        ),
         ("predicate.VolumeZoneEnable", Box::new(VolumeZone)),
         (
             "predicate.PodTopologySpreadEnable",
@@ -92,13 +101,38 @@ fn scorers(arguments: &Arguments) -> Vec<Scorer> {
     };
     // Key, weight unless the arguments say another, whether scores are scaled.
     let all: [(&str, f64, bool, Box<dyn Plugin>); 8] = [
-        ("leastrequested.weight", 1.0, false, fit(Strategy::LeastAllocated)),
-        ("mostrequested.weight", 0.0, false, fit(Strategy::MostAllocated)),
+        (
+            "leastrequested.weight",
+            1.0,
+            false,
+            fit(Strategy::LeastAllocated),
+        ),
+        (
+            "mostrequested.weight",
+            0.0,
+            false,
+            fit(Strategy::MostAllocated),
+        ),
         ("balancedresource.weight", 1.0, false, Box::new(balanced)),
-        ("nodeaffinity.weight", 2.0, true, Box::new(NodeAffinity::default())),
+        (
+            "nodeaffinity.weight",
+            2.0,
+            true,
+            Box::new(NodeAffinity::default()),
+        ),
         ("imagelocality.weight", 1.0, false, Box::new(ImageLocality)),
-        ("tainttoleration.weight", 3.0, true, Box::new(TaintToleration)),
-        ("podaffinity.weight", 2.0, true, Box::new(InterPodAffinity::default())),
+        (
+            "tainttoleration.weight",
+            3.0,
+            true,
+            Box::new(TaintToleration),
+        ),
+        (
+            "podaffinity.weight",
+            2.0,
+            true,
+            Box::new(InterPodAffinity::default()),
+        ),
         (
             "podtopologyspread.weight",
             2.0,
@@ -106,10 +140,12 @@ fn scorers(arguments: &Arguments) -> Vec<Scorer> {
             Box::new(PodTopologySpread::without_defaults()),
         ),
     ];
-    let scorers = all.into_iter().map(|(key, default, normalizes, plugin)| Scorer {
-        plugin,
-        weight: arguments.number(key, default).trunc(),
-        normalizes,
-    });
+    let scorers = all
+        .into_iter()
+        .map(|(key, default, normalizes, plugin)| Scorer {
+            plugin,
+            weight: arguments.number(key, default).trunc(),
+            normalizes,
+        });
     scorers.filter(|own| own.weight != 0.0).collect()
 }

@@ -94,7 +94,12 @@ impl Drf {
     }
 
     /// Who of some tasks holds more than the preemptor would; each that goes lowers the share of its job.
-    pub(crate) fn victims(&self, model: &Model, preemptor: usize, candidates: &[usize]) -> Vec<usize> {
+    pub(crate) fn victims(
+        &self,
+        model: &Model,
+        preemptor: usize,
+        candidates: &[usize],
+    ) -> Vec<usize> {
         let task = &model.tasks[preemptor];
         let mut with = self.jobs[task.job].allocated.clone();
         with.add(&task.request);

@@ -82,7 +82,10 @@ impl Hierarchy {
         let mut weights = queue.path_weights.split('/').skip(1);
         let mut at = ROOT;
         for name in queue.path.split('/').skip(1) {
-            let weight: f64 = weights.next().and_then(|text| text.parse().ok()).unwrap_or(1.0);
+            let weight: f64 = weights
+                .next()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(1.0);
             at = if let Some(known) = names.get(&(at, name)) {
                 *known
             } else {

@@ -95,7 +95,8 @@ impl Shares {
             });
             part.allocated.add(&job.allocated);
             part.request.add(&job.allocated);
-            part.elastic.add(&job.allocated.beyond(&job.min_resources()));
+            part.elastic
+                .add(&job.allocated.beyond(&job.min_resources()));
             if let Some(inqueue) = job.inqueue() {
                 part.inqueue.add(&inqueue);
             }
