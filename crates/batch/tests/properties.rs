@@ -143,6 +143,13 @@ fn running(job: &Job) -> i32 {
     i32::try_from(job.pods.iter().flatten().count()).unwrap()
 }
 
+/// Where a pod is.
+fn node_of<'j>(jobs: &'j mut [Job], pod: &str) -> &'j mut Option<usize> {
+    let (job, task) = pod["default/j".len()..].split_once("-work-").unwrap();
+    let job: usize = job.parse().unwrap();
+    &mut jobs[job].pods[task.parse::<usize>().unwrap()]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -210,5 +217,38 @@ proptest! {
         let queues = outcome.queues_at_open.unwrap();
         let all: f64 = queues.values().map(|own| own.deserved.as_ref().unwrap()["cpu"].0).sum();
         prop_assert!(all <= f64::from(cores) * 3000.0 + 0.1, "{all}");
+    }
+}
+
+proptest! {
+    // Each is a sequence of sessions.
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn with_unchanged_demand_sessions_come_to_rest(
+        jobs in prop::collection::vec(job(), 0..7),
+        weights in prop::collection::vec(1_i32..4, 3),
+        cores in 1_u32..9,
+        conf in 1_usize..4,
+    ) {
+        let mut jobs = jobs;
+        let mut gone = Vec::new();
+        for _ in 0..20 {
+            let objects = objects(&jobs, &weights, cores);
+            let (outcome, _) = run(&objects, CONFS[conf], &Form::default());
+            gone.push(outcome.evicted.len());
+            for own in &outcome.evicted {
+                *node_of(&mut jobs, &own.pod) = None;
+            }
+            for (pod, node) in &outcome.binds {
+                *node_of(&mut jobs, pod) = Some(node[1..].parse().unwrap());
+            }
+            for (job, phase) in &outcome.phases {
+                let index: usize = job["default/j".len()..].parse().unwrap();
+                jobs[index].inqueue |= phase != "Pending";
+            }
+        }
+        let last: usize = gone.iter().rev().take(8).sum();
+        prop_assert!(last == 0, "{gone:?}");
     }
 }

@@ -1,0 +1,11 @@
+//! `evictd-batch` as its users run it.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod simulate;
+
+use std::process::Command;
+
+/// The built program.
+fn batch() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_evictd-batch"))
+}
