@@ -62,7 +62,7 @@ impl Arguments {
         };
         let (outcome, warnings) = match simulate(&objects, &Setting::default(), &form) {
             Ok(answer) => answer,
-            Err(error) => return self.refuse(&document, error),
+            Err(error) => return self.refuse(&document, &error),
         };
         for warning in warnings {
             warn("evictd-batch", &warning);
@@ -71,7 +71,7 @@ impl Arguments {
     }
 
     /// The answer to a configuration that cannot be used. For people it stands on standard error.
-    fn refuse(&self, document: &Document, error: ConfError) -> Result<(), Failure> {
+    fn refuse(&self, document: &Document, error: &ConfError) -> Result<(), Failure> {
         if !self.output.is_for_people() {
             let refused = Refused {
                 conf_error: error.to_string(),

@@ -30,8 +30,8 @@ fn count(group: &GroupOutcome, statuses: &[&str]) -> String {
 fn jobs(outcome: &Outcome, view: View) -> String {
     let rows = outcome.pod_groups.iter().map(|(job, group)| {
         let invalid = outcome.invalid_jobs.get(job);
-        let conditions = group.conditions.iter();
-        let unschedulable = conditions.filter(|own| own.kind == "Unschedulable").last();
+        let mut conditions = group.conditions.iter();
+        let unschedulable = conditions.find(|own| own.kind == "Unschedulable");
         let why = invalid
             .map(|own| own.message.clone())
             .or_else(|| unschedulable.map(|own| own.message.clone()));

@@ -12,6 +12,7 @@ mod pages;
 mod queues;
 mod rights;
 mod short;
+mod simulate;
 
 use std::process::Command;
 

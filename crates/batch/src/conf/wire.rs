@@ -43,7 +43,7 @@ impl Reader {
         let Some(file) = map(value, "the file")? else {
             return Err(ConfError::UnknownAction(String::new()));
         };
-        self.unknown(file, "", OF_FILE.into_iter());
+        self.unknown(file, "", &OF_FILE);
         let actions = match file.get("actions") {
             None | Some(Value::Null) => "",
             Some(Value::String(text)) => text,
@@ -71,18 +71,13 @@ impl Reader {
         })
     }
 
-    fn unknown<'n>(
-        &mut self,
-        map: &Map<String, Value>,
-        place: &str,
-        known: impl Iterator<Item = &'n str> + Clone,
-    ) {
+    fn unknown(&mut self, map: &Map<String, Value>, place: &str, known: &[&str]) {
         for key in map.keys() {
-            if known.clone().any(|known| known == key) {
+            if known.contains(&key.as_str()) {
                 continue;
             }
             let dot = if place.is_empty() { "" } else { "." };
-            let near = nearest(key, known.clone())
+            let near = nearest(key, known.iter().copied())
                 .map_or(String::new(), |near| format!("; the nearest is {near}"));
             self.warnings
                 .push(format!("{place}{dot}{key}: unknown key{near}"));
@@ -93,7 +88,7 @@ impl Reader {
         let Some(tier) = map(value, place)? else {
             return Ok(Vec::new());
         };
-        self.unknown(tier, place, OF_TIER.into_iter());
+        self.unknown(tier, place, &OF_TIER);
         let place = format!("{place}.plugins");
         let mut plugins = Vec::new();
         for (index, own) in list(tier.get("plugins"), &place)?.iter().enumerate() {
@@ -108,7 +103,8 @@ impl Reader {
             return Ok(None);
         };
         let keys = Switch::KEYS.iter().map(|(key, _)| *key);
-        self.unknown(own, place, keys.chain(OF_CONFIGURATION));
+        let keys: Vec<&str> = keys.chain(OF_CONFIGURATION).collect();
+        self.unknown(own, place, &keys);
         let written = own.get("name").and_then(Value::as_str).unwrap_or_default();
         let Some(name) = PluginName::find(written) else {
             let reason = if NOT_BUILT.contains(&written) {
@@ -150,7 +146,7 @@ impl Reader {
         let Some(own) = map(value, place)? else {
             return Ok(None);
         };
-        self.unknown(own, place, OF_CONFIGURATION.into_iter());
+        self.unknown(own, place, &OF_CONFIGURATION);
         let written = own.get("name").and_then(Value::as_str).unwrap_or_default();
         let Some(action) = Action::find(written) else {
             self.warnings.push(format!(

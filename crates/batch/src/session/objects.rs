@@ -364,16 +364,15 @@ impl Builder<'_> {
         let role = annotation(TASK_SPEC).map_or(0, |name| self.role(name));
         let preemptable = annotation(PREEMPTABLE).or_else(|| metadata.labels.get(PREEMPTABLE));
         let priority = annotation(TASK_PRIORITY).and_then(|text| text.parse().ok());
-        let conditions = pod.status.conditions.iter();
-        let told = conditions.filter(|own| own.kind == "PodScheduled");
-        let told = told.map(|own| {
+        let conditions = pod.status.conditions.iter().rev();
+        let mut told = conditions.filter(|own| own.kind == "PodScheduled");
+        let told = told.next().map(|own| {
             [
                 own.status.as_str().into(),
                 own.reason.as_str().into(),
                 Box::default(),
             ]
         });
-        let told = told.last();
         let (mut compiled, mut mistake) = (None, None);
         if status == Status::Pending {
             match self.cluster.pod(pod.clone()) {
@@ -417,7 +416,6 @@ pub(crate) fn quantity(name: &str, amount: f64) -> Quantity {
     )]
     let whole = amount as i64;
     match name {
-        resources::CPU => Quantity::milli(whole),
         resources::MEMORY => Quantity::bytes(whole),
         PODS => Quantity::count(whole),
         _ => Quantity::milli(whole),

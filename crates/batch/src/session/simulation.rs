@@ -37,9 +37,7 @@ pub fn simulate(
             warnings.push(format!(
                 "pods[{index}]: a second pod {namespace}/{name}; it is left out"
             ));
-            continue;
-        }
-        if !pod.spec.node_name.is_empty()
+        } else if !pod.spec.node_name.is_empty()
             && let Err(mistake) = cluster.add_pod(pod.clone())
         {
             warnings.push(format!(

@@ -56,22 +56,19 @@ impl Session<'_> {
         self.change_on_node(task, Status::Releasing);
         let own = &mut self.model.tasks[task];
         if let Some(node) = own.node {
-            match own.removed {
-                Some(number) => self.placement.remove_again(self.cluster, number),
-                None => {
-                    let id = NodeId::of(node);
-                    let pods = self.cluster.node(id).pods.iter();
-                    let mut pods = pods.enumerate();
-                    let at = pods.find(|(_, pod)| {
-                        if own.uid.is_empty() {
-                            self.cluster.full_name(pod) == *own.key
-                        } else {
-                            pod.uid() == &*own.uid
-                        }
-                    });
-                    let at = at.map(|(at, _)| at);
-                    own.removed = at.map(|at| self.placement.remove(self.cluster, id, at));
-                }
+            if let Some(number) = own.removed {
+                self.placement.remove_again(self.cluster, number);
+            } else {
+                let id = NodeId::of(node);
+                let mut pods = self.cluster.node(id).pods.iter();
+                let at = pods.position(|pod| {
+                    if own.uid.is_empty() {
+                        self.cluster.full_name(pod) == *own.key
+                    } else {
+                        pod.uid() == &*own.uid
+                    }
+                });
+                own.removed = at.map(|at| self.placement.remove(self.cluster, id, at));
             }
             self.log.push(node);
         }

@@ -63,7 +63,7 @@ impl Tournament {
 
     pub(crate) fn set(&mut self, thing: usize, rating: Rating) {
         self.ratings[thing] = rating;
-        let mut at = (self.size + thing) / 2;
+        let mut at = usize::midpoint(self.size, thing);
         while at > 0 {
             self.play(at);
             at /= 2;

@@ -299,9 +299,9 @@ fn s6_136_nodes_are_scored_with_kube_schedulers_scores() {
         bound(&outcome, "j-work-0").unwrap().to_owned()
     };
     let default = conf("allocate", &[&["gang"], NODES]);
-    let none = json!({});
+    let nothing = json!({});
     // The emptiest of those without a taint.
-    assert_eq!(node(&default, &none), "empty");
+    assert_eq!(node(&default, &nothing), "empty");
     let wish = affinity(
         &json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]}}),
@@ -319,11 +319,11 @@ fn s6_136_nodes_are_scored_with_kube_schedulers_scores() {
             ],
         )
     };
-    assert_eq!(node(&weights("tainttoleration.weight: 0"), &none), "old");
+    assert_eq!(node(&weights("tainttoleration.weight: 0"), &nothing), "old");
     let most = weights(
         "leastrequested.weight: 0, mostrequested.weight: 1, balancedresource.weight: 0, tainttoleration.weight: 0",
     );
-    assert_eq!(node(&most, &none), "disk");
+    assert_eq!(node(&most, &nothing), "disk");
 }
 
 #[test]

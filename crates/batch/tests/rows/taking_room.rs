@@ -200,6 +200,22 @@ fn s6_116_pods_that_say_so_stay_and_pods_that_never_preempt_wait() {
 }
 
 #[test]
+fn s6_116_nobody_goes_for_a_pod_for_which_a_node_is_being_freed() {
+    let victims = |nominated: &str| {
+        let new = json!({"spec": {"priority": 5}, "status": {"nominatedNodeName": nominated}});
+        let outcome = full(&preempt())
+            .job_with("new", 1, "Inqueue", &high("q"))
+            .pod("new-work-0", "new", "1", &new)
+            .run();
+        evicted(&outcome).len()
+    };
+    assert_eq!(victims(""), 1);
+    // As far as filters know, its node would take it; and a node that is gone says nothing at all.
+    assert_eq!(victims("a"), 0);
+    assert_eq!(victims("gone"), 0);
+}
+
+#[test]
 fn s6_117_a_queue_takes_back_from_others_that_may_be_asked() {
     let outcome = |reclaimable: bool| {
         let scenario = Scenario::new(&reclaim()).queue("r", &json!({}));

@@ -24,7 +24,7 @@ impl Session<'_> {
         let mut queues = Waiting::default();
         let mut jobs = vec![Waiting::default(); self.model.queues.len()];
         let mut tasks = vec![Waiting::default(); self.model.jobs.len()];
-        for job in 0..self.model.jobs.len() {
+        for (job, tasks) in tasks.iter_mut().enumerate() {
             if self.model.jobs[job].is_pending() || self.invalid(job).is_some() {
                 continue;
             }
@@ -38,10 +38,10 @@ impl Session<'_> {
             for task in self.model.tasks_of(job, Status::Pending) {
                 let own = &self.model.tasks[task];
                 if own.best_effort && !own.gated {
-                    tasks[job].push(task, |one, other| self.task_before(one, other));
+                    tasks.push(task, |one, other| self.task_before(one, other));
                 }
             }
-            if tasks[job].is_empty() {
+            if tasks.is_empty() {
                 continue;
             }
             let queue = self.model.jobs[job].queue;

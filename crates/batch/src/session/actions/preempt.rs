@@ -62,6 +62,30 @@ impl Session<'_> {
         }
     }
 
+    /// Whether a task may take room from others: not if it never does, and not while a node is being freed for it.
+    fn may_preempt(&mut self, task: usize) -> bool {
+        let own = &self.model.tasks[task];
+        if own.never_preempts || own.nominated.is_empty() {
+            return !own.never_preempts;
+        }
+        let Some(id) = self.cluster.find_node(&own.nominated) else {
+            return false;
+        };
+        let (judge, view) = self.asking();
+        match judge.refusal(view, task, id.index()) {
+            None => false,
+            Some(refusal) if refusal.unresolvable => true,
+            Some(_) => {
+                let priority = self.model.tasks[task]
+                    .pod
+                    .as_ref()
+                    .map_or(0, |pod| pod.priority);
+                let mut pods = self.cluster.node(id).pods.iter();
+                !pods.any(|pod| pod.priority < priority && pod.terminating && pod.preempted)
+            }
+        }
+    }
+
     /// Finds room for a task on the best node where it can be had; `within` its own job or from others of its queue.
     fn preempt_for(
         &mut self,
@@ -70,7 +94,7 @@ impl Session<'_> {
         within: bool,
         refused: &mut Refused,
     ) -> bool {
-        if self.model.tasks[task].never_preempts {
+        if !self.may_preempt(task) {
             return false;
         }
         let mut nodes = self.reachable(task);

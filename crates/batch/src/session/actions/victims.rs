@@ -52,6 +52,10 @@ impl Session<'_> {
                 break;
             }
             for victim in victims {
+                // Of a gang that goes as a whole some may have gone already.
+                if self.model.tasks[victim].status == Status::Releasing {
+                    continue;
+                }
                 self.evict(&mut own, victim, taking.as_str());
                 gone.push(victim);
             }

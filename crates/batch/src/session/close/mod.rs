@@ -85,15 +85,12 @@ impl Session<'_> {
         };
         let job = &mut self.model.jobs[job];
         let known = job.conditions.iter().position(|own| own.kind == kind);
-        match known {
-            Some(at) => {
-                job.conditions[at] = condition;
-                job.said_now[at] = true;
-            }
-            None => {
-                job.conditions.push(condition);
-                job.said_now.push(true);
-            }
+        if let Some(at) = known {
+            job.conditions[at] = condition;
+            job.said_now[at] = true;
+        } else {
+            job.conditions.push(condition);
+            job.said_now.push(true);
         }
     }
 

@@ -21,6 +21,10 @@ struct Scaled {
     raw: Vec<i64>,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says something of its own about the answers"
+)]
 pub(super) struct Column {
     pub(super) class: usize,
     /// Whether nodes without room refuse.

@@ -6,7 +6,7 @@ mod class;
 mod column;
 mod rules;
 
-use super::fit::{FitError, NO_REASON, ReasonId, Reasons};
+use super::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
 use super::model::Model;
 use super::task::Role;
 use crate::conf::Plugin;
@@ -202,6 +202,13 @@ impl Judge {
             Ok(at) => self.ordered(view, task, &self.columns[at], nodes),
             Err(_) => nodes,
         }
+    }
+
+    /// What filters say against a task on a node now.
+    pub(crate) fn refusal(&mut self, view: View<'_>, task: usize, node: usize) -> Option<&Refusal> {
+        let at = self.column(view, task, false).ok()?;
+        let reason = self.columns[at].reasons[node];
+        (reason != NO_REASON).then(|| self.reasons.of(reason))
     }
 
     /// Whether no filter keeps a task off a node now.

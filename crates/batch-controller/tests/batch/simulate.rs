@@ -1,0 +1,100 @@
+//! `evictd-batch simulate`.
+
+use crate::batch;
+use evictd_testkit::program::{self, answer, page, refusal, stderr, stdout};
+use serde_json::{Value, json};
+use std::process::Output;
+
+fn simulate(input: &Value, arguments: &[&str]) -> Output {
+    let mut command = batch();
+    command.args(["simulate", "-"]).args(arguments);
+    program::run(&mut command, input.to_string())
+}
+
+/// A node of two cores, and a gang of so many pods of one core.
+fn gang(count: usize) -> Value {
+    let pod = |index: usize| {
+        json!({"metadata": {"name": format!("train-work-{index}"), "uid": index.to_string(),
+                "annotations": {"scheduling.k8s.io/group-name": "train"}},
+            "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Pending"}})
+    };
+    json!({
+        "nodes": [{"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "9"}}}],
+        "queues": [{"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+        "podGroups": [{"metadata": {"name": "train"}, "spec": {"minMember": count}, "status": {"phase": "Inqueue"}}],
+        "pods": (0..count).map(pod).collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn a_gang_that_fits_is_bound() {
+    for form in ["volcano", "evictd"] {
+        let output = simulate(&gang(2), &["-o", "json", "--form", form]);
+        assert_eq!(stderr(&output), "");
+        let answer = answer(&output);
+        assert_eq!(
+            answer["bound"],
+            json!(["default/train-work-0", "default/train-work-1"])
+        );
+        assert_eq!(
+            answer["queuesAfter"]["default"]["allocated"]["cpu"],
+            json!(2000)
+        );
+    }
+}
+
+#[test]
+fn for_people_there_is_a_table() {
+    let whole = page(&simulate(&gang(3), &["-o", "wide"]));
+    let lines: Vec<&str> = whole.lines().collect();
+    assert_eq!(
+        lines[0],
+        "0 pods are bound, 0 wait for room that is being freed, 0 are evicted."
+    );
+    assert!(lines[2].starts_with("JOB"), "{whole}");
+    assert!(lines[3].starts_with("default/train  Inqueue"), "{whole}");
+    assert!(
+        lines[3].contains("1/3 tasks in gang unschedulable"),
+        "{whole}"
+    );
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_an_answer_and_a_refusal() {
+    let mut input = gang(1);
+    input["conf"] = json!("actions: \"allocate, dance\"\n");
+    let output = simulate(&input, &["-o", "json"]);
+    let refused: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        refused,
+        json!({"confError": "failed to find Action  dance"})
+    );
+    let told = refusal(&output, 2);
+    assert!(
+        told.contains("conf: failed to find Action  dance"),
+        "{told}"
+    );
+    // For people it is said once.
+    assert_eq!(stdout(&simulate(&input, &[])), "");
+}
+
+#[test]
+fn what_is_passed_over_is_warned_of() {
+    let mut input = gang(1);
+    input["conf"] =
+        json!("actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobRedy: false\n");
+    let output = simulate(&input, &["-o", "json"]);
+    let told = stderr(&output);
+    assert!(
+        told.contains("enableJobRedy: unknown key; the nearest is enableJobReady"),
+        "{told}"
+    );
+    answer(&output);
+}
+
+#[test]
+fn mistakes_in_the_file_are_told_with_their_places() {
+    let told = refusal(&simulate(&json!({"nodes": 3}), &[]), 2);
+    assert!(told.contains("nodes"), "{told}");
+}

@@ -1,0 +1,254 @@
+//! What holds for any cluster, in both forms.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Form, Objects, Outcome, Setting, Snapshot};
+use evictd_placement::Cluster;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+const CONFS: [&str; 4] = [
+    "",
+    "actions: \"enqueue, allocate, preempt, reclaim, backfill\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n- plugins:\n  - name: drf\n  - name: predicates\n  - name: proportion\n  - name: nodeorder\n",
+    "actions: \"enqueue, reclaim, allocate, backfill\"\ntiers:\n- plugins:\n  - name: conformance\n  - name: proportion\n- plugins:\n  - name: gang\n    enableReclaimable: false\n  - name: predicates\n  - name: binpack\n",
+    "actions: \"allocate, preempt, reclaim\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: drf\n  - name: predicates\n  - name: capacity\n  - name: nodeorder\n",
+];
+
+#[derive(Debug, Clone)]
+struct Job {
+    queue: usize,
+    min: i32,
+    priority: usize,
+    inqueue: bool,
+    cpu: u32,
+    /// Of each pod its node, or none.
+    pods: Vec<Option<usize>>,
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let pods = prop::collection::vec(prop::option::of(0_usize..3), 0..5);
+    (
+        0_usize..3,
+        -1_i32..5,
+        0_usize..3,
+        any::<bool>(),
+        0_u32..4,
+        pods,
+    )
+        .prop_map(|(queue, min, priority, inqueue, cpu, pods)| Job {
+            queue,
+            min,
+            priority,
+            inqueue,
+            cpu,
+            pods,
+        })
+}
+
+fn pod(index: usize, task: usize, job: &Job, node: Option<usize>) -> Value {
+    let name = format!("j{index}-work-{task}");
+    let node_name = node.map_or(String::new(), |node| format!("n{node}"));
+    json!({
+        "metadata": {"name": name, "namespace": "default", "uid": name,
+            "labels": {"app": format!("j{index}")},
+            "annotations": {"scheduling.k8s.io/group-name": format!("j{index}"), "volcano.sh/task-spec": "work"}},
+        "spec": {"schedulerName": "volcano", "nodeName": node_name, "containers": [
+            {"name": "c", "resources": {"requests": {"cpu": job.cpu.to_string(), "memory": "1Gi"}}}]},
+        "status": {"phase": if node.is_some() { "Running" } else { "Pending" }},
+    })
+}
+
+fn objects(jobs: &[Job], weights: &[i32], cores: u32) -> Objects {
+    let node = |index: usize| {
+        json!({"metadata": {"name": format!("n{index}")},
+            "status": {"allocatable": {"cpu": cores.to_string(), "memory": "64Gi", "pods": "6"}}})
+    };
+    let queue = |(index, weight): (usize, &i32)| {
+        json!({"metadata": {"name": format!("q{index}")},
+            "spec": {"weight": weight, "deserved": {"cpu": "2"}}, "status": {"state": "Open"}})
+    };
+    let group = |(index, job): (usize, &Job)| {
+        let runs = job.pods.iter().any(Option::is_some);
+        let phase = match (runs, job.inqueue) {
+            (true, _) => "Running",
+            (_, true) => "Inqueue",
+            _ => "Pending",
+        };
+        json!({"metadata": {"name": format!("j{index}"), "namespace": "default"},
+            "spec": {"minMember": job.min, "queue": format!("q{}", job.queue),
+                "priorityClassName": format!("p{}", job.priority)},
+            "status": {"phase": phase}})
+    };
+    let pods = jobs.iter().enumerate().flat_map(|(index, job)| {
+        let pods = job.pods.iter().enumerate();
+        pods.map(move |(task, node)| pod(index, task, job, *node))
+    });
+    serde_json::from_value(json!({
+        "nodes": (0..3).map(node).collect::<Vec<_>>(),
+        "queues": weights.iter().enumerate().map(queue).collect::<Vec<_>>(),
+        "podGroups": jobs.iter().enumerate().map(group).collect::<Vec<_>>(),
+        "pods": pods.collect::<Vec<_>>(),
+        "priorityClasses": (0..3).map(|index| json!({"metadata": {"name": format!("p{index}")}, "value": index})).collect::<Vec<_>>(),
+    }))
+    .unwrap()
+}
+
+/// Runs a session twice; says whether the cluster was left as it was.
+fn run(objects: &Objects, conf: &str, form: &Form) -> (Outcome, bool) {
+    let mut cluster = Cluster::new();
+    for node in &objects.nodes {
+        assert!(cluster.add_node(node));
+    }
+    for pod in objects
+        .pods
+        .iter()
+        .filter(|pod| !pod.spec.node_name.is_empty())
+    {
+        cluster.add_pod(pod.clone()).unwrap();
+    }
+    let pods = |cluster: &Cluster| {
+        let nodes = cluster.nodes().iter();
+        let nodes =
+            nodes.map(|node| format!("{:?} {:?} {:?}", node.requested, node.scored, node.pods));
+        (nodes.collect::<Vec<_>>(), cluster.sizes())
+    };
+    let before = pods(&cluster);
+    let conf = Conf::read(conf).unwrap();
+    let snapshot = Snapshot::new(&mut cluster, objects, &Setting::default());
+    let outcome = snapshot.run(&mut cluster, &conf, form);
+    let same = pods(&cluster) == before;
+    let again = Snapshot::new(&mut cluster, objects, &Setting::default());
+    let again = again.run(&mut cluster, &conf, form);
+    let json = |own: &Outcome| serde_json::to_string(own).unwrap();
+    assert_eq!(json(&outcome), json(&again));
+    (outcome, same)
+}
+
+/// How many pods of each job that are named are in a list.
+fn by_job<'p>(pods: impl Iterator<Item = &'p String>) -> HashMap<String, i32> {
+    let mut counts = HashMap::new();
+    for pod in pods {
+        let job = pod
+            .trim_start_matches("default/")
+            .split('-')
+            .next()
+            .unwrap();
+        *counts.entry(job.to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+fn running(job: &Job) -> i32 {
+    i32::try_from(job.pods.iter().flatten().count()).unwrap()
+}
+
+/// Where a pod is.
+fn node_of<'j>(jobs: &'j mut [Job], pod: &str) -> &'j mut Option<usize> {
+    let (job, task) = pod["default/j".len()..].split_once("-work-").unwrap();
+    let job: usize = job.parse().unwrap();
+    &mut jobs[job].pods[task.parse::<usize>().unwrap()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn gangs_are_whole_and_the_cluster_is_left_as_it_was(
+        jobs in prop::collection::vec(job(), 0..7),
+        weights in prop::collection::vec(-1_i32..4, 3),
+        cores in 1_u32..9,
+        conf in 0_usize..4,
+        ours in any::<bool>(),
+    ) {
+        let objects = objects(&jobs, &weights, cores);
+        let form = if ours { Form::default() } else { Form::volcano() };
+        let (outcome, same) = run(&objects, CONFS[conf], &form);
+        prop_assert!(same);
+        let bound = by_job(outcome.bound.iter());
+        for (index, job) in jobs.iter().enumerate() {
+            let new = bound.get(&format!("j{index}")).copied().unwrap_or(0);
+            prop_assert!(new == 0 || new + running(job) >= job.min, "j{index}: {new} of {job:?}");
+        }
+        // Nobody is bound and evicted, and who is bound fits.
+        let mut cpu: HashMap<&str, u32> = HashMap::new();
+        for job in &jobs {
+            for node in job.pods.iter().flatten() {
+                *cpu.entry(["n0", "n1", "n2"][*node]).or_default() += job.cpu;
+            }
+        }
+        let before = cpu.clone();
+        for (pod, node) in &outcome.binds {
+            let index: usize = pod["default/j".len()..].split('-').next().unwrap().parse().unwrap();
+            *cpu.entry(node.as_str()).or_default() += jobs[index].cpu;
+        }
+        for (node, used) in cpu {
+            prop_assert!(used <= cores.max(before.get(node).copied().unwrap_or(0)), "{node}");
+        }
+    }
+
+    #[test]
+    fn with_us_no_gang_is_broken(
+        jobs in prop::collection::vec(job(), 0..7),
+        cores in 1_u32..9,
+        conf in 1_usize..4,
+    ) {
+        let objects = objects(&jobs, &[1, 1, 1], cores);
+        let (outcome, _) = run(&objects, CONFS[conf], &Form::default());
+        let gone = by_job(outcome.evicted.iter().map(|own| &own.pod));
+        for (index, job) in jobs.iter().enumerate() {
+            let gone = gone.get(&format!("j{index}")).copied().unwrap_or(0);
+            let (before, left) = (running(job), running(job) - gone);
+            prop_assert!(
+                gone == 0 || left >= job.min || left == 0,
+                "j{index}: {gone} of {before} went, {} are needed", job.min
+            );
+        }
+    }
+
+    #[test]
+    fn what_all_queues_deserve_is_at_most_the_cluster(
+        jobs in prop::collection::vec(job(), 0..7),
+        weights in prop::collection::vec(0_i32..9, 3),
+        cores in 1_u32..9,
+    ) {
+        let objects = objects(&jobs, &weights, cores);
+        let (outcome, _) = run(&objects, CONFS[1], &Form::volcano());
+        let queues = outcome.queues_at_open.unwrap();
+        let all: f64 = queues.values().map(|own| own.deserved.as_ref().unwrap()["cpu"].0).sum();
+        prop_assert!(all <= f64::from(cores) * 3000.0 + 0.1, "{all}");
+    }
+}
+
+proptest! {
+    // Each is a sequence of sessions.
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn with_unchanged_demand_sessions_come_to_rest(
+        jobs in prop::collection::vec(job(), 0..7),
+        weights in prop::collection::vec(1_i32..4, 3),
+        cores in 1_u32..9,
+        conf in 1_usize..4,
+    ) {
+        let mut jobs = jobs;
+        let mut gone = Vec::new();
+        for _ in 0..20 {
+            let objects = objects(&jobs, &weights, cores);
+            let (outcome, _) = run(&objects, CONFS[conf], &Form::default());
+            gone.push(outcome.evicted.len());
+            for own in &outcome.evicted {
+                *node_of(&mut jobs, &own.pod) = None;
+            }
+            for (pod, node) in &outcome.binds {
+                *node_of(&mut jobs, pod) = Some(node[1..].parse().unwrap());
+            }
+            for (job, phase) in &outcome.phases {
+                let index: usize = job["default/j".len()..].parse().unwrap();
+                jobs[index].inqueue |= phase != "Pending";
+            }
+        }
+        let last: usize = gone.iter().rev().take(8).sum();
+        prop_assert!(last == 0, "{gone:?}");
+    }
+}
