@@ -4,3 +4,4 @@ pub mod cli;
 pub mod definitions;
 pub mod manifests;
 pub mod policies;
+pub mod webhook;

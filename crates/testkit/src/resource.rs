@@ -51,7 +51,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects of the same plural are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 32] = [
+pub(crate) static RESOURCES: [Resource; 36] = [
     namespaced(
         "",
         "pods",
@@ -72,6 +72,7 @@ pub(crate) static RESOURCES: [Resource; 32] = [
     cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
     namespaced("", "events", "Event", &["ev"], &[]),
     namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),
+    namespaced("", "secrets", "Secret", &[], &[]),
     namespaced("", "serviceaccounts", "ServiceAccount", &["sa"], &[]),
     namespaced(
         "",
@@ -126,6 +127,30 @@ pub(crate) static RESOURCES: [Resource; 32] = [
         &[],
         &[],
     ),
+    cluster_wide(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        &[],
+        &[],
+    ),
+    cluster_wide(
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        &[],
+        &[],
+    ),
+    Resource {
+        version: "v1beta1",
+        ..cluster_wide(
+            "scheduling.volcano.sh",
+            "queues",
+            "Queue",
+            &["q"],
+            &["status"],
+        )
+    },
     namespaced("coordination.k8s.io", "leases", "Lease", &[], &[]),
     namespaced(
         "apps",

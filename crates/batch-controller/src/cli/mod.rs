@@ -2,6 +2,7 @@
 
 mod admit;
 mod manifests;
+mod webhook;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
@@ -19,6 +20,7 @@ enum Command {
     Admit(admit::Arguments),
     Crds(manifests::Definitions),
     Policies(manifests::Policies),
+    Webhook(Box<webhook::Arguments>),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
     )]
@@ -34,6 +36,7 @@ impl Cli {
             Command::Admit(arguments) => arguments.run(),
             Command::Crds(arguments) => arguments.run(),
             Command::Policies(arguments) => arguments.run(),
+            Command::Webhook(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command())),
         }

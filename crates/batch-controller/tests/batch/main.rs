@@ -5,6 +5,8 @@
 mod admit;
 mod definitions;
 mod manifests;
+mod served;
+mod webhook;
 
 use std::process::Command;
 
