@@ -43,13 +43,13 @@ async fn main() {
     }
     let seconds = begin.elapsed().as_secs_f64();
     times.sort_unstable();
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
     println!(
         "{:.0} job creations a second; a job waits {:.1} ms (p50), {:.1} ms (p99), {:.1} ms (longest) for both reviews",
         times.len() as f64 / seconds,
-        at(0.5),
-        at(0.99),
-        at(1.0),
+        at(50),
+        at(99),
+        at(100),
     );
 }
 

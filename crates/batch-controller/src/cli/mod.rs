@@ -34,8 +34,8 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Admit(arguments) => arguments.run(),
-            Command::Crds(arguments) => arguments.run(),
-            Command::Policies(arguments) => arguments.run(),
+            Command::Crds(manifests::Definitions {}) => manifests::Definitions::run(),
+            Command::Policies(manifests::Policies {}) => manifests::Policies::run(),
             Command::Webhook(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command())),

@@ -56,7 +56,7 @@ pub(super) struct Arguments {
     /// The Service that the API server calls.
     #[arg(long, value_name = "NAME", default_value = "evictd-batch-webhook")]
     webhook_service_name: String,
-    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration whose caBundle is kept right.
+    /// The webhook configurations, of both kinds, that are told which certificate to trust.
     #[arg(long, value_name = "NAME", default_value = "evictd-batch")]
     webhook_configuration: String,
     /// What is decided, as paths separated by commas.

@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use evictd_cluster_client::ApiError;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use tracing::{info, warn};
 
 const KINDS: [&str; 2] = [
@@ -16,29 +17,37 @@ const KINDS: [&str; 2] = [
 pub(super) struct Bundles {
     objects: Objects,
     name: String,
+    /// Kinds of which it was said that there is none.
+    missing: BTreeSet<&'static str>,
 }
 
 impl Bundles {
     pub(super) fn new(objects: Objects, name: &str) -> Self {
-        let name = name.to_owned();
-        Self { objects, name }
+        Self {
+            objects,
+            name: name.to_owned(),
+            missing: BTreeSet::new(),
+        }
     }
 
     /// Writes these authorities where others are; returns whether they are everywhere now.
-    pub(super) async fn keep(&self, authorities: &str) -> Result<bool, ApiError> {
+    pub(super) async fn keep(&mut self, authorities: &str) -> Result<bool, ApiError> {
         let bundle = BASE64_STANDARD.encode(authorities);
         let mut right = true;
         for kind in KINDS {
             let name = &self.name;
             let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}/{name}");
             let Some(found) = self.objects.get(&path).await? else {
-                warn!("there is no {kind} {name}: the API server does not ask this webhook");
+                if self.missing.insert(kind) {
+                    warn!("there is no {kind} {name}: the API server does not ask this webhook");
+                }
                 continue;
             };
-            let Some(patch) = patch(&found, &bundle) else {
+            self.missing.remove(kind);
+            let Some(operations) = patch(&found, &bundle) else {
                 continue;
             };
-            let written = self.objects.patch(&path, &patch).await?;
+            let written = self.objects.patch(&path, &operations).await?;
             if written {
                 info!("{kind} {name}: caBundle is written");
             }

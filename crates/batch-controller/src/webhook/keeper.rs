@@ -82,7 +82,7 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Goes on until the task is ended.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let mut present: Option<Pair> = None;
         loop {
             let pause = match self.look(&mut present).await {
@@ -97,7 +97,7 @@ impl Keeper {
     }
 
     /// Once: what should be shown, whom the API server should trust for it, and then it is shown.
-    async fn look(&self, present: &mut Option<Pair>) -> Result<(), KeepError> {
+    async fn look(&mut self, present: &mut Option<Pair>) -> Result<(), KeepError> {
         let current = match &self.source {
             Source::Files {
                 certificate,
@@ -108,7 +108,7 @@ impl Keeper {
                 namespace,
                 name,
                 service,
-            } => self.from_secret(namespace, name, service).await?,
+            } => self.shared(namespace, name, service).await?,
         };
         if let Some(authorities) = &current.authorities
             && !self.bundles.keep(authorities).await?
@@ -125,7 +125,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn from_secret(
+    async fn shared(
         &self,
         namespace: &str,
         name: &str,

@@ -29,9 +29,9 @@ impl Objects {
     }
 
     /// Changes the object at this path by a JSON patch; `false` if a test in it failed, or somebody else was faster.
-    pub(super) async fn patch(&self, path: &str, patch: &Value) -> Result<bool, ApiError> {
+    pub(super) async fn patch(&self, path: &str, operations: &Value) -> Result<bool, ApiError> {
         let kind = "application/json-patch+json";
-        written(self.ask(Method::PATCH, path, kind, patch).await)
+        written(self.ask(Method::PATCH, path, kind, operations).await)
     }
 
     async fn ask(

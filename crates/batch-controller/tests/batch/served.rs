@@ -114,7 +114,7 @@ impl Webhook {
                 all.push('\n');
             }
         });
-        let mut next = || {
+        let next = || {
             let told = addresses.recv_timeout(Duration::from_secs(30));
             let told = told.unwrap_or_else(|_| panic!("{}", log.lock().unwrap()));
             told.unwrap()

@@ -194,7 +194,7 @@ fn of_policies() -> Vec<Rule> {
         |rule: &str| format!("variables.policyLists.all(policies, policies.all(policy, {rule}))");
     let of_lists = |rule: &str| format!("variables.policyLists.all(policies, {rule})");
     let named = "((has(policy.event) && policy.event != '') || (has(policy.events) && size(policy.events) > 0))";
-    let names = "((has(policy.event) && policy.event == event) || (has(policy.events) && event in policy.events))";
+    let holds = "((has(policy.event) && policy.event == event) || (has(policy.events) && event in policy.events))";
     rules([
         (
             "must not specify event and exitCode simultaneously",
@@ -223,7 +223,7 @@ fn of_policies() -> Vec<Rule> {
         (
             "duplicate policy event found",
             of_lists(&format!(
-                "variables.events.all(event, size(policies.filter(policy, {names})) <= 1)"
+                "variables.events.all(event, size(policies.filter(policy, {holds})) <= 1)"
             )),
         ),
         (
@@ -235,7 +235,7 @@ fn of_policies() -> Vec<Rule> {
         (
             "if there's * here, no other policy should be here",
             of_lists(&format!(
-                "!policies.exists(policy, (has(policy.event) && policy.event == '*') || (has(policy.events) && '*' in policy.events)) || size(variables.events.filter(event, policies.exists(policy, {names}))) == 1"
+                "!policies.exists(policy, (has(policy.event) && policy.event == '*') || (has(policy.events) && '*' in policy.events)) || size(variables.events.filter(event, policies.exists(policy, {holds}))) == 1"
             )),
         ),
     ])

@@ -94,6 +94,16 @@ fn s6_082_containers_of_a_template() {
             json!({"resources": {"claims": [{"name": "x"}]}}),
             format!("{of}.resources.claims[0]: Not found: \"x\"."),
         ),
+    ];
+    for (fields, expected) in cases {
+        assert_eq!(of_container(fields.clone()), expected, "{fields}");
+    }
+}
+
+#[test]
+fn s6_082_ports_variables_mounts_and_probes_of_a_container() {
+    let of = "spec.task[0].template.spec.containers[0]";
+    let cases = [
         (
             json!({"ports": [{"name": "a--b", "containerPort": 80}, {"name": "x", "containerPort": 1}, {"name": "x", "containerPort": 2}]}),
             format!(
