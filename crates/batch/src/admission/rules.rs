@@ -75,6 +75,12 @@ const ANOTHER_SPEC: (&str, &str) = (
     "request.operation == 'CREATE' || object.spec != oldObject.spec",
 );
 
+/// The same of queues, whose annotations count, too.
+const ANOTHER_QUEUE: (&str, &str) = (
+    "another-queue",
+    "request.operation == 'CREATE' || object.spec != oldObject.spec || (has(object.metadata.annotations) ? object.metadata.annotations : {}) != (has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {})",
+);
+
 fn jobs() -> Policy {
     let mut all = of_job();
     all.extend(of_tasks());
@@ -304,7 +310,7 @@ fn queues() -> Policy {
         version: SCHEDULING.1,
         resource: "queues",
         operations: &["CREATE", "UPDATE"],
-        condition: None,
+        condition: Some(ANOTHER_QUEUE),
         variables: vec![
             ("capability", amounts("object.spec.capability")),
             ("deserved", amounts("object.spec.deserved")),
@@ -354,6 +360,7 @@ fn queue_deletions() -> Policy {
     Policy {
         name: "evictd-batch-queue-deletions",
         operations: &["DELETE"],
+        condition: None,
         variables: Vec::new(),
         rules: kept.into(),
         ..queues()

@@ -486,6 +486,16 @@ fn s6_086_every_rule_of_queues_refuses_what_the_webhook_refuses() {
             expected,
         );
     }
+    // One that is wrong already can still get labels, and lose its finalizers.
+    let wrong = annotated("root/a", "1");
+    let mut labelled = wrong.clone();
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    assert!(broken(&policy("queues"), "UPDATE", &labelled, &wrong).is_empty());
+    let changed = annotated("root/b", "1");
+    assert_eq!(
+        broken(&policy("queues"), "UPDATE", &changed, &wrong),
+        [LENGTH]
+    );
     let named = |name: &str| json!({"metadata": {"name": name}});
     let deletions: [(&str, &[&str]); 3] = [
         ("team-a", &[]),
