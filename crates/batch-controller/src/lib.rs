@@ -5,3 +5,4 @@ pub mod definitions;
 pub mod manifests;
 mod pages;
 pub mod policies;
+pub mod webhook;

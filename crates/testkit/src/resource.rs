@@ -75,6 +75,7 @@ pub(crate) static RESOURCES: [Resource; 36] = [
     cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
     namespaced("", "events", "Event", &["ev"], &[]),
     namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),
+    namespaced("", "secrets", "Secret", &[], &[]),
     namespaced("", "serviceaccounts", "ServiceAccount", &["sa"], &[]),
     namespaced(
         "",
@@ -129,6 +130,30 @@ pub(crate) static RESOURCES: [Resource; 36] = [
         &[],
         &[],
     ),
+    cluster_wide(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        &[],
+        &[],
+    ),
+    cluster_wide(
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        &[],
+        &[],
+    ),
+    Resource {
+        version: "v1beta1",
+        ..cluster_wide(
+            "scheduling.volcano.sh",
+            "queues",
+            "Queue",
+            &["q"],
+            &["status"],
+        )
+    },
     namespaced("coordination.k8s.io", "leases", "Lease", &[], &[]),
     namespaced(
         "apps",

@@ -51,12 +51,11 @@ impl Arguments {
 }
 
 fn page(answer: &Answer, _: View) -> String {
-    let mut page = match &answer.message {
+    let mut lines = vec![match &answer.message {
         None => "allowed".to_owned(),
         Some(message) => format!("denied: {message}"),
-    };
-    for change in &answer.patch {
-        page.push_str(&format!("\n{} = {}", change.path, change.value));
-    }
-    page
+    }];
+    let changes = answer.patch.iter();
+    lines.extend(changes.map(|change| format!("{} = {}", change.path, change.value)));
+    lines.join("\n")
 }

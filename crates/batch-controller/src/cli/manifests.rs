@@ -6,13 +6,13 @@ use clap::Args;
 use evictd_command::{Failure, write_to_stdout};
 use serde_json::Value;
 
-/// Prints the definitions of Job, PodGroup, Queue and Command. Volcano's own, where they are, are left as they are.
+/// Prints the definitions of jobs, pod groups, queues and commands. Volcano's own, where they are, are left as they are.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  evictd-batch crds | kubectl create -f -")]
 pub(super) struct Definitions {}
 
 impl Definitions {
-    pub(super) fn run(&self) -> Result<(), Failure> {
+    pub(super) fn run() -> Result<(), Failure> {
         print(&definitions::all(), "crds")
     }
 }
@@ -23,7 +23,7 @@ impl Definitions {
 pub(super) struct Policies {}
 
 impl Policies {
-    pub(super) fn run(&self) -> Result<(), Failure> {
+    pub(super) fn run() -> Result<(), Failure> {
         print(&policies::all(), "policies")
     }
 }

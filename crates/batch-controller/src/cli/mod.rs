@@ -13,6 +13,7 @@ pub use short::Short;
 mod admit;
 mod manifests;
 mod reconcile;
+mod webhook;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
@@ -39,6 +40,7 @@ enum Command {
     Crds(manifests::Definitions),
     Policies(manifests::Policies),
     Reconcile(reconcile::Arguments),
+    Webhook(Box<webhook::Arguments>),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
     )]
@@ -55,9 +57,10 @@ impl Cli {
             Command::Job(arguments) => arguments.run(),
             Command::Queue(arguments) => arguments.run(),
             Command::Admit(arguments) => arguments.run(),
-            Command::Crds(arguments) => arguments.run(),
-            Command::Policies(arguments) => arguments.run(),
+            Command::Crds(manifests::Definitions {}) => manifests::Definitions::run(),
+            Command::Policies(manifests::Policies {}) => manifests::Policies::run(),
             Command::Reconcile(arguments) => arguments.run(),
+            Command::Webhook(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Command {
-    /// What is to be done: AbortJob, ResumeJob, RestartJob, TerminateJob, CompleteJob, OpenQueue, CloseQueue, ...
+    /// What is to be done: `AbortJob`, `ResumeJob`, `RestartJob`, `TerminateJob`, `CompleteJob`, `OpenQueue`, `CloseQueue`, ...
     pub action: Option<String>,
     /// The job or queue that it is about.
     #[serde(rename = "target")]

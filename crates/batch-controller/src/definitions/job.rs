@@ -151,7 +151,8 @@ pub struct NetworkTopology {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LifecyclePolicy {
-    /// What is done: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob, ResumeJob.
+    /// What is done: `AbortJob`, `RestartJob`, `RestartTask`, `RestartPod`, `RestartPartition`, `TerminateJob`,
+    /// `CompleteJob`, `ResumeJob`.
     pub action: Option<String>,
     /// The event.
     pub event: Option<Event>,

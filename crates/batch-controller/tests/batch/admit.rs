@@ -49,8 +49,8 @@ fn bad_questions_are_told_with_their_place() {
             "standard input:1:10: path: there is nothing at \"/jobs\"",
         ),
         (
-            "{\"path\": \"/pods/mutate\", \"flags\": {\"depth\": 1}}",
-            "standard input:1:35: flags: there is no flag depth",
+            "{\"path\": \"/pods/mutate\", \"flags\": {\"width\": 1}}",
+            "standard input:1:35: flags: there is no flag width",
         ),
         (
             "path: [1]\nqueues: x\n",

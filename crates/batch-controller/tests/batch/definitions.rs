@@ -362,7 +362,9 @@ fn covers(schema: &Value, value: &Value, path: &str) {
         Value::Array(items) => {
             let below = &schema["items"];
             assert!(!below.is_null(), "{path} is no list in the definition");
-            items.iter().for_each(|item| covers(below, item, path));
+            for item in items {
+                covers(below, item, path);
+            }
         }
         _ => {}
     }

@@ -11,8 +11,10 @@ mod manifests;
 mod pages;
 mod queues;
 mod rights;
+mod served;
 mod short;
 mod simulate;
+mod webhook;
 
 use std::process::Command;
 

@@ -13,7 +13,7 @@ pub(super) fn quoted(text: &str) -> String {
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
             control if control.is_ascii_control() => {
-                quoted.push_str(&format!("\\x{:02x}", u32::from(control)));
+                quoted.extend(format!("\\x{:02x}", u32::from(control)).chars());
             }
             other => quoted.push(other),
         }

@@ -18,6 +18,7 @@
 //! assert_eq!(verdict.denied.as_deref(), Some("No task specified in job spec"));
 //! ```
 
+mod duration;
 mod field;
 mod job;
 mod known;

@@ -174,8 +174,9 @@ mod tests {
 
     #[test]
     fn every_kind_of_name_with_a_good_one_and_what_is_wrong_with_bad_ones() {
+        type Case<'c> = (fn(&str) -> Vec<String>, &'c str, &'c [&'c str]);
         let long = "x".repeat(64);
-        let cases: [(fn(&str) -> Vec<String>, &str, &[&str]); 18] = [
+        let cases: [Case<'_>; 18] = [
             (dns_label, "a-1", &[]),
             (dns_label, "a.b", &["must not contain dots"]),
             (dns_label, "A", &["a lowercase RFC 1123 label must consist"]),

@@ -123,7 +123,7 @@ impl Question {
 }
 
 /// `{"enable-queue-allocated-pods-check": true}` or `["--enable-queue-allocated-pods-check"]`; the case of letters, and dashes
-/// in a name, do not matter.
+/// in a name, do not matter, and it may be shortened to what tells it from others.
 fn settings(flags: &Value) -> Result<Settings, QuestionError> {
     let mut settings = Settings::default();
     match flags {
@@ -149,18 +149,19 @@ fn settings(flags: &Value) -> Result<Settings, QuestionError> {
 fn set(settings: &mut Settings, flag: &str, value: &Value) -> Result<(), QuestionError> {
     let letters = flag.chars().filter(char::is_ascii_alphanumeric);
     let name = letters.collect::<String>().to_ascii_lowercase();
-    let name = name.strip_prefix("enable").unwrap_or(&name);
     let no_value = || wrong_flag(&format!("{flag} cannot be {value}"));
-    match name {
-        "queueallocatedpodscheck" => {
+    match name.as_str() {
+        name if name.contains("allocatedpods") => {
             settings.check_allocated_pods = value.as_bool().ok_or_else(no_value)?;
         }
-        "rootqueueprotection" => settings.protect_root = value.as_bool().ok_or_else(no_value)?,
-        "maxqueuedepth" => {
+        name if name.contains("root") => {
+            settings.protect_root = value.as_bool().ok_or_else(no_value)?;
+        }
+        name if name.contains("depth") => {
             let depth = value.as_u64().and_then(|depth| depth.try_into().ok());
             settings.max_queue_depth = depth.ok_or_else(no_value)?;
         }
-        "schedulername" | "schedulernames" => {
+        name if name.contains("schedulername") => {
             let one = value.as_str().map(|name| vec![name.to_owned()]);
             let names = one.or_else(|| Vec::deserialize(value).ok());
             settings.scheduler_names = names.ok_or_else(no_value)?;

@@ -75,6 +75,12 @@ const ANOTHER_SPEC: (&str, &str) = (
     "request.operation == 'CREATE' || object.spec != oldObject.spec",
 );
 
+/// The same of queues, whose annotations count, too.
+const ANOTHER_QUEUE: (&str, &str) = (
+    "another-queue",
+    "request.operation == 'CREATE' || object.spec != oldObject.spec || (has(object.metadata.annotations) ? object.metadata.annotations : {}) != (has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {})",
+);
+
 fn jobs() -> Policy {
     let mut all = of_job();
     all.extend(of_tasks());
@@ -194,7 +200,7 @@ fn of_policies() -> Vec<Rule> {
         |rule: &str| format!("variables.policyLists.all(policies, policies.all(policy, {rule}))");
     let of_lists = |rule: &str| format!("variables.policyLists.all(policies, {rule})");
     let named = "((has(policy.event) && policy.event != '') || (has(policy.events) && size(policy.events) > 0))";
-    let names = "((has(policy.event) && policy.event == event) || (has(policy.events) && event in policy.events))";
+    let holds = "((has(policy.event) && policy.event == event) || (has(policy.events) && event in policy.events))";
     rules([
         (
             "must not specify event and exitCode simultaneously",
@@ -223,7 +229,7 @@ fn of_policies() -> Vec<Rule> {
         (
             "duplicate policy event found",
             of_lists(&format!(
-                "variables.events.all(event, size(policies.filter(policy, {names})) <= 1)"
+                "variables.events.all(event, size(policies.filter(policy, {holds})) <= 1)"
             )),
         ),
         (
@@ -235,7 +241,7 @@ fn of_policies() -> Vec<Rule> {
         (
             "if there's * here, no other policy should be here",
             of_lists(&format!(
-                "!policies.exists(policy, (has(policy.event) && policy.event == '*') || (has(policy.events) && '*' in policy.events)) || size(variables.events.filter(event, policies.exists(policy, {names}))) == 1"
+                "!policies.exists(policy, (has(policy.event) && policy.event == '*') || (has(policy.events) && '*' in policy.events)) || size(variables.events.filter(event, policies.exists(policy, {holds}))) == 1"
             )),
         ),
     ])
@@ -304,7 +310,7 @@ fn queues() -> Policy {
         version: SCHEDULING.1,
         resource: "queues",
         operations: &["CREATE", "UPDATE"],
-        condition: None,
+        condition: Some(ANOTHER_QUEUE),
         variables: vec![
             ("capability", amounts("object.spec.capability")),
             ("deserved", amounts("object.spec.deserved")),
@@ -354,6 +360,7 @@ fn queue_deletions() -> Policy {
     Policy {
         name: "evictd-batch-queue-deletions",
         operations: &["DELETE"],
+        condition: None,
         variables: Vec::new(),
         rules: kept.into(),
         ..queues()

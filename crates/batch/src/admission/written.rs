@@ -1,6 +1,7 @@
 //! Pod templates and tasks as Volcano writes them back: nothing that is empty, amounts in their canonical form, and
 //! `resources` of each container even where there are none. Fields that are not known stay as they are.
 
+use super::duration::canonical;
 use evictd_pod::Quantity;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -103,6 +104,9 @@ fn of(field: &str, value: &Value) -> Option<Value> {
         Value::Bool(false) if FLAGS.contains(&field) => None,
         Value::Number(number) if number.as_i64() == Some(0) && NUMBERS.contains(&field) => None,
         value if AMOUNT.contains(&field) => Some(amount(value)),
+        Value::String(text) if field == "timeout" => {
+            Some(canonical(text).unwrap_or_else(|| text.clone()).into())
+        }
         value => Some(cleaned(value)),
     }
 }
@@ -129,7 +133,7 @@ mod tests {
     #[test]
     fn what_is_empty_is_left_out_and_resources_are_written() {
         let given = json!({
-            "name": "a", "replicas": 0, "minAvailable": 0, "policies": [], "unknown": {"x": 1},
+            "name": "a", "replicas": 0, "minAvailable": 0, "policies": [{"event": "", "timeout": "90m"}, {"timeout": "soon"}], "unknown": {"x": 1},
             "template": {"spec": {
                 "hostNetwork": false, "nodeName": "", "nodeSelector": {}, "automountServiceAccountToken": false,
                 "securityContext": {}, "tolerations": null,
@@ -144,7 +148,7 @@ mod tests {
         assert_eq!(
             task(&given),
             json!({
-                "name": "a", "minAvailable": 0, "unknown": {"x": 1},
+                "name": "a", "minAvailable": 0, "policies": [{"timeout": "1h30m0s"}, {"timeout": "soon"}], "unknown": {"x": 1},
                 "template": {"metadata": {}, "spec": {
                     "automountServiceAccountToken": false, "securityContext": {},
                     "containers": [{

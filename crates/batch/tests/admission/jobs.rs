@@ -355,6 +355,12 @@ fn s6_081_what_means_the_same_is_no_change() {
     assert_eq!(of_update(claim(""), claim("job1-pvc-1")), "");
     let existing = |name: &str| json!({"volumes": [{"mountPath": "/a", "volumeClaimName": name}]});
     assert_eq!(of_update(existing("a"), existing("b")), OTHER);
+    let after = |length: &str| {
+        let policy = json!({"exitCode": 1, "action": "AbortJob", "timeout": length});
+        json!({"runningEstimate": length, "policies": [policy], "tasks": [task_with(json!({"policies": [policy]}))]})
+    };
+    assert_eq!(of_update(after("90m"), after("1h30m0s")), "");
+    assert_eq!(of_update(after("90m"), after("91m")), OTHER);
     let plugins = |arguments: Value| json!({"plugins": {"env": arguments}});
     assert_eq!(of_update(plugins(json!(null)), plugins(json!([]))), "");
 }

@@ -5,6 +5,7 @@
 mod jobs;
 mod oracle;
 mod others;
+mod properties;
 mod queues;
 mod rules;
 mod templates;

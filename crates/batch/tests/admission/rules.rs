@@ -228,6 +228,23 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
                 "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
             ],
         ),
+    ];
+    for (spec, expected) in &specs {
+        check(
+            "jobs",
+            "/jobs/validate",
+            "CREATE",
+            (&job(spec.clone()), &json!(null)),
+            expected,
+        );
+    }
+}
+
+#[test]
+fn s6_086_every_rule_of_tasks_refuses_what_the_webhook_refuses() {
+    let tasks = |fields: Value| json!({"tasks": [task_with(fields)]});
+    let both = json!({"highestTierAllowed": 1, "highestTierName": "a"});
+    let specs: Vec<(Value, &[&str])> = vec![
         (
             json!({"tasks": [task("a"), task("a")]}),
             &["duplicated task name found"],
@@ -279,6 +296,11 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
             expected,
         );
     }
+}
+
+#[test]
+fn s6_086_every_rule_of_lifecycle_policies_refuses_what_the_webhook_refuses() {
+    let abort = |event: &str| json!({"event": event, "action": "AbortJob"});
     let policies: Vec<(Value, &[&str])> = vec![
         (
             json!([{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}]),
@@ -321,7 +343,7 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
             (&of_job, &json!(null)),
             expected,
         );
-        let of_task = job(tasks(json!({"policies": policies})));
+        let of_task = job(json!({"tasks": [task_with(json!({"policies": policies}))]}));
         check(
             "jobs",
             "/jobs/validate",
@@ -330,6 +352,10 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
             expected,
         );
     }
+}
+
+#[test]
+fn s6_086_every_rule_of_volumes_refuses_what_the_webhook_refuses() {
     let volumes: Vec<(Value, &[&str])> = vec![
         (json!([{"volumeClaim": {}}]), &["mountPath is required"]),
         (
@@ -393,6 +419,11 @@ fn s6_086_updates_of_jobs() {
     assert_eq!(found, ["'maxRetry' cannot be less than zero"]);
 }
 
+const LENGTH: &str =
+    "volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights";
+
+const WEIGHT: &str = "weights in volcano.sh/hierarchy-weights must be larger than 0";
+
 #[test]
 fn s6_086_every_rule_of_queues_refuses_what_the_webhook_refuses() {
     let queue = |spec: Value| json!({"metadata": {"name": "q"}, "spec": spec});
@@ -407,9 +438,6 @@ fn s6_086_every_rule_of_queues_refuses_what_the_webhook_refuses() {
         queue["status"] = json!({"state": state});
         queue
     };
-    const LENGTH: &str =
-        "volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights";
-    const WEIGHT: &str = "weights in volcano.sh/hierarchy-weights must be larger than 0";
     let cases: Vec<(Value, &[&str])> = vec![
         (queue(json!({})), &[]),
         (
@@ -458,6 +486,16 @@ fn s6_086_every_rule_of_queues_refuses_what_the_webhook_refuses() {
             expected,
         );
     }
+    // One that is wrong already can still get labels, and lose its finalizers.
+    let wrong = annotated("root/a", "1");
+    let mut labelled = wrong.clone();
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    assert!(broken(&policy("queues"), "UPDATE", &labelled, &wrong).is_empty());
+    let changed = annotated("root/b", "1");
+    assert_eq!(
+        broken(&policy("queues"), "UPDATE", &changed, &wrong),
+        [LENGTH]
+    );
     let named = |name: &str| json!({"metadata": {"name": name}});
     let deletions: [(&str, &[&str]); 3] = [
         ("team-a", &[]),

@@ -94,6 +94,16 @@ fn s6_082_containers_of_a_template() {
             json!({"resources": {"claims": [{"name": "x"}]}}),
             format!("{of}.resources.claims[0]: Not found: \"x\"."),
         ),
+    ];
+    for (fields, expected) in cases {
+        assert_eq!(of_container(fields.clone()), expected, "{fields}");
+    }
+}
+
+#[test]
+fn s6_082_ports_variables_mounts_and_probes_of_a_container() {
+    let of = "spec.task[0].template.spec.containers[0]";
+    let cases = [
         (
             json!({"ports": [{"name": "a--b", "containerPort": 80}, {"name": "x", "containerPort": 1}, {"name": "x", "containerPort": 2}]}),
             format!(
@@ -238,4 +248,68 @@ fn s6_082_the_pod_of_a_template() {
     for (fields, expected) in cases {
         assert_eq!(with(fields.clone()), expected, "{fields}");
     }
+}
+
+#[test]
+fn s6_082_affinity_of_a_template() {
+    let of = |affinity: Value| {
+        let container = json!({"name": "c", "image": "i"});
+        of_spec(json!({"containers": [container], "affinity": affinity}))
+    };
+    let (required, preferred) = (
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferredDuringSchedulingIgnoredDuringExecution",
+    );
+    let nodes = |expressions: Value| json!({"nodeAffinity": {required: {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}});
+    let path = format!("template.spec.affinity.nodeAffinity.{required}.nodeSelectorTerms");
+    let first = format!("spec.task[0].{path}[0].matchExpressions[0]");
+    for (affinity, expected) in [
+        (json!({}), String::new()),
+        (
+            nodes(json!([{"key": "a", "operator": "In", "values": ["b"]}])),
+            String::new(),
+        ),
+        (
+            json!({"nodeAffinity": {required: {}}}),
+            format!(
+                "spec.task[0].{path}: Required value: must have at least one node selector term."
+            ),
+        ),
+        (
+            nodes(json!([{"key": "a", "operator": "In"}])),
+            format!(
+                "{first}.values: Required value: must be specified when `operator` is 'In' or 'NotIn'."
+            ),
+        ),
+        (
+            nodes(json!([{"key": "a", "operator": "Exists", "values": ["b"]}])),
+            format!(
+                "{first}.values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'."
+            ),
+        ),
+        (
+            nodes(json!([{"key": "a", "operator": "Gt"}])),
+            format!(
+                "{first}.values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'."
+            ),
+        ),
+        (
+            nodes(json!([{"key": "a", "operator": "Is"}])),
+            format!("{first}.operator: Invalid value: \"Is\": not a valid selector operator."),
+        ),
+        (
+            json!({"nodeAffinity": {preferred: [{"weight": 0, "preference": {}}]}}),
+            format!(
+                "spec.task[0].template.spec.affinity.nodeAffinity.{preferred}[0].weight: Invalid value: 0: must be in the range 1-100."
+            ),
+        ),
+    ] {
+        assert_eq!(of(affinity.clone()), expected, "{affinity}");
+    }
+    let said = of(json!({"podAntiAffinity": {required: [{}]}}));
+    let path = format!("template.spec.affinity.podAntiAffinity.{required}[0].topologyKey");
+    let start = format!(
+        "spec.task[0].{path}: Required value: can not be empty. {path}: Invalid value: \"\": name part must be non-empty."
+    );
+    assert!(said.starts_with(&start), "{said}");
 }

@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn only_what_is_waited_for_once_and_exists_starts() {
-        let cases: [(&[(&str, &[&str])], bool); 6] = [
+        type Tasks<'t> = &'t [(&'t str, &'t [&'t str])];
+        let cases: [(Tasks<'_>, bool); 6] = [
             (&[("a", &[]), ("b", &["a"]), ("c", &["a", "b"])], true),
             (&[("a", &["b"]), ("b", &["a"])], false),
             (&[("a", &["a"])], false),

@@ -41,9 +41,11 @@ pub(super) fn check(policies: &[LifecyclePolicy], path: &str) -> String {
         1 => "1 error occurred:".to_owned(),
         many => format!("{many} errors occurred:"),
     };
-    let items: String = wrong.iter().map(|one| format!("\n\t* {one}")).collect();
+    let items = wrong.join("\n\t* ");
     let (events, actions) = (EVENTS.join(" "), ACTIONS.join(" "));
-    format!("{heading}{items}\n\n valid events are [{events}], valid actions are [{actions}];")
+    format!(
+        "{heading}\n\t* {items}\n\n valid events are [{events}], valid actions are [{actions}];"
+    )
 }
 
 /// The first mistake; `events` are those up to it.

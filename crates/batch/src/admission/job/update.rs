@@ -1,8 +1,8 @@
 //! What of a job may change (S6-081).
 
 use super::topology;
-use crate::admission::written;
-use crate::wire::{Job, JobSpec};
+use crate::admission::{duration, written};
+use crate::wire::{Job, JobSpec, LifecyclePolicy};
 
 const OTHER_FIELDS: &str = "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`";
 pub(in crate::admission) const OTHER_TASKS: &str = "job updates may not add or remove tasks";
@@ -57,7 +57,10 @@ fn fixed(spec: &JobSpec) -> JobSpec {
     let mut fixed = spec.clone();
     fixed.min_available = 0;
     fixed.priority_class_name.clear();
+    alike(&mut fixed.running_estimate);
+    alike_policies(&mut fixed.policies);
     for task in &mut fixed.tasks {
+        alike_policies(&mut task.policies);
         task.replicas = 0;
         task.min_available = None;
         task.template = written::template(&task.template);
@@ -72,4 +75,17 @@ fn fixed(spec: &JobSpec) -> JobSpec {
         arguments.get_or_insert_default();
     }
     fixed
+}
+
+fn alike_policies(policies: &mut [LifecyclePolicy]) {
+    for policy in policies {
+        alike(&mut policy.timeout);
+    }
+}
+
+/// `90m` is `1h30m0s`.
+fn alike(length: &mut Option<String>) {
+    if let Some(canonical) = length.as_deref().and_then(duration::canonical) {
+        *length = Some(canonical);
+    }
 }

@@ -28,36 +28,41 @@ pub(in crate::admission) fn check(job: &Job, known: &Known) -> String {
     if !has_mpi_master(job) {
         return "The specified mpi master task was not found".to_owned();
     }
-    let mut wrong = topology::network(spec.network_topology.as_ref()).to_owned();
+    let mut wrong = vec![topology::network(spec.network_topology.as_ref()).to_owned()];
     let seen = tasks(job, &mut wrong);
     let of_name = names::qualified(name);
     if !of_name.is_empty() {
         let of_name = listed(&of_name);
-        wrong += &format!("create job with name {name} validate failed {of_name}");
+        wrong.push(format!(
+            "create job with name {name} validate failed {of_name}"
+        ));
     }
     let replicas = seen
         .iter()
         .fold(0_i32, |all, task| all.wrapping_add(task.replicas));
     if replicas < spec.min_available {
-        wrong += " job 'minAvailable' should not be greater than total replicas in tasks;";
+        wrong.push(
+            " job 'minAvailable' should not be greater than total replicas in tasks;".to_owned(),
+        );
     }
-    wrong += &policies::check(&spec.policies, "spec.policies");
+    wrong.push(policies::check(&spec.policies, "spec.policies"));
     let unknown = spec.plugins.keys();
     for plugin in unknown.filter(|plugin| !PLUGINS.contains(&plugin.as_str())) {
-        wrong += &format!(" unable to find job plugin: {plugin};");
+        wrong.push(format!(" unable to find job plugin: {plugin};"));
     }
-    wrong += &volumes::check(&spec.volumes);
-    wrong += &queue(&spec.queue, known);
+    wrong.push(volumes::check(&spec.volumes));
+    wrong.push(queue(&spec.queue, known));
     let depend = seen.iter().any(|task| task.depends_on.is_some());
     if depend && !dependencies::can_start(&spec.tasks) {
-        wrong +=
+        let what =
             " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);";
+        wrong.push(what.to_owned());
     }
-    wrong
+    wrong.concat()
 }
 
 /// Checks the tasks up to the first whose name another has already; returns those that were looked at.
-fn tasks<'j>(job: &'j Job, wrong: &mut String) -> &'j [TaskSpec] {
+fn tasks<'j>(job: &'j Job, wrong: &mut Vec<String>) -> &'j [TaskSpec] {
     let (tasks, job_name) = (&job.spec.tasks, &job.metadata.name);
     let mut names_so_far: BTreeSet<&str> = BTreeSet::new();
     for (index, task) in tasks.iter().enumerate() {
@@ -66,23 +71,25 @@ fn tasks<'j>(job: &'j Job, wrong: &mut String) -> &'j [TaskSpec] {
             .min_available
             .is_some_and(|needed| needed > task.replicas)
         {
-            *wrong += &format!(
+            wrong.push(format!(
                 " 'minAvailable' is greater than 'replicas' in task: {name}, job: {job_name};"
-            );
+            ));
         }
         if !names_so_far.insert(name) {
-            *wrong += &format!(" duplicated task name {name};");
+            wrong.push(format!(" duplicated task name {name};"));
             return &tasks[..=index];
         }
-        *wrong += &policies::check(&task.policies, "spec.tasks.policies");
+        wrong.push(policies::check(&task.policies, "spec.tasks.policies"));
         let pod = format!("{job_name}-{name}-{index}");
         let of_pod = names::qualified(&pod);
         if !of_pod.is_empty() {
             let of_pod = listed(&of_pod);
-            *wrong += &format!("create pod with name {pod} validate failed {of_pod};");
+            wrong.push(format!(
+                "create pod with name {pod} validate failed {of_pod};"
+            ));
         }
-        *wrong += &of_template(job, task, index);
-        *wrong += &topology::partitions(task, job_name);
+        wrong.push(of_template(job, task, index));
+        wrong.push(topology::partitions(task, job_name));
     }
     tasks
 }
@@ -92,8 +99,7 @@ fn of_template(job: &Job, task: &TaskSpec, index: usize) -> String {
     if found.is_empty() {
         return topology::numa(task, index);
     }
-    let found: String = found.iter().map(|one| format!("{one}. ")).collect();
-    format!("spec.task[{index}].{found}")
+    format!("spec.task[{index}].{}. ", found.join(". "))
 }
 
 /// With the plugin mpi there is the task that it takes for the master.
@@ -135,21 +141,21 @@ fn queue(name: &str, known: &Known) -> String {
         Err(not_found) => return format!(" unable to find job queue: {not_found};"),
         Ok(queue) => queue,
     };
-    let (state, mut wrong) = (&queue.status.state, String::new());
+    let (state, mut wrong) = (&queue.status.state, Vec::new());
     if state != "Open" {
-        wrong += &format!(
+        wrong.push(format!(
             " can only submit job to queue with state `Open`, queue `{name}` status is `{state}`;"
-        );
+        ));
     }
     let children = known.children(name).len();
     if name == "root" {
-        wrong += " can not submit job to root queue;";
+        wrong.push(" can not submit job to root queue;".to_owned());
     } else if children > 0 {
-        wrong += &format!(
+        wrong.push(format!(
             " can only submit job to leaf queue, queue `{name}` has {children} child queues;"
-        );
+        ));
     }
-    wrong
+    wrong.concat()
 }
 
 #[cfg(test)]

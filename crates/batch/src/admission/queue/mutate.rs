@@ -6,7 +6,7 @@ use crate::wire::Queue;
 
 /// The changes.
 pub(in crate::admission) fn patch(queue: &Queue) -> Vec<PatchOperation> {
-    let mut patch = Vec::new();
+    let mut changes = Vec::new();
     let annotation = |key: &str| {
         let value = queue.metadata.annotations.get(key);
         value.map_or("", String::as_str)
@@ -16,16 +16,16 @@ pub(in crate::admission) fn patch(queue: &Queue) -> Vec<PatchOperation> {
     if !path.is_empty() && !weights.is_empty() && !path.starts_with("root") {
         let mut set = |key: &str, value: String| {
             let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
-            patch.push(PatchOperation::add(&path, value));
+            changes.push(PatchOperation::add(&path, value));
         };
         set(HIERARCHY, format!("root/{path}"));
         set(WEIGHTS, format!("1/{weights}"));
     }
     if queue.spec.reclaimable.is_none() {
-        patch.push(PatchOperation::add("/spec/reclaimable", true));
+        changes.push(PatchOperation::add("/spec/reclaimable", true));
     }
     if queue.spec.weight == 0 {
-        patch.push(PatchOperation::add("/spec/weight", 1));
+        changes.push(PatchOperation::add("/spec/weight", 1));
     }
-    patch
+    changes
 }

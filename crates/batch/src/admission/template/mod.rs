@@ -1,7 +1,8 @@
 //! Pod templates as Kubernetes checks them: what users commonly get wrong, in its words and in its order (S6-077, S6-082).
-//! What a template leaves out has Kubernetes' defaults. Affinity, security contexts and the details of volumes are left to
+//! What a template leaves out has Kubernetes' defaults. Security contexts, selectors and the details of volumes are left to
 //! the API server, which checks each pod again when it is made.
 
+mod affinity;
 mod container;
 mod probes;
 pub(super) mod resources;
@@ -63,6 +64,7 @@ fn check_spec(spec: &Value, path: &str, mistakes: &mut Mistakes) {
     }
     policies(spec, path, mistakes);
     labels(spec, "nodeSelector", &at("nodeSelector"), mistakes);
+    affinity::check(&spec["affinity"], &at("affinity"), mistakes);
     gates(
         list(spec, "schedulingGates"),
         &at("schedulingGates"),

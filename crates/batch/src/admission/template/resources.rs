@@ -93,7 +93,7 @@ fn check_amount(name: &str, amount: Quantity, path: &str, mistakes: &mut Mistake
     check_name(name, path, mistakes);
     check_quantity(name, amount, path, mistakes);
     let page = name.strip_prefix(HUGE_PAGES).map(str::parse::<Quantity>);
-    let page = page.and_then(Result::ok).filter(|page| page.is_positive());
+    let page = page.and_then(Result::ok).filter(Quantity::is_positive);
     if page.is_some_and(|page| amount.nano_value() % page.nano_value() != 0) {
         let why = format!("{amount} is not positive integer multiple of {name}");
         mistakes.invalid(path, &amount.to_string(), &why);

@@ -1,0 +1,538 @@
+//! `evictd-batch webhook` as the API server sees it.
+
+use crate::served::{Connection, KINDS, Webhook, bundle, cluster, connect, job};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use evictd_testkit::{Actor, ApiServer, Authority};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const JSON: &str = "application/json";
+
+/// A webhook and its cluster.
+struct Scene {
+    api: ApiServer,
+    admin: Actor,
+    webhook: Webhook,
+}
+
+impl Scene {
+    /// One that is about to start, with the rights of the packaged manifests.
+    fn start(flags: &[&str]) -> Self {
+        let api = cluster();
+        let account = "system:serviceaccount:kube-system:evictd-batch-webhook";
+        api.grant("token", account, Some(packaged_rules()));
+        Self {
+            webhook: Webhook::start(&api.kubeconfig_of("token"), flags),
+            admin: api.actor("test"),
+            api,
+        }
+    }
+
+    /// One that can decide.
+    async fn ready(flags: &[&str]) -> Self {
+        let scene = Self::start(flags);
+        scene
+            .until("is never ready", async || scene.webhook.is_ready().await)
+            .await;
+        scene
+    }
+
+    /// Waits until it holds; what the webhook said is shown if it never does.
+    async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !holds().await {
+            let said = self.webhook.log.lock().unwrap().clone();
+            assert!(Instant::now() < deadline, "{what}\n{said}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// A connection as the API server makes it.
+    async fn connect(&self) -> Connection {
+        connect(self.webhook.address, &bundle(&self.admin).unwrap())
+            .await
+            .unwrap()
+    }
+
+    /// What is said of a new job in this queue.
+    async fn said(&self, queue: &str) -> String {
+        let mut connection = self.connect().await;
+        let answer = connection
+            .review("/jobs/validate", "CREATE", &job("a", queue))
+            .await;
+        answer["status"]["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+/// The rules of the packaged roles.
+fn packaged_rules() -> Value {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes/batch/rights.yaml");
+    let text = fs::read_to_string(path).unwrap();
+    let documents = text.split("\n---\n");
+    let documents = documents.map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+    documents
+        .flat_map(|document| document["rules"].as_array().cloned().unwrap_or_default())
+        .collect()
+}
+
+#[tokio::test]
+async fn s6_074_jobs_are_completed_and_let_in_or_refused_by_what_the_watch_tells() {
+    let scene = Scene::ready(&[]).await;
+    let mut connection = scene.connect().await;
+    let made = connection
+        .review("/jobs/mutate", "CREATE", &job("a", "default"))
+        .await;
+    assert_eq!(
+        (&made["allowed"], &made["patchType"]),
+        (&json!(true), &json!("JSONPatch"))
+    );
+    let patch = BASE64_STANDARD
+        .decode(made["patch"].as_str().unwrap())
+        .unwrap();
+    let patch: Value = serde_json::from_slice(&patch).unwrap();
+    let set: Vec<_> = patch
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        set,
+        [
+            "/spec/schedulerName",
+            "/spec/maxRetry",
+            "/spec/tasks",
+            "/spec/minAvailable"
+        ]
+    );
+    let right = connection
+        .review("/jobs/validate", "CREATE", &job("a", "default"))
+        .await;
+    assert_eq!(right, json!({"uid": "42", "allowed": true}));
+    let wrong = connection
+        .review("/jobs/validate", "CREATE", &job("a", "team"))
+        .await;
+    let told = "unable to find job queue: queue.scheduling.volcano.sh \"team\" not found;";
+    assert_eq!(
+        wrong,
+        json!({"uid": "42", "allowed": false, "status": {"message": told}})
+    );
+    let denied = "denied: /jobs/validate CREATE /a: unable to find job queue";
+    scene
+        .until("the denial is never logged", async || {
+            scene.webhook.log.lock().unwrap().contains(denied)
+        })
+        .await;
+
+    // A queue that comes, closes and goes.
+    let queue = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"},
+        "spec": {"parent": "root"}, "status": {"state": "Open"}});
+    scene.admin.create(queue).unwrap();
+    scene
+        .until("the queue is never open", async || {
+            scene.said("team").await.is_empty()
+        })
+        .await;
+    scene.api.cut_watches();
+    let closed = json!({"status": {"state": "Closed"}});
+    scene.admin.merge("queues/status", "team", closed).unwrap();
+    scene
+        .until("the queue is never closed", async || {
+            scene.said("team").await.contains("`Closed`")
+        })
+        .await;
+    scene.admin.delete("queues", "team", json!({})).unwrap();
+    scene
+        .until("the queue is never gone", async || {
+            scene.said("team").await == told
+        })
+        .await;
+
+    // A namespace that names a queue.
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns1",
+        "annotations": {"scheduling.volcano.sh/queue-name": "team"}}});
+    scene.admin.create(namespace).unwrap();
+    let group =
+        json!({"metadata": {"name": "g", "namespace": "ns1"}, "spec": {"queue": "default"}});
+    scene
+        .until("the namespace's queue is never known", async || {
+            let mut connection = scene.connect().await;
+            let answer = connection
+                .review("/podgroups/mutate", "CREATE", &group)
+                .await;
+            answer["patchType"] == "JSONPatch"
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn garbage_and_too_much_are_refused_and_the_next_request_is_answered() {
+    let scene = Scene::ready(&["--enabled-admission=/jobs/validate,/queues/validate"]).await;
+    let mut connection = scene.connect().await;
+    for (path, kind, body, code, told) in [
+        (
+            "/jobs/validate",
+            JSON,
+            "garbage".to_owned(),
+            400,
+            "the body is no AdmissionReview: expected value",
+        ),
+        (
+            "/jobs/validate",
+            JSON,
+            String::new(),
+            400,
+            "the body is no AdmissionReview: EOF",
+        ),
+        (
+            "/jobs/validate",
+            JSON,
+            "{}".to_owned(),
+            400,
+            "the AdmissionReview has no request",
+        ),
+        (
+            "/jobs/validate",
+            JSON,
+            "[".repeat(100_000),
+            400,
+            "the body is no AdmissionReview: ",
+        ),
+        (
+            "/jobs/validate",
+            "text/yaml",
+            "{}".to_owned(),
+            415,
+            "an AdmissionReview is application/json",
+        ),
+        (
+            "/jobs/mutate",
+            JSON,
+            "{}".to_owned(),
+            404,
+            "404 page not found",
+        ),
+        (
+            "/elsewhere",
+            JSON,
+            "{}".to_owned(),
+            404,
+            "404 page not found",
+        ),
+    ] {
+        let (found, text) = connection.post(path, kind, body).await;
+        assert_eq!(found, code, "{path}: {text}");
+        assert!(text.starts_with(told), "{path}: {text}");
+    }
+    assert_eq!(connection.get("/jobs/validate").await.0, 405);
+    assert_eq!(connection.get("/livez").await, (200, "ok\n".to_owned()));
+    assert_eq!(
+        connection.get("/readyz").await,
+        (
+            200,
+            "[+]queues\n[+]namespaces\n[+]certificate\n[+]bundle\n".to_owned()
+        )
+    );
+
+    let large = vec![b' '; (3 << 20) + 1];
+    let (code, text) = connection.post("/jobs/validate", JSON, large).await;
+    assert_eq!((code, text.as_str()), (413, "request body too large\n"));
+    let mut largest =
+        json!({"request": {"uid": "42", "operation": "CREATE", "object": job("a", "default")}})
+            .to_string();
+    largest.push_str(&" ".repeat((3 << 20) - largest.len()));
+    let mut connection = scene.connect().await;
+    assert_eq!(
+        connection.post("/jobs/validate", JSON, largest).await.0,
+        200
+    );
+}
+
+/// What takes the longest to look at: as many names as a review can hold.
+#[tokio::test]
+async fn the_largest_reviews_are_decided_in_time() {
+    let scene = Scene::ready(&[]).await;
+    let mut connection = scene.connect().await;
+    let many = 20_000;
+    let containers: Vec<_> = (0..many)
+        .map(|index| json!({"name": format!("c{index}"), "image": "i"}))
+        .collect();
+    let mut object = job("a", "default");
+    object["spec"]["tasks"][0]["template"]["spec"]["containers"] = containers.into();
+    assert_eq!(
+        connection.review("/jobs/validate", "CREATE", &object).await["allowed"],
+        true
+    );
+    let tasks: Vec<_> = (0..many)
+        .map(|index| json!({"name": format!("t{index}"), "dependsOn": {"name": [format!("t{}", index + 1)]}}))
+        .collect();
+    object["spec"]["tasks"] = tasks.into();
+    let answer = connection.review("/jobs/validate", "CREATE", &object).await;
+    assert!(
+        answer["status"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("directed acyclic graph")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_requests_at_once_are_all_answered_right() {
+    let scene = Scene::ready(&[]).await;
+    let (address, bundle) = (scene.webhook.address, bundle(&scene.admin).unwrap());
+    let one = |index: usize| {
+        let bundle = bundle.clone();
+        async move {
+            let queue = if index.is_multiple_of(2) {
+                "default"
+            } else {
+                "nope"
+            };
+            let mut connection = connect(address, &bundle).await.unwrap();
+            let answer = connection
+                .review("/jobs/validate", "CREATE", &job("a", queue))
+                .await;
+            assert_eq!(answer["allowed"], index.is_multiple_of(2));
+        }
+    };
+    let all: Vec<_> = (0..1000).map(|index| tokio::spawn(one(index))).collect();
+    for answered in all {
+        answered.await.unwrap();
+    }
+}
+
+/// What is open has a bound in time, and others are answered meanwhile.
+#[tokio::test]
+async fn whoever_sends_nothing_more_is_told_so_in_time() {
+    let scene = Scene::ready(&["--request-timeout=1", "--max-in-flight=1"]).await;
+    let mut slow = scene.connect().await;
+    let (code, text) = slow.post_endlessly("/jobs/validate").await;
+    assert_eq!(
+        (code, text.as_str()),
+        (503, "no decision within the time limit\n")
+    );
+    let mut next = scene.connect().await;
+    assert_eq!(
+        next.review("/jobs/validate", "CREATE", &job("a", "default"))
+            .await["allowed"],
+        true
+    );
+}
+
+/// The authorities in the Secret.
+fn shared(admin: &Actor) -> String {
+    let secret = admin
+        .get("secrets", "kube-system/evictd-batch-webhook")
+        .unwrap();
+    let authorities = BASE64_STANDARD
+        .decode(secret["data"]["ca.crt"].as_str().unwrap())
+        .unwrap();
+    String::from_utf8(authorities).unwrap()
+}
+
+#[tokio::test]
+async fn the_certificate_is_shared_by_replicas_and_the_bundle_is_kept_right() {
+    let scene = Scene::ready(&[]).await;
+    let authorities = shared(&scene.admin);
+    assert_eq!(bundle(&scene.admin).as_ref(), Some(&authorities));
+
+    let second = Webhook::start(&scene.api.kubeconfig_of("token"), &[]);
+    scene
+        .until("the second is never ready", async || {
+            second.is_ready().await
+        })
+        .await;
+    assert_eq!(shared(&scene.admin), authorities);
+    let mut connection = connect(second.address, &authorities).await.unwrap();
+    assert_eq!(connection.get("/livez").await.0, 200);
+
+    // Somebody applies manifests without it.
+    let hook = json!({"name": "a.evictd.dev", "clientConfig": {"url": "https://localhost"}});
+    scene
+        .admin
+        .merge(KINDS[0].1, "evictd-batch", json!({"webhooks": [hook]}))
+        .unwrap();
+    assert_eq!(bundle(&scene.admin), None);
+    scene
+        .until("the bundle is never right again", async || {
+            bundle(&scene.admin).as_ref() == Some(&authorities)
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_certificate_is_renewed_in_time_and_the_rights_that_are_granted_are_all_used() {
+    let scene = Scene::ready(&[]).await;
+    let before = shared(&scene.admin);
+    let mut open = scene.connect().await;
+    let soon = json!({"metadata": {"annotations": {"batch.evictd.dev/certificate-until": "2020-01-01T00:00:00Z"}}});
+    scene
+        .admin
+        .merge("secrets", "kube-system/evictd-batch-webhook", soon)
+        .unwrap();
+    scene
+        .until("it is never renewed", async || {
+            shared(&scene.admin) != before
+        })
+        .await;
+    let both = shared(&scene.admin);
+    assert_eq!(both.matches("BEGIN").count(), 2);
+    assert!(both.ends_with(before.trim_end()));
+    let end =
+        both.find("-----END CERTIFICATE-----\n").unwrap() + "-----END CERTIFICATE-----\n".len();
+    let new = both[..end].to_owned();
+    scene
+        .until("the new one is never shown", async || {
+            connect(scene.webhook.address, &new).await.is_ok()
+        })
+        .await;
+    assert_eq!(bundle(&scene.admin), Some(both));
+    // What is open goes on.
+    assert_eq!(open.get("/livez").await.0, 200);
+
+    let log = scene.api.log();
+    let refused: Vec<_> = log
+        .iter()
+        .filter(|entry| entry.status == 403)
+        .map(|entry| &entry.what)
+        .collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    let used: BTreeSet<_> = log
+        .iter()
+        .map(|entry| format!("{} {}", entry.verb, entry.what))
+        .collect();
+    let mut granted = BTreeSet::new();
+    for rule in packaged_rules().as_array().unwrap() {
+        for verb in rule["verbs"].as_array().unwrap() {
+            for resource in rule["resources"].as_array().unwrap() {
+                granted.insert(format!(
+                    "{} {}",
+                    verb.as_str().unwrap(),
+                    resource.as_str().unwrap()
+                ));
+            }
+        }
+    }
+    let unused: Vec<_> = granted.difference(&used).cloned().collect();
+    // A server that streams lists is not asked for one.
+    assert_eq!(unused, ["list namespaces", "list queues"]);
+}
+
+#[tokio::test]
+async fn a_certificate_from_files_is_read_again_when_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let write = |authority: &Authority| {
+        let own = authority
+            .sign(&["evictd-batch-webhook.kube-system.svc"])
+            .unwrap();
+        fs::write(at("ca.crt"), authority.pem()).unwrap();
+        fs::write(at("tls.crt"), own.certificate()).unwrap();
+        fs::write(at("tls.key"), own.key()).unwrap();
+    };
+    let one = Authority::new("one").unwrap();
+    write(&one);
+    let flags = [
+        format!("--tls-cert-file={}", at("tls.crt")),
+        format!("--tls-private-key-file={}", at("tls.key")),
+        format!("--ca-cert-file={}", at("ca.crt")),
+    ];
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let scene = Scene::ready(&flags).await;
+    assert_eq!(bundle(&scene.admin), Some(one.pem()));
+    assert_eq!(scene.said("default").await, "");
+    let other = Authority::new("other").unwrap();
+    write(&other);
+    let shown = async || connect(scene.webhook.address, &other.pem()).await.is_ok();
+    scene.until("the new one is never shown", shown).await;
+    assert_eq!(bundle(&scene.admin), Some(other.pem()));
+    assert!(scene.admin.list("secrets").is_empty());
+}
+
+#[tokio::test]
+async fn before_queues_are_known_nothing_is_decided_and_afterwards_the_api_server_may_be_away() {
+    let api = cluster();
+    api.set(|settings| settings.unknown_kinds = vec!["queues"]);
+    let scene = Scene {
+        webhook: Webhook::start(&api.kubeconfig(), &[]),
+        admin: api.actor("test"),
+        api,
+    };
+    scene
+        .until("there is never a certificate", async || {
+            match bundle(&scene.admin) {
+                Some(bundle) => connect(scene.webhook.address, &bundle).await.is_ok(),
+                None => false,
+            }
+        })
+        .await;
+    let review =
+        json!({"request": {"uid": "1", "operation": "CREATE", "object": job("a", "default")}});
+    let mut connection = scene.connect().await;
+    let (code, text) = connection
+        .post("/jobs/validate", JSON, review.to_string())
+        .await;
+    assert_eq!(
+        (code, text.as_str()),
+        (503, "queues and namespaces are not known yet\n")
+    );
+    assert!(!scene.webhook.is_ready().await);
+    scene.api.set(|settings| settings.unknown_kinds.clear());
+    scene
+        .until("is never ready", async || scene.webhook.is_ready().await)
+        .await;
+    scene.api.go_away();
+    assert_eq!(scene.said("default").await, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn told_to_stop_it_ends_what_is_under_way_and_exits_well() {
+    let mut scene = Scene::ready(&["--request-timeout=1"]).await;
+    let mut slow = scene.connect().await;
+    let under_way = tokio::spawn(async move { slow.post_endlessly("/jobs/validate").await });
+    // The request has arrived when a second one is answered that came after it.
+    assert_eq!(scene.said("default").await, "");
+    let pid = Pid::from_raw(scene.webhook.program.id().try_into().unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert_eq!(under_way.await.unwrap().0, 503);
+    let status = tokio::task::block_in_place(|| scene.webhook.program.wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_told() {
+    use crate::batch;
+    use evictd_testkit::program::{self, refusal};
+    for (flags, told) in [
+        (&["--tls-cert-file", "x"][..], "--tls-private-key-file"),
+        (
+            &["--enabled-admission", "/hypernodes/validate"],
+            "the paths are /jobs/mutate",
+        ),
+        (&[], "in which namespace is the Service?"),
+        (
+            &["--webhook-namespace", "x", "--kubeconfig", "/nowhere"],
+            "cannot use the kubeconfig /nowhere",
+        ),
+    ] {
+        let mut command = batch();
+        command
+            .arg("webhook")
+            .args(flags)
+            .env_remove("KUBECONFIG")
+            .env("HOME", "/nowhere");
+        let said = refusal(&program::run(&mut command, ""), 2);
+        assert!(said.contains(told), "{flags:?}: {said}");
+    }
+}
