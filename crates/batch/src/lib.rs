@@ -6,5 +6,6 @@ pub mod job;
 pub mod pod_group;
 pub mod queue;
 pub mod reconcile;
+mod retries;
 mod usage;
 pub mod wire;

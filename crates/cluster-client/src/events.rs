@@ -61,6 +61,8 @@ pub enum Subject {
         /// The other object.
         related: ObjectReference,
     },
+    /// Any other object; one of the whole cluster has no namespace.
+    Object(ObjectReference),
 }
 
 /// Who reports, and how much.
@@ -338,6 +340,8 @@ fn name_of(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
         Subject::Pod { name, .. } | Subject::PodAnd { name, .. } => {
             name.split_once('/').unwrap_or(("default", name))
         }
+        Subject::Object(object) if object.namespace.is_empty() => ("default", &*object.name),
+        Subject::Object(object) => (&*object.namespace, &*object.name),
     };
     let name = &name[..name.len().min(LONGEST_NAME)];
     (
@@ -357,6 +361,7 @@ fn object(event: &Event, reporter: &Reporter, (namespace, name): (&str, &str)) -
             let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
             json!({ "apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid })
         }
+        Subject::Object(object) => serde_json::to_value(object).unwrap_or_default(),
     };
     let mut end = event.note.len().min(LONGEST_NOTE);
     while !event.note.is_char_boundary(end) {

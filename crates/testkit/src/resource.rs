@@ -51,7 +51,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects of the same plural are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 32] = [
+pub(crate) static RESOURCES: [Resource; 38] = [
     namespaced(
         "",
         "pods",
@@ -175,6 +175,48 @@ pub(crate) static RESOURCES: [Resource; 32] = [
         &[],
         &[],
     ),
+    namespaced("", "secrets", "Secret", &[], &[]),
+    namespaced(
+        "networking.k8s.io",
+        "networkpolicies",
+        "NetworkPolicy",
+        &["netpol"],
+        &[],
+    ),
+    Resource {
+        version: "v1alpha1",
+        ..namespaced(
+            "batch.volcano.sh",
+            "jobs",
+            "Job",
+            &["vcjob", "vj"],
+            &["status"],
+        )
+    },
+    Resource {
+        version: "v1alpha1",
+        ..namespaced("bus.volcano.sh", "commands", "Command", &[], &[])
+    },
+    Resource {
+        version: "v1beta1",
+        ..namespaced(
+            "scheduling.volcano.sh",
+            "podgroups",
+            "PodGroup",
+            &["pg"],
+            &["status"],
+        )
+    },
+    Resource {
+        version: "v1beta1",
+        ..cluster_wide(
+            "scheduling.volcano.sh",
+            "queues",
+            "Queue",
+            &["q"],
+            &["status"],
+        )
+    },
     cluster_wide(
         "authentication.k8s.io",
         "tokenreviews",
@@ -221,6 +263,14 @@ impl Resource {
             self.plural.to_owned()
         } else {
             format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// Whose objects are the same: those of one plural, but for Volcano's, whose groups of pods are others than Kubernetes'.
+    pub(crate) fn stored(&self) -> &'static str {
+        match (self.group, self.plural) {
+            ("scheduling.volcano.sh", "podgroups") => "podgroups.scheduling.volcano.sh",
+            (_, plural) => plural,
         }
     }
 

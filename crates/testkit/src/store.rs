@@ -104,7 +104,7 @@ impl Store {
         version: u64,
     ) -> BTreeMap<Key, Arc<Value>> {
         let mut objects: BTreeMap<Key, Arc<Value>> = self
-            .list(resource.plural, namespace)
+            .list(resource.stored(), namespace)
             .map(|(key, object)| (key.clone(), Arc::clone(object)))
             .collect();
         for change in self
@@ -114,7 +114,7 @@ impl Store {
             .take_while(|change| change.version > version)
         {
             let elsewhere = !namespace.is_empty() && change.key.namespace != namespace;
-            if change.key.plural != resource.plural || elsewhere {
+            if change.key.plural != resource.stored() || elsewhere {
                 continue;
             }
             match &change.before {
