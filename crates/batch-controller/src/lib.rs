@@ -1,3 +1,4 @@
 //! Jobs, pod groups and queues: the shell around `evictd-batch`.
 
 pub mod cli;
+pub mod controllers;

@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand.
 
+mod controllers;
 mod reconcile;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -15,6 +16,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Controllers(controllers::Arguments),
     Reconcile(reconcile::Arguments),
     #[command(
         after_help = "Example:\n  evictd-batch completions bash > /etc/bash_completion.d/evictd-batch"
@@ -28,6 +30,7 @@ impl Cli {
     /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Controllers(arguments) => arguments.run(),
             Command::Reconcile(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command())),

@@ -83,9 +83,9 @@ impl QueueMachine {
         match event {
             QueueEvent::Queue(None, new) => self.ask(queue_added(&new)),
             QueueEvent::Queue(Some(old), new) => {
-                queue_changed(&old, &new)
-                    .into_iter()
-                    .for_each(|own| self.ask(own));
+                if let Some(request) = queue_changed(&old, &new) {
+                    self.ask(request);
+                }
             }
             QueueEvent::QueueGone(queue) => self.groups.queue_deleted(&queue),
             QueueEvent::Group(None, new) => {
@@ -93,8 +93,9 @@ impl QueueMachine {
                 self.ask(request);
             }
             QueueEvent::Group(Some(old), new) => {
-                let request = self.groups.group_changed(&old, &new);
-                request.into_iter().for_each(|own| self.ask(own));
+                if let Some(request) = self.groups.group_changed(&old, &new) {
+                    self.ask(request);
+                }
             }
             QueueEvent::GroupGone(group) => {
                 let request = self.groups.group_deleted(&group);
