@@ -1,6 +1,7 @@
 //! Jobs, pod groups and queues: the shell around `evictd-batch`.
 
 pub mod cli;
+pub mod controllers;
 pub mod definitions;
 pub mod manifests;
 mod pages;

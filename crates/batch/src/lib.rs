@@ -8,6 +8,7 @@ pub mod job;
 pub mod pod_group;
 pub mod queue;
 pub mod reconcile;
+mod retries;
 pub mod session;
 mod usage;
 pub mod wire;

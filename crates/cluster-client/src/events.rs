@@ -61,7 +61,7 @@ pub enum Subject {
         /// The other object.
         related: ObjectReference,
     },
-    /// Any other object.
+    /// Any other object; one of the whole cluster has no namespace.
     Object(ObjectReference),
 }
 

@@ -115,7 +115,7 @@ impl Call {
 
     pub(crate) fn key(&self) -> Key {
         Key {
-            stored: self.resource.stored,
+            plural: self.resource.stored(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
         }

@@ -9,8 +9,6 @@ pub struct Resource {
     pub version: &'static str,
     /// As in a path: `pods`.
     pub plural: &'static str,
-    /// What its objects are kept as: the plural, or the qualified one where another group has objects of that plural.
-    pub stored: &'static str,
     /// As in an object: `Pod`.
     pub kind: &'static str,
     /// Whether its objects live in a namespace.
@@ -32,7 +30,6 @@ const fn namespaced(
         group,
         version: "v1",
         plural,
-        stored: plural,
         kind,
         namespaced: true,
         short,
@@ -53,8 +50,8 @@ const fn cluster_wide(
     }
 }
 
-/// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 36] = [
+/// Everything that is served. Objects of the same plural are the same objects: events have two groups.
+pub(crate) static RESOURCES: [Resource; 38] = [
     namespaced(
         "",
         "pods",
@@ -75,7 +72,6 @@ pub(crate) static RESOURCES: [Resource; 36] = [
     cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
     namespaced("", "events", "Event", &["ev"], &[]),
     namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),
-    namespaced("", "secrets", "Secret", &[], &[]),
     namespaced("", "serviceaccounts", "ServiceAccount", &["sa"], &[]),
     namespaced(
         "",
@@ -130,30 +126,6 @@ pub(crate) static RESOURCES: [Resource; 36] = [
         &[],
         &[],
     ),
-    cluster_wide(
-        "admissionregistration.k8s.io",
-        "mutatingwebhookconfigurations",
-        "MutatingWebhookConfiguration",
-        &[],
-        &[],
-    ),
-    cluster_wide(
-        "admissionregistration.k8s.io",
-        "validatingwebhookconfigurations",
-        "ValidatingWebhookConfiguration",
-        &[],
-        &[],
-    ),
-    Resource {
-        version: "v1beta1",
-        ..cluster_wide(
-            "scheduling.volcano.sh",
-            "queues",
-            "Queue",
-            &["q"],
-            &["status"],
-        )
-    },
     namespaced("coordination.k8s.io", "leases", "Lease", &[], &[]),
     namespaced(
         "apps",
@@ -203,21 +175,14 @@ pub(crate) static RESOURCES: [Resource; 36] = [
         &[],
         &[],
     ),
-    cluster_wide(
-        "authentication.k8s.io",
-        "tokenreviews",
-        "TokenReview",
-        &[],
-        &[],
-    ),
-    cluster_wide(
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        "SubjectAccessReview",
-        &[],
+    namespaced("", "secrets", "Secret", &[], &[]),
+    namespaced(
+        "networking.k8s.io",
+        "networkpolicies",
+        "NetworkPolicy",
+        &["netpol"],
         &[],
     ),
-    // Custom resources, as Volcano defines them: groups of pods have their status beside their spec.
     Resource {
         version: "v1alpha1",
         ..namespaced(
@@ -234,13 +199,12 @@ pub(crate) static RESOURCES: [Resource; 36] = [
     },
     Resource {
         version: "v1beta1",
-        stored: "podgroups.scheduling.volcano.sh",
         ..namespaced(
             "scheduling.volcano.sh",
             "podgroups",
             "PodGroup",
-            &["pg", "podgroup-v1beta1"],
-            &[],
+            &["pg"],
+            &["status"],
         )
     },
     Resource {
@@ -249,10 +213,24 @@ pub(crate) static RESOURCES: [Resource; 36] = [
             "scheduling.volcano.sh",
             "queues",
             "Queue",
-            &["q", "queue-v1beta1"],
+            &["q"],
             &["status"],
         )
     },
+    cluster_wide(
+        "authentication.k8s.io",
+        "tokenreviews",
+        "TokenReview",
+        &[],
+        &[],
+    ),
+    cluster_wide(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+        &[],
+        &[],
+    ),
 ];
 
 impl Resource {
@@ -288,17 +266,20 @@ impl Resource {
         }
     }
 
+    /// Whose objects are the same: those of one plural, but for Volcano's, whose groups of pods are others than Kubernetes'.
+    pub(crate) fn stored(&self) -> &'static str {
+        match (self.group, self.plural) {
+            ("scheduling.volcano.sh", "podgroups") => "podgroups.scheduling.volcano.sh",
+            (_, plural) => plural,
+        }
+    }
+
     /// Whether its objects can only be made, and nothing is kept of them.
     pub fn is_only_asked(&self) -> bool {
         matches!(
             self.plural,
             "bindings" | "tokenreviews" | "subjectaccessreviews"
         )
-    }
-
-    /// Whether it is a custom resource, which the server knows only by its definition.
-    pub fn is_custom(&self) -> bool {
-        self.group.ends_with("volcano.sh")
     }
 
     /// Whether status is written by its own path only.

@@ -11,6 +11,7 @@ mod simulate;
 
 pub use short::Short;
 mod admit;
+mod controllers;
 mod manifests;
 mod reconcile;
 mod webhook;
@@ -39,6 +40,7 @@ enum Command {
     Admit(admit::Arguments),
     Crds(manifests::Definitions),
     Policies(manifests::Policies),
+    Controllers(controllers::Arguments),
     Reconcile(reconcile::Arguments),
     Webhook(Box<webhook::Arguments>),
     #[command(
@@ -59,6 +61,7 @@ impl Cli {
             Command::Admit(arguments) => arguments.run(),
             Command::Crds(manifests::Definitions {}) => manifests::Definitions::run(),
             Command::Policies(manifests::Policies {}) => manifests::Policies::run(),
+            Command::Controllers(arguments) => arguments.run(),
             Command::Reconcile(arguments) => arguments.run(),
             Command::Webhook(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),

@@ -26,7 +26,7 @@ impl Scene {
     /// One that is about to start, with the rights of the packaged manifests.
     fn start(flags: &[&str]) -> Self {
         let api = cluster();
-        let account = "system:serviceaccount:kube-system:evictd-batch-webhook";
+        let account = "system:serviceaccount:volcano-system:evictd-batch-webhook";
         api.grant("token", account, Some(packaged_rules()));
         Self {
             webhook: Webhook::start(&api.kubeconfig_of("token"), flags),
@@ -76,8 +76,8 @@ impl Scene {
 
 /// The rules of the packaged roles.
 fn packaged_rules() -> Value {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes/batch/rights.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../packaging/kubernetes/batch/webhook-rights.yaml");
     let text = fs::read_to_string(path).unwrap();
     let documents = text.split("\n---\n");
     let documents = documents.map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
@@ -333,7 +333,7 @@ async fn whoever_sends_nothing_more_is_told_so_in_time() {
 /// The authorities in the Secret.
 fn shared(admin: &Actor) -> String {
     let secret = admin
-        .get("secrets", "kube-system/evictd-batch-webhook")
+        .get("secrets", "volcano-system/evictd-batch-webhook")
         .unwrap();
     let authorities = BASE64_STANDARD
         .decode(secret["data"]["ca.crt"].as_str().unwrap())
@@ -379,7 +379,7 @@ async fn a_certificate_is_renewed_in_time_and_the_rights_that_are_granted_are_al
     let soon = json!({"metadata": {"annotations": {"batch.evictd.dev/certificate-until": "2020-01-01T00:00:00Z"}}});
     scene
         .admin
-        .merge("secrets", "kube-system/evictd-batch-webhook", soon)
+        .merge("secrets", "volcano-system/evictd-batch-webhook", soon)
         .unwrap();
     scene
         .until("it is never renewed", async || {
@@ -435,7 +435,7 @@ async fn a_certificate_from_files_is_read_again_when_it_changes() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     let write = |authority: &Authority| {
         let own = authority
-            .sign(&["evictd-batch-webhook.kube-system.svc"])
+            .sign(&["evictd-batch-webhook.volcano-system.svc"])
             .unwrap();
         fs::write(at("ca.crt"), authority.pem()).unwrap();
         fs::write(at("tls.crt"), own.certificate()).unwrap();

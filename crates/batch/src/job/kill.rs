@@ -4,7 +4,6 @@
 use super::call::{Answer, Call, Done, Notice, Refusal, RoundError};
 use super::group;
 use super::info::{JobInfo, partition};
-use super::phase::Phase;
 use super::plugins;
 use super::request::Request;
 use super::rules::Rules;
@@ -75,7 +74,7 @@ impl Kill {
                 kill.going.push((task, pod));
             }
         }
-        let finished = Phase::of(&kill.status.state.phase).is_final() && rules.finished_stays;
+        let finished = rule == Rule::Keep && rules.finished_stays;
         if !finished {
             kill.status.version = kill.status.version.saturating_add(1);
         }
@@ -292,8 +291,8 @@ impl Kill {
             status::stamp(own, now);
         }
         own.running_duration = status::running_duration(&self.job, own);
-        let finished = Phase::of(&self.job.status.state.phase).is_final();
-        if finished && self.rules.finished_stays && *own == self.job.status {
+        let finished = self.rule == Rule::Keep && self.rules.finished_stays;
+        if finished && *own == self.job.status {
             return Vec::new();
         }
         vec![status::write(&self.job, own)]

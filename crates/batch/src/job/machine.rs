@@ -7,12 +7,12 @@ use super::handler;
 use super::info::JobInfo;
 use super::policy::choose;
 use super::request::Request;
-use super::retries::Retries;
 use super::round::{Round, Task};
 use super::rules::Rules;
 use super::step::{Next, Step};
 use super::surroundings::Surroundings;
 use crate::bus::{Action, Event};
+use crate::retries::Retries;
 use crate::wire::{Job, PodGroup, TaskPod};
 use jiff::Timestamp;
 use std::collections::VecDeque;
@@ -28,6 +28,8 @@ const MOST_READS: u32 = 10;
 pub enum JobEvent {
     /// The job appears or changed.
     Job(Box<Job>),
+    /// The job and its pods, as a controller that begins finds them.
+    Found(Box<Job>, Vec<Arc<TaskPod>>),
     /// The job is gone.
     JobGone,
     /// A pod appears or changed.
@@ -132,6 +134,7 @@ impl JobMachine {
         let mut commands = Vec::new();
         match event {
             JobEvent::Job(job) => self.set_job(*job),
+            JobEvent::Found(job, pods) => self.found(*job, &pods),
             JobEvent::JobGone => self.job_gone(),
             JobEvent::Pod(pod) => self.set_pod(&pod),
             JobEvent::PodGone(pod) => {
@@ -177,6 +180,17 @@ impl JobMachine {
             _ => Some(handler::job_added(&new)),
         };
         self.ask(request);
+    }
+
+    /// The pods are known before the first is asked about, so that no round takes one for missing.
+    fn found(&mut self, job: Job, pods: &[Arc<TaskPod>]) {
+        for pod in pods {
+            self.info.set_pod(Arc::clone(pod));
+        }
+        self.set_job(job);
+        for pod in pods {
+            self.ask(handler::pod_added(&self.info, pod, self.rules));
+        }
     }
 
     fn job_gone(&mut self) {

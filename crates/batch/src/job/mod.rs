@@ -34,7 +34,6 @@ mod phase;
 mod plugins;
 mod policy;
 mod request;
-mod retries;
 mod round;
 mod rules;
 mod status;

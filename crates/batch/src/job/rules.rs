@@ -7,7 +7,8 @@ pub struct Rules {
     /// Ending pods counts those that stay, by phase and task. Volcano counts only what terminates, so that a job that
     /// completed shows no pod that succeeded after its next event (S6-031).
     pub kills_count_what_stays: bool,
-    /// An event on a finished job neither raises its version nor writes a status that says the same (S6-027).
+    /// An event on a finished or aborted job neither raises its version nor writes a status that says the same (S6-024,
+    /// S6-027).
     pub finished_stays: bool,
     /// Ending pods that fails raises the version only once, when it succeeds at last. Volcano raises the version in its
     /// cache with every try (S6-032).

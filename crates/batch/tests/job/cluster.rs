@@ -111,16 +111,11 @@ impl Cluster {
         self.events.clear();
         self.wake = None;
         let stored = self.stored.get_mut();
-        let job = stored
-            .job
-            .iter()
-            .map(|job| JobEvent::Job(Box::new(parsed(job))));
-        let pods = stored
-            .pods
-            .values()
-            .map(|pod| JobEvent::Pod(parsed::<TaskPod>(pod).into()));
-        // In any order.
-        self.events.extend(pods.chain(job));
+        let pods = stored.pods.values();
+        let pods = pods.map(|pod| parsed::<TaskPod>(pod).into()).collect();
+        let job = stored.job.as_ref();
+        let found = job.map(|job| JobEvent::Found(Box::new(parsed(job)), pods));
+        self.events.extend(found);
     }
 
     fn store_job(&mut self, mut job: Value) {

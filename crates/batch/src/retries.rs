@@ -10,7 +10,7 @@ const LONGEST: SignedDuration = SignedDuration::from_secs(180);
 
 /// Things that failed, how often, and when each is tried again.
 #[derive(Debug, Clone)]
-pub(super) struct Retries<T> {
+pub(crate) struct Retries<T> {
     tries: BTreeMap<T, Try>,
 }
 
@@ -22,14 +22,14 @@ struct Try {
 }
 
 impl<T: Ord + Clone> Retries<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             tries: BTreeMap::new(),
         }
     }
 
     /// Notes a failure; returns whether it is tried again: not after so many failures, if there is a limit.
-    pub(super) fn failed(&mut self, what: T, limit: Option<u32>, now: Timestamp) -> bool {
+    pub(crate) fn failed(&mut self, what: T, limit: Option<u32>, now: Timestamp) -> bool {
         let failures = self.tries.get(&what).map_or(0, |known| known.failures);
         if limit.is_some_and(|limit| failures >= limit) {
             self.tries.remove(&what);
@@ -51,12 +51,12 @@ impl<T: Ord + Clone> Retries<T> {
     }
 
     /// Forgets the failures of what succeeded.
-    pub(super) fn succeeded(&mut self, what: &T) {
+    pub(crate) fn succeeded(&mut self, what: &T) {
         self.tries.remove(what);
     }
 
     /// Takes one that is due.
-    pub(super) fn due(&mut self, now: Timestamp) -> Option<T> {
+    pub(crate) fn due(&mut self, now: Timestamp) -> Option<T> {
         let due = |known: &Try| known.due.is_some_and(|due| due <= now);
         let (what, known) = self.tries.iter_mut().find(|(_, known)| due(known))?;
         known.due = None;
@@ -64,11 +64,11 @@ impl<T: Ord + Clone> Retries<T> {
     }
 
     /// When the next one is due.
-    pub(super) fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next(&self) -> Option<Timestamp> {
         self.tries.values().filter_map(|known| known.due).min()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.tries.clear();
     }
 }

@@ -1,0 +1,148 @@
+//! `evictd-batch controllers`: jobs and queues of a cluster.
+
+use crate::controllers::{RunError, Settings, run};
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
+use evictd_batch::job::Rules;
+use evictd_cluster_client::Credentials;
+use evictd_command::Failure;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+const EXAMPLE: &str = "Examples:
+  evictd-batch controllers
+  evictd-batch controllers --kubeconfig ~/.kube/config --leader-elect=false";
+
+/// Runs the controllers of jobs, queues and commands, in the place of Volcano's.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// Access to the cluster. Default: this pod's service account, $KUBECONFIG, ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    context: String,
+    /// Whose rules decide: ours, or exactly Volcano's.
+    #[arg(long, value_enum, default_value_t = Form::Evictd)]
+    form: Form,
+    /// How often a request that fails is tried before the job is terminated; a negative number: without end.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 15,
+        allow_negative_numbers = true
+    )]
+    max_requeue_num: i64,
+    /// Where metrics are served; empty: nowhere.
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
+    listen_address: String,
+    /// Where health is served; empty: nowhere.
+    #[arg(long, value_name = "ADDRESS", default_value = ":11251")]
+    healthz_address: String,
+    /// Whether one of several is elected to work. Never without it beside Volcano's own controllers.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    leader_elect: bool,
+    /// The namespace of the Lease.
+    #[arg(long, value_name = "NAMESPACE", default_value = "volcano-system")]
+    leader_elect_resource_namespace: String,
+    /// The name of the Lease; that of Volcano's controllers, so that never both work.
+    #[arg(long, value_name = "NAME", default_value = "vc-controller-manager")]
+    leader_elect_resource_name: String,
+    /// Seconds that a Lease holds which is not renewed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    leader_elect_lease_duration: u64,
+    /// Details in the log: 0 to 4.
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
+    verbosity: u8,
+}
+
+/// Whose rules decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Ours.
+    Evictd,
+    /// Volcano's, with all that it does by mistake.
+    Volcano,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        log(self.verbosity);
+        let lease = Duration::from_secs(self.leader_elect_lease_duration);
+        let settings = Settings {
+            rules: match self.form {
+                Form::Evictd => Rules::OURS,
+                Form::Volcano => Rules::VOLCANO,
+            },
+            most_tries: u32::try_from(self.max_requeue_num).ok(),
+            listen: address("--listen-address", &self.listen_address)?,
+            healthz: address("--healthz-address", &self.healthz_address)?,
+            leader_elect: self.leader_elect,
+            namespace: self.leader_elect_resource_namespace,
+            lease: self.leader_elect_resource_name,
+            lease_duration: lease,
+            renew_deadline: lease * 2 / 3,
+            retry_period: lease / 8,
+        };
+        let credentials = Credentials {
+            kubeconfig: self.kubeconfig,
+            context: self.context,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        let result = runtime.block_on(run(&credentials, settings));
+        result.map_err(|error| match error {
+            RunError::Access(_) | RunError::Port(_) => Failure::input(error),
+            RunError::System(_) | RunError::LeaseLost => Failure::from(error),
+        })
+    }
+}
+
+/// The address; without a host it is every address of this machine.
+fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let whole = if text.starts_with(':') {
+        format!("[::]{text}")
+    } else {
+        text.to_owned()
+    };
+    let parsed = whole.parse().map(Some);
+    parsed.map_err(|_| {
+        Failure::Input(anyhow!(
+            "{flag} {text}: not an address; ADDRESS:PORT or :PORT is needed"
+        ))
+    })
+}
+
+/// Lines on standard error, with colours on a terminal.
+fn log(verbosity: u8) {
+    let level = match verbosity {
+        0 => LevelFilter::ERROR,
+        1 => LevelFilter::WARN,
+        2 => LevelFilter::INFO,
+        3 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    let ours = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("evictd", level)
+        .with_target("evictd_batch_controller", level);
+    tracing_subscriber::registry()
+        .with(lines.with_filter(ours))
+        .init();
+}

@@ -1,0 +1,387 @@
+//! The calls of rounds, carried out against the API server.
+
+use super::keys;
+use evictd_batch::job::{Answer, Call, Done, OUT_OF_SYNC, Refusal, Resource};
+use evictd_batch::queue::{self, View};
+use evictd_batch::wire::{Job, TaskPod};
+use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
+use http::{Method, Request};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Calls at a time; further ones wait.
+const AT_A_TIME: usize = 64;
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+const PLAIN: &str = "application/json";
+
+/// Makes calls. Clones share the limit.
+#[derive(Clone)]
+pub(super) struct Calls {
+    actions: Actions,
+    limit: Arc<Semaphore>,
+}
+
+/// The job that calls are made for.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// One request.
+struct Asked<'a> {
+    method: Method,
+    path: String,
+    kind: &'static str,
+    body: &'a Value,
+}
+
+fn refusal(error: &ApiError) -> Refusal {
+    let Some(status) = error.status() else {
+        return Refusal::Other(error.to_string());
+    };
+    match (status.code, status.reason.as_str()) {
+        (404, _) => Refusal::NotFound,
+        (409, "AlreadyExists") => Refusal::AlreadyExists,
+        _ => Refusal::Other(error.to_string()),
+    }
+}
+
+impl Calls {
+    pub(super) fn new(actions: Actions) -> Self {
+        Self {
+            actions,
+            limit: Arc::new(Semaphore::new(AT_A_TIME)),
+        }
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, asked: Asked<'_>) -> Result<T, ApiError> {
+        // The semaphore is never closed.
+        let _turn = self.limit.acquire().await;
+        let what = format!("{} {}", asked.method, asked.path);
+        let body = match asked.body {
+            Value::Null => Vec::new(),
+            body => body.to_string().into_bytes(),
+        };
+        let request = Request::builder()
+            .method(asked.method)
+            .uri(asked.path)
+            .header(http::header::CONTENT_TYPE, asked.kind)
+            .body(body);
+        self.actions.request(&what, CALL_TIMEOUT, request).await
+    }
+
+    async fn patch<T: DeserializeOwned>(
+        &self,
+        path: String,
+        kind: &'static str,
+        body: &Value,
+    ) -> Result<T, ApiError> {
+        let method = Method::PATCH;
+        let path = format!("{path}?fieldManager={FIELD_MANAGER}");
+        self.ask(Asked {
+            method,
+            path,
+            kind,
+            body,
+        })
+        .await
+    }
+
+    async fn create<T: DeserializeOwned>(&self, path: String, body: &Value) -> Result<T, ApiError> {
+        let (method, kind) = (Method::POST, PLAIN);
+        let path = format!("{path}?fieldManager={FIELD_MANAGER}");
+        self.ask(Asked {
+            method,
+            path,
+            kind,
+            body,
+        })
+        .await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ApiError> {
+        let (method, kind, body) = (Method::GET, PLAIN, &Value::Null);
+        self.ask(Asked {
+            method,
+            path,
+            kind,
+            body,
+        })
+        .await
+    }
+
+    async fn delete(&self, path: String, body: &Value) -> Result<(), ApiError> {
+        let (method, kind) = (Method::DELETE, PLAIN);
+        let deleted: Result<Value, _> = self
+            .ask(Asked {
+                method,
+                path,
+                kind,
+                body,
+            })
+            .await;
+        deleted.map(|_| ())
+    }
+
+    /// Makes the calls of one step, as many at once as the limit lets; the answers are in the order of the calls.
+    pub(super) async fn make(&self, owner: Owner, calls: Vec<Call>) -> Vec<Answer> {
+        let count = calls.len();
+        let mut running = JoinSet::new();
+        for (index, call) in calls.into_iter().enumerate() {
+            let (own, owner) = (self.clone(), owner.clone());
+            running.spawn(async move { (index, own.one(&owner, call).await) });
+        }
+        // A task that is lost, lost its call with it.
+        let lost = || Err(Refusal::Other("the call was lost".to_owned()));
+        let mut answers: Vec<Answer> = (0..count).map(|_| lost()).collect();
+        while let Some(done) = running.join_next().await {
+            if let Ok((index, answer)) = done
+                && let Some(place) = answers.get_mut(index)
+            {
+                *place = answer;
+            }
+        }
+        answers
+    }
+
+    async fn one(&self, owner: &Owner, call: Call) -> Answer {
+        match call {
+            Call::CreateObject { resource, object } => {
+                self.create_object(owner, resource, &object).await
+            }
+            Call::ApplyObject { resource, object } => {
+                self.apply_object(owner, resource, &object).await
+            }
+            Call::MakeKeys => {
+                let comment = format!("{}/{}", owner.namespace, owner.name);
+                let keys = keys::new(&comment);
+                keys.map(Done::Keys)
+                    .map_err(|error| Refusal::Other(error.to_string()))
+            }
+            call => self
+                .plain(owner, call)
+                .await
+                .map_err(|error| refusal(&error)),
+        }
+    }
+
+    async fn plain(&self, owner: &Owner, call: Call) -> Result<Done, ApiError> {
+        let Owner {
+            namespace, name, ..
+        } = owner;
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        let job = format!("/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}");
+        let groups =
+            format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups");
+        match call {
+            Call::MarkPod { name } => {
+                let patch = json!({"metadata": {"annotations": {OUT_OF_SYNC: "true"}}});
+                self.patch::<Value>(format!("{pods}/{name}"), MERGE, &patch)
+                    .await?;
+            }
+            Call::DeletePod { name, uid } => {
+                self.delete_pod(format!("{pods}/{name}"), &uid).await?;
+            }
+            Call::CreatePod { pod } => {
+                let made: TaskPod = self.create(pods, &pod).await?;
+                return Ok(Done::Pod(Box::new(made)));
+            }
+            Call::WriteStatus { patch } => {
+                let stored: Job = self.patch(format!("{job}/status"), MERGE, &patch).await?;
+                return Ok(Done::Job(Box::new(stored)));
+            }
+            Call::PatchJob { patch } => {
+                let stored: Job = self.patch(job, JSON_PATCH, &patch).await?;
+                return Ok(Done::Job(Box::new(stored)));
+            }
+            Call::CreatePodGroup { group } => {
+                self.create::<Value>(groups, &group).await?;
+            }
+            Call::UpdatePodGroup { name, patch } => {
+                self.patch::<Value>(format!("{groups}/{name}"), MERGE, &patch)
+                    .await?;
+            }
+            Call::DeletePodGroup { name } => {
+                self.delete(format!("{groups}/{name}"), &Value::Null)
+                    .await?;
+            }
+            Call::DeleteObject { resource, name } => {
+                let path = format!("{}/{name}", path(resource, namespace));
+                self.delete(path, &Value::Null).await?;
+            }
+            // Above.
+            Call::CreateObject { .. } | Call::ApplyObject { .. } | Call::MakeKeys => {}
+        }
+        Ok(Done::Nothing)
+    }
+
+    /// A pod of another UID stays: the one that is meant is gone then.
+    async fn delete_pod(&self, path: String, uid: &str) -> Result<(), ApiError> {
+        let options = json!({"preconditions": {"uid": uid}});
+        let another = |error: &ApiError| error.status().is_some_and(|status| status.code == 409);
+        match self.delete(path, &options).await {
+            Err(error) if another(&error) => Ok(()),
+            deleted => deleted,
+        }
+    }
+
+    /// One that is there already is as good if it belongs to the job. One of a job before, which is being deleted, is not.
+    async fn create_object(&self, owner: &Owner, resource: Resource, object: &Value) -> Answer {
+        let path = path(resource, &owner.namespace);
+        match self.create::<Value>(path.clone(), object).await {
+            Ok(_) => Ok(Done::Nothing),
+            Err(error) if refusal(&error) == Refusal::AlreadyExists => {
+                self.check_owner(owner, resource, path, object).await
+            }
+            Err(error) => Err(refusal(&error)),
+        }
+    }
+
+    async fn check_owner(
+        &self,
+        owner: &Owner,
+        resource: Resource,
+        path: String,
+        object: &Value,
+    ) -> Answer {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let there = self.get::<Value>(format!("{path}/{name}")).await;
+        let there = there.map_err(|error| refusal(&error))?;
+        let owners = there["metadata"]["ownerReferences"].as_array();
+        let ours = |reference: &Value| reference["uid"] == owner.uid.as_str();
+        if owners.is_some_and(|owners| owners.iter().any(ours)) {
+            return Ok(Done::Nothing);
+        }
+        let kind = resource.kind();
+        Err(Refusal::Other(format!(
+            "there is a {kind} {name} that does not belong to this job; it is in the way"
+        )))
+    }
+
+    async fn apply_object(&self, owner: &Owner, resource: Resource, object: &Value) -> Answer {
+        let path = path(resource, &owner.namespace);
+        match self.create::<Value>(path.clone(), object).await {
+            Ok(_) => return Ok(Done::Nothing),
+            Err(error) if refusal(&error) == Refusal::AlreadyExists => {}
+            Err(error) => return Err(refusal(&error)),
+        }
+        self.check_owner(owner, resource, path.clone(), object)
+            .await?;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let data = json!({"data": object["data"]});
+        let patched = self
+            .patch::<Value>(format!("{path}/{name}"), MERGE, &data)
+            .await;
+        patched
+            .map(|_| Done::Nothing)
+            .map_err(|error| refusal(&error))
+    }
+
+    /// A pod; `None` if there is none of this name.
+    pub(super) async fn pod(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<TaskPod>, ApiError> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        match self.get(path).await {
+            Ok(pod) => Ok(Some(pod)),
+            Err(error) if refusal(&error) == Refusal::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A job; `None` if there is none of this name.
+    pub(super) async fn job(&self, namespace: &str, name: &str) -> Result<Option<Job>, ApiError> {
+        let path = format!("/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}");
+        match self.get(path).await {
+            Ok(job) => Ok(Some(job)),
+            Err(error) if refusal(&error) == Refusal::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes this very job, after all that belongs to it (S6-054).
+    pub(super) async fn delete_job(&self, owner: &Owner) -> Result<(), ApiError> {
+        let Owner {
+            namespace,
+            name,
+            uid,
+        } = owner;
+        let path = format!("/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}");
+        let options = json!({"propagationPolicy": "Foreground", "preconditions": {"uid": uid}});
+        self.delete(path, &options).await
+    }
+
+    /// Deletes this very Command (S6-012).
+    pub(super) async fn delete_command(&self, owner: &Owner) -> Result<(), Refusal> {
+        let Owner {
+            namespace,
+            name,
+            uid,
+        } = owner;
+        let path = format!("/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands/{name}");
+        let options = json!({"preconditions": {"uid": uid}});
+        match self.delete(path, &options).await {
+            Ok(()) => Ok(()),
+            // Another one of the name: this one is gone.
+            Err(error) if error.status().is_some_and(|status| status.code == 409) => {
+                Err(Refusal::NotFound)
+            }
+            Err(error) => Err(refusal(&error)),
+        }
+    }
+
+    /// Makes the call of a queue's round.
+    pub(super) async fn queue(&self, call: queue::Call) -> queue::Answer {
+        let path = |queue: &str| format!("/apis/scheduling.volcano.sh/v1beta1/queues/{queue}");
+        let stored: Result<View, ApiError> = match &call {
+            queue::Call::Patch { queue, patch } => self.patch(path(queue), JSON_PATCH, patch).await,
+            queue::Call::ApplyState { queue, state } => {
+                let applied = json!({
+                    "apiVersion": "scheduling.volcano.sh/v1beta1",
+                    "kind": "Queue",
+                    "metadata": {"name": queue},
+                    "status": {"state": state.as_str()},
+                });
+                // The field may have had another owner before.
+                let path = format!(
+                    "{}/status?fieldManager={FIELD_MANAGER}&force=true",
+                    path(queue)
+                );
+                let (method, kind, body) = (Method::PATCH, APPLY, &applied);
+                self.ask(Asked {
+                    method,
+                    path,
+                    kind,
+                    body,
+                })
+                .await
+            }
+        };
+        stored.map(Arc::new).map_err(|error| error.to_string())
+    }
+}
+
+/// Where the objects of a resource are.
+fn path(resource: Resource, namespace: &str) -> String {
+    let plural = match resource {
+        Resource::ConfigMap => "configmaps",
+        Resource::Secret => "secrets",
+        Resource::Service => "services",
+        Resource::NetworkPolicy => "networkpolicies",
+        Resource::PersistentVolumeClaim => "persistentvolumeclaims",
+    };
+    let root = match resource {
+        Resource::NetworkPolicy => "/apis/networking.k8s.io/v1",
+        _ => "/api/v1",
+    };
+    format!("{root}/namespaces/{namespace}/{plural}")
+}

@@ -1,0 +1,120 @@
+//! Pairs of keys for ssh: Ed25519, in OpenSSH's own format, which every version since 2014 reads whatever the file is called.
+
+use evictd_batch::job::KeyPair;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+
+/// The system has no random numbers.
+#[derive(Debug, thiserror::Error)]
+#[error("the system gives no random numbers for a pair of keys")]
+pub(super) struct NoRandom;
+
+const ALGORITHM: &[u8] = b"ssh-ed25519";
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// Characters of a line of the private key.
+const LINE: usize = 70;
+
+/// A new pair; `comment` stands at the end of the public key.
+pub(super) fn new(comment: &str) -> Result<KeyPair, NoRandom> {
+    let random = SystemRandom::new();
+    let (mut seed, mut check) = ([0; 32], [0; 4]);
+    let filled = random
+        .fill(&mut seed)
+        .and_then(|()| random.fill(&mut check));
+    filled.map_err(|_| NoRandom)?;
+    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| NoRandom)?;
+    let public = pair.public_key().as_ref();
+    let mut blob = Vec::new();
+    push(&mut blob, ALGORITHM);
+    push(&mut blob, public);
+    Ok(KeyPair {
+        private: private(&blob, &seed, public, check, comment),
+        public: format!("ssh-ed25519 {} {comment}\n", base64(&blob)),
+    })
+}
+
+/// The file of the private key, as PROTOCOL.key of OpenSSH says.
+fn private(blob: &[u8], seed: &[u8], public: &[u8], check: [u8; 4], comment: &str) -> String {
+    let mut secret = [check, check].concat();
+    push(&mut secret, ALGORITHM);
+    push(&mut secret, public);
+    push(&mut secret, &[seed, public].concat());
+    push(&mut secret, comment.as_bytes());
+    let mut padding = 1;
+    while secret.len() % 8 != 0 {
+        secret.push(padding);
+        padding += 1;
+    }
+    let mut file = b"openssh-key-v1\0".to_vec();
+    // No cipher, no key derivation.
+    push(&mut file, b"none");
+    push(&mut file, b"none");
+    push(&mut file, b"");
+    file.extend(1_u32.to_be_bytes());
+    push(&mut file, blob);
+    push(&mut file, &secret);
+    let text = base64(&file);
+    let mut lines = vec!["-----BEGIN OPENSSH PRIVATE KEY-----"];
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(rest.len().min(LINE));
+        lines.push(line);
+        rest = after;
+    }
+    lines.push("-----END OPENSSH PRIVATE KEY-----\n");
+    lines.join("\n")
+}
+
+/// Length, then bytes.
+fn push(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
+    out.extend(bytes);
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..4 {
+            let index = usize::try_from(bits >> (18 - 6 * place) & 63).unwrap_or(0);
+            let character = char::from(ALPHABET[index]);
+            text.push(if place > chunk.len() { '=' } else { character });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_as_rfc_4648_says() {
+        let table = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (plain, encoded) in table {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
+
+    #[test]
+    fn two_pairs_are_different_and_have_openssh_form() {
+        let [one, two] = [(); 2].map(|()| new("ml/train").unwrap());
+        assert_ne!(one, two);
+        assert!(
+            one.public
+                .starts_with("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI")
+        );
+        assert!(
+            one.private
+                .starts_with("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA")
+        );
+        assert!(one.private.lines().all(|line| line.len() <= LINE));
+    }
+}

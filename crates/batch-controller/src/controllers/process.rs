@@ -1,0 +1,215 @@
+//! The controllers as a process: everything is connected here, and ends here.
+
+use super::calls::Calls;
+use super::engine::{Engine, Ports};
+use super::events::Events;
+use super::metrics::Metrics;
+use super::serve::{self, BindError, Page};
+use super::watches;
+use evictd_batch::job::Rules;
+use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
+use evictd_cluster_client::{Access, Actions, ApiError, Credentials};
+use jiff::Timestamp;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tracing::{error, info, warn};
+
+/// Why the controllers ended that should not have.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The API server cannot be reached as it is configured.
+    #[error(transparent)]
+    Access(#[from] ApiError),
+    /// The system refuses something.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// An address cannot be used.
+    #[error(transparent)]
+    Port(#[from] BindError),
+    /// Another one leads now, or the API server could not be reached in time.
+    #[error("the lease is lost; another controller may lead now")]
+    LeaseLost,
+}
+
+/// How the controllers work.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Whose rules decide.
+    pub rules: Rules,
+    /// How often a request is tried; `None` without end.
+    pub most_tries: Option<u32>,
+    /// Where metrics are served, if they are.
+    pub listen: Option<SocketAddr>,
+    /// Where health is served, if it is.
+    pub healthz: Option<SocketAddr>,
+    /// Whether others may do the same work, so that one is elected.
+    pub leader_elect: bool,
+    /// The Lease's namespace.
+    pub namespace: String,
+    /// The Lease's name: Volcano's controllers have the same, so that never both work.
+    pub lease: String,
+    /// How long a Lease holds that is not renewed.
+    pub lease_duration: Duration,
+    /// How long a leader tries to renew it.
+    pub renew_deadline: Duration,
+    /// The pause between two tries.
+    pub retry_period: Duration,
+}
+
+/// Works until a signal comes, or the lease is lost.
+pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), RunError> {
+    let access = Access::find(credentials).await?;
+    let actions = access.actions()?;
+    info!(
+        "works for {} with the credentials of {access}",
+        access.server()
+    );
+    if access.trusts_any_certificate() {
+        warn!("the server's certificate is not checked: insecure-skip-tls-verify is set");
+    }
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let (metrics, exposition) = Metrics::new();
+    if let Some(address) = settings.listen {
+        let address = serve::serve(address, Page::Metrics(exposition)).await?;
+        info!("serves metrics on http://{address}/metrics");
+    }
+    if let Some(address) = settings.healthz {
+        let address = serve::serve(address, Page::Health).await?;
+        info!("serves health on http://{address}/healthz");
+    }
+    let mut stop = Stop::new()?;
+    let mut election = Elected::start(&settings, actions.clone(), hostname.trim());
+    tokio::select! {
+        () = stop.signalled() => {
+            election.release().await;
+            return Ok(());
+        }
+        () = election.leads() => {}
+    }
+    info!("leads");
+    let (synced, mut known) = watch::channel(false);
+    let ports = Ports {
+        events: Events::new(&actions, hostname.trim()),
+        calls: Calls::new(actions),
+        metrics,
+        synced,
+    };
+    let (engine, back) = Engine::new(settings.rules, settings.most_tries, ports);
+    let (send, news) = mpsc::unbounded_channel();
+    watches::start(&access, &send);
+    let engine = tokio::spawn(engine.run(news, back));
+    let ready = tokio::spawn(async move {
+        if known.wait_for(|known| *known).await.is_ok() {
+            info!("is ready");
+        }
+    });
+    let result = tokio::select! {
+        () = stop.signalled() => Ok(()),
+        () = election.lost() => {
+            error!("the lease is lost");
+            Err(RunError::LeaseLost)
+        }
+    };
+    engine.abort();
+    ready.abort();
+    election.release().await;
+    result
+}
+
+/// Signals that end the process.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn signalled(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => info!("stops, by SIGTERM"),
+            _ = self.interrupt.recv() => info!("stops, by SIGINT"),
+        }
+    }
+}
+
+/// The election that this process takes part in, if it does.
+struct Elected {
+    role: watch::Receiver<Role>,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    /// Without an election this process leads as long as this is there.
+    _always: Option<watch::Sender<Role>>,
+}
+
+impl Elected {
+    fn start(settings: &Settings, actions: Actions, hostname: &str) -> Self {
+        if !settings.leader_elect {
+            let (always, role) = watch::channel(Role::Leader);
+            return Self {
+                role,
+                running: None,
+                _always: Some(always),
+            };
+        }
+        let election = Election::new(lease::Settings {
+            identity: lease::identity(hostname),
+            lease_duration: settings.lease_duration,
+            renew_deadline: settings.renew_deadline,
+            retry_period: settings.retry_period,
+        });
+        let within = settings.renew_deadline / 2;
+        let lock = LeaseLock::new(actions, &settings.namespace, &settings.lease, within);
+        let (roles, role) = watch::channel(Role::Candidate(String::new()));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            // A sender that was dropped means the same as a word to stop.
+            let stopped = async { drop(stopped.await) };
+            lease::run(election, lock, &roles, stopped, Timestamp::now).await;
+        });
+        Self {
+            role,
+            running: Some((stop, task)),
+            _always: None,
+        }
+    }
+
+    /// Waits until this process leads, and says for whom it waits.
+    async fn leads(&mut self) {
+        self.role.mark_changed();
+        while self.role.changed().await.is_ok() {
+            match &*self.role.borrow_and_update() {
+                Role::Leader => return,
+                Role::Candidate(holder) if !holder.is_empty() => {
+                    info!("waits for the lease of {holder}");
+                }
+                _ => {}
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Waits until this process leads no longer.
+    async fn lost(&mut self) {
+        let lost = |role: &Role| *role != Role::Leader;
+        // A sender that is gone leads no more.
+        let _ = self.role.wait_for(lost).await;
+    }
+
+    /// Gives the lease back, so that another may lead at once.
+    async fn release(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            // It may have ended already.
+            let _ = stop.send(());
+            let _ = tokio::time::timeout(Duration::from_secs(5), task).await;
+        }
+    }
+}

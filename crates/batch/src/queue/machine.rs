@@ -1,0 +1,172 @@
+//! The lives of all queues: what changes in the cluster, as requests that are carried out one after the other. They depend
+//! on each other, and there are few of them.
+
+use super::groups::{Groups, queue_added, queue_changed};
+use super::round::{Answer, Call, Next, Notice, Request, Round, Step};
+use super::view::{Surroundings, View};
+use crate::bus::{Action, Event};
+use crate::retries::Retries;
+use crate::wire::PodGroup;
+use jiff::Timestamp;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How often a request is tried.
+pub const MOST_TRIES: u32 = 15;
+
+/// Something that happens to a queue.
+#[derive(Debug)]
+pub enum QueueEvent {
+    /// A queue appears or changed: before, if it was there, and after.
+    Queue(Option<Arc<View>>, Arc<View>),
+    /// A queue is gone.
+    QueueGone(Arc<View>),
+    /// A PodGroup appears or changed: before, if it was there, and after.
+    Group(Option<Arc<PodGroup>>, Arc<PodGroup>),
+    /// A PodGroup is gone.
+    GroupGone(Arc<PodGroup>),
+    /// A user's Command to the queue of this name, which has been deleted.
+    Command(String, Action),
+    /// The answer to [`QueueCommand::Call`].
+    Answer(Answer),
+    /// The time of [`QueueCommand::Wake`] has come.
+    Tick,
+}
+
+/// Something that is to be done for a queue.
+#[derive(Debug)]
+pub enum QueueCommand {
+    /// Make this call, and bring [`QueueEvent::Answer`].
+    Call(Call),
+    /// Record this event on the queue of this name.
+    Notice(String, Notice),
+    /// Bring [`QueueEvent::Tick`] at this time; it replaces the time that was said before.
+    Wake(Timestamp),
+}
+
+/// All queues, and what they wait for.
+#[derive(Debug)]
+pub struct QueueMachine {
+    groups: Groups,
+    waiting: VecDeque<Request>,
+    retries: Retries<Request>,
+    active: Option<(Request, Round)>,
+    /// `None`: without end.
+    most_tries: Option<u32>,
+}
+
+impl QueueMachine {
+    /// No queue is known yet. `most_tries` is [`MOST_TRIES`] in Volcano; `None` tries without end.
+    pub fn new(most_tries: Option<u32>) -> Self {
+        Self {
+            groups: Groups::default(),
+            waiting: VecDeque::new(),
+            retries: Retries::new(),
+            active: None,
+            most_tries,
+        }
+    }
+
+    /// Which PodGroups are in which queue.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Takes an event; returns what is to be done, in this order.
+    pub fn on_event(
+        &mut self,
+        now: Timestamp,
+        event: QueueEvent,
+        around: &dyn Surroundings,
+    ) -> Vec<QueueCommand> {
+        let mut commands = Vec::new();
+        match event {
+            QueueEvent::Queue(None, new) => self.ask(queue_added(&new)),
+            QueueEvent::Queue(Some(old), new) => {
+                if let Some(request) = queue_changed(&old, &new) {
+                    self.ask(request);
+                }
+            }
+            QueueEvent::QueueGone(queue) => self.groups.queue_deleted(&queue),
+            QueueEvent::Group(None, new) => {
+                let request = self.groups.group_added(&new);
+                self.ask(request);
+            }
+            QueueEvent::Group(Some(old), new) => {
+                if let Some(request) = self.groups.group_changed(&old, &new) {
+                    self.ask(request);
+                }
+            }
+            QueueEvent::GroupGone(group) => {
+                let request = self.groups.group_deleted(&group);
+                self.ask(request);
+            }
+            QueueEvent::Command(queue, action) => self.ask(Request {
+                queue,
+                event: Event::CommandIssued,
+                action,
+            }),
+            QueueEvent::Answer(answer) => {
+                if let Some((request, mut round)) = self.active.take() {
+                    let step = round.answered(answer, around);
+                    self.step(request, round, step, now, &mut commands);
+                }
+            }
+            QueueEvent::Tick => {}
+        }
+        while self.active.is_none() {
+            let waiting = self.waiting.pop_front();
+            let Some(request) = waiting.or_else(|| self.retries.due(now)) else {
+                break;
+            };
+            let groups = self.groups.of(&request.queue);
+            let (round, step) = Round::start(request.clone(), groups, around);
+            self.step(request, round, step, now, &mut commands);
+        }
+        commands.extend(self.retries.next().map(QueueCommand::Wake));
+        commands
+    }
+
+    /// One that waits already is not added again.
+    fn ask(&mut self, request: Request) {
+        if !self.waiting.contains(&request) {
+            self.waiting.push_back(request);
+        }
+    }
+
+    fn step(
+        &mut self,
+        request: Request,
+        round: Round,
+        step: Step,
+        now: Timestamp,
+        commands: &mut Vec<QueueCommand>,
+    ) {
+        let queue = &request.queue;
+        let notices = step.notices.into_iter();
+        commands.extend(notices.map(|notice| QueueCommand::Notice(queue.clone(), notice)));
+        step.requests.into_iter().for_each(|own| self.ask(own));
+        for key in step.forgotten {
+            self.groups.forget(queue, &key);
+        }
+        match step.next {
+            Next::Call(call) => {
+                self.active = Some((request, round));
+                commands.push(QueueCommand::Call(call));
+            }
+            Next::Done(Ok(())) => self.retries.succeeded(&request),
+            Next::Done(Err(error)) => {
+                let again = self.retries.failed(request.clone(), self.most_tries, now);
+                if !again {
+                    let action = request.action.as_str();
+                    let notice = Notice {
+                        tone: "Warning",
+                        reason: "QueueError",
+                        message: format!("{action} queue failed for {error}"),
+                    };
+                    commands.push(QueueCommand::Notice(request.queue, notice));
+                }
+            }
+        }
+    }
+}
