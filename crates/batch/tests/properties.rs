@@ -115,10 +115,11 @@ fn run(objects: &Objects, conf: &str, form: &Form) -> (Outcome, bool) {
     };
     let before = pods(&cluster);
     let conf = Conf::read(conf).unwrap();
-    let snapshot = Snapshot::new(&mut cluster, objects, &Setting::default());
+    let cache = objects.cache(&Setting::default());
+    let snapshot = Snapshot::new(&mut cluster, &cache, &Setting::default());
     let outcome = snapshot.run(&mut cluster, &conf, form);
     let same = pods(&cluster) == before;
-    let again = Snapshot::new(&mut cluster, objects, &Setting::default());
+    let again = Snapshot::new(&mut cluster, &cache, &Setting::default());
     let again = again.run(&mut cluster, &conf, form);
     let json = |own: &Outcome| serde_json::to_string(own).unwrap();
     assert_eq!(json(&outcome), json(&again));

@@ -204,7 +204,7 @@ pub(crate) static RESOURCES: [Resource; 38] = [
             "podgroups",
             "PodGroup",
             &["pg"],
-            &["status"],
+            &[],
         )
     },
     Resource {

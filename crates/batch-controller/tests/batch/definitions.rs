@@ -400,7 +400,7 @@ fn whatever_our_programs_write_is_in_the_definitions() {
     job["spec"]["networkTopology"] = topology.clone();
     job["status"]["taskStatusCount"] = json!({"a": wire::TaskState::default()});
     covers(&without_metadata(schema("Job")), &job, "job");
-    let mut part = json!(wire::SubGroupPolicy::default());
+    let mut part = json!({ "name": "a" });
     part["networkTopology"] = topology.clone();
     let mut group = full(
         json!(wire::PodGroup::default()),
