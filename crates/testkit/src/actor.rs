@@ -38,7 +38,7 @@ impl Actor {
         let (plural, subresource) = plural.split_once('/').unwrap_or((plural, ""));
         let resource = RESOURCES
             .iter()
-            .find(|resource| resource.plural == plural || resource.qualified() == plural)
+            .find(|resource| resource.stored == plural)
             .ok_or_else(Status::no_such_path)?;
         let (namespace, name) = match at.split_once('/') {
             Some(both) => both,
@@ -72,23 +72,23 @@ impl Actor {
             (true, "") => "default",
             (_, given) => given,
         };
-        let mut call = self.call("create", &resource.qualified(), &format!("{namespace}/"))?;
+        let mut call = self.call("create", resource.stored, &format!("{namespace}/"))?;
         call.resource = resource;
         let status = object["status"].clone();
         let made = self.ask(&call, object)?;
-        if status.is_null() {
+        if status.is_null() || !resource.has_status() {
             return Ok(made);
         }
         let at = format!("{namespace}/{}", text(&made["metadata"]["name"]));
         self.merge(
-            &format!("{}/status", resource.qualified()),
+            &format!("{}/status", resource.stored),
             &at,
             json!({"status": status}),
         )
     }
 
-    /// An object: `get("pods", "default/web")`, `get("nodes", "a")`; without a namespace it is `default`. Where two groups have
-    /// a kind of the same name: `get("podgroups.scheduling.volcano.sh", "default/a")`.
+    /// An object: `get("pods", "default/web")`, `get("nodes", "a")`; without a namespace it is `default`. Volcano's groups of
+    /// pods are `podgroups.scheduling.volcano.sh`.
     pub fn get(&self, plural: &str, at: &str) -> Option<Value> {
         let call = self.call("get", plural, at).ok()?;
         self.ask(&call, Value::Null).ok()
@@ -100,7 +100,7 @@ impl Actor {
             return Vec::new();
         };
         let store = self.cluster.store();
-        let objects = store.list(call.resource.stored(), "");
+        let objects = store.list(call.resource.stored, "");
         objects.map(|(_, object)| Value::clone(object)).collect()
     }
 

@@ -115,7 +115,7 @@ impl Call {
 
     pub(crate) fn key(&self) -> Key {
         Key {
-            plural: self.resource.stored(),
+            stored: self.resource.stored,
             namespace: self.namespace.clone(),
             name: self.name.clone(),
         }

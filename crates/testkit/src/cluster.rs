@@ -23,7 +23,7 @@ pub struct Settings {
     pub streaming_lists: bool,
     /// Whether the server may be asked so but its etcd is too old to answer.
     pub old_etcd: bool,
-    /// Kinds by their plural that the server does not have, because it is older.
+    /// Kinds by what they are stored as (their plural, but `podgroups.scheduling.volcano.sh`) that the server does not have, because it is older.
     pub unknown_kinds: Vec<&'static str>,
     /// How often a quiet watch that wants bookmarks gets one.
     pub bookmark_interval: Duration,

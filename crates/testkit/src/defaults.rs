@@ -50,7 +50,7 @@ pub(crate) fn fill(store: &Store, resource: &Resource, object: &mut Value) {
 
 fn pod(store: &Store, pod: &mut Value) {
     let class = Key {
-        plural: "priorityclasses",
+        stored: "priorityclasses",
         namespace: String::new(),
         name: pod["spec"]["priorityClassName"]
             .as_str()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// The version that the server says it is.
 const VERSION: (&str, &str) = ("1", "36");
 
-/// `None` where there is nothing. `unknown_kinds`: kinds by their plural that are left out.
+/// `None` where there is nothing. `unknown_kinds`: kinds by what they are stored as that are left out.
 pub(crate) fn answer(path: &str, unknown_kinds: &[&str]) -> Option<Value> {
     match path
         .trim_matches('/')
@@ -67,7 +67,7 @@ fn resources(group: &str, version: &str, unknown_kinds: &[&str]) -> Option<Value
     let of_group = |resource: &&Resource| {
         resource.group == group
             && resource.version == version
-            && !unknown_kinds.contains(&resource.plural)
+            && !unknown_kinds.contains(&resource.stored)
     };
     let all: Vec<Value> = RESOURCES.iter().filter(of_group).flat_map(rows).collect();
     let first = RESOURCES.iter().find(of_group)?;

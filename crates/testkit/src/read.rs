@@ -115,7 +115,7 @@ fn resumed(call: &Call) -> Result<Option<(u64, Key)>, Status> {
     let parsed = token.split_once(':').and_then(|(version, key)| {
         let (namespace, name) = key.split_once('/')?;
         let key = Key {
-            plural: call.resource.stored(),
+            stored: call.resource.stored,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };

@@ -9,6 +9,8 @@ pub struct Resource {
     pub version: &'static str,
     /// As in a path: `pods`.
     pub plural: &'static str,
+    /// What its objects are kept as: the plural, or the qualified one where another group has objects of that plural.
+    pub stored: &'static str,
     /// As in an object: `Pod`.
     pub kind: &'static str,
     /// Whether its objects live in a namespace.
@@ -30,6 +32,7 @@ const fn namespaced(
         group,
         version: "v1",
         plural,
+        stored: plural,
         kind,
         namespaced: true,
         short,
@@ -50,8 +53,8 @@ const fn cluster_wide(
     }
 }
 
-/// Everything that is served. Objects of the same plural are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 38] = [
+/// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
+pub(crate) static RESOURCES: [Resource; 36] = [
     namespaced(
         "",
         "pods",
@@ -72,6 +75,7 @@ pub(crate) static RESOURCES: [Resource; 38] = [
     cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
     namespaced("", "events", "Event", &["ev"], &[]),
     namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),
+    namespaced("", "secrets", "Secret", &[], &[]),
     namespaced("", "serviceaccounts", "ServiceAccount", &["sa"], &[]),
     namespaced(
         "",
@@ -126,6 +130,27 @@ pub(crate) static RESOURCES: [Resource; 38] = [
         &[],
         &[],
     ),
+    cluster_wide(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        &[],
+        &[],
+    ),
+    cluster_wide(
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        &[],
+        &[],
+    ),
+    namespaced(
+        "networking.k8s.io",
+        "networkpolicies",
+        "NetworkPolicy",
+        &["netpol"],
+        &[],
+    ),
     namespaced("coordination.k8s.io", "leases", "Lease", &[], &[]),
     namespaced(
         "apps",
@@ -175,14 +200,21 @@ pub(crate) static RESOURCES: [Resource; 38] = [
         &[],
         &[],
     ),
-    namespaced("", "secrets", "Secret", &[], &[]),
-    namespaced(
-        "networking.k8s.io",
-        "networkpolicies",
-        "NetworkPolicy",
-        &["netpol"],
+    cluster_wide(
+        "authentication.k8s.io",
+        "tokenreviews",
+        "TokenReview",
+        &[],
         &[],
     ),
+    cluster_wide(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+        &[],
+        &[],
+    ),
+    // Custom resources, as Volcano defines them: groups of pods have their status beside their spec.
     Resource {
         version: "v1alpha1",
         ..namespaced(
@@ -199,11 +231,12 @@ pub(crate) static RESOURCES: [Resource; 38] = [
     },
     Resource {
         version: "v1beta1",
+        stored: "podgroups.scheduling.volcano.sh",
         ..namespaced(
             "scheduling.volcano.sh",
             "podgroups",
             "PodGroup",
-            &["pg"],
+            &["pg", "podgroup-v1beta1"],
             &[],
         )
     },
@@ -213,24 +246,10 @@ pub(crate) static RESOURCES: [Resource; 38] = [
             "scheduling.volcano.sh",
             "queues",
             "Queue",
-            &["q"],
+            &["q", "queue-v1beta1"],
             &["status"],
         )
     },
-    cluster_wide(
-        "authentication.k8s.io",
-        "tokenreviews",
-        "TokenReview",
-        &[],
-        &[],
-    ),
-    cluster_wide(
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        "SubjectAccessReview",
-        &[],
-        &[],
-    ),
 ];
 
 impl Resource {
@@ -266,20 +285,17 @@ impl Resource {
         }
     }
 
-    /// Whose objects are the same: those of one plural, but for Volcano's, whose groups of pods are others than Kubernetes'.
-    pub(crate) fn stored(&self) -> &'static str {
-        match (self.group, self.plural) {
-            ("scheduling.volcano.sh", "podgroups") => "podgroups.scheduling.volcano.sh",
-            (_, plural) => plural,
-        }
-    }
-
     /// Whether its objects can only be made, and nothing is kept of them.
     pub fn is_only_asked(&self) -> bool {
         matches!(
             self.plural,
             "bindings" | "tokenreviews" | "subjectaccessreviews"
         )
+    }
+
+    /// Whether it is a custom resource, which the server knows only by its definition.
+    pub fn is_custom(&self) -> bool {
+        self.group.ends_with("volcano.sh")
     }
 
     /// Whether status is written by its own path only.

@@ -150,7 +150,7 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
     let effects = fault::met(&mut cluster.faults(), call.as_ref());
     let met = meet(effects).await;
     let unknown_kinds = cluster.settings().unknown_kinds.clone();
-    let is_unknown = |call: &Call| unknown_kinds.contains(&call.resource.plural);
+    let is_unknown = |call: &Call| unknown_kinds.contains(&call.resource.stored);
     let answered = match (allowed.and(met.refused.map_or(Ok(()), Err)), &call) {
         (Err(status), _) => Err(status),
         // Whoever has no right to a kind is not told that there is none.

@@ -13,7 +13,7 @@ const REMEMBERED: usize = 20_000;
 /// Where an object is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    pub(crate) plural: &'static str,
+    pub(crate) stored: &'static str,
     /// Empty for what has none.
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -81,18 +81,18 @@ impl Store {
     /// Every object of a kind in a namespace (`""`: in all) in the order of their keys.
     pub(crate) fn list<'a>(
         &'a self,
-        plural: &'static str,
+        stored: &'static str,
         namespace: &'a str,
     ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> {
         let first = Key {
-            plural,
+            stored,
             namespace: namespace.to_owned(),
             name: String::new(),
         };
         self.objects
             .range((Bound::Included(first), Bound::Unbounded))
             .take_while(move |(key, _)| {
-                key.plural == plural && (namespace.is_empty() || key.namespace == namespace)
+                key.stored == stored && (namespace.is_empty() || key.namespace == namespace)
             })
     }
 
@@ -104,7 +104,7 @@ impl Store {
         version: u64,
     ) -> BTreeMap<Key, Arc<Value>> {
         let mut objects: BTreeMap<Key, Arc<Value>> = self
-            .list(resource.stored(), namespace)
+            .list(resource.stored, namespace)
             .map(|(key, object)| (key.clone(), Arc::clone(object)))
             .collect();
         for change in self
@@ -114,7 +114,7 @@ impl Store {
             .take_while(|change| change.version > version)
         {
             let elsewhere = !namespace.is_empty() && change.key.namespace != namespace;
-            if change.key.plural != resource.stored() || elsewhere {
+            if change.key.stored != resource.stored || elsewhere {
                 continue;
             }
             match &change.before {

@@ -58,7 +58,7 @@ impl Watch {
         };
         // Without a version a watch begins with what is there.
         if streaming || (asked == 0 && call.option("sendInitialEvents") != "false") {
-            for (_, object) in store.list(watch.resource.stored(), &watch.namespace) {
+            for (_, object) in store.list(watch.resource.stored, &watch.namespace) {
                 if watch.selection.matches(object) {
                     watch.first.push(watch.line("ADDED", object));
                 }
@@ -102,7 +102,7 @@ impl Watch {
         for change in changes {
             let key = &change.key;
             let here = self.namespace.is_empty() || self.namespace == key.namespace;
-            if key.plural == self.resource.stored() && here {
+            if key.stored == self.resource.stored && here {
                 let seen = change.seen(&self.selection);
                 lines.extend(seen.map(|(kind, object)| self.line(kind, &object)));
             }

@@ -67,7 +67,7 @@ pub(crate) fn create(
             return Err(Status::bad_request(message));
         }
         let space = Key {
-            plural: "namespaces",
+            stored: "namespaces",
             namespace: String::new(),
             name: call.namespace.clone(),
         };
@@ -96,6 +96,9 @@ pub(crate) fn create(
     }
     if call.content_type != APPLY {
         apply::record(call, &Value::Null, &mut object, now);
+    }
+    if resource.is_custom() && resource.has_status() {
+        object.as_object_mut().map(|fields| fields.remove("status"));
     }
     defaults::fill(store, resource, &mut object);
     if call.asks("dryRun") {
@@ -140,7 +143,10 @@ pub(crate) fn patch(
     let shown_version = object["metadata"]["resourceVersion"].take();
     match call.content_type.as_str() {
         "application/merge-patch+json" => patch::merge(&mut object, &patch),
-        "application/strategic-merge-patch+json" => patch::strategic(&mut object, &patch),
+        // Who knows a kind by its definition only does not know which lists have keys.
+        "application/strategic-merge-patch+json" if !call.resource.is_custom() => {
+            patch::strategic(&mut object, &patch);
+        }
         "application/json-patch+json" => {
             object["metadata"]["resourceVersion"] = shown_version;
             patch::json(&mut object, patch)?;

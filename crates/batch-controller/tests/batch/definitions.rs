@@ -375,7 +375,8 @@ fn covers(schema: &Value, value: &Value, path: &str) {
 fn whatever_our_programs_write_is_in_the_definitions() {
     let full = |mut value: Value, lists: &[(&str, Value)]| {
         for (pointer, item) in lists {
-            *value.pointer_mut(pointer).unwrap() = json!([item]);
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            value.pointer_mut(parent).unwrap()[field] = json!([item]);
         }
         value["metadata"] = json!({});
         value

@@ -220,7 +220,7 @@ impl Agent {
         // The first look has no change to begin with.
         let changes: Vec<(Value, bool)> = match store.since(self.seen).filter(|_| self.seen > 0) {
             Some(changes) => changes
-                .filter(|change| change.key.plural == "pods")
+                .filter(|change| change.key.stored == "pods")
                 .map(|change| (Value::clone(&change.object), change.gone))
                 .collect(),
             None => store
