@@ -5,11 +5,14 @@
 mod admit;
 mod bad_input;
 mod cluster;
+mod crashes;
 mod definitions;
 mod jobs;
+mod live;
 mod manifests;
 mod pages;
 mod queues;
+mod reconcile;
 mod rights;
 mod served;
 mod short;

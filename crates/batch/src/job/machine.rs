@@ -157,11 +157,15 @@ impl JobMachine {
         while let Some(name) = self.reads.due(now) {
             commands.push(JobCommand::Read(name));
         }
-        let times = [self.retries.next(), self.reads.next(), self.delays.next()];
-        if let Some(next) = times.into_iter().flatten().min() {
-            commands.push(JobCommand::Wake(next));
-        }
+        commands.extend(self.next().map(JobCommand::Wake));
         commands
+    }
+
+    /// When something is due. What is due during a round is looked at when it ends.
+    fn next(&self) -> Option<Timestamp> {
+        let rounds = [self.retries.next(), self.delays.next()];
+        let rounds = rounds.into_iter().filter(|_| self.active.is_none());
+        rounds.chain([self.reads.next()]).flatten().min()
     }
 
     fn set_job(&mut self, job: Job) {

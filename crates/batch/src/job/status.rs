@@ -38,6 +38,8 @@ pub(super) fn count(status: &mut JobStatus, task: &str, pod: &TaskPod) {
 /// Writes down that the job is in its phase since now: the time, and a condition that replaces an older one of the same
 /// phase (S6-030).
 pub(super) fn stamp(status: &mut JobStatus, now: Timestamp) {
+    // As Kubernetes writes times.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     status.state.last_transition_time = Some(now);
     let phase = status.state.phase.clone();
     status

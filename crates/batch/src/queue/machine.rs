@@ -123,7 +123,9 @@ impl QueueMachine {
             let (round, step) = Round::start(request.clone(), groups, around);
             self.step(request, round, step, now, &mut commands);
         }
-        commands.extend(self.retries.next().map(QueueCommand::Wake));
+        // What is due during a round is looked at when it ends.
+        let next = self.retries.next().filter(|_| self.active.is_none());
+        commands.extend(next.map(QueueCommand::Wake));
         commands
     }
 

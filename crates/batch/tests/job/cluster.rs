@@ -175,7 +175,10 @@ impl Cluster {
                     self.events
                         .push_back(JobEvent::Read(name, Ok(pod.map(Arc::new))));
                 }
-                JobCommand::Wake(time) => self.wake = Some(time),
+                JobCommand::Wake(time) => {
+                    assert!(time > self.now, "woken at once, for ever");
+                    self.wake = Some(time);
+                }
             }
         }
         assert!(self.calls.len() <= 1, "one round at a time");

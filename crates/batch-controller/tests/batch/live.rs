@@ -1,0 +1,429 @@
+//! `evictd-batch controllers` against an API server: what becomes of jobs, queues and Commands.
+
+use crate::batch;
+use evictd_testkit::testing::wait_until;
+use evictd_testkit::{Actor, ApiServer, Fault};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use tempfile::NamedTempFile;
+
+/// A cluster with controllers.
+pub(crate) struct Live {
+    pub(crate) api: ApiServer,
+    pub(crate) admin: Actor,
+    program: Child,
+    kubeconfig: NamedTempFile,
+    arguments: Vec<String>,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+fn start(kubeconfig: &NamedTempFile, arguments: &[String]) -> Child {
+    let mut command = batch();
+    command
+        .args(["controllers", "--kubeconfig"])
+        .arg(kubeconfig.path());
+    command.args([
+        "--healthz-address",
+        "",
+        "--leader-elect-lease-duration",
+        "1",
+    ]);
+    command.args(arguments);
+    if !arguments.iter().any(|own| own == "--listen-address") {
+        command.args(["--listen-address", ""]);
+    }
+    command.stderr(Stdio::null()).spawn().unwrap()
+}
+
+impl Live {
+    pub(crate) fn new(arguments: &[&str]) -> Self {
+        let api = ApiServer::start().unwrap();
+        let admin = api.actor("test");
+        let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}});
+        admin.create(system).unwrap();
+        for (name, parent) in [("root", ""), ("default", "root")] {
+            admin.create(queue(name, parent)).unwrap();
+        }
+        let mut kubeconfig = NamedTempFile::new().unwrap();
+        write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
+        let arguments: Vec<String> = arguments.iter().map(|own| (*own).to_owned()).collect();
+        let program = start(&kubeconfig, &arguments);
+        Self {
+            api,
+            admin,
+            program,
+            kubeconfig,
+            arguments,
+        }
+    }
+
+    /// SIGKILL, whatever it does; another one begins.
+    pub(crate) fn kill(&mut self) {
+        let id = i32::try_from(self.program.id()).unwrap();
+        kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
+        self.program.wait().unwrap();
+        self.program = start(&self.kubeconfig, &self.arguments);
+    }
+
+    pub(crate) fn job(&self, name: &str) -> Value {
+        let job = self.admin.get("jobs", &format!("default/{name}"));
+        job.unwrap_or_default()
+    }
+
+    pub(crate) fn phase(&self, name: &str) -> String {
+        let job = self.job(name);
+        job["status"]["state"]["phase"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    pub(crate) fn until_phase(&self, name: &str, phase: &str) {
+        wait_until(&format!("{name} is {phase}"), || self.phase(name) == phase);
+    }
+
+    /// The job's PodGroup.
+    pub(crate) fn group(&self, job: &str) -> Option<Value> {
+        let uid = self.job(job)["metadata"]["uid"].as_str()?.to_owned();
+        self.admin.get(GROUPS, &format!("default/{job}-{uid}"))
+    }
+
+    /// The scheduler lets the job in, if it has a group that waits.
+    pub(crate) fn let_in(&self, job: &str) {
+        let group = self.group(job);
+        let Some(group) = group.filter(|group| group["status"]["phase"] != "Inqueue") else {
+            return;
+        };
+        let at = format!("default/{}", group["metadata"]["name"].as_str().unwrap());
+        let status = json!({"status": {"phase": "Inqueue"}});
+        // It may be gone.
+        let _ = self.admin.merge(&format!("{GROUPS}/status"), &at, status);
+    }
+
+    pub(crate) fn pods(&self, job: &str) -> Vec<String> {
+        let pods = self.admin.list("pods").into_iter();
+        let own = pods.filter(|pod| pod["metadata"]["annotations"]["volcano.sh/job-name"] == job);
+        let names = own.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn until_pods(&self, job: &str, names: &[&str]) {
+        wait_until(&format!("{job} has {names:?}"), || self.pods(job) == names);
+    }
+
+    /// The kubelet says what became of a pod.
+    pub(crate) fn set_phase(&self, pod: &str, phase: &str) {
+        let code = i32::from(phase == "Failed");
+        let state = match phase {
+            "Failed" | "Succeeded" => json!({"terminated": {"exitCode": code}}),
+            _ => json!({"running": {}}),
+        };
+        let containers =
+            json!([{"name": "c", "ready": phase == "Running", "restartCount": 0, "state": state}]);
+        let status = json!({"status": {"phase": phase, "containerStatuses": containers}});
+        // It may be gone.
+        let _ = self
+            .admin
+            .merge("pods/status", &format!("default/{pod}"), status);
+    }
+
+    pub(crate) fn command(&self, job: &str, action: &str) {
+        self.admin.create(command(job, "Job", action)).unwrap();
+    }
+
+    /// Waits until an event about this object has this reason; returns its note.
+    fn told(&self, name: &str, reason: &str) -> String {
+        let mut note = String::new();
+        wait_until(&format!("{reason} is told of {name}"), || {
+            let events = self.admin.list("events").into_iter();
+            let mut own = events.filter(|event| {
+                event["involvedObject"]["name"] == name && event["reason"] == reason
+            });
+            let found = own.next();
+            note = found
+                .as_ref()
+                .map_or("", |event| event["message"].as_str().unwrap())
+                .to_owned();
+            found.is_some()
+        });
+        note
+    }
+}
+
+const GROUPS: &str = "podgroups.scheduling.volcano.sh";
+
+fn queue(name: &str, parent: &str) -> Value {
+    json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
+        "metadata": {"name": name}, "spec": {"weight": 1, "parent": parent},
+    })
+}
+
+fn command(name: &str, kind: &str, action: &str) -> Value {
+    json!({
+        "apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command",
+        "metadata": {"generateName": format!("{name}-"), "namespace": "default"},
+        "action": action, "target": {"kind": kind, "name": name},
+    })
+}
+
+/// A job of two pods.
+pub(crate) fn job(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut job = json!({
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "schedulerName": "volcano", "queue": "default", "minAvailable": 2, "maxRetry": 3,
+            "tasks": [{
+                "name": "w", "replicas": 2, "minAvailable": 2,
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}},
+            }],
+        },
+    });
+    change(&mut job);
+    job
+}
+
+/// A job whose pods run.
+pub(crate) fn running(live: &Live, name: &str, change: impl FnOnce(&mut Value)) {
+    live.admin.create(job(name, change)).unwrap();
+    live.until_phase(name, "Pending");
+    start_pods(live, name);
+}
+
+/// The job is let in, and its pods start, also those that are made meanwhile.
+pub(crate) fn start_pods(live: &Live, name: &str) {
+    wait_until(&format!("{name} runs with all its pods"), || {
+        live.let_in(name);
+        for pod in live.pods(name) {
+            let status = live.admin.get("pods", &format!("default/{pod}"));
+            if status.is_some_and(|own| own["status"]["phase"] == "Pending") {
+                live.set_phase(&pod, "Running");
+            }
+        }
+        let counts = live.job(name)["status"].take();
+        live.phase(name) == "Running" && counts["running"] == 2
+    });
+    let pods = [0, 1].map(|index| format!("{name}-w-{index}"));
+    assert_eq!(live.pods(name), pods);
+}
+
+pub(crate) fn on_failure(job: &mut Value) {
+    job["spec"]["policies"] = json!([{"action": "RestartJob", "event": "PodFailed"}]);
+}
+
+#[test]
+fn a_job_gets_a_group_then_pods_and_is_completed() {
+    let live = Live::new(&[]);
+    live.admin
+        .create(job("train", |job| {
+            job["spec"]["plugins"] = json!({"svc": [], "env": [], "ssh": []})
+        }))
+        .unwrap();
+    wait_until("there is a group", || live.group("train").is_some());
+    assert_eq!(live.pods("train"), [""; 0]);
+    let group = live.group("train").unwrap();
+    assert_eq!(
+        (&group["spec"]["minMember"], &group["spec"]["queue"]),
+        (&json!(2), &json!("default"))
+    );
+    start_pods(&live, "train");
+    for (kind, name) in [
+        ("services", "train"),
+        ("configmaps", "train-svc"),
+        ("networkpolicies", "train"),
+        ("secrets", "train-ssh"),
+    ] {
+        assert!(
+            live.admin.get(kind, &format!("default/{name}")).is_some(),
+            "{kind} {name}"
+        );
+    }
+    for pod in live.pods("train") {
+        live.set_phase(&pod, "Succeeded");
+    }
+    live.until_phase("train", "Completed");
+    wait_until("the group is gone", || live.group("train").is_none());
+    let status = live.job("train")["status"].take();
+    assert_eq!(
+        (&status["succeeded"], status.get("retryCount")),
+        (&json!(2), None)
+    );
+    assert_eq!(live.pods("train").len(), 2);
+}
+
+#[test]
+fn a_pod_that_fails_restarts_its_job_by_a_policy() {
+    let live = Live::new(&[]);
+    running(&live, "train", on_failure);
+    live.set_phase("train-w-1", "Failed");
+    live.until_phase("train", "Restarting");
+    start_pods(&live, "train");
+    let status = live.job("train")["status"].take();
+    assert_eq!(
+        (&status["retryCount"], &status["version"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(
+        live.told("train", "ExecuteAction"),
+        "Start to execute action RestartJob "
+    );
+}
+
+#[test]
+fn commands_abort_and_resume_a_job_once() {
+    let live = Live::new(&[]);
+    running(&live, "train", |_| {});
+    live.command("train", "AbortJob");
+    live.until_phase("train", "Aborted");
+    live.until_pods("train", &[]);
+    live.command("train", "ResumeJob");
+    wait_until("it goes on", || live.group("train").is_some());
+    start_pods(&live, "train");
+    assert_eq!(live.job("train")["status"]["retryCount"], 1);
+    wait_until("no Command is left", || {
+        live.admin.list("commands").is_empty()
+    });
+    let note = live.told("train", "CommandIssued");
+    assert!(note.starts_with("Start to execute command "), "{note}");
+    // One for a job that is gone goes, too.
+    live.command("nobody", "AbortJob");
+    wait_until("no Command is left", || {
+        live.admin.list("commands").is_empty()
+    });
+}
+
+#[test]
+fn a_queue_closes_by_a_command_when_its_last_group_is_gone() {
+    let live = Live::new(&[]);
+    let state = |name: &str| live.admin.get("queues", name).unwrap()["status"]["state"].clone();
+    wait_until("the queue is open", || state("default") == "Open");
+    live.admin.create(queue("below", "default")).unwrap();
+    running(&live, "train", |_| {});
+    live.admin
+        .create(command("default", "Queue", "CloseQueue"))
+        .unwrap();
+    wait_until("the queue is closing", || state("default") == "Closing");
+    wait_until("the one below is closed", || state("below") == "Closed");
+    assert_eq!(live.told("default", "CloseQueue"), "Close queue succeed");
+    live.command("train", "AbortJob");
+    wait_until("the queue is closed", || state("default") == "Closed");
+    live.admin
+        .create(command("default", "Queue", "OpenQueue"))
+        .unwrap();
+    wait_until("both are open", || {
+        state("default") == "Open" && state("below") == "Open"
+    });
+}
+
+#[test]
+fn a_finished_job_is_deleted_when_its_time_is_over() {
+    let live = Live::new(&[]);
+    running(&live, "train", |job| {
+        job["spec"]["ttlSecondsAfterFinished"] = json!(1)
+    });
+    live.command("train", "TerminateJob");
+    wait_until("the job is gone", || {
+        live.admin.get("jobs", "default/train").is_none()
+    });
+}
+
+#[test]
+fn a_job_that_cannot_start_says_why_and_starts_when_it_can() {
+    let live = Live::new(&[]);
+    let volume = json!([{"mountPath": "/data", "volumeClaimName": "data"}]);
+    live.admin
+        .create(job("train", |job| job["spec"]["volumes"] = volume))
+        .unwrap();
+    let note = live.told("train", "PVCError");
+    assert_eq!(
+        note,
+        "Failed to create PVC, err: pvc data is not found, the job will be in the Pending state until the PVC is created"
+    );
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"}, "spec": {}});
+    live.admin.create(claim).unwrap();
+    start_pods(&live, "train");
+}
+
+#[test]
+fn calls_that_fail_are_repeated_and_nothing_is_made_twice() {
+    let live = Live::new(&[]);
+    for (verb, what) in [
+        ("create", "podgroups"),
+        ("create", "pods"),
+        ("patch", "jobs/status"),
+    ] {
+        live.api.fault(Fault::answer(500).on(verb, what).times(3));
+    }
+    running(&live, "train", on_failure);
+    for (verb, what) in [
+        ("patch", "pods"),
+        ("delete", "pods"),
+        ("delete", "podgroups"),
+    ] {
+        live.api.fault(Fault::answer(503).on(verb, what).times(3));
+    }
+    live.api.cut_watches();
+    live.set_phase("train-w-0", "Failed");
+    live.until_phase("train", "Restarting");
+    start_pods(&live, "train");
+    assert_eq!(live.job("train")["status"]["retryCount"], 1);
+}
+
+#[test]
+fn only_one_of_two_controllers_works_and_the_other_takes_over() {
+    let mut live = Live::new(&[]);
+    wait_until("there is a leader", || {
+        let lease = live
+            .admin
+            .get("leases", "volcano-system/vc-controller-manager");
+        lease.is_some_and(|lease| {
+            lease["spec"]["holderIdentity"]
+                .as_str()
+                .is_some_and(|own| !own.is_empty())
+        })
+    });
+    let mut second = start(&live.kubeconfig, &[]);
+    running(&live, "train", |_| {});
+    std::mem::swap(&mut live.program, &mut second);
+    second.kill().unwrap();
+    second.wait().unwrap();
+    running(&live, "next", |_| {});
+}
+
+#[test]
+fn s6_144_metrics_are_served_over_http() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let live = Live::new(&["--listen-address", &port.to_string()]);
+    running(&live, "train", |_| {});
+    let mut text = String::new();
+    wait_until("the group is counted", || {
+        let mut stream = TcpStream::connect(port).unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        text.clear();
+        stream.read_to_string(&mut text).unwrap();
+        text.contains("volcano_queue_pod_group_inqueue_count{queue_name=\"default\"} 1")
+    });
+    assert!(
+        text.contains("volcano_job_retry_counts{job_id=\"default/train\"} 0"),
+        "{text}"
+    );
+}

@@ -1,0 +1,100 @@
+//! `evictd-batch reconcile`: a file becomes an answer, or a clear error.
+
+use crate::batch;
+use evictd_testkit::program;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+fn answered(input: &Value, arguments: &[&str]) -> Value {
+    let mut command = batch();
+    command
+        .args(["reconcile", "-", "-o", "json"])
+        .args(arguments);
+    program::answer(&program::run(&mut command, input.to_string()))
+}
+
+#[test]
+fn cases_of_jobs_and_queues_are_told_apart_and_answered() {
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../batch/tests/oracle");
+    for case in [
+        "job/0223.json",
+        "job/0089.json",
+        "job/0306.json",
+        "queue/0070.json",
+        "queue/0018.json",
+    ] {
+        let text = fs::read_to_string(oracle.join(case)).unwrap();
+        let case: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            answered(&case["input"], &["--form", "volcano"]),
+            case["expected"]
+        );
+    }
+}
+
+fn finished() -> Value {
+    json!({
+        "job": {
+            "metadata": {"name": "train", "namespace": "ml"},
+            "spec": {"queue": "q", "maxRetry": 3, "minAvailable": 1, "tasks": [{"name": "w", "replicas": 1}]},
+            "status": {"state": {"phase": "Completed"}, "version": 4, "succeeded": 1},
+        },
+        "request": {"action": "SyncJob"},
+    })
+}
+
+#[test]
+fn ours_is_the_default_form() {
+    assert_eq!(answered(&finished(), &[])["status"]["version"], 4);
+    assert_eq!(
+        answered(&finished(), &["--form", "volcano"])["status"]["version"],
+        5
+    );
+}
+
+#[test]
+fn people_get_a_page() {
+    let mut command = batch();
+    let output = program::run(command.args(["reconcile", "-"]), finished().to_string());
+    let page = program::page(&output);
+    assert!(
+        page.contains("phase         Completed\nversion       4\n"),
+        "{page}"
+    );
+}
+
+#[test]
+fn bad_input_is_told_with_its_place() {
+    let table = [
+        (
+            json!({}),
+            "request: missing; what is to be answered is a request or a handler",
+        ),
+        (json!({"request": {}}), "job: the request needs one"),
+        (
+            json!({"job": {}, "request": {}}),
+            "job: it needs metadata.name",
+        ),
+        (
+            json!({"job": {}, "queues": []}),
+            "queues: a file holds either a job or queues, and this one holds both",
+        ),
+        (
+            json!({"handler": "addpod"}),
+            "handler: \"addpod\" is none; there are addPod",
+        ),
+        (json!({"handler": "addPod"}), "new: the handler needs it"),
+        (
+            json!({"queues": [{"metadata": 7}], "request": {}}),
+            "queues: ",
+        ),
+        (json!({"pods": 7}), "pods: invalid type: integer `7`"),
+    ];
+    for (input, message) in table {
+        let mut command = batch();
+        let output = program::run(command.args(["reconcile", "-"]), input.to_string());
+        let refusal = program::refusal(&output, 2);
+        assert!(refusal.contains(message), "{refusal}");
+    }
+}
