@@ -55,7 +55,7 @@ pub(super) fn qualified(name: &str) -> Vec<String> {
         }
         _ => {
             wrong.push(format!(
-                "a qualified name {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
                 form()
             ));
             return wrong;
@@ -199,7 +199,7 @@ mod tests {
                 "a/",
                 &["name part must be non-empty", "name part must consist"],
             ),
-            (qualified, "a/b/c", &["a qualified name must consist"]),
+            (qualified, "a/b/c", &["a valid label key must consist"]),
             (label_value, "", &[]),
             (
                 label_value,
