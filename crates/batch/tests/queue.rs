@@ -1,5 +1,9 @@
 //! The rows of behaviour of the queue controller.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "so that JSON is written where it is used"
+)]
 
 use evictd_batch::bus::Action;
 use evictd_batch::queue::{Procedure, State, Wanted, procedure};

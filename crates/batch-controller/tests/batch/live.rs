@@ -153,10 +153,9 @@ impl Live {
                 event["involvedObject"]["name"] == name && event["reason"] == reason
             });
             let found = own.next();
-            note = found
-                .as_ref()
-                .map_or("", |event| event["message"].as_str().unwrap())
-                .to_owned();
+            if let Some(event) = &found {
+                note = event["message"].as_str().unwrap().into();
+            }
             found.is_some()
         });
         note
@@ -230,7 +229,7 @@ fn a_job_gets_a_group_then_pods_and_is_completed() {
     let live = Live::new(&[]);
     live.admin
         .create(job("train", |job| {
-            job["spec"]["plugins"] = json!({"svc": [], "env": [], "ssh": []})
+            job["spec"]["plugins"] = json!({"svc": [], "env": [], "ssh": []});
         }))
         .unwrap();
     wait_until("there is a group", || live.group("train").is_some());
@@ -333,7 +332,7 @@ fn a_queue_closes_by_a_command_when_its_last_group_is_gone() {
 fn a_finished_job_is_deleted_when_its_time_is_over() {
     let live = Live::new(&[]);
     running(&live, "train", |job| {
-        job["spec"]["ttlSecondsAfterFinished"] = json!(1)
+        job["spec"]["ttlSecondsAfterFinished"] = json!(1);
     });
     live.command("train", "TerminateJob");
     wait_until("the job is gone", || {
