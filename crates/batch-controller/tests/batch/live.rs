@@ -404,6 +404,47 @@ fn only_one_of_two_controllers_works_and_the_other_takes_over() {
 }
 
 #[test]
+fn plain_pods_get_a_group_in_volcanos_form_only() {
+    for form in ["volcano", "evictd"] {
+        let live = Live::new(&["--form", form]);
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {
+                "name": "web", "namespace": "default",
+                "annotations": {"scheduling.volcano.sh/group-min-member": "3"},
+            },
+            "spec": {"replicas": 1},
+        });
+        let uid = live.admin.create(set).unwrap()["metadata"]["uid"].clone();
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": true});
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web-1", "namespace": "default", "ownerReferences": [owner]},
+            "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "none"}]},
+        });
+        live.admin.create(pod).unwrap();
+        let name = format!("podgroup-{}", uid.as_str().unwrap());
+        let group = || live.admin.get(GROUPS, &format!("default/{name}"));
+        let named = || {
+            let pod = live.admin.get("pods", "default/web-1").unwrap();
+            pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == name.as_str()
+        };
+        if form == "evictd" {
+            running(&live, "train", |_| {});
+            assert!(group().is_none() && !named());
+            continue;
+        }
+        wait_until("the pod has its group", || group().is_some() && named());
+        assert_eq!(group().unwrap()["spec"]["minMember"], 3);
+        let nothing = json!({"spec": {"replicas": 0}});
+        live.admin
+            .merge("replicasets", "default/web", nothing)
+            .unwrap();
+        wait_until("the group is gone", || group().is_none());
+    }
+}
+
+#[test]
 fn s6_144_metrics_are_served_over_http() {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
