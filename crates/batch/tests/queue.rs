@@ -202,7 +202,7 @@ fn s6_071_only_a_close_that_changes_the_state_is_told() {
     let events = |state: &str, action: &str| asked(tree(state), json!([]), action)["events"].take();
     assert_eq!(
         events("Open", "CloseQueue"),
-        json!(["q Normal CloseQueue Close queue succeed"])
+        json!(["/q Normal CloseQueue Close queue succeed"])
     );
     assert_eq!(events("Closed", "OpenQueue"), json!([]));
     assert_eq!(events("Closing", "CloseQueue"), json!([]));

@@ -383,6 +383,20 @@ fn calls_that_fail_are_repeated_and_nothing_is_made_twice() {
 }
 
 #[test]
+fn s6_012_a_command_acts_once_although_its_deletion_fails_at_first() {
+    let live = Live::new(&[]);
+    running(&live, "train", |_| {});
+    live.api
+        .fault(Fault::answer(503).on("delete", "commands").times(3));
+    live.command("train", "RestartJob");
+    live.until_phase("train", "Restarting");
+    live.api.cut_watches();
+    start_pods(&live, "train");
+    assert!(live.admin.list("commands").is_empty());
+    assert_eq!(live.job("train")["status"]["retryCount"], 1);
+}
+
+#[test]
 fn only_one_of_two_controllers_works_and_the_other_takes_over() {
     let mut live = Live::new(&[]);
     wait_until("there is a leader", || {

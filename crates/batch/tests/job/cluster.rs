@@ -219,12 +219,13 @@ impl Cluster {
             if self.answer() || self.event() {
                 continue;
             }
-            match self.wake.take().filter(|wake| *wake <= end) {
-                Some(wake) => {
+            match self.wake {
+                Some(wake) if wake <= end => {
+                    self.wake = None;
                     self.now = self.now.max(wake);
                     self.give(JobEvent::Tick);
                 }
-                None => return,
+                _ => return,
             }
         }
         panic!("it does not come to rest");
