@@ -1,5 +1,9 @@
 //! The rows of behaviour of the job controller, and what holds for every sequence of events.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "so that JSON is written where it is used"
+)]
 
 mod job {
     mod cluster;

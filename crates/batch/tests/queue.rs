@@ -1,5 +1,9 @@
 //! The rows of behaviour of the queue controller.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "so that JSON is written where it is used"
+)]
 
 use evictd_batch::bus::Action;
 use evictd_batch::queue::{Procedure, State, Wanted, procedure};
@@ -198,7 +202,7 @@ fn s6_071_only_a_close_that_changes_the_state_is_told() {
     let events = |state: &str, action: &str| asked(tree(state), json!([]), action)["events"].take();
     assert_eq!(
         events("Open", "CloseQueue"),
-        json!(["q Normal CloseQueue Close queue succeed"])
+        json!(["/q Normal CloseQueue Close queue succeed"])
     );
     assert_eq!(events("Closed", "OpenQueue"), json!([]));
     assert_eq!(events("Closing", "CloseQueue"), json!([]));

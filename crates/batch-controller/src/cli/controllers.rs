@@ -33,6 +33,9 @@ pub(super) struct Arguments {
     /// Whose rules decide: ours, or exactly Volcano's.
     #[arg(long, value_enum, default_value_t = Form::Evictd)]
     form: Form,
+    /// Schedulers whose plain pods get a PodGroup each, with --form volcano; may be given several times.
+    #[arg(long, value_name = "NAME", default_values_t = ["volcano".to_owned()])]
+    scheduler_name: Vec<String>,
     /// How often a request that fails is tried before the job is terminated; a negative number: without end.
     #[arg(
         long,
@@ -81,6 +84,10 @@ impl Arguments {
             rules: match self.form {
                 Form::Evictd => Rules::OURS,
                 Form::Volcano => Rules::VOLCANO,
+            },
+            plain_pods_of: match self.form {
+                Form::Evictd => Vec::new(),
+                Form::Volcano => self.scheduler_name,
             },
             most_tries: u32::try_from(self.max_requeue_num).ok(),
             listen: address("--listen-address", &self.listen_address)?,

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 /// Calls at a time; further ones wait.
 const AT_A_TIME: usize = 64;
-const MERGE: &str = "application/merge-patch+json";
+pub(super) const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const PLAIN: &str = "application/json";
@@ -42,7 +42,7 @@ struct Asked<'a> {
     body: &'a Value,
 }
 
-fn refusal(error: &ApiError) -> Refusal {
+pub(super) fn refusal(error: &ApiError) -> Refusal {
     let Some(status) = error.status() else {
         return Refusal::Other(error.to_string());
     };
@@ -77,7 +77,8 @@ impl Calls {
         self.actions.request(&what, CALL_TIMEOUT, request).await
     }
 
-    async fn patch<T: DeserializeOwned>(
+    /// A patch of this content type.
+    pub(super) async fn patch<T: DeserializeOwned>(
         &self,
         path: String,
         kind: &'static str,
@@ -94,7 +95,12 @@ impl Calls {
         .await
     }
 
-    async fn create<T: DeserializeOwned>(&self, path: String, body: &Value) -> Result<T, ApiError> {
+    /// Makes an object in this collection.
+    pub(super) async fn create<T: DeserializeOwned>(
+        &self,
+        path: String,
+        body: &Value,
+    ) -> Result<T, ApiError> {
         let (method, kind) = (Method::POST, PLAIN);
         let path = format!("{path}?fieldManager={FIELD_MANAGER}");
         self.ask(Asked {
@@ -106,7 +112,8 @@ impl Calls {
         .await
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ApiError> {
+    /// Reads an object.
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ApiError> {
         let (method, kind, body) = (Method::GET, PLAIN, &Value::Null);
         self.ask(Asked {
             method,
@@ -117,7 +124,8 @@ impl Calls {
         .await
     }
 
-    async fn delete(&self, path: String, body: &Value) -> Result<(), ApiError> {
+    /// Deletes an object.
+    pub(super) async fn delete(&self, path: String, body: &Value) -> Result<(), ApiError> {
         let (method, kind) = (Method::DELETE, PLAIN);
         let deleted: Result<Value, _> = self
             .ask(Asked {

@@ -104,6 +104,19 @@ mod tests {
     }
 
     #[test]
+    fn openssh_reads_the_private_key_and_finds_the_public_one_in_it() {
+        let pair = new("ml/train").unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, pair.private.as_bytes()).unwrap();
+        let mut command = std::process::Command::new("ssh-keygen");
+        let output = command.arg("-y").arg("-f").arg(file.path()).output();
+        match output {
+            Ok(output) => assert_eq!(String::from_utf8(output.stdout).unwrap(), pair.public),
+            Err(why) => evictd_testkit::testing::left_out("openssh_reads_the_private_key", why),
+        }
+    }
+
+    #[test]
     fn two_pairs_are_different_and_have_openssh_form() {
         let [one, two] = [(); 2].map(|()| new("ml/train").unwrap());
         assert_ne!(one, two);

@@ -13,6 +13,7 @@ mod events;
 mod keys;
 mod known;
 mod metrics;
+mod plain;
 mod process;
 mod serve;
 mod wakes;

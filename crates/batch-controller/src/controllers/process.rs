@@ -4,6 +4,7 @@ use super::calls::Calls;
 use super::engine::{Engine, Ports};
 use super::events::Events;
 use super::metrics::Metrics;
+use super::plain;
 use super::serve::{self, BindError, Page};
 use super::watches;
 use evictd_batch::job::Rules;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub rules: Rules,
     /// How often a request is tried; `None` without end.
     pub most_tries: Option<u32>,
+    /// Names of schedulers whose plain pods get PodGroups; of none in our own form.
+    pub plain_pods_of: Vec<String>,
     /// Where metrics are served, if they are.
     pub listen: Option<SocketAddr>,
     /// Where health is served, if it is.
@@ -91,10 +94,14 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
         () = election.leads() => {}
     }
     info!("leads");
+    let calls = Calls::new(actions.clone());
+    let plain = settings.plain_pods_of;
+    let plain =
+        (!plain.is_empty()).then(|| tokio::spawn(plain::run(access.clone(), calls.clone(), plain)));
     let (synced, mut known) = watch::channel(false);
     let ports = Ports {
         events: Events::new(&actions, hostname.trim()),
-        calls: Calls::new(actions),
+        calls,
         metrics,
         synced,
     };
@@ -115,6 +122,9 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
         }
     };
     engine.abort();
+    if let Some(plain) = plain {
+        plain.abort();
+    }
     ready.abort();
     election.release().await;
     result

@@ -105,40 +105,51 @@ objects!(
 /// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver.
 pub(super) fn start(access: &Access, news: &UnboundedSender<News>) {
     let batch = "/apis/batch.volcano.sh/v1alpha1/jobs";
-    follow(access, news, batch, News::Job);
-    follow(access, news, "/api/v1/pods", News::Pod);
+    let follower = Start {
+        access,
+        news,
+        listed: || News::Listed,
+    };
+    follower.follow(batch, News::Job);
+    follower.follow("/api/v1/pods", News::Pod);
     let groups = "/apis/scheduling.volcano.sh/v1beta1/podgroups";
-    follow(access, news, groups, News::PodGroup);
+    follower.follow(groups, News::PodGroup);
     let queues = "/apis/scheduling.volcano.sh/v1beta1/queues";
-    follow(access, news, queues, News::Queue);
+    follower.follow(queues, News::Queue);
     let commands = "/apis/bus.volcano.sh/v1alpha1/commands";
-    follow(access, news, commands, News::Command);
+    follower.follow(commands, News::Command);
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
-    follow(access, news, classes, News::PriorityClass);
+    follower.follow(classes, News::PriorityClass);
     let claims = "/api/v1/persistentvolumeclaims";
-    follow(access, news, claims, News::Claim);
+    follower.follow(claims, News::Claim);
 }
 
-fn follow<T: Object>(
-    access: &Access,
-    news: &UnboundedSender<News>,
-    path: &'static str,
-    tell: fn(Delta<T>) -> News,
-) {
-    let follower = Follower {
-        known: HashMap::new(),
-        listing: None,
-        listed: false,
-        path,
-        tell,
-        news: news.clone(),
-    };
-    let watch = Watch::new(path, String::new());
-    tokio::spawn(run(access.clone(), watch, follower));
+/// What all followers of one receiver share.
+pub(super) struct Start<'a, N> {
+    pub(super) access: &'a Access,
+    pub(super) news: &'a UnboundedSender<N>,
+    /// Tells that one more kind is known completely.
+    pub(super) listed: fn() -> N,
+}
+
+impl<N: Send + 'static> Start<'_, N> {
+    /// Begins to follow the kind at this path.
+    pub(super) fn follow<T: Object>(&self, path: &'static str, tell: fn(Delta<T>) -> N) {
+        let follower = Follower {
+            known: HashMap::new(),
+            listing: None,
+            listed: Some(self.listed),
+            path,
+            tell,
+            news: self.news.clone(),
+        };
+        let watch = Watch::new(path, String::new());
+        tokio::spawn(run(self.access.clone(), watch, follower));
+    }
 }
 
 /// Follows one kind until nobody listens any more.
-async fn run<T: Object>(access: Access, mut watch: Watch, mut follower: Follower<T>) {
+async fn run<T: Object, N>(access: Access, mut watch: Watch, mut follower: Follower<T, N>) {
     let mut backoff = Backoff::new(Duration::from_millis(250), LONGEST_PAUSE);
     let mut client = None;
     while !follower.news.is_closed() {
@@ -171,22 +182,23 @@ async fn run<T: Object>(access: Access, mut watch: Watch, mut follower: Follower
 }
 
 /// The objects of one kind as they were last seen.
-struct Follower<T> {
+struct Follower<T, N> {
     /// By namespace and name.
     known: HashMap<String, Arc<T>>,
     /// During a list: those that are part of it.
     listing: Option<HashSet<String>>,
-    listed: bool,
+    /// Told once.
+    listed: Option<fn() -> N>,
     path: &'static str,
-    tell: fn(Delta<T>) -> News,
-    news: UnboundedSender<News>,
+    tell: fn(Delta<T>) -> N,
+    news: UnboundedSender<N>,
 }
 
 fn name(metadata: &Metadata) -> String {
     format!("{}/{}", metadata.namespace, metadata.name)
 }
 
-impl<T: Object> Follower<T> {
+impl<T: Object, N> Follower<T, N> {
     fn tell(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
         // The receiver is dropped when the controllers end.
         let _ = self.news.send((self.tell)(Delta { old, new }));
@@ -205,7 +217,7 @@ impl<T: Object> Follower<T> {
     }
 }
 
-impl<T: Object> Follow for Follower<T> {
+impl<T: Object, N> Follow for Follower<T, N> {
     type Object = T;
 
     fn version(object: &T) -> &str {
@@ -261,9 +273,9 @@ impl<T: Object> Follow for Follower<T> {
                 self.gone(&name);
             }
         }
-        if !std::mem::replace(&mut self.listed, true) {
+        if let Some(listed) = self.listed.take() {
             debug!("{} known of {}", self.known.len(), self.path);
-            let _ = self.news.send(News::Listed);
+            let _ = self.news.send(listed());
         }
     }
 }

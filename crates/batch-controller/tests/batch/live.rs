@@ -153,10 +153,9 @@ impl Live {
                 event["involvedObject"]["name"] == name && event["reason"] == reason
             });
             let found = own.next();
-            note = found
-                .as_ref()
-                .map_or("", |event| event["message"].as_str().unwrap())
-                .to_owned();
+            if let Some(event) = &found {
+                note = event["message"].as_str().unwrap().into();
+            }
             found.is_some()
         });
         note
@@ -230,7 +229,7 @@ fn a_job_gets_a_group_then_pods_and_is_completed() {
     let live = Live::new(&[]);
     live.admin
         .create(job("train", |job| {
-            job["spec"]["plugins"] = json!({"svc": [], "env": [], "ssh": []})
+            job["spec"]["plugins"] = json!({"svc": [], "env": [], "ssh": []});
         }))
         .unwrap();
     wait_until("there is a group", || live.group("train").is_some());
@@ -333,7 +332,7 @@ fn a_queue_closes_by_a_command_when_its_last_group_is_gone() {
 fn a_finished_job_is_deleted_when_its_time_is_over() {
     let live = Live::new(&[]);
     running(&live, "train", |job| {
-        job["spec"]["ttlSecondsAfterFinished"] = json!(1)
+        job["spec"]["ttlSecondsAfterFinished"] = json!(1);
     });
     live.command("train", "TerminateJob");
     wait_until("the job is gone", || {
@@ -384,6 +383,20 @@ fn calls_that_fail_are_repeated_and_nothing_is_made_twice() {
 }
 
 #[test]
+fn s6_012_a_command_acts_once_although_its_deletion_fails_at_first() {
+    let live = Live::new(&[]);
+    running(&live, "train", |_| {});
+    live.api
+        .fault(Fault::answer(503).on("delete", "commands").times(3));
+    live.command("train", "RestartJob");
+    live.until_phase("train", "Restarting");
+    live.api.cut_watches();
+    start_pods(&live, "train");
+    assert!(live.admin.list("commands").is_empty());
+    assert_eq!(live.job("train")["status"]["retryCount"], 1);
+}
+
+#[test]
 fn only_one_of_two_controllers_works_and_the_other_takes_over() {
     let mut live = Live::new(&[]);
     wait_until("there is a leader", || {
@@ -402,6 +415,47 @@ fn only_one_of_two_controllers_works_and_the_other_takes_over() {
     second.kill().unwrap();
     second.wait().unwrap();
     running(&live, "next", |_| {});
+}
+
+#[test]
+fn plain_pods_get_a_group_in_volcanos_form_only() {
+    for form in ["volcano", "evictd"] {
+        let live = Live::new(&["--form", form]);
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {
+                "name": "web", "namespace": "default",
+                "annotations": {"scheduling.volcano.sh/group-min-member": "3"},
+            },
+            "spec": {"replicas": 1},
+        });
+        let uid = live.admin.create(set).unwrap()["metadata"]["uid"].clone();
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": true});
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web-1", "namespace": "default", "ownerReferences": [owner]},
+            "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "none"}]},
+        });
+        live.admin.create(pod).unwrap();
+        let name = format!("podgroup-{}", uid.as_str().unwrap());
+        let group = || live.admin.get(GROUPS, &format!("default/{name}"));
+        let named = || {
+            let pod = live.admin.get("pods", "default/web-1").unwrap();
+            pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == name.as_str()
+        };
+        if form == "evictd" {
+            running(&live, "train", |_| {});
+            assert!(group().is_none() && !named());
+            continue;
+        }
+        wait_until("the pod has its group", || group().is_some() && named());
+        assert_eq!(group().unwrap()["spec"]["minMember"], 3);
+        let nothing = json!({"spec": {"replicas": 0}});
+        live.admin
+            .merge("replicasets", "default/web", nothing)
+            .unwrap();
+        wait_until("the group is gone", || group().is_none());
+    }
 }
 
 #[test]

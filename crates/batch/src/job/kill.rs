@@ -292,6 +292,9 @@ impl Kill {
         }
         own.running_duration = status::running_duration(&self.job, own);
         let finished = self.rule == Rule::Keep && self.rules.finished_stays;
+        if finished {
+            status::forget_empty(&self.job, own);
+        }
         if finished && *own == self.job.status {
             return Vec::new();
         }

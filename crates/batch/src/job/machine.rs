@@ -1,6 +1,6 @@
 //! The life of one job: what happens to it, as requests that are carried out one after the other.
 
-use super::call::{Answer, Call, Notice};
+use super::call::{Answer, Call, Notice, RoundError};
 use super::delay::{Delayed, Delays};
 use super::duration;
 use super::handler;
@@ -372,13 +372,14 @@ impl JobMachine {
                     self.delays.supersede(&active.action, &active.request);
                 }
             }
-            Next::Done(Err(_)) => self.failed(active, now, around, commands),
+            Next::Done(Err(error)) => self.failed(active, &error, now, around, commands),
         }
     }
 
     fn failed(
         &mut self,
         active: Active,
+        error: &RoundError,
         now: Timestamp,
         around: &dyn Surroundings,
         commands: &mut Vec<JobCommand>,
@@ -387,7 +388,10 @@ impl JobMachine {
         if self.info.job.is_none() || active.end == End::Last {
             return;
         }
-        if self.retries.failed(request.clone(), self.most_tries, now) {
+        let missing = matches!(error, RoundError::Queue(_) | RoundError::Claim(_));
+        let patient = missing && self.rules.waits_for_what_is_missing;
+        let most = self.most_tries.filter(|_| !patient);
+        if self.retries.failed(request.clone(), most, now) {
             return;
         }
         let name = active.action.as_str();

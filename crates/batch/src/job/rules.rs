@@ -22,6 +22,9 @@ pub struct Rules {
     pub equal_is_unchanged: bool,
     /// A task with no `minAvailable` is ready when all its pods are. In Volcano it is ready at once (S6-043).
     pub unset_needs_all: bool,
+    /// A queue that is missing is told in an event, and a job that waits for a queue or a claim is tried without end. In
+    /// Volcano it says nothing of the queue, and such a job is terminated after a few minutes (S6-016, S6-036).
+    pub waits_for_what_is_missing: bool,
     /// A pod that is seen for the first time when it has already ended is an event as if that had been seen. For Volcano it
     /// is a pod that waits, so that what failed while no controller ran matches no policy (S6-047).
     pub ended_while_away: bool,
@@ -37,6 +40,7 @@ impl Rules {
         zero_is_an_exit_code: true,
         equal_is_unchanged: true,
         unset_needs_all: true,
+        waits_for_what_is_missing: true,
         ended_while_away: true,
     };
 
@@ -49,6 +53,7 @@ impl Rules {
         zero_is_an_exit_code: false,
         equal_is_unchanged: false,
         unset_needs_all: false,
+        waits_for_what_is_missing: false,
         ended_while_away: false,
     };
 }

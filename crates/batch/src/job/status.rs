@@ -7,6 +7,7 @@ use super::rules::Rules;
 use crate::wire::{Job, JobCondition, JobStatus, TaskPod};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Sets all counts to zero.
 pub(super) fn clear(status: &mut JobStatus) {
@@ -49,6 +50,14 @@ pub(super) fn stamp(status: &mut JobStatus, now: Timestamp) {
         status: phase,
         last_transition_time: Some(now),
     });
+}
+
+/// Takes back an empty map of what the plugins made, where there was none.
+pub(super) fn forget_empty(job: &Job, status: &mut JobStatus) {
+    let made = &mut status.controlled_resources;
+    if made.as_ref().is_some_and(BTreeMap::is_empty) {
+        made.clone_from(&job.status.controlled_resources);
+    }
 }
 
 /// Whether two statuses say the same. For Volcano one that counts no pod at all never does.

@@ -88,7 +88,14 @@ impl Sync {
     pub(super) fn start(&mut self, now: Timestamp, around: &dyn Surroundings) -> Step {
         let queue = &self.job.spec.queue;
         if !around.has_queue(queue) {
-            return Step::done(Err(RoundError::Queue(queue.clone())));
+            let error = RoundError::Queue(queue.clone());
+            if self.rules.waits_for_what_is_missing {
+                let message = format!(
+                    "the job waits, because there is no queue \"{queue}\": create it, or make the job anew with another one"
+                );
+                self.notices.push(Notice::warning("QueueNotFound", message));
+            }
+            return self.failed(error, None);
         }
         let pods = replicas(&self.job.spec);
         if pods > MOST_PODS {
@@ -259,10 +266,7 @@ impl Sync {
         let before = self.status.clone();
         self.rule.apply(&self.job.spec, &mut self.status);
         let before = if self.rules.equal_is_unchanged {
-            let controlled = &mut self.status.controlled_resources;
-            if controlled.as_ref().is_some_and(BTreeMap::is_empty) {
-                controlled.clone_from(&self.job.status.controlled_resources);
-            }
+            status::forget_empty(&self.job, &mut self.status);
             &self.job.status
         } else {
             &before
@@ -342,14 +346,8 @@ impl Sync {
             own.running_duration = None;
         }
         self.rule.apply(&self.job.spec, own);
-        if own
-            .controlled_resources
-            .as_ref()
-            .is_some_and(BTreeMap::is_empty)
-            && self.rules.equal_is_unchanged
-        {
-            own.controlled_resources
-                .clone_from(&self.job.status.controlled_resources);
+        if self.rules.equal_is_unchanged {
+            status::forget_empty(&self.job, own);
         }
         if status::is_same(&before, own, self.rules) {
             return Want::End;

@@ -71,7 +71,7 @@ pub enum QueueOutcome {
         writes: Vec<String>,
         /// Requests that follow.
         enqueued: Vec<Value>,
-        /// Events: `queue Type Reason message`.
+        /// Events: `namespace/name Type Reason message`; a queue has no namespace.
         events: Vec<String>,
         /// Why the request failed.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,7 +231,7 @@ impl QueueCase {
         };
         let event = |notice: &Notice| {
             let (queue, reason) = (&asked.queue_name, notice.reason);
-            format!("{queue} {} {reason} {}", notice.tone, notice.message)
+            format!("/{queue} {} {reason} {}", notice.tone, notice.message)
         };
         let queues = cluster.queues.iter();
         Ok(QueueOutcome::Done {

@@ -186,10 +186,11 @@ impl Cluster {
 
     /// Gives the machine one event; returns whether there was one.
     pub(super) fn event(&mut self) -> bool {
-        let event = self.events.pop_front();
-        let is_one = event.is_some();
-        event.into_iter().for_each(|event| self.give(event));
-        is_one
+        let Some(event) = self.events.pop_front() else {
+            return false;
+        };
+        self.give(event);
+        true
     }
 
     /// Answers the calls that wait; returns whether there were any.
@@ -218,12 +219,13 @@ impl Cluster {
             if self.answer() || self.event() {
                 continue;
             }
-            match self.wake.take().filter(|wake| *wake <= end) {
-                Some(wake) => {
+            match self.wake {
+                Some(wake) if wake <= end => {
+                    self.wake = None;
                     self.now = self.now.max(wake);
                     self.give(JobEvent::Tick);
                 }
-                None => return,
+                _ => return,
             }
         }
         panic!("it does not come to rest");

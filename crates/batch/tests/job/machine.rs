@@ -235,3 +235,19 @@ fn an_evicted_pod_is_made_anew_and_a_marked_one_is_no_event() {
     cluster.settle();
     assert_eq!(cluster.pods(), ["train-w-0", "train-w-1"]);
 }
+
+#[test]
+fn s6_016_a_job_whose_queue_is_missing_waits_for_it_and_is_terminated_in_volcanos_form() {
+    for (rules, after) in [(Rules::OURS, "Pending"), (Rules::VOLCANO, "Terminated")] {
+        let mut job = case("", json!([task("w", 2)]), json!([]))["job"].take();
+        job["status"] = json!({});
+        let mut cluster = Cluster::new(&job, rules);
+        cluster.stored.get_mut().queue = false;
+        cluster.settle();
+        let says = !told(&cluster, "QueueNotFound").is_empty();
+        assert_eq!(says, after == "Pending");
+        cluster.stored.get_mut().queue = true;
+        cluster.settle();
+        assert_eq!(cluster.phase(), after);
+    }
+}

@@ -157,3 +157,16 @@ fn ours_and_volcanos_agree_where_no_switch_is_asked() {
         assert_eq!(own["deletedPods"], theirs["deletedPods"], "{action}");
     }
 }
+
+#[test]
+fn s6_024_events_of_an_aborted_job_neither_raise_its_version_nor_write() {
+    let request = json!({"action": "SyncJob"});
+    let version = |answer: Value| answer["status"]["version"].as_i64().unwrap();
+    assert_eq!(
+        version(volcano(one("Aborted", json!([])), request.clone())),
+        2
+    );
+    let own = ours(one("Aborted", json!([])), request);
+    assert_eq!(own["status"]["controlledResources"], Value::Null);
+    assert_eq!(version(own), 1);
+}
