@@ -8,6 +8,7 @@
 //! to the same end.
 
 mod actions;
+mod cache;
 mod close;
 mod dispatch;
 mod fit;
@@ -24,6 +25,7 @@ mod statement;
 mod task;
 mod tournament;
 
+pub use cache::Cache;
 pub use form::Form;
 pub use objects::{Objects, Setting};
 pub use outcome::{
@@ -38,6 +40,7 @@ use evictd_placement::{Cluster, Statement};
 use judge::{Judge, View};
 use model::Model;
 use plugins::Plugins;
+use task::Status;
 
 /// A session under way.
 pub(crate) struct Session<'c> {
@@ -50,26 +53,22 @@ pub(crate) struct Session<'c> {
     judge: Judge,
     /// The nodes that changed, one after the other.
     log: Vec<usize>,
+    /// Tasks that were put somewhere or sent away, with what they were before, in the order in which that was done.
+    touched: Vec<(usize, Status)>,
     /// Tasks with their nodes.
     binds: Vec<(usize, usize)>,
     evicted: Vec<(usize, &'static str)>,
     events: Vec<Event>,
 }
 
-/// What a session works on, read from objects.
-#[derive(Debug)]
-pub struct Snapshot(Model);
-
-impl Snapshot {
-    /// Reads the objects. The cluster holds their nodes and the pods on them; those that wait are compiled for it, and
-    /// [`Snapshot::run`] gives them back.
-    pub fn new(cluster: &mut Cluster, objects: &Objects, setting: &Setting) -> Self {
-        Self(Model::new(cluster, objects, setting))
-    }
-
-    /// Runs one session. The cluster is left as it was before the objects were read.
-    pub fn run(self, cluster: &mut Cluster, conf: &Conf, form: &Form) -> Outcome {
-        let Self(model) = self;
+impl<'c> Session<'c> {
+    /// Runs a session; the model is given back as it was.
+    fn run(
+        cluster: &'c mut Cluster,
+        model: Model,
+        conf: &'c Conf,
+        form: &'c Form,
+    ) -> (Model, Outcome) {
         let mut session = Session {
             placement: Statement::default(),
             conf,
@@ -77,6 +76,7 @@ impl Snapshot {
             plugins: Plugins::open(&model, &conf.tiers),
             judge: Judge::new(&conf.tiers, &model),
             log: Vec::new(),
+            touched: Vec::new(),
             binds: Vec::new(),
             evicted: Vec::new(),
             events: Vec::new(),
@@ -88,8 +88,7 @@ impl Snapshot {
         session.act();
         session.report_actions(&mut outcome);
         session.close(&mut outcome);
-        session.leave();
-        outcome
+        (session.leave(), outcome)
     }
 }
 
@@ -122,21 +121,5 @@ impl Session<'_> {
         let key = &self.model.jobs[job].key;
         self.events
             .push(Event::new("PodGroup", key, kind, reason, message));
-    }
-
-    /// Leaves the cluster as it was.
-    fn leave(self) {
-        let Self {
-            cluster,
-            placement,
-            model,
-            ..
-        } = self;
-        for pod in placement.undo(cluster) {
-            cluster.release(pod);
-        }
-        for pod in model.tasks.into_iter().filter_map(|task| task.pod) {
-            cluster.release(pod);
-        }
     }
 }

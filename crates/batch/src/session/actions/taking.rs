@@ -27,7 +27,7 @@ impl Session<'_> {
             jobs: Vec::new(),
             tasks: vec![Waiting::default(); self.model.jobs.len()],
         };
-        for (index, job) in self.model.jobs.iter().enumerate() {
+        for (index, job) in self.model.live_jobs() {
             if job.is_pending() || self.invalid(index).is_some() {
                 continue;
             }
