@@ -22,6 +22,8 @@ pub(crate) struct Job {
     pub(crate) key: Arc<str>,
     /// Whether the group is there; its pods may come before it.
     pub(crate) has_group: bool,
+    /// Whether its queue is there, too.
+    pub(crate) is_live: bool,
     /// The names of its queue and of its class of priority, and what they stand for.
     pub(crate) queue_name: Box<str>,
     pub(crate) class_name: Box<str>,
@@ -62,6 +64,7 @@ impl Job {
         Self {
             key,
             has_group: false,
+            is_live: false,
             queue_name: Box::default(),
             class_name: Box::default(),
             queue: 0,

@@ -69,13 +69,13 @@ fn nobody_goes_without_whom_it_would_do() {
         .queue("r", &json!({}))
         .node("a", "5")
         .job("old", 0, "Running")
-        .running("old", 1, &["a"], "1")
-        .running("old", 0, &["a"], "4")
+        .running("old", 10, &["a"], "1")
+        .running("old", 9, &["a"], "4")
         .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
         .waiting("new", 1, "2");
-    assert_eq!(evicted(&scenario.run()), ["old-work-0", "old-work-1"]);
+    assert_eq!(evicted(&scenario.run()), ["old-work-10", "old-work-9"]);
     let ours = scenario.run_as(&only(|form| form.fewest_victims = true));
-    assert_eq!(evicted(&ours), ["old-work-0"]);
+    assert_eq!(evicted(&ours), ["old-work-9"]);
 }
 
 #[test]

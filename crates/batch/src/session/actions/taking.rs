@@ -43,6 +43,12 @@ impl Session<'_> {
         own
     }
 
+    /// Tasks in the order of their names, in whichever they came.
+    pub(super) fn by_key(&self, mut tasks: Vec<usize>) -> Vec<usize> {
+        tasks.sort_unstable_by_key(|task| &self.model.tasks[*task].key);
+        tasks
+    }
+
     /// The tasks of a job that wait.
     pub(super) fn preemptors(&self, job: usize) -> Waiting {
         let mut waiting = Waiting::default();

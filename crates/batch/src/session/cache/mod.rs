@@ -180,16 +180,14 @@ impl Cache {
             path_weights: annotation(HIERARCHY_WEIGHTS),
         };
         let free = || self.model.queues.iter().position(|own| own.gone);
-        match self.queues.get(&name).copied().or_else(free) {
-            Some(at) => {
-                self.model.queues[at] = queue;
-                self.queues.insert(name, at);
-            }
-            None => {
-                self.queues.insert(name, self.model.queues.len());
-                self.model.queues.push(queue);
-            }
+        let at = self.queues.get(&name).copied().or_else(free);
+        if let Some(at) = at {
+            self.model.queues[at] = queue;
+        } else {
+            self.model.queues.push(queue);
         }
+        let at = at.unwrap_or(self.model.queues.len() - 1);
+        self.queues.insert(name, at);
     }
 
     /// A queue goes. Its jobs are left out until they have one.
@@ -329,13 +327,15 @@ impl Cache {
                 "" => self.setting.default_queue.as_str(),
                 queue => queue,
             };
-            let Some(queue) = self.queues.get(queue).filter(|_| job.has_group) else {
-                continue;
-            };
+            let queue = self.queues.get(queue).filter(|_| job.has_group);
+            job.is_live = queue.is_some();
+            let Some(queue) = queue else { continue };
             job.queue = *queue;
             let class = self.classes.get(&*job.class_name);
             job.priority = class.map_or(default, |(value, _)| *value);
             model.live.push(index);
         }
+        let jobs = &model.jobs;
+        model.live.sort_unstable_by_key(|job| &jobs[*job].key);
     }
 }
