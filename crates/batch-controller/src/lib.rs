@@ -1,4 +1,3 @@
 //! Jobs, pod groups and queues: the shell around `evictd-batch`.
 
 pub mod cli;
-mod pages;

@@ -6,6 +6,45 @@
 //!
 //! Where a file says nothing of the order among equals, the name decides; so a session with the same objects always comes
 //! to the same end.
+//!
+//! ```
+//! use evictd_batch::conf::Conf;
+//! use evictd_batch::session::{Cache, Form, Objects, Setting};
+//! use evictd_placement::Cluster;
+//!
+//! let pod = |name: &str| {
+//!     serde_json::json!({
+//!         "metadata": {"name": name, "uid": name, "annotations": {"scheduling.k8s.io/group-name": "train"}},
+//!         "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+//!         "status": {"phase": "Pending"},
+//!     })
+//! };
+//! let objects: Objects = serde_json::from_value(serde_json::json!({
+//!     "nodes": [{"metadata": {"name": "one"}, "status": {"allocatable": {"cpu": "3", "memory": "8Gi", "pods": "10"}}}],
+//!     "queues": [{"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+//!     "podGroups": [{"metadata": {"name": "train"}, "spec": {"minMember": 2}}],
+//!     "pods": [pod("train-worker-0"), pod("train-worker-1")],
+//! }))?;
+//! let mut cluster = Cluster::new();
+//! cluster.add_node(&objects.nodes[0]);
+//! let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+//!
+//! // Only one of the two fits, so that neither is bound.
+//! let conf = Conf::read("").expect("the built-in one");
+//! let outcome = cache.session(&mut cluster, &conf, &Form::default());
+//! assert!(outcome.bound.is_empty());
+//! assert_eq!(outcome.phases["default/train"], "Inqueue");
+//!
+//! // With another node both are.
+//! let two = serde_json::json!({"metadata": {"name": "two"}, "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}});
+//! let two = serde_json::from_value(two)?;
+//! cluster.add_node(&two);
+//! cache.node(&cluster, &two);
+//! let outcome = cache.session(&mut cluster, &conf, &Form::default());
+//! assert_eq!(outcome.binds["default/train-worker-0"], "one");
+//! assert_eq!(outcome.binds["default/train-worker-1"], "two");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 mod actions;
 mod cache;
