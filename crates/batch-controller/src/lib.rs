@@ -4,6 +4,5 @@ pub mod cli;
 pub mod controllers;
 pub mod definitions;
 pub mod manifests;
-mod pages;
 pub mod policies;
 pub mod webhook;

@@ -14,7 +14,7 @@
 
 use divan::Bencher;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Form, Objects, Setting, Snapshot};
+use evictd_batch::session::{Cache, Form, Objects, Setting};
 use evictd_placement::Cluster;
 use serde_json::{Value, json};
 
@@ -139,19 +139,14 @@ impl Recipe {
 
     fn measure(self, bencher: Bencher<'_, '_>, bound: usize) {
         let objects = self.objects();
-        let cache = objects.cache(&Setting::default());
         let conf = Conf::read("").unwrap();
-        bencher
-            .with_inputs(|| {
-                let mut cluster = Self::cluster(&objects);
-                let snapshot = Snapshot::new(&mut cluster, &cache, &Setting::default());
-                (cluster, snapshot)
-            })
-            .bench_local_values(|(mut cluster, snapshot)| {
-                let outcome = snapshot.run(&mut cluster, &conf, &Form::volcano());
-                assert_eq!(outcome.bound.len(), bound);
-                (outcome, cluster)
-            });
+        let mut cluster = Self::cluster(&objects);
+        let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+        bencher.bench_local(|| {
+            let outcome = cache.session(&mut cluster, &conf, &Form::volcano());
+            assert_eq!(outcome.bound.len(), bound);
+            outcome
+        });
     }
 }
 
@@ -178,11 +173,10 @@ fn calm(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 5)]
 fn read(bencher: Bencher<'_, '_>) {
     let objects = GANGS.objects();
-    let cache = objects.cache(&Setting::default());
     bencher
         .with_inputs(|| Recipe::cluster(&objects))
         .bench_local_values(|mut cluster| {
-            let snapshot = Snapshot::new(&mut cluster, &cache, &Setting::default());
-            (snapshot, cluster)
+            let cache = Cache::of(&mut cluster, &objects, Setting::default());
+            (cache, cluster)
         });
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Form, Objects, Outcome, Setting, Snapshot};
+use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting};
 use evictd_placement::Cluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ fn objects(jobs: &[Job], weights: &[i32], cores: u32) -> Objects {
     .unwrap()
 }
 
-/// Runs a session twice; says whether the cluster was left as it was.
+/// Runs a session twice; says whether the cluster was left as it was once all pods are gone.
 fn run(objects: &Objects, conf: &str, form: &Form) -> (Outcome, bool) {
     let mut cluster = Cluster::new();
     for node in &objects.nodes {
@@ -115,15 +115,22 @@ fn run(objects: &Objects, conf: &str, form: &Form) -> (Outcome, bool) {
     };
     let before = pods(&cluster);
     let conf = Conf::read(conf).unwrap();
-    let cache = objects.cache(&Setting::default());
-    let snapshot = Snapshot::new(&mut cluster, &cache, &Setting::default());
-    let outcome = snapshot.run(&mut cluster, &conf, form);
+    let mut cache = Cache::of(&mut cluster, objects, Setting::default());
+    let outcome = cache.session(&mut cluster, &conf, form);
+    // Nothing is left of a session.
+    assert_eq!(
+        json(&outcome),
+        json(&cache.session(&mut cluster, &conf, form))
+    );
+    for pod in &objects.pods {
+        cache.remove_pod(&mut cluster, &pod.metadata);
+    }
     let same = pods(&cluster) == before;
-    let again = Snapshot::new(&mut cluster, &cache, &Setting::default());
-    let again = again.run(&mut cluster, &conf, form);
-    let json = |own: &Outcome| serde_json::to_string(own).unwrap();
-    assert_eq!(json(&outcome), json(&again));
     (outcome, same)
+}
+
+fn json(outcome: &Outcome) -> String {
+    serde_json::to_string(outcome).unwrap()
 }
 
 /// How many pods of each job that are named are in a list.
@@ -151,8 +158,93 @@ fn node_of<'j>(jobs: &'j mut [Job], pod: &str) -> &'j mut Option<usize> {
     &mut jobs[job].pods[task.parse::<usize>().unwrap()]
 }
 
+/// Tells a cluster and a cache of what makes the second of two lists of objects out of the first.
+fn change(cluster: &mut Cluster, cache: &mut Cache, from: &Objects, to: &Objects) {
+    for pod in &from.pods {
+        if !to
+            .pods
+            .iter()
+            .any(|own| own.metadata.name == pod.metadata.name)
+        {
+            cache.remove_pod(cluster, &pod.metadata);
+            cluster.remove_pod(&pod.metadata);
+        }
+    }
+    for group in &from.pod_groups {
+        let name = &group.metadata.name;
+        if !to.pod_groups.iter().any(|own| own.metadata.name == *name) {
+            cache.remove_group(&group.metadata);
+        }
+    }
+    for queue in &from.queues {
+        let name = &queue.metadata.name;
+        if !to.queues.iter().any(|own| own.metadata.name == *name) {
+            cache.remove_queue(name);
+        }
+    }
+    for node in &from.nodes {
+        let name = &node.metadata.name;
+        if !to.nodes.iter().any(|own| own.metadata.name == *name) {
+            cache.remove_node(cluster, name);
+            cluster.remove_node(name);
+        }
+    }
+    for pod in &to.pods {
+        if pod.spec.node_name.is_empty() {
+            cluster.remove_pod(&pod.metadata);
+        } else {
+            cluster.add_pod(pod.clone()).unwrap();
+        }
+        cache.pod(cluster, pod);
+    }
+    for group in &to.pod_groups {
+        cache.group(group);
+    }
+    for node in &to.nodes {
+        cluster.update_node(node);
+        cache.node(cluster, node);
+    }
+    for class in &to.priority_classes {
+        cache.class(class);
+    }
+    for queue in &to.queues {
+        cache.queue(queue);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_cache_that_was_told_of_changes_is_like_one_made_anew(
+        first in prop::collection::vec(job(), 0..7),
+        second in prop::collection::vec(job(), 0..7),
+        weights in prop::collection::vec(1_i32..4, 1..4),
+        nodes in 0_usize..4,
+        cores in 1_u32..9,
+        conf in 0_usize..4,
+    ) {
+        let before = objects(&first, &[1, 2, 3], 4);
+        let mut after = objects(&second, &weights, cores);
+        after.nodes.truncate(nodes);
+        let (mut cluster, mut cache) = (Cluster::new(), Cache::new(Setting::default()));
+        let conf = Conf::read(CONFS[conf]).unwrap();
+        let nothing = Objects::default();
+        change(&mut cluster, &mut cache, &nothing, &before);
+        cache.session(&mut cluster, &conf, &Form::default());
+        change(&mut cluster, &mut cache, &before, &after);
+        let own = cache.session(&mut cluster, &conf, &Form::default());
+        let mut cluster = Cluster::new();
+        for node in &after.nodes {
+            cluster.add_node(node);
+        }
+        for pod in after.pods.iter().filter(|pod| !pod.spec.node_name.is_empty()) {
+            cluster.add_pod(pod.clone()).unwrap();
+        }
+        let mut anew = Cache::of(&mut cluster, &after, Setting::default());
+        let anew = anew.session(&mut cluster, &conf, &Form::default());
+        prop_assert_eq!(json(&own), json(&anew));
+    }
 
     #[test]
     fn gangs_are_whole_and_the_cluster_is_left_as_it_was(

@@ -1,6 +1,7 @@
 //! `evictd-batch simulate`: one session of the scheduler, on a file.
 
-use crate::pages::session as page;
+mod page;
+
 use clap::{Args, ValueEnum};
 use evictd_batch::conf::ConfError;
 use evictd_batch::session::{Form, Objects, Setting, simulate};
@@ -67,7 +68,7 @@ impl Arguments {
         for warning in warnings {
             warn("evictd-batch", &warning);
         }
-        self.output.print(&outcome, page)
+        self.output.print(&outcome, page::page)
     }
 
     /// The answer to a configuration that cannot be used. For people it stands on standard error.

@@ -6,6 +6,45 @@
 //!
 //! Where a file says nothing of the order among equals, the name decides; so a session with the same objects always comes
 //! to the same end.
+//!
+//! ```
+//! use evictd_batch::conf::Conf;
+//! use evictd_batch::session::{Cache, Form, Objects, Setting};
+//! use evictd_placement::Cluster;
+//!
+//! let pod = |name: &str| {
+//!     serde_json::json!({
+//!         "metadata": {"name": name, "uid": name, "annotations": {"scheduling.k8s.io/group-name": "train"}},
+//!         "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+//!         "status": {"phase": "Pending"},
+//!     })
+//! };
+//! let objects: Objects = serde_json::from_value(serde_json::json!({
+//!     "nodes": [{"metadata": {"name": "one"}, "status": {"allocatable": {"cpu": "3", "memory": "8Gi", "pods": "10"}}}],
+//!     "queues": [{"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+//!     "podGroups": [{"metadata": {"name": "train"}, "spec": {"minMember": 2}}],
+//!     "pods": [pod("train-worker-0"), pod("train-worker-1")],
+//! }))?;
+//! let mut cluster = Cluster::new();
+//! cluster.add_node(&objects.nodes[0]);
+//! let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+//!
+//! // Only one of the two fits, so that neither is bound.
+//! let conf = Conf::read("").expect("the built-in one");
+//! let outcome = cache.session(&mut cluster, &conf, &Form::default());
+//! assert!(outcome.bound.is_empty());
+//! assert_eq!(outcome.phases["default/train"], "Inqueue");
+//!
+//! // With another node both are.
+//! let two = serde_json::json!({"metadata": {"name": "two"}, "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}});
+//! let two = serde_json::from_value(two)?;
+//! cluster.add_node(&two);
+//! cache.node(&cluster, &two);
+//! let outcome = cache.session(&mut cluster, &conf, &Form::default());
+//! assert_eq!(outcome.binds["default/train-worker-0"], "one");
+//! assert_eq!(outcome.binds["default/train-worker-1"], "two");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 mod actions;
 mod cache;
@@ -14,6 +53,7 @@ mod dispatch;
 mod fit;
 mod form;
 mod judge;
+mod known;
 mod model;
 mod objects;
 mod order;
@@ -27,6 +67,7 @@ mod tournament;
 
 pub use cache::Cache;
 pub use form::Form;
+pub use known::Known;
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
@@ -40,6 +81,7 @@ use evictd_placement::{Cluster, Statement};
 use judge::{Judge, View};
 use model::Model;
 use plugins::Plugins;
+use task::Status;
 
 /// A session under way.
 pub(crate) struct Session<'c> {
@@ -52,26 +94,22 @@ pub(crate) struct Session<'c> {
     judge: Judge,
     /// The nodes that changed, one after the other.
     log: Vec<usize>,
+    /// Tasks that were put somewhere or sent away, with what they were before, in the order in which that was done.
+    touched: Vec<(usize, Status)>,
     /// Tasks with their nodes.
     binds: Vec<(usize, usize)>,
     evicted: Vec<(usize, &'static str)>,
     events: Vec<Event>,
 }
 
-/// What a session works on, read from objects.
-#[derive(Debug)]
-pub struct Snapshot(Model);
-
-impl Snapshot {
-    /// Reads what is known. The cluster holds the nodes and the pods on them; those that wait are compiled for it, and
-    /// [`Snapshot::run`] gives them back.
-    pub fn new(cluster: &mut Cluster, cache: &Cache, setting: &Setting) -> Self {
-        Self(Model::new(cluster, cache, setting))
-    }
-
-    /// Runs one session. The cluster is left as it was before the objects were read.
-    pub fn run(self, cluster: &mut Cluster, conf: &Conf, form: &Form) -> Outcome {
-        let Self(model) = self;
+impl<'c> Session<'c> {
+    /// Runs a session; the model is given back as it was.
+    fn run(
+        cluster: &'c mut Cluster,
+        model: Model,
+        conf: &'c Conf,
+        form: &'c Form,
+    ) -> (Model, Outcome) {
         let mut session = Session {
             placement: Statement::default(),
             conf,
@@ -79,6 +117,7 @@ impl Snapshot {
             plugins: Plugins::open(&model, &conf.tiers),
             judge: Judge::new(&conf.tiers, &model),
             log: Vec::new(),
+            touched: Vec::new(),
             binds: Vec::new(),
             evicted: Vec::new(),
             events: Vec::new(),
@@ -90,8 +129,7 @@ impl Snapshot {
         session.act();
         session.report_actions(&mut outcome);
         session.close(&mut outcome);
-        session.leave();
-        outcome
+        (session.leave(), outcome)
     }
 }
 
@@ -124,21 +162,5 @@ impl Session<'_> {
         let key = &self.model.jobs[job].key;
         self.events
             .push(Event::new("PodGroup", key, kind, reason, message));
-    }
-
-    /// Leaves the cluster as it was.
-    fn leave(self) {
-        let Self {
-            cluster,
-            placement,
-            model,
-            ..
-        } = self;
-        for pod in placement.undo(cluster) {
-            cluster.release(pod);
-        }
-        for pod in model.tasks.into_iter().filter_map(|task| task.pod) {
-            cluster.release(pod);
-        }
     }
 }

@@ -20,6 +20,13 @@ pub(crate) const COMPLETED: &str = "Completed";
 pub(crate) struct Job {
     /// `namespace/name`.
     pub(crate) key: Arc<str>,
+    /// Whether the group is there; its pods may come before it.
+    pub(crate) has_group: bool,
+    /// Whether its queue is there, too.
+    pub(crate) is_live: bool,
+    /// The names of its queue and of its class of priority, and what they stand for.
+    pub(crate) queue_name: Box<str>,
+    pub(crate) class_name: Box<str>,
     pub(crate) queue: usize,
     pub(crate) priority: i32,
     pub(crate) created: Option<Timestamp>,
@@ -51,36 +58,26 @@ pub(crate) struct Job {
     pub(crate) failed_roles: Vec<Role>,
 }
 
-/// What a new job is made of.
-pub(crate) struct NewJob {
-    pub(crate) key: Arc<str>,
-    pub(crate) queue: usize,
-    pub(crate) priority: i32,
-    pub(crate) created: Option<Timestamp>,
-    pub(crate) min_member: i32,
-    pub(crate) min_task_member: Vec<(Role, i32)>,
-    pub(crate) min_resources: Option<Resource>,
-    pub(crate) status: PodGroupStatus,
-}
-
 impl Job {
-    pub(crate) fn new(new: NewJob) -> Self {
+    /// A job of which nothing but the name is known.
+    pub(crate) fn new(key: Arc<str>) -> Self {
         Self {
-            said_now: vec![false; new.status.conditions.len()],
-            min_task_total: new
-                .min_task_member
-                .iter()
-                .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count)),
-            key: new.key,
-            queue: new.queue,
-            priority: new.priority,
-            created: new.created,
-            min_member: new.min_member,
-            min_task_member: new.min_task_member,
-            min_resources: new.min_resources,
-            phase: new.status.phase.clone(),
-            conditions: new.status.conditions.clone(),
-            before: new.status,
+            key,
+            has_group: false,
+            is_live: false,
+            queue_name: Box::default(),
+            class_name: Box::default(),
+            queue: 0,
+            priority: 0,
+            created: None,
+            min_member: 0,
+            min_task_member: Vec::new(),
+            min_task_total: 0,
+            min_resources: None,
+            phase: String::new(),
+            conditions: Vec::new(),
+            said_now: Vec::new(),
+            before: PodGroupStatus::default(),
             tasks: Vec::new(),
             counts: [0; Status::ALL.len()],
             pending_best_effort: 0,
@@ -90,6 +87,42 @@ impl Job {
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
         }
+    }
+
+    /// Forgets what a session has said of it.
+    pub(crate) fn forget_session(&mut self) {
+        if self.phase != self.before.phase {
+            self.phase.clone_from(&self.before.phase);
+        }
+        if self.said_now.contains(&true) {
+            self.conditions.clone_from(&self.before.conditions);
+            self.said_now.clear();
+            self.said_now.resize(self.conditions.len(), false);
+        }
+        self.fit_errors.clear();
+        self.failed_roles.clear();
+    }
+
+    /// Counts its tasks anew, so that no resource is named that none of them names.
+    pub(crate) fn recount(&mut self, tasks: &[Task]) {
+        self.counts = [0; Status::ALL.len()];
+        self.pending_best_effort = 0;
+        self.allocated = Resource::default();
+        self.total_request = Resource::default();
+        self.gated = Resource::default();
+        for index in std::mem::take(&mut self.tasks) {
+            self.add(&tasks[index], index);
+        }
+    }
+
+    /// Adds a task.
+    pub(crate) fn add(&mut self, task: &Task, index: usize) {
+        self.tally(task, 1);
+        self.total_request.add(&task.request);
+        if task.gated {
+            self.gated.add(&task.request);
+        }
+        self.tasks.push(index);
     }
 
     /// Whether it is not let in yet.
@@ -204,6 +237,10 @@ impl Job {
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
+    /// Its place may be taken by another.
+    pub(crate) gone: bool,
+    /// The name of the queue above it; empty for the one above all.
+    pub(crate) parent_name: Box<str>,
     pub(crate) created: Option<Timestamp>,
     /// The queue above it.
     pub(crate) parent: Option<usize>,
@@ -286,12 +323,14 @@ impl Node {
     }
 }
 
-/// Everything.
+/// Everything. Places of tasks, jobs and queues that are gone stay until others take them.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) dims: Dims,
     pub(crate) tasks: Vec<Task>,
     pub(crate) jobs: Vec<Job>,
+    /// The jobs that have a pod group and a queue.
+    pub(crate) live: Vec<usize>,
     pub(crate) queues: Vec<Queue>,
     /// By [`evictd_placement::NodeId::index`].
     pub(crate) nodes: Vec<Node>,
@@ -304,6 +343,17 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// The jobs that have a pod group and a queue.
+    pub(crate) fn live_jobs(&self) -> impl Iterator<Item = (usize, &Job)> {
+        self.live.iter().map(|job| (*job, &self.jobs[*job]))
+    }
+
+    /// The queues that are there.
+    pub(crate) fn live_queues(&self) -> impl Iterator<Item = (usize, &Queue)> {
+        let queues = self.queues.iter().enumerate();
+        queues.filter(|(_, queue)| !queue.gone)
+    }
+
     /// The tasks of a job that have a status.
     pub(crate) fn tasks_of(&self, job: usize, status: Status) -> impl Iterator<Item = usize> {
         let tasks = self.jobs[job].tasks.iter().copied();

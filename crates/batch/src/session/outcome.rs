@@ -144,7 +144,7 @@ pub struct GroupOutcome {
     pub tasks: BTreeMap<String, i32>,
     /// Whether its status differs from what is stored.
     pub written: bool,
-    /// The whole status as it is written.
+    /// The whole status as it is written; a condition without a time was said just now.
     #[serde(skip)]
     pub status: PodGroupStatus,
 }

@@ -2,7 +2,7 @@
 
 use super::objects::{Objects, Setting};
 use super::outcome::Outcome;
-use super::{Form, Snapshot};
+use super::{Cache, Form};
 use crate::conf::{Conf, ConfError};
 use evictd_placement::Cluster;
 use hashbrown::HashSet;
@@ -45,8 +45,7 @@ pub fn simulate(
             ));
         }
     }
-    let cache = objects.cache(setting);
-    let snapshot = Snapshot::new(&mut cluster, &cache, setting);
-    let outcome = snapshot.run(&mut cluster, &conf, form);
+    let mut cache = Cache::of(&mut cluster, objects, setting.clone());
+    let outcome = cache.session(&mut cluster, &conf, form);
     Ok((outcome, warnings))
 }

@@ -5,6 +5,7 @@
 //! statement of the cluster from its beginning to its end, and these lists say which of its steps to take back.
 
 use super::Session;
+use super::model::Model;
 use super::task::{Context, Status};
 use evictd_placement::NodeId;
 
@@ -53,6 +54,7 @@ impl Session<'_> {
     /// Sends a task away.
     pub(crate) fn evict(&mut self, steps: &mut Steps, task: usize, why: &'static str) {
         let before = self.model.tasks[task].status;
+        self.touched.push((task, before));
         self.change_on_node(task, Status::Releasing);
         let own = &mut self.model.tasks[task];
         if let Some(node) = own.node {
@@ -78,6 +80,7 @@ impl Session<'_> {
 
     /// Puts a task on a node without a list to take it back by.
     pub(crate) fn put_on(&mut self, task: usize, node: usize, status: Status) {
+        self.touched.push((task, Status::Pending));
         self.model.set_status(task, status);
         let own = &mut self.model.tasks[task];
         own.node = Some(node);
@@ -178,6 +181,49 @@ impl Session<'_> {
                 }
             }
         }
+    }
+
+    /// Leaves everything as it was before the session.
+    pub(crate) fn leave(self) -> Model {
+        let Self {
+            cluster,
+            mut placement,
+            mut model,
+            touched,
+            ..
+        } = self;
+        let mut jobs = Vec::new();
+        for (task, before) in touched.into_iter().rev() {
+            let own = &mut model.tasks[task];
+            if let Some(node) = own.node {
+                let on = &mut model.nodes[node];
+                on.take(&own.request, own.status);
+                if before == Status::Pending {
+                    on.tasks.retain(|other| *other != task);
+                    own.node = None;
+                } else {
+                    on.put(&own.request, before);
+                }
+            }
+            if let Some(number) = own.placed.take() {
+                own.pod = placement.take_back(cluster, number);
+            }
+            own.status = before;
+            own.removed = None;
+            own.last = None;
+            own.evicts = false;
+            jobs.push(own.job);
+        }
+        placement.undo(cluster);
+        jobs.sort_unstable();
+        jobs.dedup();
+        for job in jobs {
+            model.jobs[job].recount(&model.tasks);
+        }
+        for job in model.live.clone() {
+            model.jobs[job].forget_session();
+        }
+        model
     }
 
     /// Sends a task to its node.

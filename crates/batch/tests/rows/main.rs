@@ -5,6 +5,7 @@ mod ends;
 mod forms;
 mod giving_room;
 mod letting_in;
+mod rubbish;
 mod scenario;
 mod shares;
 mod taking_room;

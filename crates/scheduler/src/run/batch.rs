@@ -2,7 +2,7 @@
 
 use super::watches::BatchChange;
 use evictd_batch::conf::{Conf, ConfError};
-use evictd_batch::session::{Cache, Form, Outcome, Setting, Snapshot};
+use evictd_batch::session::{Cache, Form, Known, Outcome, Setting};
 use evictd_batch::wire::PodGroupStatus;
 use evictd_pod::wire;
 use evictd_scheduling::{Delta, Scheduler};
@@ -42,10 +42,13 @@ pub struct Batch {
     text: String,
     conf: Conf,
     cache: Cache,
+    known: Known,
     /// Whether what sessions go by has changed since the last one.
     changed: bool,
     /// After which change of the cluster the last session ended.
     ended_at: u64,
+    /// Up to which change of it nodes were looked at.
+    renewed_at: u64,
 }
 
 impl Batch {
@@ -57,12 +60,14 @@ impl Batch {
         let (text, conf) = read(&settings.file)?;
         warn_of(&settings.file, &conf);
         Ok(Self {
-            settings,
             text,
             conf,
-            cache: Cache::default(),
+            cache: Cache::new(settings.setting.clone()),
+            known: Known::default(),
+            settings,
             changed: true,
             ended_at: 0,
+            renewed_at: 0,
         })
     }
 
@@ -82,32 +87,54 @@ impl Batch {
     }
 
     /// What is known.
-    pub const fn cache(&self) -> &Cache {
-        &self.cache
+    pub const fn known(&self) -> &Known {
+        &self.known
     }
 
     /// A pod of any scheduler came, changed or went.
-    pub fn on_pod(&mut self, pods: &Delta<wire::Pod>) {
+    pub fn on_pod(&mut self, scheduler: &mut Scheduler, pods: &Delta<wire::Pod>) {
         let own = |pod: &Arc<wire::Pod>| pod.spec.scheduler_name == self.settings.setting.scheduler;
         match (&pods.old, &pods.new) {
-            (_, Some(new)) if own(new) => self.cache.put_pod(Arc::clone(new)),
-            (Some(old), None) if own(old) => self.cache.remove_pod(&old.metadata),
+            (_, Some(new)) if own(new) => {
+                let pod = self.known.put_pod(Arc::clone(new));
+                self.put(scheduler, &pod);
+            }
+            (Some(old), None) if own(old) => {
+                self.known.remove_pod(&old.metadata);
+                scheduler.with_cluster(|cluster| self.cache.remove_pod(cluster, &old.metadata));
+            }
             _ => return,
         }
         self.changed = true;
     }
 
+    fn put(&mut self, scheduler: &mut Scheduler, pod: &wire::Pod) {
+        scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
+    }
+
     /// A pod group, a queue or a priority class came, changed or went.
     pub fn on(&mut self, change: BatchChange) {
-        let cache = &mut self.cache;
+        let (cache, known) = (&mut self.cache, &mut self.known);
         match change {
-            BatchChange::Group(Delta { new: Some(new), .. }) => cache.put_group(new),
-            BatchChange::Group(Delta { old: Some(old), .. }) => cache.remove_group(&old.metadata),
-            BatchChange::Queue(Delta { new: Some(new), .. }) => cache.put_queue(new),
-            BatchChange::Queue(Delta { old: Some(old), .. }) => cache.remove_queue(&old.metadata),
-            BatchChange::PriorityClass(Delta { new: Some(new), .. }) => cache.put_class(new),
+            BatchChange::Group(Delta { new: Some(new), .. }) => {
+                cache.group(&new);
+                known.put_group(new);
+            }
+            BatchChange::Group(Delta { old: Some(old), .. }) => {
+                cache.remove_group(&old.metadata);
+                known.remove_group(&old.metadata);
+            }
+            BatchChange::Queue(Delta { new: Some(new), .. }) => {
+                cache.queue(&new);
+                known.put_queue(new);
+            }
+            BatchChange::Queue(Delta { old: Some(old), .. }) => {
+                cache.remove_queue(&old.metadata.name);
+                known.remove_queue(&old.metadata);
+            }
+            BatchChange::PriorityClass(Delta { new: Some(new), .. }) => cache.class(&new),
             BatchChange::PriorityClass(Delta { old: Some(old), .. }) => {
-                cache.remove_class(&old.metadata);
+                cache.remove_class(&old.metadata.name);
             }
             BatchChange::Group(_) | BatchChange::Queue(_) | BatchChange::PriorityClass(_) => return,
         }
@@ -121,44 +148,51 @@ impl Batch {
         if !self.changed && changes == self.ended_at {
             return None;
         }
-        let settings = &self.settings;
+        let (conf, form, since) = (&self.conf, &self.settings.form, self.renewed_at);
         let outcome = scheduler.with_cluster(|cluster| {
-            let snapshot = Snapshot::new(cluster, &self.cache, &settings.setting);
-            snapshot.run(cluster, &self.conf, &settings.form)
+            self.cache.renew(cluster, since);
+            self.cache.session(cluster, conf, form)
         });
         self.changed = false;
+        // What the session itself has tried and undone is looked at again.
+        self.renewed_at = changes;
         self.ended_at = scheduler.cluster().changes().now();
         Some(outcome)
     }
 
     /// A pod is sent to its node. Returns it as it was and as it will be.
     pub fn assume_bound(&mut self, key: &str, node: &str) -> Option<[Arc<wire::Pod>; 2]> {
-        let before = Arc::clone(self.cache.pod(key)?);
-        Some([before, self.cache.assume_bound(key, node)?])
+        let before = Arc::clone(self.known.pod(key)?);
+        Some([before, self.known.assume_bound(key, node)?])
     }
 
     /// A pod is about to be deleted. Returns it as it was and as it will be.
     pub fn assume_evicted(&mut self, key: &str, now: Timestamp) -> Option<[Arc<wire::Pod>; 2]> {
-        let before = Arc::clone(self.cache.pod(key)?);
-        Some([before, self.cache.assume_evicted(key, now)?])
+        let before = Arc::clone(self.known.pod(key)?);
+        Some([before, self.known.assume_evicted(key, now)?])
+    }
+
+    /// What was decided about a pod, or what has become of that, counts from now on.
+    pub fn assumed(&mut self, scheduler: &mut Scheduler, pod: &wire::Pod) {
+        self.changed = true;
+        self.put(scheduler, pod);
     }
 
     /// The status of a group is written.
     pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
-        self.cache.assume_group(key, status);
+        if let Some(group) = self.known.assume_group(key, status) {
+            self.cache.group(&group);
+        }
     }
 
-    /// A pod was not bound; whether it is one of a job.
-    pub fn not_bound(&mut self, key: &str) -> bool {
-        self.changed = true;
-        self.cache.not_bound(key);
-        self.cache.pod(key).is_some()
+    /// A pod was not bound. Returns it as it is, if no watch has said otherwise.
+    pub fn not_bound(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
+        self.known.not_bound(key)
     }
 
     /// A pod was not deleted. Returns it as it is.
     pub fn not_evicted(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
-        self.changed = true;
-        self.cache.not_evicted(key)
+        self.known.not_evicted(key)
     }
 
     /// Takes a changed file up. One that cannot be used changes nothing (S6-087).

@@ -48,7 +48,7 @@ impl Session<'_> {
             jobs: vec![Waiting::default(); queues],
             tasks: vec![None; self.model.jobs.len()],
         };
-        for job in 0..self.model.jobs.len() {
+        for job in self.model.live.clone() {
             if self.model.jobs[job].is_pending() {
                 if admits {
                     continue;

@@ -24,7 +24,8 @@ impl Session<'_> {
         let mut queues = Waiting::default();
         let mut jobs = vec![Waiting::default(); self.model.queues.len()];
         let mut tasks = vec![Waiting::default(); self.model.jobs.len()];
-        for (job, tasks) in tasks.iter_mut().enumerate() {
+        for job in self.model.live.clone() {
+            let tasks = &mut tasks[job];
             if self.model.jobs[job].is_pending() || self.invalid(job).is_some() {
                 continue;
             }

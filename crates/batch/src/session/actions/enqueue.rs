@@ -9,7 +9,7 @@ impl Session<'_> {
         let mut queues = Waiting::default();
         let mut jobs = vec![Waiting::default(); self.model.queues.len()];
         let mut seen = vec![false; self.model.queues.len()];
-        for (index, job) in self.model.jobs.iter().enumerate() {
+        for (index, job) in self.model.live_jobs() {
             if !std::mem::replace(&mut seen[job.queue], true) {
                 queues.push(job.queue, |one, other| self.queue_before(one, other));
             }

@@ -111,10 +111,11 @@ impl Session<'_> {
                 let here = self.model.jobs[other.job].queue == queue;
                 matches!(other.status, Status::Bound | Status::Running)
                     && other.preemptable
+                    && self.model.jobs[other.job].is_live
                     && (other.best_effort || !own.best_effort)
                     && if within { same } else { here && !same }
             });
-            let candidates: Vec<usize> = candidates.collect();
+            let candidates = self.by_key(candidates.collect());
             if self.free(steps, Taking::Preempt, (task, node), &candidates) {
                 return true;
             }

@@ -52,10 +52,11 @@ impl Session<'_> {
                 let theirs = self.model.jobs[other.job].queue;
                 other.status == Status::Running
                     && other.preemptable
+                    && self.model.jobs[other.job].is_live
                     && theirs != queue
                     && self.model.queues[theirs].reclaimable
             });
-            let candidates: Vec<usize> = candidates.collect();
+            let candidates = self.by_key(candidates.collect());
             if !candidates.is_empty()
                 && self.free(steps, Taking::Reclaim, (task, node), &candidates)
             {

@@ -27,7 +27,7 @@ impl Session<'_> {
             jobs: Vec::new(),
             tasks: vec![Waiting::default(); self.model.jobs.len()],
         };
-        for (index, job) in self.model.jobs.iter().enumerate() {
+        for (index, job) in self.model.live_jobs() {
             if job.is_pending() || self.invalid(index).is_some() {
                 continue;
             }
@@ -41,6 +41,12 @@ impl Session<'_> {
             }
         }
         own
+    }
+
+    /// Tasks in the order of their names, in whichever they came.
+    pub(super) fn by_key(&self, mut tasks: Vec<usize>) -> Vec<usize> {
+        tasks.sort_unstable_by_key(|task| &self.model.tasks[*task].key);
+        tasks
     }
 
     /// The tasks of a job that wait.

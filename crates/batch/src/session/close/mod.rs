@@ -18,12 +18,12 @@ impl Session<'_> {
         let gang = gang
             .map(|plugin| plugin.name)
             .any(|name| name == PluginName::Gang);
-        for job in 0..self.model.jobs.len() {
+        for job in self.model.live.clone() {
             if gang && !self.model.jobs[job].tasks.is_empty() {
                 self.close_gang(job);
             }
         }
-        for job in 0..self.model.jobs.len() {
+        for job in self.model.live.clone() {
             self.settle(job);
             let written = self.is_changed(job);
             self.tell(job, written, outcome);

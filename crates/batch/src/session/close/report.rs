@@ -20,7 +20,7 @@ impl Session<'_> {
             .collect();
         let mut queues = Waiting::default();
         let mut jobs = vec![Waiting::default(); self.model.queues.len()];
-        for (index, job) in self.model.jobs.iter().enumerate() {
+        for (index, job) in self.model.live_jobs() {
             outcome.session_jobs.push(job.key.to_string());
             if let Some(invalid) = self.invalid(index) {
                 let refused = Refused {
@@ -48,8 +48,8 @@ impl Session<'_> {
         }
         outcome.queues_at_open = self.queue_outcomes(true);
         outcome.job_shares_at_open = self.plugins.drf.as_ref().map(|drf| {
-            let jobs = self.model.jobs.iter().zip(&drf.jobs);
-            let shares = jobs.map(|(job, own)| {
+            let shares = self.model.live_jobs().map(|(index, job)| {
+                let own = &drf.jobs[index];
                 let dominant = own.dominant.map_or("", |dim| self.model.dims.name(dim));
                 let share = JobShareOutcome {
                     dominant_resource: dominant.to_owned(),
@@ -78,7 +78,9 @@ impl Session<'_> {
             })
             .collect();
         outcome.evicted.sort_unstable();
-        for (index, task) in self.model.tasks.iter().enumerate() {
+        let jobs = self.model.live_jobs();
+        for index in jobs.flat_map(|(_, job)| job.tasks.iter().copied()) {
+            let task = &self.model.tasks[index];
             let Some(node) = task.node else { continue };
             let name = self.node_name(node);
             match task.status {
@@ -100,8 +102,8 @@ impl Session<'_> {
     pub(super) fn report_queues(&self, outcome: &mut Outcome) {
         let mut allocated = vec![Resource::default(); self.model.queues.len()];
         // Without the queue above all others nothing is summed up.
-        let top = self.model.queues.iter().any(|own| &*own.name == ROOT);
-        for job in &self.model.jobs {
+        let top = self.model.live_queues().any(|(_, own)| &*own.name == ROOT);
+        for (_, job) in self.model.live_jobs() {
             let mut queue = Some(job.queue);
             // So many steps lead to the top, unless the queues go round in a circle.
             for _ in 0..self.model.queues.len() {
@@ -110,7 +112,8 @@ impl Session<'_> {
                 queue = self.model.queues[own].parent.filter(|_| top);
             }
         }
-        for (queue, own) in self.model.queues.iter().zip(&allocated) {
+        for (index, queue) in self.model.live_queues() {
+            let own = &allocated[index];
             let amounts = own
                 .iter()
                 .filter(|(dim, amount)| *amount != 0.0 || matches!(*dim, Dim::CPU | Dim::MEMORY));

@@ -68,8 +68,8 @@ impl Session<'_> {
             let reasons = sorted(reasons.map(|(reason, count)| (reason.to_owned(), count)));
             text = format!("{text}; Pending: {reasons}");
         }
-        let mut tasks = own.tasks.iter();
-        let origin = tasks.find_map(|task| Some((task, own.fit_errors.get(task)?)));
+        let origin = own.fit_errors.iter();
+        let origin = origin.min_by_key(|(task, _)| &self.model.tasks[**task].key);
         if let Some((task, error)) = origin {
             let name = self.model.tasks[*task].name();
             text = format!("{text}. Origin reason is {name}: {}", error.text());

@@ -49,7 +49,7 @@ impl Drf {
             hierarchy: plugin.is_hierarchical().then(|| Hierarchy::new(model)),
             namespaces: plugin.at(Switch::NamespaceOrder).then(HashMap::new),
         };
-        for (index, job) in model.jobs.iter().enumerate() {
+        for (index, job) in model.live_jobs() {
             own.count(model, index, &job.allocated, true);
         }
         if let Some(hierarchy) = &mut own.hierarchy {

@@ -48,7 +48,7 @@ impl Hierarchy {
     pub(super) fn new(model: &Model) -> Self {
         let mut own = Self {
             nodes: vec![Node::new(1.0, Resource::default(), None)],
-            leaves: Vec::new(),
+            leaves: vec![ROOT; model.jobs.len()],
             paths: Vec::new(),
             allocated: Resource::default(),
         };
@@ -57,10 +57,9 @@ impl Hierarchy {
             let path = own.path(queue, &mut names);
             own.paths.push(path.into());
         }
-        for (index, job) in model.jobs.iter().enumerate() {
+        for (index, job) in model.live_jobs() {
             let parent = own.paths[job.queue].last().copied().unwrap_or(ROOT);
-            let leaf = own.add(parent, Node::new(1.0, Resource::default(), Some(index)));
-            own.leaves.push(leaf);
+            own.leaves[index] = own.add(parent, Node::new(1.0, Resource::default(), Some(index)));
         }
         own
     }

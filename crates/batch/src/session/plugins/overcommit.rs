@@ -21,7 +21,7 @@ impl Overcommit {
             idle.sub(&node.used);
         }
         let mut inqueue = Resource::default();
-        for job in &model.jobs {
+        for (_, job) in model.live_jobs() {
             // Of a job that was let in all counts, whatever it holds already.
             let amount = match &job.min_resources {
                 Some(min) if job.phase == INQUEUE => Some(job.without_gated(min)),

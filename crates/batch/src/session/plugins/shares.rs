@@ -65,13 +65,14 @@ impl Shares {
     /// What queues hold and want, and the most that each can have (S6-130). They deserve nothing yet.
     pub(crate) fn open(model: &Model) -> Self {
         let mut guaranteed = Resource::default();
-        for guarantee in model.queues.iter().filter_map(|own| own.guarantee.as_ref()) {
+        let queues = model.live_queues();
+        for guarantee in queues.filter_map(|(_, own)| own.guarantee.as_ref()) {
             guaranteed.add(guarantee);
         }
         let mut own = Self {
             queues: vec![None; model.queues.len()],
         };
-        for job in &model.jobs {
+        for (index, job) in model.live_jobs() {
             let queue = &model.queues[job.queue];
             let part = own.queues[job.queue].get_or_insert_with(|| {
                 let guarantee = queue.guarantee.clone().unwrap_or_default();
@@ -100,13 +101,10 @@ impl Shares {
             if let Some(inqueue) = job.inqueue() {
                 part.inqueue.add(&inqueue);
             }
-        }
-        for task in &model.tasks {
-            let part = &mut own.queues[model.jobs[task.job].queue];
-            if task.status == Status::Pending
-                && let Some(part) = part
-            {
-                part.request.add(&task.request);
+            if job.count(Status::Pending) > 0 {
+                for task in model.tasks_of(index, Status::Pending) {
+                    part.request.add(&model.tasks[task].request);
+                }
             }
         }
         own

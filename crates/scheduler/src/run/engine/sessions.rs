@@ -20,7 +20,7 @@ impl Engine {
         let (Event::Change(Change::Pod(pods)), Some((batch, _))) = (&event, &mut self.batch) else {
             return Some(event);
         };
-        batch.on_pod(pods);
+        batch.on_pod(&mut self.scheduler, pods);
         let living = |pod: &Option<Arc<wire::Pod>>| {
             let pod = pod.as_ref()?;
             let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
@@ -78,9 +78,15 @@ impl Engine {
 
     /// The cluster and the waiting pods learn of it at once, as if a watch had told it.
     fn assume(&mut self, [old, new]: [Arc<wire::Pod>; 2]) {
-        let (old, new) = (Some(old), Some(new));
-        let change = Event::Change(Change::Pod(Delta { old, new }));
+        let (old, both) = (Some(old), Arc::clone(&new));
+        let change = Event::Change(Change::Pod(Delta {
+            old,
+            new: Some(both),
+        }));
         self.scheduler.on((self.now)(), &change);
+        if let Some((batch, _)) = &mut self.batch {
+            batch.assumed(&mut self.scheduler, &new);
+        }
     }
 
     fn bind_of_session(&mut self, began: Instant, key: &str, node: &str) {
@@ -118,15 +124,14 @@ impl Engine {
         let Some((batch, _)) = &mut self.batch else {
             return false;
         };
-        let Some(old) = batch.cache().pod(key).cloned() else {
+        let Some(old) = batch.known().pod(key).cloned() else {
             return false;
         };
-        batch.not_bound(key);
-        let is_free = |pod: &Arc<wire::Pod>| pod.spec.node_name.is_empty();
-        if batch.cache().pod(key).is_some_and(is_free) {
+        if let Some(pod) = batch.not_bound(key) {
             let (old, new) = (Some(old), None);
             let change = Event::Change(Change::Pod(Delta { old, new }));
             self.scheduler.on((self.now)(), &change);
+            batch.assumed(&mut self.scheduler, &pod);
         }
         true
     }
@@ -157,7 +162,7 @@ impl Engine {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
-        let Some(old) = batch.cache().pod(key).cloned() else {
+        let Some(old) = batch.known().pod(key).cloned() else {
             return;
         };
         if let Some(new) = batch.not_evicted(key) {
@@ -169,7 +174,7 @@ impl Engine {
         let Some((batch, _)) = &self.batch else {
             return;
         };
-        let Some(pod) = batch.cache().pod(key) else {
+        let Some(pod) = batch.known().pod(key) else {
             return;
         };
         let mut conditions = pod.status.conditions.iter();
@@ -197,11 +202,11 @@ impl Engine {
         let Some((batch, _)) = &self.batch else {
             return;
         };
-        let (cache, is_pod) = (batch.cache(), told.object_kind == "Pod");
+        let (known, is_pod) = (batch.known(), told.object_kind == "Pod");
         let metadata = if is_pod {
-            cache.pod(&told.object).map(|pod| &pod.metadata)
+            known.pod(&told.object).map(|pod| &pod.metadata)
         } else {
-            cache.group(&told.object).map(|group| &group.metadata)
+            known.group(&told.object).map(|group| &group.metadata)
         };
         let Some(metadata) = metadata else {
             return;
@@ -234,7 +239,7 @@ impl Engine {
         for condition in &mut group.status.conditions {
             condition.last_transition_time.get_or_insert(now);
         }
-        if let Some(own) = batch.cache().group(key) {
+        if let Some(own) = batch.known().group(key) {
             self.writer
                 .batch_status(BatchStatus::group(&own.metadata, &group.status));
         }
@@ -246,7 +251,7 @@ impl Engine {
         let Some((batch, _)) = &self.batch else {
             return;
         };
-        let Some(queue) = batch.cache().queue(&name) else {
+        let Some(queue) = batch.known().queue(&name) else {
             return;
         };
         let told = queue.status.allocated.iter();

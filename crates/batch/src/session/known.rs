@@ -1,26 +1,25 @@
-//! The jobs' side of a cluster, as it is kept between two sessions: whoever watches it puts in and takes out.
+//! The objects of jobs as they are known: what watches have told, and what was decided since.
 
+use super::objects::key;
 use crate::wire::{PodGroup, PodGroupStatus, Queue};
-use evictd_pod::wire::{Metadata, Pod, PriorityClass};
+use evictd_pod::wire::{Metadata, Pod};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Objects by `namespace/name`, or by name where there are no namespaces.
-type Known<T> = BTreeMap<Arc<str>, Arc<T>>;
+type ByKey<T> = BTreeMap<Arc<str>, Arc<T>>;
 
-/// Pods of the session's own scheduler, pod groups, queues and priority classes. Nodes, and whatever is on them, are the
-/// placement cluster's.
+/// Pods of the sessions' own scheduler, pod groups and queues, for whoever carries out what sessions come to.
 ///
 /// What a session has decided counts from then on, although no watch has told it yet: a pod is on its node, or goes. What a
 /// watch says of the same pod meanwhile does not undo that; that it was not done does.
 #[derive(Debug, Default)]
-pub struct Cache {
+pub struct Known {
     assumed: BTreeMap<Arc<str>, Assumed>,
-    pub(crate) pods: Known<Pod>,
-    pub(crate) groups: Known<PodGroup>,
-    pub(crate) queues: Known<Queue>,
-    pub(crate) classes: Known<PriorityClass>,
+    pods: ByKey<Pod>,
+    groups: ByKey<PodGroup>,
+    queues: ByKey<Queue>,
 }
 
 /// What was decided about a pod and is not told by a watch yet.
@@ -51,18 +50,13 @@ impl Assumed {
     }
 }
 
-/// `namespace/name` of an object.
-pub(crate) fn key(metadata: &Metadata) -> Arc<str> {
-    format!("{}/{}", metadata.namespace_or_default(), metadata.name).into()
-}
-
 fn name(metadata: &Metadata) -> Arc<str> {
     metadata.name.as_str().into()
 }
 
-impl Cache {
-    /// A pod came or changed. It is kept also after its end: its gang counts it.
-    pub fn put_pod(&mut self, mut pod: Arc<Pod>) {
+impl Known {
+    /// A pod came or changed. It is kept also after its end: its gang counts it. Returns it with what was decided about it.
+    pub fn put_pod(&mut self, mut pod: Arc<Pod>) -> Arc<Pod> {
         let key = key(&pod.metadata);
         let before = self.pods.get(&key);
         let same = before.is_some_and(|before| before.metadata.uid == pod.metadata.uid);
@@ -70,7 +64,8 @@ impl Cache {
         if !assumed.is_some_and(|assumed| assumed.confirm(&mut pod)) {
             self.assumed.remove(&key);
         }
-        self.pods.insert(key, pod);
+        self.pods.insert(key, Arc::clone(&pod));
+        pod
     }
 
     /// A pod is gone.
@@ -98,14 +93,12 @@ impl Cache {
         Some(Arc::clone(pod))
     }
 
-    /// A pod is not on the node that it was sent to; unless a watch has said meanwhile that it is.
-    pub fn not_bound(&mut self, key: &str) {
-        let (Some(pod), Some(assumed)) = (self.pods.get_mut(key), self.assumed.get_mut(key)) else {
-            return;
-        };
-        if assumed.node.take().is_some() {
-            Arc::make_mut(pod).spec.node_name = String::new();
-        }
+    /// A pod is not on the node that it was sent to, unless a watch has said meanwhile that it is. Returns it as it is.
+    pub fn not_bound(&mut self, key: &str) -> Option<Arc<Pod>> {
+        let (pod, assumed) = (self.pods.get_mut(key)?, self.assumed.get_mut(key)?);
+        assumed.node.take()?;
+        Arc::make_mut(pod).spec.node_name = String::new();
+        Some(Arc::clone(pod))
     }
 
     /// A pod was not deleted. Returns it as it is.
@@ -116,11 +109,11 @@ impl Cache {
         Some(Arc::clone(pod))
     }
 
-    /// The status of a group was written, or will be.
-    pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
-        if let Some(group) = self.groups.get_mut(key) {
-            Arc::make_mut(group).status = status;
-        }
+    /// The status of a group was written, or will be. Returns it as it will be.
+    pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) -> Option<Arc<PodGroup>> {
+        let group = self.groups.get_mut(key)?;
+        Arc::make_mut(group).status = status;
+        Some(Arc::clone(group))
     }
 
     /// The pod of this `namespace/name`.
@@ -157,16 +150,6 @@ impl Cache {
     pub fn queue(&self, name: &str) -> Option<&Arc<Queue>> {
         self.queues.get(name)
     }
-
-    /// A priority class came or changed.
-    pub fn put_class(&mut self, class: Arc<PriorityClass>) {
-        self.classes.insert(name(&class.metadata), class);
-    }
-
-    /// A priority class is gone.
-    pub fn remove_class(&mut self, metadata: &Metadata) {
-        self.classes.remove(&name(metadata));
-    }
 }
 
 #[cfg(test)]
@@ -180,13 +163,13 @@ mod tests {
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
-    fn node(cache: &Cache) -> &str {
+    fn node(known: &Known) -> &str {
         &cache.pod("b/a").unwrap().spec.node_name
     }
 
     #[test]
     fn an_older_word_of_a_watch_does_not_undo_a_binding_and_a_failure_does() {
-        let mut cache = Cache::default();
+        let mut cache = Known::default();
         cache.put_pod(pod("1", json!({})));
         let bound = cache.assume_bound("b/a", "one").unwrap();
         assert_eq!(bound.spec.node_name, "one");
@@ -203,7 +186,7 @@ mod tests {
 
     #[test]
     fn another_pod_of_the_same_name_was_never_bound() {
-        let mut cache = Cache::default();
+        let mut cache = Known::default();
         cache.put_pod(pod("1", json!({})));
         cache.assume_bound("b/a", "one");
         cache.put_pod(pod("2", json!({})));
@@ -215,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_eviction_counts_until_it_has_failed() {
-        let mut cache = Cache::default();
+        let mut cache = Known::default();
         cache.put_pod(pod("1", json!({ "nodeName": "one" })));
         cache.assume_evicted("b/a", Timestamp::UNIX_EPOCH);
         cache.put_pod(pod("1", json!({ "nodeName": "one" })));

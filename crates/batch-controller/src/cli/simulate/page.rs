@@ -4,7 +4,7 @@ use evictd_batch::session::{GroupOutcome, Outcome};
 use evictd_command::{Colour, Column, Row, Table, View};
 
 /// The whole page.
-pub(crate) fn session(outcome: &Outcome, view: View) -> String {
+pub(super) fn page(outcome: &Outcome, view: View) -> String {
     let (bound, evicted) = (outcome.bound.len(), outcome.evicted.len());
     let promised = outcome.pipelined.len();
     let head = format!(

@@ -1,5 +1,0 @@
-//! Answers for people.
-
-mod session;
-
-pub(crate) use session::session;

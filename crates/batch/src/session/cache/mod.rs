@@ -1,0 +1,342 @@
+//! What sessions look at, kept from one to the next and told of changes (S6-088).
+
+mod nodes;
+mod pods;
+
+use super::model::{Job, Model, Node, Queue};
+use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, key};
+use super::outcome::Outcome;
+use super::resource::Resource;
+use super::task::{Role, Status};
+use super::{Form, Session};
+use crate::conf::Conf;
+use crate::wire::{self, PodGroup};
+use evictd_placement::{Cluster, NodeId};
+use evictd_pod::wire::{Metadata, PriorityClass, ResourceList};
+use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Jobs, queues and what is on nodes. Objects may come, change and go in any order.
+///
+/// It goes with one [`Cluster`], which is told of nodes and pods first when they come or change, and last when they go;
+/// pods without a node it need not be told of.
+#[derive(Debug)]
+pub struct Cache {
+    setting: Setting,
+    model: Model,
+    pods: HashMap<Arc<str>, Kept>,
+    jobs: HashMap<Arc<str>, usize>,
+    queues: HashMap<Arc<str>, usize>,
+    roles: HashMap<Box<str>, Role>,
+    /// By name, with its value and whether it is that of pods that name none.
+    classes: BTreeMap<String, (i32, bool)>,
+    free_tasks: Vec<usize>,
+    free_jobs: Vec<usize>,
+    /// Nodes, or jobs and queues, have changed since the last session.
+    stale_nodes: bool,
+    stale_jobs: bool,
+}
+
+/// A pod.
+#[derive(Debug)]
+struct Kept {
+    /// The node that it takes room on, whether that is there or not.
+    node_name: Box<str>,
+    request: Resource,
+    status: Status,
+    task: Option<usize>,
+}
+
+impl Cache {
+    /// Nothing yet.
+    pub fn new(setting: Setting) -> Self {
+        Self {
+            setting,
+            model: Model {
+                // No role at all.
+                roles: vec![Box::default()],
+                ..Model::default()
+            },
+            pods: HashMap::new(),
+            jobs: HashMap::new(),
+            queues: HashMap::new(),
+            roles: HashMap::new(),
+            classes: BTreeMap::new(),
+            free_tasks: Vec::new(),
+            free_jobs: Vec::new(),
+            stale_nodes: true,
+            stale_jobs: true,
+        }
+    }
+
+    /// All these objects. The cluster holds the nodes and the pods on them already. Of several pods of one name the first
+    /// counts.
+    pub fn of(cluster: &mut Cluster, objects: &Objects, setting: Setting) -> Self {
+        let mut cache = Self::new(setting);
+        for node in &objects.nodes {
+            cache.node(cluster, node);
+        }
+        for queue in &objects.queues {
+            cache.queue(queue);
+        }
+        for class in &objects.priority_classes {
+            cache.class(class);
+        }
+        for group in &objects.pod_groups {
+            cache.group(group);
+        }
+        let mut seen = HashSet::new();
+        for pod in &objects.pods {
+            if seen.insert((pod.metadata.namespace_or_default(), &pod.metadata.name)) {
+                cache.pod(cluster, pod);
+            }
+        }
+        cache
+    }
+
+    /// Runs one session. Afterwards the cluster and all that is kept here are as they were before.
+    pub fn session(&mut self, cluster: &mut Cluster, conf: &Conf, form: &Form) -> Outcome {
+        self.settle(cluster);
+        let model = std::mem::take(&mut self.model);
+        let (model, outcome) = Session::run(cluster, model, conf, form);
+        self.model = model;
+        outcome
+    }
+
+    /// A node of the cluster came or changed.
+    pub fn node(&mut self, cluster: &Cluster, wire: &evictd_pod::Node) {
+        let name = &wire.metadata.name;
+        let Some(id) = cluster.find_node(name) else {
+            return;
+        };
+        self.stale_nodes = true;
+        let allocatable = self.model.dims.read(&wire.status.allocatable);
+        let nodes = &mut self.model.nodes;
+        let known = id.index() < nodes.len();
+        if !known {
+            nodes.resize_with(id.index() + 1, Node::default);
+        }
+        let node = &mut nodes[id.index()];
+        let mut idle = allocatable.clone();
+        idle.sub(&node.used);
+        node.idle = idle;
+        node.allocatable = allocatable;
+        if !known {
+            self.settle_pods(name, id.index());
+        }
+    }
+
+    /// A node goes. The cluster still has it.
+    pub fn remove_node(&mut self, cluster: &Cluster, name: &str) {
+        let Some(id) = cluster.find_node(name).map(NodeId::index) else {
+            return;
+        };
+        if id >= self.model.nodes.len() {
+            return;
+        }
+        self.stale_nodes = true;
+        let node = self.model.nodes.swap_remove(id);
+        for task in node.tasks {
+            self.model.tasks[task].node = None;
+        }
+        // The last one takes its place, as in the cluster.
+        if let Some(moved) = self.model.nodes.get(id) {
+            for task in &moved.tasks {
+                self.model.tasks[*task].node = Some(id);
+            }
+        }
+    }
+
+    /// A queue came or changed.
+    pub fn queue(&mut self, wire: &wire::Queue) {
+        self.stale_jobs = true;
+        let (spec, metadata) = (&wire.spec, &wire.metadata);
+        let name: Arc<str> = metadata.name.as_str().into();
+        let annotation = |name: &str| {
+            let text = metadata.annotations.get(name);
+            text.map_or("", String::as_str).into()
+        };
+        let parent = match spec.parent.as_str() {
+            "" if &*name == ROOT => "",
+            "" => ROOT,
+            parent => parent,
+        };
+        let dims = &mut self.model.dims;
+        let mut some = |list: &ResourceList| (!list.is_empty()).then(|| dims.read(list));
+        let queue = Queue {
+            name: Arc::clone(&name),
+            gone: false,
+            parent_name: parent.into(),
+            created: metadata.creation_timestamp,
+            parent: None,
+            weight: f64::from(spec.weight),
+            priority: spec.priority,
+            open: wire.status.state == "Open",
+            reclaimable: spec.reclaimable.unwrap_or(true),
+            capability: some(&spec.capability),
+            guarantee: some(&spec.guarantee.resource),
+            deserved: some(&spec.deserved).unwrap_or_default(),
+            path: annotation(HIERARCHY),
+            path_weights: annotation(HIERARCHY_WEIGHTS),
+        };
+        let free = || self.model.queues.iter().position(|own| own.gone);
+        let at = self.queues.get(&name).copied().or_else(free);
+        if let Some(at) = at {
+            self.model.queues[at] = queue;
+        } else {
+            self.model.queues.push(queue);
+        }
+        let at = at.unwrap_or(self.model.queues.len() - 1);
+        self.queues.insert(name, at);
+    }
+
+    /// A queue goes. Its jobs are left out until they have one.
+    pub fn remove_queue(&mut self, name: &str) {
+        if let Some(at) = self.queues.remove(name) {
+            self.stale_jobs = true;
+            self.model.queues[at].gone = true;
+        }
+    }
+
+    /// A class of priorities came or changed.
+    pub fn class(&mut self, wire: &PriorityClass) {
+        self.stale_jobs = true;
+        let name = wire.metadata.name.clone();
+        self.classes.insert(name, (wire.value, wire.global_default));
+    }
+
+    /// A class of priorities goes.
+    pub fn remove_class(&mut self, name: &str) {
+        self.stale_jobs = true;
+        self.classes.remove(name);
+    }
+
+    /// A pod group came or changed.
+    pub fn group(&mut self, wire: &PodGroup) {
+        self.stale_jobs = true;
+        let roles = wire.spec.min_task_member.iter();
+        let roles: Vec<(Role, i32)> = roles
+            .map(|(role, count)| (self.role(role), *count))
+            .collect();
+        let need = wire.spec.min_resources.as_ref();
+        let need = need.map(|list| self.model.dims.read(list));
+        let at = self.job(key(&wire.metadata));
+        let job = &mut self.model.jobs[at];
+        job.has_group = true;
+        job.queue_name = wire.spec.queue.as_str().into();
+        job.class_name = wire.spec.priority_class_name.as_str().into();
+        job.created = wire.metadata.creation_timestamp;
+        job.min_member = wire.spec.min_member;
+        job.min_task_total = roles
+            .iter()
+            .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count));
+        job.min_task_member = roles;
+        job.min_resources = need;
+        job.phase.clone_from(&wire.status.phase);
+        job.conditions.clone_from(&wire.status.conditions);
+        job.said_now = vec![false; job.conditions.len()];
+        job.before = wire.status.clone();
+    }
+
+    /// A pod group goes. Its pods wait for another one.
+    pub fn remove_group(&mut self, metadata: &Metadata) {
+        let Some(at) = self.jobs.get(&key(metadata)).copied() else {
+            return;
+        };
+        self.stale_jobs = true;
+        self.model.jobs[at].has_group = false;
+        self.drop_unused(at);
+    }
+
+    /// The job of that name, which may be new.
+    fn job(&mut self, key: Arc<str>) -> usize {
+        if let Some(at) = self.jobs.get(&key) {
+            return *at;
+        }
+        let job = Job::new(Arc::clone(&key));
+        let at = if let Some(at) = self.free_jobs.pop() {
+            self.model.jobs[at] = job;
+            at
+        } else {
+            self.model.jobs.push(job);
+            self.model.jobs.len() - 1
+        };
+        self.jobs.insert(key, at);
+        at
+    }
+
+    /// Forgets a job that has neither a group nor pods.
+    fn drop_unused(&mut self, at: usize) {
+        let job = &self.model.jobs[at];
+        if !job.has_group && job.tasks.is_empty() && self.jobs.remove(&job.key).is_some() {
+            self.stale_jobs = true;
+            self.free_jobs.push(at);
+        }
+    }
+
+    fn role(&mut self, name: &str) -> Role {
+        if name.is_empty() {
+            return 0;
+        }
+        if let Some(role) = self.roles.get(name) {
+            return *role;
+        }
+        // Each takes more than a byte.
+        let role = Role::try_from(self.model.roles.len()).unwrap_or(Role::MAX);
+        self.model.roles.push(name.into());
+        self.roles.insert(name.into(), role);
+        role
+    }
+
+    /// Works out what follows from names, where something has changed.
+    fn settle(&mut self, cluster: &Cluster) {
+        if std::mem::take(&mut self.stale_nodes) {
+            self.settle_nodes(cluster);
+        }
+        if std::mem::take(&mut self.stale_jobs) {
+            self.settle_jobs();
+        }
+    }
+
+    fn settle_nodes(&mut self, cluster: &Cluster) {
+        let model = &mut self.model;
+        let mut by_rank: Vec<usize> = (0..model.nodes.len()).collect();
+        by_rank.sort_unstable_by_key(|index| cluster.node_name(NodeId::of(*index)));
+        model.ranks = vec![0; by_rank.len()];
+        for (rank, node) in by_rank.iter().enumerate() {
+            model.ranks[*node] = rank;
+        }
+        model.by_rank = by_rank;
+        model.total = Resource::default();
+        for node in &model.nodes {
+            model.total.add(&node.allocatable);
+        }
+    }
+
+    fn settle_jobs(&mut self) {
+        let model = &mut self.model;
+        for own in &mut model.queues {
+            own.parent = self.queues.get(&*own.parent_name).copied();
+        }
+        let classes = || self.classes.values();
+        let default = classes().find(|(_, is_default)| *is_default);
+        let default = default.map_or(0, |(value, _)| *value);
+        model.live.clear();
+        for (index, job) in model.jobs.iter_mut().enumerate() {
+            let queue = match &*job.queue_name {
+                "" => self.setting.default_queue.as_str(),
+                queue => queue,
+            };
+            let queue = self.queues.get(queue).filter(|_| job.has_group);
+            job.is_live = queue.is_some();
+            let Some(queue) = queue else { continue };
+            job.queue = *queue;
+            let class = self.classes.get(&*job.class_name);
+            job.priority = class.map_or(default, |(value, _)| *value);
+            model.live.push(index);
+        }
+        let jobs = &model.jobs;
+        model.live.sort_unstable_by_key(|job| &jobs[*job].key);
+    }
+}

@@ -1,0 +1,160 @@
+//! Pods that come, change and go (S6-089).
+
+use super::{Cache, Kept};
+use crate::session::objects::{
+    GROUP, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, is_critical, is_true, key, request_of, status_of,
+};
+use crate::session::resource::Resource;
+use crate::session::task::{Status, Task, index_of};
+use evictd_placement::{Cluster, NodeId};
+use evictd_pod::wire::{Metadata, Pod};
+use std::sync::Arc;
+
+impl Cache {
+    /// A pod came or changed, also one of another scheduler. The cluster has been told of it if it has a node; if it
+    /// waits, it is compiled for the cluster.
+    pub fn pod(&mut self, cluster: &mut Cluster, pod: &Pod) {
+        self.remove_pod(cluster, &pod.metadata);
+        let key = key(&pod.metadata);
+        let status = status_of(pod);
+        let request = self.model.dims.read(&request_of(pod));
+        let node_name = if status.is_done() {
+            ""
+        } else {
+            pod.spec.node_name.as_str()
+        };
+        let node = cluster.find_node(node_name).map(NodeId::index);
+        let node = node.filter(|node| *node < self.model.nodes.len());
+        if let Some(node) = node {
+            self.model.nodes[node].put(&request, status);
+        }
+        let task = self.task_of(cluster, pod, (status, &request), node);
+        let kept = Kept {
+            node_name: node_name.into(),
+            request,
+            status,
+            task,
+        };
+        self.pods.insert(key, kept);
+    }
+
+    /// A pod goes.
+    pub fn remove_pod(&mut self, cluster: &mut Cluster, metadata: &Metadata) {
+        let Some(kept) = self.pods.remove(&key(metadata)) else {
+            return;
+        };
+        let node = cluster.find_node(&kept.node_name).map(NodeId::index);
+        let node = node.and_then(|node| self.model.nodes.get_mut(node));
+        if let Some(node) = node {
+            node.take(&kept.request, kept.status);
+            node.tasks.retain(|task| Some(*task) != kept.task);
+        }
+        let Some(index) = kept.task else {
+            return;
+        };
+        let task = &mut self.model.tasks[index];
+        if let Some(pod) = task.pod.take() {
+            cluster.release(pod);
+        }
+        let job = task.job;
+        let own = &mut self.model.jobs[job];
+        own.tasks.retain(|task| *task != index);
+        own.recount(&self.model.tasks);
+        self.free_tasks.push(index);
+        self.drop_unused(job);
+    }
+
+    /// A node came: pods that name it take room there.
+    pub(super) fn settle_pods(&mut self, name: &str, index: usize) {
+        let node = &mut self.model.nodes[index];
+        for kept in self.pods.values().filter(|own| &*own.node_name == name) {
+            node.put(&kept.request, kept.status);
+            if let Some(task) = kept.task {
+                node.tasks.push(task);
+                self.model.tasks[task].node = Some(index);
+            }
+        }
+        // Pods are kept in no order.
+        let tasks = &self.model.tasks;
+        node.tasks.sort_unstable_by_key(|task| &tasks[*task].key);
+    }
+
+    /// The task that a pod is, if it is one of a job.
+    fn task_of(
+        &mut self,
+        cluster: &mut Cluster,
+        pod: &Pod,
+        (status, request): (Status, &Resource),
+        node: Option<usize>,
+    ) -> Option<usize> {
+        let own = pod.spec.scheduler_name == self.setting.scheduler;
+        let group = pod.metadata.annotations.get(GROUP).filter(|_| own);
+        let group = group.filter(|name| !name.is_empty())?;
+        let namespace = pod.metadata.namespace_or_default();
+        let job = self.job(Arc::from(format!("{namespace}/{group}")));
+        let mut task = self.task(pod, status, job);
+        if status == Status::Pending {
+            match cluster.pod(pod.clone()) {
+                Ok(pod) => task.pod = Some(pod),
+                Err(mistake) => task.mistake = Some(mistake.to_string().into()),
+            }
+        }
+        task.node = node;
+        task.best_effort = request.is_empty();
+        task.request = request.clone();
+        let index = self.free_tasks.pop().unwrap_or(self.model.tasks.len());
+        if let Some(node) = node {
+            self.model.nodes[node].tasks.push(index);
+        }
+        self.model.jobs[job].add(&task, index);
+        if index == self.model.tasks.len() {
+            self.model.tasks.push(task);
+        } else {
+            self.model.tasks[index] = task;
+        }
+        Some(index)
+    }
+
+    /// A task with what its pod says of itself.
+    fn task(&mut self, pod: &Pod, status: Status, job: usize) -> Task {
+        let metadata = &pod.metadata;
+        let annotation = |name: &str| metadata.annotations.get(name);
+        let role = annotation(TASK_SPEC).map_or(0, |name| self.role(name));
+        let preemptable = annotation(PREEMPTABLE).or_else(|| metadata.labels.get(PREEMPTABLE));
+        let priority = annotation(TASK_PRIORITY).and_then(|text| text.parse().ok());
+        let conditions = pod.status.conditions.iter().rev();
+        let mut told = conditions.filter(|own| own.kind == "PodScheduled");
+        let told = told.next().map(|own| {
+            [
+                own.status.as_str().into(),
+                own.reason.as_str().into(),
+                Box::default(),
+            ]
+        });
+        Task {
+            key: key(metadata),
+            uid: metadata.uid.as_str().into(),
+            job,
+            request: Resource::default(),
+            status,
+            node: None,
+            priority: priority.or(pod.spec.priority).unwrap_or(1),
+            role,
+            best_effort: false,
+            gated: !pod.spec.scheduling_gates.is_empty(),
+            preemptable: preemptable.is_none_or(|text| is_true(text)),
+            never_preempts: pod.spec.preemption_policy == "Never",
+            critical: is_critical(pod),
+            created: metadata.creation_timestamp,
+            index: index_of(&metadata.name),
+            pod: None,
+            placed: None,
+            removed: None,
+            evicts: false,
+            last: None,
+            told,
+            nominated: pod.status.nominated_node_name.as_str().into(),
+            mistake: None,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether a job may be let in, and what is set aside for it then (S6-100, S6-104, S6-105, S6-134).
+
+use super::Vote;
+use crate::conf::{PluginName, Switch};
+use crate::session::Session;
+use crate::session::resource::{Dim, Resource};
+
+impl Session<'_> {
+    /// Whether a job with a need may be let in; whoever objects says so in an event.
+    pub(crate) fn is_enqueueable(&mut self, job: usize, need: &Resource) -> bool {
+        let tiers = self.at(Switch::JobEnqueued);
+        let tiers: Vec<Vec<PluginName>> = tiers
+            .map(|tier| tier.map(|plugin| plugin.name).collect())
+            .collect();
+        for tier in tiers {
+            let mut permitted = false;
+            for plugin in tier {
+                match self.vote_on(plugin, job, need) {
+                    Ok(Vote::Permit) => permitted = true,
+                    Ok(_) => {}
+                    Err(words) => {
+                        if !words.is_empty() {
+                            self.group_event(job, "Normal", "Unschedulable", words);
+                        }
+                        return false;
+                    }
+                }
+            }
+            if permitted {
+                return true;
+            }
+        }
+        true
+    }
+
+    /// A plugin's vote on whether a job may be let in; as an error its objection, which is empty for a queue that is
+    /// closed.
+    fn vote_on(&self, plugin: PluginName, job: usize, need: &Resource) -> Result<Vote, String> {
+        let own = &self.model.jobs[job];
+        let words = |dims: &mut dyn Iterator<Item = Dim>, text: &str, word: &str| {
+            let names: Vec<String> = dims
+                .map(|dim| format!("{word} {}", self.model.dims.name(dim)))
+                .collect();
+            if names.is_empty() {
+                return Ok(Vote::Permit);
+            }
+            Err(format!("{text}: {}", names.join(", ")))
+        };
+        let shares = match plugin {
+            PluginName::Overcommit => {
+                let Some(overcommit) = &self.plugins.overcommit else {
+                    return Ok(Vote::Abstain);
+                };
+                let lacking = overcommit.lacking(need);
+                let text = "resource in cluster is overused";
+                return words(&mut lacking.into_iter(), text, "overused");
+            }
+            PluginName::Proportion => self.plugins.proportion.as_ref().map(|own| &own.shares),
+            PluginName::Capacity => self.plugins.capacity.as_ref().map(|own| &own.shares),
+            _ => None,
+        };
+        let Some(share) = shares.and_then(|shares| shares.of(own.queue)) else {
+            return Ok(Vote::Abstain);
+        };
+        if !self.model.queues[own.queue].open {
+            return Err(String::new());
+        }
+        let sum = share.with_job(need);
+        let mut exceeded = sum.exceeded(&share.real_capability, need);
+        let text = "queue resource quota insufficient";
+        words(&mut exceeded, text, "insufficient")
+    }
+
+    /// A job was let in: what it needs is set aside.
+    pub(crate) fn enqueued(&mut self, job: usize) {
+        let plugins = self.at(Switch::JobEnqueued).flatten();
+        let plugins: Vec<PluginName> = plugins.map(|plugin| plugin.name).collect();
+        let own = &self.model.jobs[job];
+        let Some(need) = &own.min_resources else {
+            return;
+        };
+        let amount = own.without_gated(need);
+        for plugin in plugins {
+            let state = &mut self.plugins;
+            let shares = match plugin {
+                PluginName::Overcommit => {
+                    if let Some(own) = &mut state.overcommit {
+                        own.let_in(&amount);
+                    }
+                    continue;
+                }
+                PluginName::Proportion => state.proportion.as_mut().map(|own| &mut own.shares),
+                PluginName::Capacity => state.capacity.as_mut().map(|own| &mut own.shares),
+                _ => None,
+            };
+            if let Some(own) = shares.and_then(|shares| shares.queues[own.queue].as_mut()) {
+                own.inqueue.add(&amount);
+            }
+        }
+    }
+}

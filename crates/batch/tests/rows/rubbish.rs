@@ -1,0 +1,112 @@
+//! Whatever stands in the objects, a session ends, and says what is wrong where somebody looks.
+
+use crate::scenario::{Scenario, conf};
+use evictd_batch::session::{Form, Objects, Setting, simulate};
+use serde_json::json;
+
+const ALL: &str = "enqueue, allocate, preempt, reclaim, backfill";
+
+fn everything() -> String {
+    conf(
+        ALL,
+        &[
+            &["priority", "gang", "conformance"],
+            &[
+                "overcommit",
+                "drf",
+                "predicates",
+                "proportion",
+                "nodeorder",
+                "binpack",
+            ],
+        ],
+    )
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_is_told_why() {
+    let bad = json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Rubbish"}]}}]}}}});
+    let outcome = Scenario::new(&everything())
+        .node("a", "4")
+        .job("j", 1, "Inqueue")
+        .pod("j-work-0", "j", "1", &bad)
+        .run();
+    let told = &outcome.pod_conditions["default/j-work-0"].message;
+    assert!(told.contains("Rubbish"), "{told}");
+}
+
+#[test]
+fn extremes_end_like_everything_else() {
+    let huge = "9223372036854775807";
+    let mut scenario = Scenario::new(&everything());
+    for (index, weight) in [i32::MIN, -1, 0, i32::MAX].into_iter().enumerate() {
+        let queue = format!("q{index}");
+        let parent = format!("q{}", (index + 1) % 4);
+        let spec = json!({"weight": weight, "parent": parent, "priority": weight, "capability": {"cpu": huge, "memory": "-1"},
+            "guarantee": {"resource": {"cpu": "-5"}}, "deserved": {"memory": huge}});
+        scenario = scenario.queue(&queue, &spec);
+    }
+    scenario = scenario.queue("root", &json!({}));
+    for (index, min) in [i32::MIN, -1, 0, i32::MAX].into_iter().enumerate() {
+        let spec = json!({"queue": format!("q{index}"), "minResources": {"cpu": huge, "x/y": "-1", "count/pods": "1"},
+            "minTaskMember": {"work": i32::MAX, "other": i32::MAX}});
+        let job = format!("j{index}");
+        scenario = scenario
+            .job_with(&job, min, "Inqueue", &spec)
+            .pod(
+                &format!("{job}-work-99999999999999999999"),
+                &job,
+                huge,
+                &json!({}),
+            )
+            .pod(&format!("{job}-0"), &job, "-1", &json!({}))
+            .pod(
+                &format!("{job}-nowhere"),
+                &job,
+                "1",
+                &json!({"spec": {"nodeName": "gone"}, "status": {"phase": "Running"}}),
+            )
+            .pod(
+                &format!("{job}-odd"),
+                &job,
+                "1",
+                &json!({"status": {"phase": "Odd"}}),
+            );
+    }
+    let scenario = scenario.node("a", huge).node("b", "-3").node_with(
+        "c",
+        "1",
+        &json!({"status": {"allocatable": {"pods": "-1"}}}),
+    );
+    for form in [Form::volcano(), Form::default()] {
+        let outcome = scenario.run_as(&form);
+        assert_eq!(outcome.session_jobs.len(), 4);
+    }
+}
+
+#[test]
+fn nothing_at_all_is_a_session_too() {
+    let objects = Objects::default();
+    let (outcome, warnings) = simulate(&objects, &Setting::default(), &Form::default()).unwrap();
+    assert!(outcome.session_jobs.is_empty() && outcome.events.is_empty() && warnings.is_empty());
+}
+
+#[test]
+fn plugins_named_twice_and_no_plugins_are_configurations_too() {
+    for tiers in [
+        &[][..],
+        &[&[][..]][..],
+        &[
+            &["gang", "gang", "drf", "proportion"][..],
+            &["drf", "proportion", "capacity"][..],
+        ][..],
+    ] {
+        let outcome = Scenario::new(&conf(ALL, tiers))
+            .node("a", "4")
+            .job("j", 1, "Inqueue")
+            .waiting("j", 1, "1")
+            .run();
+        assert_eq!(outcome.bound.len(), 1, "{tiers:?}");
+    }
+}
