@@ -108,7 +108,7 @@ impl Live {
         let at = format!("default/{}", group["metadata"]["name"].as_str().unwrap());
         let status = json!({"status": {"phase": "Inqueue"}});
         // It may be gone.
-        let _ = self.admin.merge(&format!("{GROUPS}/status"), &at, status);
+        let _ = self.admin.merge(GROUPS, &at, status);
     }
 
     pub(crate) fn pods(&self, job: &str) -> Vec<String> {

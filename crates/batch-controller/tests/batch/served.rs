@@ -65,7 +65,7 @@ pub(crate) fn cluster() -> ApiServer {
             .unwrap();
     }
     for (kind, _) in KINDS {
-        let hook = |name: &str| json!({"name": name, "clientConfig": {"service": {"name": "evictd-batch-webhook", "namespace": "kube-system"}}});
+        let hook = |name: &str| json!({"name": name, "clientConfig": {"service": {"name": "evictd-batch-webhook", "namespace": "volcano-system"}}});
         admin
             .create(json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
                 "metadata": {"name": "evictd-batch"}, "webhooks": [hook("a.evictd.dev"), hook("b.evictd.dev")]}))
@@ -88,7 +88,7 @@ impl Webhook {
             ])
             .args([
                 "--healthz-address=127.0.0.1:0",
-                "--webhook-namespace=kube-system",
+                "--webhook-namespace=volcano-system",
             ])
             .arg("--kubeconfig")
             .arg(file.path())
@@ -168,7 +168,9 @@ pub(crate) async fn connect(address: SocketAddr, authorities: &str) -> std::io::
         .with_root_certificates(roots)
         .with_no_client_auth();
     let stream = TcpStream::connect(address).await?;
-    let name = "evictd-batch-webhook.kube-system.svc".try_into().unwrap();
+    let name = "evictd-batch-webhook.volcano-system.svc"
+        .try_into()
+        .unwrap();
     let stream = TlsConnector::from(Arc::new(config))
         .connect(name, stream)
         .await?;

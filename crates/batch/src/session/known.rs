@@ -164,54 +164,54 @@ mod tests {
     }
 
     fn node(known: &Known) -> &str {
-        &cache.pod("b/a").unwrap().spec.node_name
+        &known.pod("b/a").unwrap().spec.node_name
     }
 
     #[test]
     fn an_older_word_of_a_watch_does_not_undo_a_binding_and_a_failure_does() {
-        let mut cache = Known::default();
-        cache.put_pod(pod("1", json!({})));
-        let bound = cache.assume_bound("b/a", "one").unwrap();
+        let mut known = Known::default();
+        known.put_pod(pod("1", json!({})));
+        let bound = known.assume_bound("b/a", "one").unwrap();
         assert_eq!(bound.spec.node_name, "one");
-        cache.put_pod(pod("1", json!({ "priority": 7 })));
-        assert_eq!(node(&cache), "one");
-        cache.not_bound("b/a");
-        assert_eq!(node(&cache), "");
+        known.put_pod(pod("1", json!({ "priority": 7 })));
+        assert_eq!(node(&known), "one");
+        known.not_bound("b/a");
+        assert_eq!(node(&known), "");
         // What a watch has said is not undone.
-        cache.assume_bound("b/a", "one");
-        cache.put_pod(pod("1", json!({ "nodeName": "one" })));
-        cache.not_bound("b/a");
-        assert_eq!(node(&cache), "one");
+        known.assume_bound("b/a", "one");
+        known.put_pod(pod("1", json!({ "nodeName": "one" })));
+        known.not_bound("b/a");
+        assert_eq!(node(&known), "one");
     }
 
     #[test]
     fn another_pod_of_the_same_name_was_never_bound() {
-        let mut cache = Known::default();
-        cache.put_pod(pod("1", json!({})));
-        cache.assume_bound("b/a", "one");
-        cache.put_pod(pod("2", json!({})));
-        assert_eq!(node(&cache), "");
-        cache.not_bound("b/a");
-        cache.remove_pod(&pod("2", json!({})).metadata);
-        assert!(cache.pod("b/a").is_none());
+        let mut known = Known::default();
+        known.put_pod(pod("1", json!({})));
+        known.assume_bound("b/a", "one");
+        known.put_pod(pod("2", json!({})));
+        assert_eq!(node(&known), "");
+        known.not_bound("b/a");
+        known.remove_pod(&pod("2", json!({})).metadata);
+        assert!(known.pod("b/a").is_none());
     }
 
     #[test]
     fn an_eviction_counts_until_it_has_failed() {
-        let mut cache = Known::default();
-        cache.put_pod(pod("1", json!({ "nodeName": "one" })));
-        cache.assume_evicted("b/a", Timestamp::UNIX_EPOCH);
-        cache.put_pod(pod("1", json!({ "nodeName": "one" })));
+        let mut known = Known::default();
+        known.put_pod(pod("1", json!({ "nodeName": "one" })));
+        known.assume_evicted("b/a", Timestamp::UNIX_EPOCH);
+        known.put_pod(pod("1", json!({ "nodeName": "one" })));
         assert!(
-            cache
+            known
                 .pod("b/a")
                 .unwrap()
                 .metadata
                 .deletion_timestamp
                 .is_some()
         );
-        let back = cache.not_evicted("b/a").unwrap();
+        let back = known.not_evicted("b/a").unwrap();
         assert!(back.metadata.deletion_timestamp.is_none());
-        assert!(cache.not_evicted("b/a").is_none());
+        assert!(known.not_evicted("b/a").is_none());
     }
 }
