@@ -289,9 +289,12 @@ proptest! {
         let objects = objects(&jobs, &[1, 1, 1], cores);
         let (outcome, _) = run(&objects, CONFS[conf], &Form::default());
         let gone = by_job(outcome.evicted.iter().map(|own| &own.pod));
+        let bound = by_job(outcome.bound.iter());
         for (index, job) in jobs.iter().enumerate() {
             let gone = gone.get(&format!("j{index}")).copied().unwrap_or(0);
-            let (before, left) = (running(job), running(job) - gone);
+            // Whoever is bound in the same session counts.
+            let new = bound.get(&format!("j{index}")).copied().unwrap_or(0);
+            let (before, left) = (running(job), running(job) - gone + new);
             prop_assert!(
                 gone == 0 || left >= job.min || left == 0,
                 "j{index}: {gone} of {before} went, {} are needed", job.min
