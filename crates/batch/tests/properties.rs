@@ -289,9 +289,12 @@ proptest! {
         let objects = objects(&jobs, &[1, 1, 1], cores);
         let (outcome, _) = run(&objects, CONFS[conf], &Form::default());
         let gone = by_job(outcome.evicted.iter().map(|own| &own.pod));
+        let bound = by_job(outcome.bound.iter());
         for (index, job) in jobs.iter().enumerate() {
             let gone = gone.get(&format!("j{index}")).copied().unwrap_or(0);
-            let (before, left) = (running(job), running(job) - gone);
+            // Whoever is bound in the same session counts.
+            let new = bound.get(&format!("j{index}")).copied().unwrap_or(0);
+            let (before, left) = (running(job), running(job) - gone + new);
             prop_assert!(
                 gone == 0 || left >= job.min || left == 0,
                 "j{index}: {gone} of {before} went, {} are needed", job.min
@@ -315,20 +318,23 @@ proptest! {
 
 proptest! {
     // Each is a sequence of sessions.
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn with_unchanged_demand_sessions_come_to_rest(
+    fn with_unchanged_demand_nobody_reclaims_for_ever(
         jobs in prop::collection::vec(job(), 0..7),
         weights in prop::collection::vec(1_i32..4, 3),
         cores in 1_u32..9,
-        conf in 1_usize..4,
+        conf in 0_usize..4,
     ) {
+        // Preemption is left out: priority and fairness may pull a queue to and fro, if tiers are written so.
+        let conf = CONFS[conf].replace(" preempt,", "");
+        let conf = conf.replace("\"enqueue, allocate, backfill", "\"enqueue, allocate, reclaim, backfill");
         let mut jobs = jobs;
         let mut gone = Vec::new();
         for _ in 0..20 {
             let objects = objects(&jobs, &weights, cores);
-            let (outcome, _) = run(&objects, CONFS[conf], &Form::default());
+            let (outcome, _) = run(&objects, &conf, &Form::default());
             gone.push(outcome.evicted.len());
             for own in &outcome.evicted {
                 *node_of(&mut jobs, &own.pod) = None;

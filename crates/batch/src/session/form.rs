@@ -16,8 +16,12 @@ pub struct Form {
     /// Whether a task can be on a node is asked again with those who have to go away from it, before anybody goes
     /// (volcano#4926). Volcano's reclaim asks only before.
     pub asks_placement: bool,
-    /// A gang that runs in part comes before all others of its queue (volcano#5805).
+    /// Where gangs decide the order of jobs, one that runs in part comes first (volcano#5805). With Volcano it waits
+    /// among all that do not run yet.
     pub broken_gangs_first: bool,
+    /// Nobody goes for another queue from one that holds no more than it deserves (volcano#377, #3729, #4947): two
+    /// queues would take the same room from each other in turn. With Volcano an earlier tier may grant them.
+    pub keeps_shares: bool,
     /// A task that was to go and stays is what it was before. With Volcano it counts as running, also if it was only
     /// bound (S6-103).
     pub exact_undo: bool,
@@ -30,6 +34,7 @@ impl Default for Form {
             fewest_victims: true,
             asks_placement: true,
             broken_gangs_first: true,
+            keeps_shares: true,
             exact_undo: true,
         }
     }
@@ -43,6 +48,7 @@ impl Form {
             fewest_victims: false,
             asks_placement: false,
             broken_gangs_first: false,
+            keeps_shares: false,
             exact_undo: false,
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct Job {
     /// By role; the sum of it is kept beside.
     pub(crate) min_task_member: Vec<(Role, i32)>,
     pub(crate) min_task_total: i32,
+    /// Whether its pods have to be near to each other.
+    pub(crate) has_topology: bool,
     /// What it needs to be let in.
     pub(crate) min_resources: Option<Resource>,
     pub(crate) phase: String,
@@ -73,6 +75,7 @@ impl Job {
             min_member: 0,
             min_task_member: Vec::new(),
             min_task_total: 0,
+            has_topology: false,
             min_resources: None,
             phase: String::new(),
             conditions: Vec::new(),

@@ -63,6 +63,28 @@ fn gangs_that_can_spare_a_pod_come_first() {
 }
 
 #[test]
+fn queues_keep_what_they_deserve_whatever_a_tier_grants() {
+    let conf_of = conf(
+        "reclaim",
+        &[&["gang", "conformance"], &["proportion", "predicates"]],
+    );
+    let scenario = Scenario::new(&conf_of)
+        .queue("r", &json!({}))
+        .node("a", "3")
+        .node("b", "3")
+        .job("old", 0, "Running")
+        .running("old", 0, &["a", "a"], "1")
+        .job_with("own", 1, "Running", &json!({"queue": "r"}))
+        .running("own", 0, &["b", "b"], "1")
+        .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
+        .waiting("new", 1, "2");
+    // On each node one core is free. The gang of the other queue can spare all, which is enough for Volcano.
+    assert_eq!(evicted(&scenario.run()), ["old-work-1"]);
+    let ours = scenario.run_as(&only(|form| form.keeps_shares = true));
+    assert!(evicted(&ours).is_empty());
+}
+
+#[test]
 fn nobody_goes_without_whom_it_would_do() {
     // The last of the order is small and goes first; then the large one has to go, which alone would have been enough.
     let scenario = Scenario::new(&reclaim())

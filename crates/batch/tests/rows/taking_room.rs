@@ -81,6 +81,15 @@ fn s6_112_only_jobs_that_were_let_in_and_lack_something_take_room() {
         evicted(&outcome("Inqueue", 2)).is_empty(),
         "it is not valid"
     );
+    let mut near = high("q");
+    near["networkTopology"] = json!({"mode": "soft"});
+    let near = full(&preempt())
+        .job_with("new", 1, "Inqueue", &near)
+        .waiting("new", 1, "1");
+    assert!(
+        evicted(&near.run()).is_empty(),
+        "its pods have to be near to each other"
+    );
     // Of one that has enough the plugin priority says that it lacks something, but gang does not.
     let both = full(&preempt())
         .job_with("new", 0, "Inqueue", &high("q"))

@@ -9,7 +9,8 @@ use crate::session::task::{Status, Task};
 
 impl Session<'_> {
     pub(crate) fn preempt(&mut self) {
-        let mut starving = self.starving();
+        // Nobody goes for pods that have to be near to each other.
+        let mut starving = self.starving(|job| !job.has_topology);
         let mut queues = Waiting::default();
         for queue in 0..self.model.queues.len() {
             if !starving.by_queue[queue].is_empty() {
@@ -22,13 +23,10 @@ impl Session<'_> {
             while let Some(job) = waiting.pop(|one, other| self.job_before(one, other)) {
                 self.preempt_between(job, &mut starving.tasks[job], &mut refused);
             }
-            let jobs = starving.jobs.iter();
-            for job in jobs
-                .filter(|job| self.model.jobs[**job].queue == queue)
-                .copied()
-                .collect::<Vec<_>>()
-            {
-                self.preempt_within(job, &mut refused);
+            for job in &starving.jobs {
+                if self.model.jobs[*job].queue == queue {
+                    self.preempt_within(*job, &mut refused);
+                }
             }
         }
     }

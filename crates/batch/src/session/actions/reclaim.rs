@@ -8,7 +8,7 @@ use crate::session::task::Status;
 
 impl Session<'_> {
     pub(crate) fn reclaim(&mut self) {
-        let mut starving = self.starving();
+        let mut starving = self.starving(|_| true);
         let mut queues = Waiting::default();
         for queue in &starving.queues {
             queues.push(*queue, |one, other| self.queue_before(one, other));

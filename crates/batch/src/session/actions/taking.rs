@@ -1,6 +1,7 @@
 //! What preempt and reclaim have in common: who wants room, and where it could be.
 
 use crate::session::Session;
+use crate::session::model::Job;
 use crate::session::order::Waiting;
 use crate::session::task::{Role, Status};
 use hashbrown::HashMap;
@@ -19,8 +20,8 @@ pub(super) struct Starving {
 }
 
 impl Session<'_> {
-    /// Who lacks something (S6-112).
-    pub(super) fn starving(&self) -> Starving {
+    /// Which of some jobs lack something (S6-112).
+    pub(super) fn starving(&self, which: impl Fn(&Job) -> bool) -> Starving {
         let mut own = Starving {
             queues: Vec::new(),
             by_queue: vec![Waiting::default(); self.model.queues.len()],
@@ -34,7 +35,7 @@ impl Session<'_> {
             if !own.queues.contains(&job.queue) {
                 own.queues.push(job.queue);
             }
-            if self.is_starving(index) {
+            if which(job) && self.is_starving(index) {
                 own.by_queue[job.queue].push(index, |one, other| self.job_before(one, other));
                 own.jobs.push(index);
                 own.tasks[index] = self.preemptors(index);

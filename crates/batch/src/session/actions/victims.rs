@@ -140,10 +140,16 @@ impl Session<'_> {
         })
     }
 
-    /// All tasks of a gang that are on nodes, if each of them may go. A gang is taken as one: that its queue has more than
+    /// All tasks of a gang that are on nodes, if each of them may go; nobody of one that got room in this very session. A
+    /// gang is taken as one: that its queue has more than
     /// its share before the first goes is enough.
     fn whole_gang(&self, wish: Wish, job: usize) -> Option<Vec<usize>> {
-        let there = self.model.jobs[job].tasks.iter().copied();
+        let own = &self.model.jobs[job];
+        let new = [Status::Allocated, Status::Binding, Status::Pipelined];
+        if new.into_iter().any(|status| own.count(status) > 0) {
+            return None;
+        }
+        let there = own.tasks.iter().copied();
         let there = there.filter(|task| {
             let status = self.model.tasks[*task].status;
             matches!(status, Status::Bound | Status::Running)

@@ -232,6 +232,7 @@ impl Cache {
             .iter()
             .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count));
         job.min_task_member = roles;
+        job.has_topology = wire.spec.network_topology.is_some();
         job.min_resources = need;
         job.phase.clone_from(&wire.status.phase);
         job.conditions.clone_from(&wire.status.conditions);

@@ -119,7 +119,9 @@ impl Cache {
     fn task(&mut self, pod: &Pod, status: Status, job: usize) -> Task {
         let metadata = &pod.metadata;
         let annotation = |name: &str| metadata.annotations.get(name);
-        let role = annotation(TASK_SPEC).map_or(0, |name| self.role(name));
+        let role = annotation(TASK_SPEC).filter(|name| !name.is_empty());
+        let role = role.or_else(|| metadata.labels.get(TASK_SPEC));
+        let role = role.map_or(0, |name| self.role(name));
         let preemptable = annotation(PREEMPTABLE).or_else(|| metadata.labels.get(PREEMPTABLE));
         let priority = annotation(TASK_PRIORITY).and_then(|text| text.parse().ok());
         let conditions = pod.status.conditions.iter().rev();

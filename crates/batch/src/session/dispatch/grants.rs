@@ -29,6 +29,18 @@ impl Session<'_> {
     /// grants; one that grants nobody ends the tier with nothing, and where nobody is granted by all, the next plugin
     /// starts anew with its own. The first tier that grants somebody decides.
     pub(crate) fn granted(&self, taking: Taking, task: usize, candidates: &[usize]) -> Vec<usize> {
+        let mut victims = self.granted_by_tiers(taking, task, candidates);
+        if taking == Taking::Reclaim && self.form.keeps_shares {
+            for plugin in [PluginName::Proportion, PluginName::Capacity] {
+                if let Some(granted) = self.granted_by(plugin, taking, task, &victims) {
+                    victims = granted;
+                }
+            }
+        }
+        victims
+    }
+
+    fn granted_by_tiers(&self, taking: Taking, task: usize, candidates: &[usize]) -> Vec<usize> {
         let switch = match taking {
             Taking::Preempt => Switch::Preemptable,
             Taking::Reclaim => Switch::Reclaimable,

@@ -60,16 +60,17 @@ impl Session<'_> {
     /// What plugins say of the order of two jobs.
     fn job_order(&self, one: usize, other: usize) -> Option<Ordering> {
         let (left, right) = (&self.model.jobs[one], &self.model.jobs[other]);
-        if self.form.broken_gangs_first {
-            let broken = |job: &Job| job.count(Status::Running) > 0 && job.ready() < job.min_member;
-            let order = bool_order(broken(left), broken(right));
-            if order.is_ne() {
-                return Some(order);
-            }
-        }
         self.first_order(Switch::JobOrder, |plugin| match plugin.name {
             PluginName::Priority => right.priority.cmp(&left.priority),
-            PluginName::Gang => bool_order(!left.is_ready(), !right.is_ready()),
+            PluginName::Gang => {
+                let broken = |job: &Job| {
+                    self.form.broken_gangs_first
+                        && job.count(Status::Running) > 0
+                        && job.ready() < job.min_member
+                };
+                bool_order(broken(left), broken(right))
+                    .then_with(|| bool_order(!left.is_ready(), !right.is_ready()))
+            }
             PluginName::Drf => self.plugins.drf.as_ref().map_or(Ordering::Equal, |drf| {
                 let namespaces = drf.compare_namespaces(&self.model, one, other);
                 namespaces.then_with(|| drf.share(one).total_cmp(&drf.share(other)))
