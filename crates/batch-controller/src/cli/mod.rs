@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 mod controllers;
+mod form;
 mod reconcile;
 
 use clap::{CommandFactory, Parser, Subcommand};
