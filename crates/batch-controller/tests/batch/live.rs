@@ -362,6 +362,17 @@ fn a_job_that_cannot_start_says_why_and_starts_when_it_can() {
 }
 
 #[test]
+fn a_job_whose_queue_is_missing_waits_for_it() {
+    let live = Live::new(&[]);
+    let change = |job: &mut Value| job["spec"]["queue"] = json!("research");
+    live.admin.create(job("train", change)).unwrap();
+    let note = live.told("train", "QueueNotFound");
+    assert!(note.contains("there is no queue \"research\""), "{note}");
+    live.admin.create(queue("research", "root")).unwrap();
+    start_pods(&live, "train");
+}
+
+#[test]
 fn calls_that_fail_are_repeated_and_nothing_is_made_twice() {
     let live = Live::new(&[]);
     for (verb, what) in [
