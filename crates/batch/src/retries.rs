@@ -63,6 +63,15 @@ impl<T: Ord + Clone> Retries<T> {
         Some(what.clone())
     }
 
+    /// Makes all due: what they lacked may be there now.
+    pub(crate) fn hurry(&mut self, now: Timestamp) {
+        let waiting = self
+            .tries
+            .values_mut()
+            .filter_map(|known| known.due.as_mut());
+        waiting.for_each(|due| *due = now.min(*due));
+    }
+
     /// When the next one is due.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.tries.values().filter_map(|known| known.due).min()

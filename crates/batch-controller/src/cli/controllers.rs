@@ -1,9 +1,9 @@
 //! `evictd-batch controllers`: jobs and queues of a cluster.
 
+use super::form::Form;
 use crate::controllers::{RunError, Settings, run};
 use anyhow::anyhow;
-use clap::{Args, ValueEnum};
-use evictd_batch::job::Rules;
+use clap::Args;
 use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
 use std::io::IsTerminal;
@@ -67,24 +67,12 @@ pub(super) struct Arguments {
     verbosity: u8,
 }
 
-/// Whose rules decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// Ours.
-    Evictd,
-    /// Volcano's, with all that it does by mistake.
-    Volcano,
-}
-
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         log(self.verbosity);
         let lease = Duration::from_secs(self.leader_elect_lease_duration);
         let settings = Settings {
-            rules: match self.form {
-                Form::Evictd => Rules::OURS,
-                Form::Volcano => Rules::VOLCANO,
-            },
+            rules: self.form.rules(),
             plain_pods_of: match self.form {
                 Form::Evictd => Vec::new(),
                 Form::Volcano => self.scheduler_name,

@@ -13,6 +13,7 @@ pub use short::Short;
 mod admit;
 mod controllers;
 mod manifests;
+mod form;
 mod reconcile;
 mod webhook;
 

@@ -1,7 +1,7 @@
 //! `evictd-batch reconcile`: what the controllers would do, on a file.
 
-use clap::{Args, ValueEnum};
-use evictd_batch::job::Rules;
+use super::form::Form;
+use clap::Args;
 use evictd_batch::reconcile::{JobCase, JobOutcome, QueueCase, QueueOutcome, Unanswerable};
 use evictd_command::{Failure, Output, View, printable_line};
 use evictd_document::{Document, SMALL};
@@ -42,15 +42,6 @@ pub(super) struct Arguments {
     output: Output,
 }
 
-/// Whose rules decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// Ours.
-    Evictd,
-    /// Volcano's, with all that it does by mistake.
-    Volcano,
-}
-
 /// What tells the two kinds of files apart.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,12 +69,8 @@ impl Arguments {
             return self.output.print(&outcome, queue_page);
         }
         let case: JobCase = document.parse().map_err(Failure::input)?;
-        let rules = match self.form {
-            Form::Evictd => Rules::OURS,
-            Form::Volcano => Rules::VOLCANO,
-        };
         let outcome = case
-            .answer(rules, Timestamp::UNIX_EPOCH)
+            .answer(self.form.rules(), Timestamp::UNIX_EPOCH)
             .map_err(unanswerable)?;
         self.output.print(&outcome, job_page)
     }

@@ -160,7 +160,34 @@ impl Engine {
             }) => self.issued(command),
             News::Command(_) | News::Listed => {}
             News::PriorityClass(delta) => self.known.class(&delta),
-            News::Claim(delta) => self.known.claim(&delta),
+            News::Claim(delta) => {
+                self.known.claim(&delta);
+                if let Delta {
+                    old: None,
+                    new: Some(claim),
+                } = &delta
+                {
+                    let namespace = claim.metadata.namespace_or_default().to_owned();
+                    let name = claim.metadata.name.clone();
+                    self.appeared(|job| {
+                        let mut volumes = job.spec.volumes.iter();
+                        let named = volumes.any(|volume| volume.volume_claim_name == name);
+                        named && job.metadata.namespace_or_default() == namespace
+                    });
+                }
+            }
+        }
+    }
+
+    /// What jobs like this may have waited for has appeared.
+    fn appeared(&mut self, concerned: impl Fn(&Job) -> bool) {
+        let jobs = self.jobs.iter().filter(|(_, machine)| {
+            let job = machine.info().job.as_ref();
+            job.is_some_and(|job| concerned(job))
+        });
+        let keys: Vec<String> = jobs.map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.job(&key, JobEvent::Appeared);
         }
     }
 
@@ -301,6 +328,10 @@ impl Engine {
         match (&delta.old, &delta.new) {
             (old, Some(new)) => {
                 self.queue(QueueEvent::Queue(old.as_ref().map(view), view(new)));
+                if old.is_none() {
+                    let name = new.metadata.name.clone();
+                    self.appeared(|job| job.spec.queue == name);
+                }
             }
             (Some(old), None) => {
                 self.metrics.forget_queue(&old.metadata.name);

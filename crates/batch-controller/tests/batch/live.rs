@@ -205,19 +205,23 @@ pub(crate) fn running(live: &Live, name: &str, change: impl FnOnce(&mut Value)) 
 
 /// The job is let in, and its pods start, also those that are made meanwhile.
 pub(crate) fn start_pods(live: &Live, name: &str) {
+    let pods = [0, 1].map(|index| format!("{name}-w-{index}"));
     wait_until(&format!("{name} runs with all its pods"), || {
         live.let_in(name);
+        let mut running = 0;
         for pod in live.pods(name) {
-            let status = live.admin.get("pods", &format!("default/{pod}"));
-            if status.is_some_and(|own| own["status"]["phase"] == "Pending") {
+            let own = live.admin.get("pods", &format!("default/{pod}"));
+            let own = own.unwrap_or_default();
+            if own["status"]["phase"] == "Pending" {
                 live.set_phase(&pod, "Running");
             }
+            let marked = own["metadata"]["annotations"].get("volcano.sh/controller-out-of-sync");
+            running += i32::from(own["status"]["phase"] == "Running" && marked.is_none());
         }
         let counts = live.job(name)["status"].take();
-        live.phase(name) == "Running" && counts["running"] == 2
+        let counted = live.phase(name) == "Running" && counts["running"] == 2;
+        counted && running == 2 && live.pods(name) == pods
     });
-    let pods = [0, 1].map(|index| format!("{name}-w-{index}"));
-    assert_eq!(live.pods(name), pods);
 }
 
 pub(crate) fn on_failure(job: &mut Value) {
@@ -354,6 +358,17 @@ fn a_job_that_cannot_start_says_why_and_starts_when_it_can() {
     );
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"}, "spec": {}});
     live.admin.create(claim).unwrap();
+    start_pods(&live, "train");
+}
+
+#[test]
+fn a_job_whose_queue_is_missing_waits_for_it() {
+    let live = Live::new(&[]);
+    let change = |job: &mut Value| job["spec"]["queue"] = json!("research");
+    live.admin.create(job("train", change)).unwrap();
+    let note = live.told("train", "QueueNotFound");
+    assert!(note.contains("there is no queue \"research\""), "{note}");
+    live.admin.create(queue("research", "root")).unwrap();
     start_pods(&live, "train");
 }
 

@@ -44,6 +44,8 @@ pub enum JobEvent {
     Answers(Vec<Answer>),
     /// What was read of a pod; `None` if there is none of this name, `Err` if it could not be read.
     Read(String, Result<Option<Arc<TaskPod>>, ()>),
+    /// The queue or a claim that the job names has appeared: what failed for want of it is tried at once.
+    Appeared,
     /// The time of [`JobCommand::Wake`] has come.
     Tick,
 }
@@ -151,6 +153,7 @@ impl JobMachine {
                 }
             }
             JobEvent::Read(name, pod) => self.read(name, pod, now),
+            JobEvent::Appeared => self.retries.hurry(now),
             JobEvent::Tick => {}
         }
         self.run(now, around, &mut commands);

@@ -261,6 +261,9 @@ impl JobCase {
         let job = self.job.clone().unwrap_or_default();
         let mut info = JobInfo::default();
         if self.job.is_some() {
+            if !job.is_object() {
+                return Err(Unanswerable::new("job", "it has to be an object"));
+            }
             let job = Job::deserialize(&job).map_err(wrong)?;
             if job.metadata.name.is_empty() {
                 return Err(Unanswerable::new("job", "it needs metadata.name"));

@@ -197,6 +197,10 @@ impl QueueCase {
 
     fn act(&self, asked: &Asked, groups: &Groups) -> Result<QueueOutcome, Unanswerable> {
         for queue in &self.queues {
+            if !(queue.is_object() && queue["metadata"].is_object()) {
+                let message = "each of them has to be an object with metadata";
+                return Err(Unanswerable::new("queues", message));
+            }
             view(queue).map_err(|why| Unanswerable::new("queues", why))?;
         }
         let queues = self.queues.iter();

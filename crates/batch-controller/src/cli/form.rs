@@ -1,0 +1,23 @@
+//! Whose rules decide.
+
+use clap::ValueEnum;
+use evictd_batch::job::Rules;
+
+/// Whose rules decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// Ours.
+    Evictd,
+    /// Volcano's, with all that it does by mistake.
+    Volcano,
+}
+
+impl Form {
+    /// The rules of jobs.
+    pub(super) const fn rules(self) -> Rules {
+        match self {
+            Self::Evictd => Rules::OURS,
+            Self::Volcano => Rules::VOLCANO,
+        }
+    }
+}
