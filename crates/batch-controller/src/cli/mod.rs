@@ -1,21 +1,21 @@
 //! The command line: one file a subcommand.
 
+mod admit;
 mod cluster;
 mod connection;
+mod controllers;
+mod form;
 mod issue;
 mod job;
 mod kind;
+mod manifests;
 mod queue;
+mod reconcile;
 mod short;
 mod simulate;
+mod webhook;
 
 pub use short::Short;
-mod admit;
-mod controllers;
-mod manifests;
-mod form;
-mod reconcile;
-mod webhook;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};

@@ -58,6 +58,9 @@ impl Drop for Webhook {
 pub(crate) fn cluster() -> ApiServer {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
+    admin
+        .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}}))
+        .unwrap();
     for (name, parent) in [("root", ""), ("default", "root")] {
         admin
             .create(json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
