@@ -71,7 +71,7 @@ pub const FIELD_MANAGER: &str = "evictd";
 pub enum ApiError {
     /// No API server is configured or found.
     #[error(
-        "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; set KUBECONFIG, or kubernetes.kubeconfig in evictd's configuration"
+        "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; set KUBECONFIG; for evictd's service also kubernetes.kubeconfig in its configuration"
     )]
     Unknown,
     /// This is a pod, but without a usable service account.

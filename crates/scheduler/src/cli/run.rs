@@ -67,17 +67,21 @@ impl Arguments {
     }
 }
 
-/// What is told goes to stderr, as much as `-v` says.
+/// What is told goes to stderr, as much as `-v` says. As in kube-scheduler requests are told from 6 on, connections from 7.
 fn log(verbosity: u8) {
-    let level = match verbosity {
-        0..=3 => LevelFilter::INFO,
-        4..=6 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
+    let (level, requests) = match verbosity {
+        0..=3 => (LevelFilter::INFO, LevelFilter::OFF),
+        4..=5 => (LevelFilter::DEBUG, LevelFilter::OFF),
+        6 => (LevelFilter::DEBUG, LevelFilter::DEBUG),
+        _ => (LevelFilter::TRACE, LevelFilter::TRACE),
     };
-    let mut targets = Targets::new().with_default(level);
-    if level == LevelFilter::INFO {
-        // The library of the API's client tells of every connection what is told once here.
-        targets = targets.with_target("kube_client", LevelFilter::OFF);
+    let mut targets = Targets::new()
+        .with_default(level)
+        .with_target("kube_client", requests);
+    if requests < LevelFilter::TRACE {
+        for connections in ["hyper", "hyper_util", "rustls", "tower"] {
+            targets = targets.with_target(connections, LevelFilter::OFF);
+        }
     }
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)

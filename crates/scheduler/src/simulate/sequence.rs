@@ -26,7 +26,11 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
         0 => String::new(),
         gated => format!(", {gated} are gated"),
     };
-    let head = format!("{placed} pods were placed, {left} fit nowhere{gated}");
+    let head = match placed {
+        1 => "1 pod was placed".to_owned(),
+        placed => format!("{placed} pods were placed"),
+    };
+    let head = format!("{head}, {left} fit nowhere{gated}");
     let mut parts = vec![view.paint(colour, &view.sentence(&format!("{head}.")))];
     if placed > 0 {
         parts.push(nodes(outcome, view));

@@ -497,6 +497,16 @@ impl Bench {
         }
     }
 
+    /// Lets time pass until the pod does not run any more, at most so many seconds; whether it is gone. For what is found by a
+    /// walk of directories: walks take real time, and none of this.
+    pub(super) async fn pass_until_gone(&mut self, name: &str, seconds: f64) -> bool {
+        let end = Instant::now() + Duration::from_secs_f64(seconds);
+        while self.lives(name) && Instant::now() < end {
+            self.pass(1.0).await;
+        }
+        !self.lives(name)
+    }
+
     /// What `evictd status -o json` says.
     pub(super) fn status(&self) -> Value {
         serde_json::to_value(self.status.as_ref().unwrap().status()).unwrap()

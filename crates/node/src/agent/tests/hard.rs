@@ -234,8 +234,8 @@ async fn a_pod_over_its_limit_goes_although_it_was_known_before_it_had_a_cgroup(
     bench.pass(5.0).await;
     bench.has_cgroup("limited", true);
     bench.fill_volume("limited", "scratch", 100);
-    bench.pass(30.0).await;
-    assert!(!bench.lives("limited"), "{:#?}", bench.log());
+    let gone = bench.pass_until_gone("limited", 3600.0).await;
+    assert!(gone, "{:#?}", bench.log());
 }
 
 #[tokio::test(start_paused = true)]
