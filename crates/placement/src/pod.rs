@@ -1,6 +1,7 @@
 //! A pod as placement sees it: what tells it apart from its like. What it shares with them is its template.
 
 use crate::group::GroupId;
+use crate::labels::Labels;
 use crate::resources::{Amounts, Scored};
 use crate::symbol::Symbol;
 use crate::template::TemplateId;
@@ -40,6 +41,8 @@ pub struct Identity {
     pub name: Box<str>,
     /// Unique id, empty where the input has none.
     pub uid: Arc<str>,
+    /// Labels. Each of their texts is held by the pod.
+    pub labels: Labels,
     /// The node that is being freed for it.
     pub nominated: Option<Symbol>,
     /// The scheduler has tried it in vain and said so: `PodScheduled` is `False`.
@@ -67,6 +70,11 @@ impl Pod {
     /// Name within the namespace of its template.
     pub const fn name(&self) -> &str {
         &self.identity.name
+    }
+
+    /// Its labels.
+    pub const fn labels(&self) -> &Labels {
+        &self.identity.labels
     }
 
     /// Unique id, empty where the input has none.

@@ -6,7 +6,7 @@ use crate::evidence::{DecidingScore, Evidence, RejectedNodes, by_filters, runner
 use crate::framework::Framework;
 use crate::workers::split;
 use evictd_placement::{
-    Amounts, Checks, Cluster, Filter, Here, NodeId, Pod, Score, Scored, Symbol, Template,
+    Amounts, Checks, Cluster, Filter, Here, Labels, NodeId, Pod, Score, Scored, Symbol, Template,
 };
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -37,8 +37,9 @@ pub struct Decider {
 #[derive(PartialEq, Eq)]
 struct Key {
     scheduler_name: String,
-    /// With those of its labels that anybody goes by.
     template: Template,
+    /// Those that anybody goes by.
+    labels: Labels,
     has_labels: bool,
     priority: i32,
     amounts: [i64; 3],
@@ -50,14 +51,14 @@ struct Key {
 impl Key {
     fn new(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Self {
         let amounts = &pod.amounts;
-        let template = cluster.template(pod);
         Self {
             scheduler_name: framework.scheduler_name.clone(),
-            has_labels: !template.labels.is_empty(),
-            template: if framework.has_own_plugins {
-                template.clone()
+            has_labels: !pod.labels().is_empty(),
+            template: cluster.template(pod).clone(),
+            labels: if framework.has_own_plugins {
+                pod.labels().clone()
             } else {
-                cluster.template_as_judged(pod)
+                cluster.labels_as_judged(pod)
             },
             priority: pod.priority,
             amounts: [amounts.cpu, amounts.memory, amounts.ephemeral_storage],

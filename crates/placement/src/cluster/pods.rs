@@ -4,6 +4,7 @@ use super::{Cluster, Place};
 use crate::evicted::Evicted;
 use crate::group::GroupId;
 use crate::id::NodeId;
+use crate::labels::Labels;
 use crate::mistake::Mistake;
 use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, Scored, scalars};
@@ -145,6 +146,7 @@ impl Cluster {
             self.topologies.remove(key);
         }
         symbols.release(pod.identity.scheduler);
+        pod.labels().release(symbols);
         if let Some(own) = &pod.identity.of_containers {
             self.scalars.release(symbols, own.0.scalars.0);
         }
@@ -159,7 +161,7 @@ impl Cluster {
     pub(super) fn join_group(&mut self, pod: &mut Pod) {
         let before = self.groups.table.count();
         let template = &self.templates.items()[pod.template.index()];
-        pod.group = self.groups.of(&mut self.symbols, template);
+        pod.group = self.groups.of(&mut self.symbols, template, pod.labels());
         if self.groups.table.count() != before {
             self.changes.all();
         }
@@ -194,10 +196,11 @@ impl Cluster {
         let early = self.early.values_mut().flatten();
         let others = early.chain(&mut self.nominated).map(|pod| (None, pod));
         for (node, pod) in nodes.chain(others) {
-            let template = &templates.items()[pod.template.index()];
-            if keys.iter().any(|key| template.labels.get(*key).is_some()) {
+            if keys.iter().any(|key| pod.labels().get(*key).is_some()) {
+                let template = &templates.items()[pod.template.index()];
                 node.inspect(|node| groups.count(pod.counted(), *node, -1));
-                let old = std::mem::replace(&mut pod.group, groups.of(symbols, template));
+                let new = groups.of(symbols, template, pod.labels());
+                let old = std::mem::replace(&mut pod.group, new);
                 groups.table.release(symbols, old.0);
                 node.inspect(|node| groups.count(pod.counted(), *node, 1));
             }
@@ -234,10 +237,13 @@ impl Cluster {
     }
 
     fn compile(&mut self, mut wire: wire::Pod, placed: bool) -> Result<Pod, Mistake> {
-        let template = match Template::new(&mut self.symbols, &wire, placed) {
+        let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
+        self.symbols.keep();
+        let template = match Template::new(&mut self.symbols, &wire, &labels, placed) {
             Ok(template) => template,
             Err(mistake) => {
                 self.symbols.give_back();
+                labels.release(&mut self.symbols);
                 return Err(mistake);
             }
         };
@@ -283,9 +289,10 @@ impl Cluster {
                 of_containers,
                 name: wire.metadata.name.into(),
                 uid: wire.metadata.uid.into(),
+                labels,
             }),
         };
-        // It refers to its scheduler and to its nominated node by itself.
+        // It refers to its scheduler and to its nominated node by itself, as to its labels.
         self.symbols.keep();
         let template = &self.templates.items()[template.index()];
         let new = self.groups.add_keys(template.selectors());
