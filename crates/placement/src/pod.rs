@@ -62,6 +62,21 @@ impl Pod {
         (Reverse(self.priority), self.start)
     }
 
+    /// Whether both count the same on a node, their templates aside.
+    pub(crate) fn counts_as(&self, other: &Self) -> bool {
+        let (own, others) = (&self.identity, &other.identity);
+        self.priority == other.priority
+            && self.group == other.group
+            && self.start == other.start
+            && self.amounts == other.amounts
+            && self.scored == other.scored
+            && self.terminating == other.terminating
+            && self.preempted == other.preempted
+            && own.name == others.name
+            && own.labels == others.labels
+            && own.scheduler == others.scheduler
+    }
+
     /// As what it counts in its group.
     pub(crate) const fn counted(&self) -> (GroupId, bool) {
         (self.group, self.terminating)

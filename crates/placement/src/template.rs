@@ -320,6 +320,18 @@ impl Template {
         terms.map(|term| term.topology_key).chain(spread)
     }
 
+    /// The same of a pod that has a node: what it would like matters no more.
+    pub(crate) fn as_placed(&self) -> Self {
+        Self {
+            node_name: None,
+            preferred_nodes: Box::default(),
+            soft_spread: Box::default(),
+            images: Box::default(),
+            device_claims: Box::default(),
+            ..self.clone()
+        }
+    }
+
     /// What this pod with these labels shares with its like. A placed pod's node is where it is, not what its template asks
     /// for.
     pub(crate) fn new(

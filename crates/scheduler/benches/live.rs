@@ -2,7 +2,9 @@
 //! their node, what it keeps in memory, and how long a pod waits that fits behind many that do not.
 //!
 //! `cargo bench -p evictd-scheduler --bench live` takes 5000 nodes with 30 pods each, 10 000 pods that fit, 100 000 that do
-//! not, and needs some GB for the server. The server shares the processors with the scheduler.
+//! not, and needs some GB for the server. `EVICTD_BENCH_FITTING=100000` takes so many that fit: then it is seen whether the
+//! last ten thousand take as long as the first. The server shares the processors with the scheduler, and takes most of them:
+//! its processor time is told, too, so that it is seen what is in the way.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -15,6 +17,7 @@ use evictd_testkit::{Actor, ApiServer};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,6 +29,9 @@ struct Size {
     waiting: usize,
 }
 
+/// So many pods that fit are made at once.
+const STEP: usize = 10_000;
+
 struct Scheduler(Child);
 
 impl Drop for Scheduler {
@@ -36,13 +42,17 @@ impl Drop for Scheduler {
     }
 }
 
+/// Seconds of processor time that a process has taken.
+fn processor(process: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.map(|own| own.parse::<f64>().unwrap() / 100.0).sum()
+}
+
 impl Scheduler {
-    /// Seconds of processor time so far.
     fn processor(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-        let (_, fields) = stat.rsplit_once(')').unwrap();
-        let ticks = fields.split_whitespace().skip(11).take(2);
-        ticks.map(|own| own.parse::<f64>().unwrap() / 100.0).sum()
+        processor(self.0.id())
     }
 
     /// Megabytes that are resident.
@@ -104,11 +114,12 @@ fn is_bound(admin: &Actor, name: &str) -> bool {
 
 fn main() {
     let measures = std::env::args().any(|argument| argument == "--bench");
+    let fitting = std::env::var("EVICTD_BENCH_FITTING").ok();
     let size = if measures {
         Size {
             nodes: 5000,
             running: 30,
-            fitting: 10_000,
+            fitting: fitting.map_or(STEP, |fitting| fitting.parse().unwrap()),
             waiting: 100_000,
         }
     } else {
@@ -145,26 +156,9 @@ fn main() {
         start.elapsed().as_secs_f64(),
         scheduler.resident()
     );
-    let (start, processor) = (Instant::now(), scheduler.processor());
-    for index in 0..size.fitting {
-        admin
-            .create(pod(&format!("fits-{index}"), "100m", 0))
-            .unwrap();
+    for first in (0..size.fitting).step_by(STEP) {
+        fit(&admin, &scheduler, first..size.fitting.min(first + STEP));
     }
-    let made = start.elapsed().as_secs_f64();
-    for index in (0..size.fitting).rev() {
-        wait_until(&admin, "all pods have their nodes", || {
-            is_bound(&admin, &format!("fits-{index}"))
-        });
-    }
-    let took = start.elapsed().as_secs_f64();
-    println!(
-        "{} pods made in {made:.2} s have their nodes after {took:.2} s: {:.0} a second, {:.2} s of the scheduler's own; {:.0} MB resident",
-        size.fitting,
-        size.fitting as f64 / took,
-        scheduler.processor() - processor,
-        scheduler.resident()
-    );
     let tenth = size.waiting / 10;
     for index in 0..size.waiting {
         admin
@@ -187,6 +181,31 @@ fn main() {
         scheduler.resident()
     );
     behind(&admin, "behind all of them");
+}
+
+/// How long it takes until these pods have their nodes.
+fn fit(admin: &Actor, scheduler: &Scheduler, pods: Range<usize>) {
+    let server = std::process::id();
+    let (start, own, others) = (Instant::now(), scheduler.processor(), processor(server));
+    for index in pods.clone() {
+        admin
+            .create(pod(&format!("fits-{index}"), "100m", 0))
+            .unwrap();
+    }
+    let made = start.elapsed().as_secs_f64();
+    for index in pods.clone().rev() {
+        wait_until(admin, "all pods have their nodes", || {
+            is_bound(admin, &format!("fits-{index}"))
+        });
+    }
+    let took = start.elapsed().as_secs_f64();
+    println!(
+        "pods {pods:?} made in {made:.2} s have their nodes after {took:.2} s: {:.0} a second, {:.2} s of processor, {:.2} s of the server's; {:.0} MB resident",
+        pods.len() as f64 / took,
+        scheduler.processor() - own,
+        processor(server) - others,
+        scheduler.resident()
+    );
 }
 
 /// How long a pod of low priority waits that fits, while a node changes ten times and wakes all the others.

@@ -123,12 +123,19 @@ impl Decider {
         self.decide_among(framework, cluster, pod, &|_| true)
     }
 
-    /// What became of the last pod like this one, which was just decided about, if nothing has changed since and no node
-    /// would do.
-    pub(crate) fn hopeless(&self, pod: &Pod) -> Option<&Hopeless> {
+    /// What became of the last pod, if it was like this one, nothing has changed since and no node would do.
+    pub(crate) fn hopeless(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> Option<&Hopeless> {
         let kept = self.kept.as_ref()?;
         let known = kept.hopeless.as_ref()?;
-        let holds = known.at == kept.at && known.never_preempts == pod.identity.never_preempts;
+        let holds = known.at == cluster.changes().now()
+            && known.never_preempts == pod.identity.never_preempts
+            && pod.identity.nominated.is_none()
+            && kept.key == Key::new(framework, cluster, pod);
         holds.then_some(&known.hopeless)
     }
 

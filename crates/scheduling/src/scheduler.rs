@@ -483,10 +483,12 @@ impl Scheduler {
             return self.error(now, key, "no nodes available to schedule pods".to_owned());
         }
         let mut copy = (**wire).clone();
-        copy.status.nominated_node_name = self
-            .queue
-            .nominated_node(key)
-            .map_or_else(String::new, |node| node.to_string());
+        let nominated = self.queue.nominated_node(key);
+        let nominated = nominated.as_deref().unwrap_or_default();
+        // Pods share their statuses until they are changed.
+        if copy.status.nominated_node_name != nominated {
+            nominated.clone_into(&mut copy.status.nominated_node_name);
+        }
         let pod = match self.cluster.pod(copy) {
             Ok(pod) => pod,
             Err(mistake) => return self.error(now, key, mistake.to_string()),
@@ -494,6 +496,11 @@ impl Scheduler {
         if self.has_extenders(wire) {
             let (attempt, pod) = ((key, number), (wire, pod));
             return self.decide_with_extenders(now, attempt, pod, profile, waiting);
+        }
+        if let Some(rejected) = self.rejected_alike(key, &pod, profile) {
+            self.cluster.release(pod);
+            self.failed(now, key, &rejected.failure());
+            return Outcome::Unschedulable(rejected);
         }
         let framework = &self.frameworks[profile];
         match self.decider.decide(framework, &self.cluster, &pod) {

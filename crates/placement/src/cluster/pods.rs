@@ -57,10 +57,17 @@ impl Cluster {
             }
         };
         let known_as: Arc<str> = named.unwrap_or_else(|| Arc::clone(&pod.identity.uid));
+        self.join_group(&mut pod);
         if is_known {
+            let at = node.and_then(|name| self.place_of_same(&known_as, name, &pod));
+            if let (Some(name), Some((id, at))) = (node, at) {
+                let old = std::mem::replace(&mut self.nodes[id.index()].pods[at], pod);
+                self.release_kept(old);
+                self.symbols.release(name);
+                return Ok(());
+            }
             self.take_away(&known_as);
         }
-        self.join_group(&mut pod);
         let place = match node {
             Some(name) => {
                 match self.node_by_name.get(&name) {
@@ -228,6 +235,21 @@ impl Cluster {
         true
     }
 
+    /// Where a pod is, if it was on this node before, and nobody who decides sees a difference. So it is with each pod that
+    /// was assumed there, once its node is told.
+    fn place_of_same(&self, known_as: &str, name: Symbol, pod: &Pod) -> Option<(NodeId, usize)> {
+        let Place::Node(before) = self.places.get(known_as)? else {
+            return None;
+        };
+        let id = *self.node_by_name.get(&name).filter(|_| *before == name)?;
+        let pods = &self.node(id).pods;
+        let at = self.find(pods, known_as)?;
+        let same = pods[at].counts_as(pod)
+            && (pods[at].template == pod.template
+                || self.template(&pods[at]).as_placed() == self.template(pod).as_placed());
+        same.then_some((id, at))
+    }
+
     /// Where a pod is in a list.
     pub(super) fn find(&self, pods: &[Pod], known_as: &str) -> Option<usize> {
         pods.iter().position(|pod| match pod.uid() {
@@ -251,12 +273,11 @@ impl Cluster {
         use_resized(&mut wire);
         let amounts = self.amounts(&wire.spec);
         let scored = Scored::of(&wire.spec);
-        let of_containers = match wire.spec.resources.take() {
-            Some(_) if !placed => {
-                Some(Box::new((self.amounts(&wire.spec), Scored::of(&wire.spec))))
-            }
-            _ => None,
-        };
+        // Pods share their specs until they are changed.
+        let of_containers = (wire.spec.resources.is_some() && !placed).then(|| {
+            wire.spec.resources = None;
+            Box::new((self.amounts(&wire.spec), Scored::of(&wire.spec)))
+        });
         let conditions = || wire.status.conditions.iter();
         let scheduler = match wire.spec.scheduler_name.as_str() {
             "" => "default-scheduler",
