@@ -159,28 +159,30 @@ fn main() {
     for first in (0..size.fitting).step_by(STEP) {
         fit(&admin, &scheduler, first..size.fitting.min(first + STEP));
     }
+    let is_told = |index: usize| {
+        let pod = admin.get("pods", &format!("default/waits-{index}"));
+        pod.is_some_and(|pod| !pod["status"]["conditions"].is_null())
+    };
     let tenth = size.waiting / 10;
     for index in 0..size.waiting {
         admin
             .create(pod(&format!("waits-{index}"), "64", 1000))
             .unwrap();
         if index + 1 == tenth {
-            behind(&admin, "behind a tenth of them");
+            behind(&admin, &scheduler, "behind a tenth of them", &|| {
+                (0..tenth).filter(|index| is_told(*index)).count()
+            });
         }
     }
-    let told = |index: usize| {
-        let pod = admin.get("pods", &format!("default/waits-{index}"));
-        pod.is_some_and(|pod| !pod["status"]["conditions"].is_null())
-    };
     wait_until(&admin, "the last pod is told why it waits", || {
-        told(size.waiting - 1)
+        is_told(size.waiting - 1)
     });
     println!(
         "{} pods wait; {:.0} MB resident",
         size.waiting,
         scheduler.resident()
     );
-    behind(&admin, "behind all of them");
+    behind(&admin, &scheduler, "behind all of them", &|| size.waiting);
 }
 
 /// How long it takes until these pods have their nodes.
@@ -209,20 +211,24 @@ fn fit(admin: &Actor, scheduler: &Scheduler, pods: Range<usize>) {
 }
 
 /// How long a pod of low priority waits that fits, while a node changes ten times and wakes all the others.
-fn behind(admin: &Actor, what: &str) {
+fn behind(admin: &Actor, scheduler: &Scheduler, what: &str, told: &dyn Fn() -> usize) {
+    let server = std::process::id();
     for round in 0..10 {
         let allocatable = json!({ "cpu": format!("{}", 17 + round) });
         let status = json!({ "status": { "allocatable": allocatable } });
         admin.merge("nodes/status", "node-00001", status).unwrap();
         let name = format!("low-{}-{round}", what.replace(' ', "-"));
-        let start = Instant::now();
+        let (start, own, others) = (Instant::now(), scheduler.processor(), processor(server));
         admin.create(pod(&name, "100m", 0)).unwrap();
         wait_until(admin, "the pod of low priority has its node", || {
             is_bound(admin, &name)
         });
+        let took = start.elapsed().as_secs_f64();
         println!(
-            "a pod of low priority {what}: {:.3} s",
-            start.elapsed().as_secs_f64()
+            "a pod of low priority {what}: {took:.3} s, {:.2} s of processor, {:.2} s of the server's; {} told by then",
+            scheduler.processor() - own,
+            processor(server) - others,
+            told()
         );
     }
 }

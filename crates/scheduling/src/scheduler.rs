@@ -120,6 +120,9 @@ pub struct Scheduler {
     queue: SchedulingQueue,
     frameworks: Vec<Framework>,
     decider: Decider,
+    /// The last pod that fits nowhere. As long as it is not released its texts keep their symbols, by which the next like it
+    /// is known.
+    last: Option<Pod>,
     budgets: Vec<Budget>,
     options: Options,
     /// Pods that count as being there although their node is only being freed for them, with that node.
@@ -162,6 +165,7 @@ impl Scheduler {
             cluster,
             frameworks,
             decider: Decider::default(),
+            last: None,
             budgets: Vec::new(),
             options: Options::default(),
             nominated: HashMap::new(),
@@ -498,7 +502,7 @@ impl Scheduler {
             return self.decide_with_extenders(now, attempt, pod, profile, waiting);
         }
         if let Some(rejected) = self.rejected_alike(key, &pod, profile) {
-            self.cluster.release(pod);
+            self.let_go(pod);
             self.failed(now, key, &rejected.failure());
             return Outcome::Unschedulable(rejected);
         }

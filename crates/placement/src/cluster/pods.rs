@@ -153,7 +153,6 @@ impl Cluster {
             self.topologies.remove(key);
         }
         symbols.release(pod.identity.scheduler);
-        pod.labels().release(symbols);
         if let Some(own) = &pod.identity.of_containers {
             self.scalars.release(symbols, own.0.scalars.0);
         }
@@ -161,6 +160,7 @@ impl Cluster {
             .nominated
             .inspect(|node| symbols.release(*node));
         self.templates.release(symbols, pod.template.0);
+        pod.labels().release(symbols);
         self.scalars.release(symbols, pod.amounts.scalars.0);
     }
 

@@ -34,7 +34,7 @@ const DECISIONS: usize = 64;
 /// How much news is taken in at once.
 const NEWS: usize = 4096;
 /// So many bindings may be under way; then no further pod is decided about until some have ended.
-const BINDINGS: usize = 2048;
+const BINDINGS: usize = 512;
 
 /// What the engine works with.
 pub struct Engine {

@@ -80,18 +80,24 @@ impl Texts {
     }
 }
 
-/// Labels as a text: keys and values, a line each. The API server lets none have two lines.
-fn text_of(labels: &wire::TextMap) -> String {
+/// Stands for the name of the pod in a label of its own, as a `StatefulSet` gives it to each. No label's value has this.
+const NAME: &str = "*";
+
+/// The labels of a pod of this name as a text: keys and values, a line each. The API server lets none have two lines.
+fn text_of(labels: &wire::TextMap, name: &str) -> String {
+    let value = |value| if value == name { NAME } else { value };
     let lines: Vec<&str> = labels
         .iter()
-        .flat_map(|(key, value)| [key.as_str(), value.as_str()])
+        .flat_map(|(key, own)| [key.as_str(), value(own.as_str())])
         .collect();
     lines.join("\n")
 }
 
-fn labels_of(text: &str) -> wire::TextMap {
+fn labels_of(text: &str, name: &str) -> wire::TextMap {
+    let value = |value| if value == NAME { name } else { value };
     let mut lines = text.split('\n');
-    std::iter::from_fn(|| Some((lines.next()?.to_owned(), lines.next()?.to_owned()))).collect()
+    let next = || Some((lines.next()?.to_owned(), value(lines.next()?).to_owned()));
+    std::iter::from_fn(next).collect()
 }
 
 /// An object as a text.
@@ -125,7 +131,7 @@ pub(super) enum KeptPod {
 pub(super) struct Placed {
     /// UID, version and the name of the node, of which none has a space.
     own: Box<str>,
-    /// The labels, of which many pods have one of their own.
+    /// The labels.
     labels: Arc<str>,
     /// Everything else: metadata, status and spec.
     rest: Arc<str>,
@@ -196,6 +202,8 @@ impl Object for wire::Pod {
         }
         let mut pod = (**this).clone();
         trim(&mut pod);
+        let labels = std::mem::take(&mut pod.metadata.labels);
+        let labels = text_of(&labels, &pod.metadata.name);
         pod.metadata.namespace.clear();
         pod.metadata.name.clear();
         let own = [
@@ -203,10 +211,9 @@ impl Object for wire::Pod {
             std::mem::take(&mut pod.metadata.resource_version),
             std::mem::take(&mut pod.spec.node_name),
         ];
-        let labels = std::mem::take(&mut pod.metadata.labels);
         KeptPod::Placed(Box::new(Placed {
             own: own.join(" ").into(),
-            labels: texts.intern(text_of(&labels)),
+            labels: texts.intern(labels),
             rest: texts.intern(stripped(&(&pod.metadata, &pod.status, &pod.spec))),
         }))
     }
@@ -219,8 +226,8 @@ impl Object for wire::Pod {
         // It was written by `keep`, and `name` has a slash.
         let (mut metadata, status, mut spec): (wire::Metadata, _, wire::PodSpec) =
             serde_json::from_str(&placed.rest).unwrap_or_default();
-        metadata.labels = labels_of(&placed.labels);
         let (namespace, name) = name.split_once('/').unwrap_or_default();
+        metadata.labels = labels_of(&placed.labels, name);
         namespace.clone_into(&mut metadata.namespace);
         name.clone_into(&mut metadata.name);
         let [uid, version, node] = placed.own();
@@ -282,7 +289,7 @@ mod tests {
     fn pod(node: &str) -> Arc<wire::Pod> {
         let pod = json!({
             "metadata": { "name": "web-1", "namespace": "shop", "uid": "u-1", "resourceVersion": "17",
-                "labels": { "app": "web", "empty": "" }, "annotations": { "long": "text" },
+                "labels": { "app": "web", "empty": "", "pod-name": "web-1" }, "annotations": { "long": "text" },
                 "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30 },
             "spec": { "nodeName": node, "priority": 7, "schedulerName": "mine", "nodeSelector": { "disk": "" },
                 "containers": [{ "name": "c", "image": "i", "resources": { "requests": { "cpu": "1500m", "memory": "1Gi" } },

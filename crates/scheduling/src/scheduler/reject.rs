@@ -99,6 +99,13 @@ impl Scheduler {
         Some(Rejected::from(hopeless.clone()))
     }
 
+    /// Releases a pod that fits nowhere as soon as another one does not.
+    pub(super) fn let_go(&mut self, pod: Pod) {
+        if let Some(last) = self.last.replace(pod) {
+            self.cluster.release(last);
+        }
+    }
+
     pub(super) fn reject(
         &mut self,
         now: Timestamp,
@@ -141,7 +148,7 @@ impl Scheduler {
         if alike && rejected.nominated.is_none() && rejected.deallocates.is_none() {
             self.decider.keep_hopeless(&pod, rejected.hopeless());
         }
-        self.cluster.release(pod);
+        self.let_go(pod);
         self.failed(now, key, &rejected.failure());
         Outcome::Unschedulable(rejected)
     }
