@@ -161,6 +161,32 @@ fn run(
     (hash, took)
 }
 
+/// How many pods are placed to see whether the last ones take longer than the first; a cluster of the recipe takes as many.
+const MANY: usize = if cfg!(debug_assertions) {
+    1000
+} else {
+    100_000
+};
+
+/// Places many pods, each with a label of its own, and tells how long one of each tenth of them took.
+fn run_many(cluster: &mut Cluster, framework: &Framework) {
+    let plain = &SCENARIOS[0];
+    let mut decider = Decider::default();
+    for tenth in 0..10 {
+        let indices = tenth * MANY / 10..(tenth + 1) * MANY / 10;
+        let pods: Vec<wire::Pod> = indices
+            .clone()
+            .map(|index| incoming(plain, index, true))
+            .collect();
+        let start = Instant::now();
+        for pod in pods {
+            place(cluster, framework, &mut decider, pod);
+        }
+        let took = start.elapsed() / u32::try_from(indices.len()).expect("a tenth");
+        println!("plain, a template a pod, pods {indices:?}: {took:?} a pod");
+    }
+}
+
 /// Two threads.
 struct Two;
 
@@ -204,6 +230,9 @@ fn main() {
                     assert_eq!(hash, scenario.hashes[size], "{name} at {nodes} nodes");
                 }
             }
+        }
+        if Some(nodes) == NODES.last().copied() {
+            run_many(cluster, &one);
         }
     }
 }
