@@ -100,6 +100,8 @@ struct Kept {
     /// The compiled filters as indices of the profile's.
     asked: Vec<usize>,
     verdicts: Vec<Verdict>,
+    /// What the nodes said that will not do, once it was asked for, until a verdict changes.
+    rejections: Option<Arc<[RejectedNodes]>>,
     scores: Vec<KeptScore>,
     totals: Vec<i64>,
 }
@@ -170,16 +172,16 @@ impl Decider {
             let changes = cluster.changes();
             kept.key == key && kept.at >= changes.of_all() && pod.identity.nominated.is_none()
         });
-        let kept = match kept {
+        let mut kept = match kept {
             Some(mut kept) => {
                 kept.update(cluster, pod);
                 Some(kept)
             }
             None => Kept::new(framework, cluster, pod, key),
         };
-        let chosen = kept.as_ref().and_then(|kept| {
+        let chosen = kept.as_mut().and_then(|kept| {
             let mut decided = kept.choose(cluster, allowed)?;
-            decided.evidence.rejections = by_filters(framework, cluster, pod, &kept.verdicts);
+            decided.evidence.rejections = kept.rejections(framework, cluster, pod);
             Some(decided)
         });
         if let Some(decided) = chosen {
@@ -205,7 +207,7 @@ impl Decider {
             return Err(Box::new(filtered));
         };
         let mut evidence = Evidence {
-            rejections: filtered.rejections(framework, cluster, pod).to_vec(),
+            rejections: filtered.rejections(framework, cluster, pod),
             ..Evidence::default()
         };
         let scores = scores.as_ref();
@@ -256,6 +258,7 @@ impl Kept {
             filters,
             asked,
             verdicts: vec![Verdict::NotTried; all.len()],
+            rejections: None,
             scores,
             totals: vec![0; all.len()],
         };
@@ -322,6 +325,9 @@ impl Kept {
                 Err((filter, rejection)) => Verdict::Rejected(self.asked[filter], rejection),
             };
             let old = std::mem::replace(&mut self.verdicts[index], verdict);
+            if old != verdict {
+                self.rejections = None;
+            }
             let feasible = verdict == Verdict::Feasible;
             anew |= (old == Verdict::Feasible) != feasible;
             if !feasible {
@@ -394,6 +400,18 @@ impl Kept {
         })
     }
 
+    /// What the nodes said that will not do.
+    fn rejections(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> Arc<[RejectedNodes]> {
+        let verdicts = &self.verdicts;
+        let said = || by_filters(framework, cluster, pod, verdicts);
+        Arc::clone(self.rejections.get_or_insert_with(said))
+    }
+
     /// What decided between the chosen node and the next best.
     fn evidence(
         &self,
@@ -414,7 +432,7 @@ impl Kept {
             })
         });
         Evidence {
-            rejections: Vec::new(),
+            rejections: Arc::default(),
             runner_up: second.map(|id| cluster.node_name(id).to_owned()),
             scores: scores.collect(),
         }
