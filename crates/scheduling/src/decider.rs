@@ -283,7 +283,7 @@ impl Kept {
         self.verdicts = split(workers, count, &mut checks, &make, &look);
         self.filters = checks.into_filters();
         let feasible = cluster.node_ids().zip(&self.verdicts);
-        let feasible = feasible.filter(|(_, verdict)| **verdict == Verdict::Feasible);
+        let feasible = feasible.filter(|(_, verdict)| verdict.is_feasible());
         let feasible: Vec<NodeId> = feasible.map(|(id, _)| id).collect();
         let scores: Vec<&dyn Score> = self.scores.iter().map(|own| &*own.score).collect();
         let columns = framework.raw(&scores, cluster, &feasible);
@@ -351,7 +351,7 @@ impl Kept {
     fn normalize(&mut self) {
         let feasible = || {
             let verdicts = self.verdicts.iter().enumerate();
-            verdicts.filter(|(_, verdict)| **verdict == Verdict::Feasible)
+            verdicts.filter(|(_, verdict)| verdict.is_feasible())
         };
         for own in self.scores.iter_mut().filter(|own| !own.score.is_normal()) {
             let mut scores: Vec<i64> = feasible().map(|(index, _)| own.raw[index]).collect();
@@ -377,7 +377,7 @@ impl Kept {
     fn choose(&self, cluster: &Cluster, allowed: &dyn Fn(NodeId) -> bool) -> Option<Decided> {
         let totals = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
         let (mut top, mut best, mut count) = (Vec::new(), i64::MIN, 0);
-        for ((id, total), _) in totals.filter(|(_, verdict)| **verdict == Verdict::Feasible) {
+        for ((id, total), _) in totals.filter(|(_, verdict)| verdict.is_feasible()) {
             if !allowed(id) {
                 continue;
             }
@@ -420,7 +420,7 @@ impl Kept {
         allowed: &dyn Fn(NodeId) -> bool,
     ) -> Evidence {
         let nodes = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
-        let feasible = nodes.filter(|(_, verdict)| **verdict == Verdict::Feasible);
+        let feasible = nodes.filter(|(_, verdict)| verdict.is_feasible());
         let totals = feasible.map(|((id, total), _)| (id, *total));
         let second = runner_up(totals.filter(|(id, _)| allowed(*id)), chosen);
         let scores = second.into_iter().flat_map(|second| {
