@@ -134,7 +134,8 @@ fn fnv1a(hash: u64, text: &str) -> u64 {
     })
 }
 
-/// Processor time of this thread: what one decision takes whatever else the machine does. Zero where the system does not say.
+/// Processor time of this thread, which is what a decision takes whatever else the machine does. The system counts it every few
+/// milliseconds, so that it says little of plain pods; zero where it does not say.
 fn processor() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = stat.and_then(|stat| stat.split(' ').next()?.parse().ok());
