@@ -158,7 +158,10 @@ fn run(
         .iter()
         .map(|pod| place(cluster, framework, &mut decider, pod.clone()))
         .collect();
-    let (took, own) = (start.elapsed() / 50, (processor() - before) / 50);
+    let (took, own) = (
+        start.elapsed() / 50,
+        processor().saturating_sub(before) / 50,
+    );
     let names = nodes
         .iter()
         .map(|id| format!("{}\n", cluster.node_name(*id)));
@@ -190,7 +193,8 @@ fn run_many(cluster: &mut Cluster, framework: &Framework) {
         for pod in pods {
             place(cluster, framework, &mut decider, pod);
         }
-        let own = (processor() - before) / u32::try_from(indices.len()).expect("a tenth");
+        let own =
+            processor().saturating_sub(before) / u32::try_from(indices.len()).expect("a tenth");
         println!("plain, a template a pod, pods {indices:?}: {own:?} of processor a pod");
     }
 }
