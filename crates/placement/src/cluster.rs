@@ -115,7 +115,7 @@ impl Default for Cluster {
         scalars.intern(&mut symbols, Scalars::default());
         // So does the group of pods that the cluster does not keep.
         let mut groups = Groups::default();
-        groups.of(&mut symbols, &Template::default());
+        groups.of(&mut symbols, &Template::default(), &Labels::default());
         Self {
             cordon,
             namespace_name,
@@ -490,14 +490,10 @@ impl Cluster {
         &self.templates.items()[pod.template.index()]
     }
 
-    /// A pod's template with only those of its labels that some selector names. Pods that do not differ in it are judged
-    /// alike; whether they have any label at all apart (S5-101).
-    pub fn template_as_judged(&self, pod: &Pod) -> Template {
-        let template = self.template(pod);
-        Template {
-            labels: self.groups.named(&template.labels),
-            ..template.clone()
-        }
+    /// Those of a pod's labels that some selector names. Pods of one template that do not differ in them are judged alike;
+    /// whether they have any label at all apart (S5-101).
+    pub fn labels_as_judged(&self, pod: &Pod) -> Labels {
+        self.groups.named(pod.labels())
     }
 
     /// Every template, by [`crate::TemplateId::index`]; those that are free ask for nothing.

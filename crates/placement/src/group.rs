@@ -54,10 +54,14 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// The group of a pod of this template, with one more reference to it. It needs no references to symbols of its own:
-    /// the templates of its pods hold them.
-    pub(crate) fn of(&mut self, symbols: &mut Symbols, template: &Template) -> GroupId {
-        let labels = &template.labels;
+    /// The group of a pod of this template with these labels, with one more reference to it. It needs no references to
+    /// symbols of its own: its pods and their templates hold them.
+    pub(crate) fn of(
+        &mut self,
+        symbols: &mut Symbols,
+        template: &Template,
+        labels: &Labels,
+    ) -> GroupId {
         let group = Group {
             namespace: template.namespace,
             labels: self.named(labels),

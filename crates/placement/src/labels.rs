@@ -20,6 +20,14 @@ impl Labels {
         Self(pairs)
     }
 
+    /// Gives back the references that [`Labels::new`] has taken, where no other object holds them.
+    pub(crate) fn release(&self, symbols: &mut Symbols) {
+        for (key, value) in self.iter() {
+            symbols.release(key);
+            symbols.release(value);
+        }
+    }
+
     /// A single label.
     pub(crate) fn one(key: Symbol, value: Symbol) -> Self {
         Self([(key, value)].into())

@@ -339,7 +339,8 @@ impl PodTopologySpread {
         if !(template.spread.is_empty() && template.soft_spread.is_empty()) || default.is_empty() {
             return own.into();
         }
-        let selector = cluster.spreaders().selector(cluster.symbols(), template);
+        let spreaders = cluster.spreaders();
+        let selector = spreaders.selector(cluster.symbols(), template, pod.labels());
         let spread = selector.into_iter().flat_map(|selector| {
             default.iter().map(move |spread| Spread {
                 selector: selector.clone(),

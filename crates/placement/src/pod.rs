@@ -1,6 +1,7 @@
 //! A pod as placement sees it: what tells it apart from its like. What it shares with them is its template.
 
 use crate::group::GroupId;
+use crate::labels::Labels;
 use crate::resources::{Amounts, Scored};
 use crate::symbol::Symbol;
 use crate::template::TemplateId;
@@ -40,6 +41,8 @@ pub struct Identity {
     pub name: Box<str>,
     /// Unique id, empty where the input has none.
     pub uid: Arc<str>,
+    /// Labels. Each of their texts is held by the pod.
+    pub labels: Labels,
     /// The node that is being freed for it.
     pub nominated: Option<Symbol>,
     /// The scheduler has tried it in vain and said so: `PodScheduled` is `False`.
@@ -59,6 +62,21 @@ impl Pod {
         (Reverse(self.priority), self.start)
     }
 
+    /// Whether both count the same on a node, their templates aside.
+    pub(crate) fn counts_as(&self, other: &Self) -> bool {
+        let (own, others) = (&self.identity, &other.identity);
+        self.priority == other.priority
+            && self.group == other.group
+            && self.start == other.start
+            && self.amounts == other.amounts
+            && self.scored == other.scored
+            && self.terminating == other.terminating
+            && self.preempted == other.preempted
+            && own.name == others.name
+            && own.labels == others.labels
+            && own.scheduler == others.scheduler
+    }
+
     /// As what it counts in its group.
     pub(crate) const fn counted(&self) -> (GroupId, bool) {
         (self.group, self.terminating)
@@ -67,6 +85,11 @@ impl Pod {
     /// Name within the namespace of its template.
     pub const fn name(&self) -> &str {
         &self.identity.name
+    }
+
+    /// Its labels.
+    pub const fn labels(&self) -> &Labels {
+        &self.identity.labels
     }
 
     /// Unique id, empty where the input has none.

@@ -67,11 +67,16 @@ impl Spreaders {
         Some(selector)
     }
 
-    /// Which pods count as the like of one with this template: those that every service selects that selects it, and its
+    /// Which pods count as the like of one with this template and these labels: those that every service selects that selects it, and its
     /// owner. `None` if nothing says so.
-    pub(crate) fn selector(&self, symbols: &Symbols, template: &Template) -> Option<Selector> {
+    pub(crate) fn selector(
+        &self,
+        symbols: &Symbols,
+        template: &Template,
+        labels: &Labels,
+    ) -> Option<Selector> {
         let all = self.0.get(&template.namespace)?;
-        let selects = |selector: &Selector| selector.matches(symbols, &template.labels);
+        let selects = |selector: &Selector| selector.matches(symbols, labels);
         let is_owner = |kind: Spreader, name: Symbol| {
             let owner = template.owner;
             owner.is_some_and(|owner| {

@@ -1,8 +1,8 @@
 //! Texts that repeat, as numbers. They are counted by reference: a text that nothing alive refers to is freed, and its
 //! number is given to another.
 
-use hashbrown::HashMap;
-use std::sync::Arc;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
 
 /// A text that is in use; equal texts have equal symbols. It means something only as long as what it was read from is
 /// in the cluster. The default is the empty text.
@@ -16,7 +16,9 @@ pub(crate) struct Held(Box<[Symbol]>);
 /// Every text that is in use.
 #[derive(Debug)]
 pub struct Symbols {
-    known: HashMap<Arc<str>, Symbol>,
+    /// By the hash of their texts, which are in their slots.
+    known: HashTable<Symbol>,
+    hasher: DefaultHashBuilder,
     slots: Vec<Slot>,
     free: Vec<Symbol>,
     /// References that were given out since [`Symbols::hold`] was last asked, for the object that is being built.
@@ -25,14 +27,15 @@ pub struct Symbols {
 
 #[derive(Debug)]
 struct Slot {
-    text: Arc<str>,
+    text: Box<str>,
     references: usize,
 }
 
 impl Default for Symbols {
     fn default() -> Self {
         let mut symbols = Self {
-            known: HashMap::new(),
+            known: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
             slots: Vec::new(),
             free: Vec::new(),
             given: Vec::new(),
@@ -47,20 +50,20 @@ impl Default for Symbols {
 impl Symbols {
     /// The symbol of a text, a new one if need be, with one more reference to it.
     pub(crate) fn intern(&mut self, text: &str) -> Symbol {
-        let symbol = match self.known.get(text) {
-            Some(symbol) => *symbol,
-            None => self.insert(text.into()),
+        let symbol = match self.get(text) {
+            Some(symbol) => symbol,
+            None => self.insert(text),
         };
         self.slots[symbol.0 as usize].references += 1;
         self.given.push(symbol);
         symbol
     }
 
-    fn insert(&mut self, text: Arc<str>) -> Symbol {
+    fn insert(&mut self, text: &str) -> Symbol {
         // Four thousand million different texts do not fit into the memory of a machine that reads them.
         let next = Symbol(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
         let slot = Slot {
-            text: Arc::clone(&text),
+            text: text.into(),
             references: 0,
         };
         let symbol = self.free.pop().unwrap_or(next);
@@ -69,7 +72,11 @@ impl Symbols {
         } else {
             self.slots[symbol.0 as usize] = slot;
         }
-        self.known.insert(text, symbol);
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.known
+            .insert_unique(hasher.hash_one(text), symbol, |own| {
+                hasher.hash_one(&*slots[own.0 as usize].text)
+            });
         symbol
     }
 
@@ -119,15 +126,20 @@ impl Symbols {
         let slot = &mut self.slots[symbol.0 as usize];
         slot.references -= 1;
         if slot.references == 0 {
-            self.known.remove(&slot.text);
-            slot.text = Arc::default();
+            let text = std::mem::take(&mut slot.text);
+            let hash = self.hasher.hash_one(&*text);
+            if let Ok(entry) = self.known.find_entry(hash, |own| *own == symbol) {
+                entry.remove();
+            }
             self.free.push(symbol);
         }
     }
 
     /// The symbol of a text that is in use.
     pub fn get(&self, text: &str) -> Option<Symbol> {
-        self.known.get(text).copied()
+        let hash = self.hasher.hash_one(text);
+        let is_it = |own: &Symbol| *self.slots[own.0 as usize].text == *text;
+        self.known.find(hash, is_it).copied()
     }
 
     /// The text of a symbol; empty for one that was freed.

@@ -1,4 +1,4 @@
-//! What pods of one workload share: identity aside, everything that decides where they may be but their amounts.
+//! What pods of one workload share: identity, labels and amounts aside, everything that decides where they may be.
 
 use crate::features::Features;
 use crate::labels::Labels;
@@ -25,8 +25,6 @@ impl TemplateId {
 pub struct Template {
     /// Namespace.
     pub namespace: Symbol,
-    /// Labels.
-    pub labels: Labels,
     /// Who makes a new one when one goes.
     pub owner: Option<Owner>,
     /// The node it names itself.
@@ -322,22 +320,35 @@ impl Template {
         terms.map(|term| term.topology_key).chain(spread)
     }
 
-    /// What this pod shares with its like. A placed pod's node is where it is, not what its template asks for.
+    /// The same of a pod that has a node: what it would like matters no more.
+    pub(crate) fn as_placed(&self) -> Self {
+        Self {
+            node_name: None,
+            preferred_nodes: Box::default(),
+            soft_spread: Box::default(),
+            images: Box::default(),
+            device_claims: Box::default(),
+            ..self.clone()
+        }
+    }
+
+    /// What this pod with these labels shares with its like. A placed pod's node is where it is, not what its template asks
+    /// for.
     pub(crate) fn new(
         symbols: &mut Symbols,
         pod: &wire::Pod,
+        labels: &Labels,
         placed: bool,
     ) -> Result<Self, Mistake> {
         let spec = &pod.spec;
         let namespace = symbols.intern(pod.metadata.namespace_or_default());
-        let labels = Labels::new(symbols, &pod.metadata.labels);
         let nothing = Affinity::default();
         let affinity = spec.affinity.as_deref().unwrap_or(&nothing);
         let mut terms = |terms: &[PodAffinityTerm], field: &str| -> Result<_, Mistake> {
             let terms = terms.iter().enumerate();
             terms
                 .map(|(index, term)| {
-                    PodTerm::new(symbols, term, namespace, &labels)
+                    PodTerm::new(symbols, term, namespace, labels)
                         .map_err(|error| Mistake::new(format!("{field}[{index}]"), error))
                 })
                 .collect()
@@ -347,7 +358,7 @@ impl Template {
             &affinity.pod_anti_affinity.required,
             "spec.affinity.podAntiAffinity",
         )?;
-        let preferred = preferred_terms(symbols, affinity, namespace, &labels)?;
+        let preferred = preferred_terms(symbols, affinity, namespace, labels)?;
         let node_affinity = affinity.node_affinity.required.as_ref();
         let owner = pod
             .metadata
@@ -378,7 +389,7 @@ impl Template {
             affinity: near,
             anti_affinity: away,
             preferred,
-            spread: spread(symbols, pod, &labels, false)?,
+            spread: spread(symbols, pod, labels, false)?,
             // What a pod would like matters only while it has no node.
             preferred_nodes: if placed {
                 Box::default()
@@ -388,7 +399,7 @@ impl Template {
             soft_spread: if placed {
                 Box::default()
             } else {
-                spread(symbols, pod, &labels, true)?
+                spread(symbols, pod, labels, true)?
             },
             images: if placed {
                 Box::default()
@@ -410,7 +421,6 @@ impl Template {
                 .iter()
                 .filter_map(|volume| Volume::new(symbols, volume, &pod.metadata.name))
                 .collect(),
-            labels,
         })
     }
 }

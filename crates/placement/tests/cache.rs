@@ -460,3 +460,69 @@ fn pods_are_told_apart_only_by_labels_that_a_selector_names() {
     assert_eq!(groups(&cluster), 1);
     assert!(cluster.groups().len() < 20, "what is free is used again");
 }
+
+#[test]
+fn pods_with_labels_of_their_own_share_a_template() {
+    let mut cluster = Cluster::new();
+    put(&mut cluster, (Kind::Node, 0), 0);
+    let before = cluster.sizes().templates;
+    for number in 0..8 {
+        let name = format!("replica-{number}");
+        let pod = json!({"metadata": {"name": name, "uid": name, "labels": {"app": "web", "name": name}},
+            "spec": {"nodeName": "node-0", "containers": [{"name": "c"}]}});
+        cluster.add_pod(from_value(pod).unwrap()).unwrap();
+    }
+    assert_eq!(cluster.sizes().templates, before + 1);
+}
+
+/// The answers that are kept about a node hold when its new pod is bound to it.
+#[test]
+fn a_pod_that_is_told_where_it_was_assumed_changes_nothing() {
+    let waits = json!({
+        "metadata": {"name": "web", "uid": "web", "labels": {"app": "web"}},
+        "spec": {
+            "containers": [{"name": "c", "image": "registry/web:1", "resources": {"requests": {"cpu": "1"}}}],
+            "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1,
+                "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]}},
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let changed = |field: &str, value: Value| {
+        let mut told = waits.clone();
+        told["spec"]["nodeName"] = json!("node-0");
+        *told.pointer_mut(field).unwrap() = value;
+        told
+    };
+    let tolerates = json!([{"key": "one"}]);
+    for (told, changes) in [
+        (changed("/spec/nodeName", json!("node-0")), false),
+        (changed("/spec/nodeName", json!("node-1")), true),
+        (changed("/metadata/labels", json!({"app": "db"})), true),
+        (
+            changed("/spec/containers/0/resources/requests/cpu", json!("2")),
+            true,
+        ),
+        (
+            changed(
+                "/spec",
+                json!({"nodeName": "node-0", "tolerations": tolerates}),
+            ),
+            true,
+        ),
+    ] {
+        let mut cluster = Cluster::new();
+        put(&mut cluster, (Kind::Node, 0), 0);
+        put(&mut cluster, (Kind::Node, 1), 0);
+        let pod = cluster.pod(from_value(waits.clone()).unwrap()).unwrap();
+        let node = cluster.find_node("node-0").unwrap();
+        cluster.assume(pod, node);
+        let before = cluster.changes().now();
+        let wire: wire::Pod = from_value(told.clone()).unwrap();
+        cluster.add_pod(wire.clone()).unwrap();
+        assert_eq!(cluster.changes().now() > before, changes, "{told}");
+        let mut anew = Cluster::new();
+        put(&mut anew, (Kind::Node, 0), 0);
+        put(&mut anew, (Kind::Node, 1), 0);
+        anew.add_pod(wire).unwrap();
+        assert_eq!(seen(&mut cluster), seen(&mut anew), "{told}");
+    }
+}

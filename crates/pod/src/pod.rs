@@ -150,8 +150,9 @@ impl Pod {
             annotations: Arc::new(metadata.annotations),
             controller: metadata
                 .owner_references
-                .into_iter()
-                .find(|owner| owner.controller),
+                .iter()
+                .find(|owner| owner.controller)
+                .cloned(),
             spec_priority: spec.priority,
             critical,
             qos: QosClass::parse(&status.qos_class).unwrap_or_else(|| QosClass::of(&spec)),

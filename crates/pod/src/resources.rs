@@ -125,6 +125,13 @@ pub fn scheduler_resources(spec: &PodSpec) -> impl Iterator<Item = &str> {
 /// of the desired amount, the allocated one and the one that the container runs with. The desired amount does not count once
 /// the node has reported that it is infeasible (S4-040).
 pub fn use_resized(pod: &mut Pod) {
+    let status = &*pod.status;
+    let containers = status.container_statuses.iter();
+    let mut all = containers.chain(&status.init_container_statuses);
+    if all.all(|status| status.resources.is_none()) {
+        // Pods share their specs until they are changed.
+        return;
+    }
     let infeasible =
         pod.status.conditions.iter().any(|condition| {
             condition.kind == "PodResizePending" && condition.reason == "Infeasible"

@@ -67,9 +67,9 @@ pub struct Pod {
     /// The desired state, which pods of one template can share.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: Shared<PodSpec>,
-    /// The observed state.
+    /// The observed state, which pods that wait for the same can share.
     #[serde(deserialize_with = "null_is_default")]
-    pub status: PodStatus,
+    pub status: Shared<PodStatus>,
 }
 
 impl Pod {
@@ -81,7 +81,7 @@ impl Pod {
             status,
             ..
         } = self;
-        let spec = &mut **spec;
+        let (spec, status) = (&mut **spec, &mut **status);
         metadata.owner_references.shrink_to_fit();
         spec.containers.shrink_to_fit();
         spec.init_containers.shrink_to_fit();
@@ -115,9 +115,9 @@ pub struct Metadata {
     /// Annotations, which no selector sees.
     #[serde(serialize_with = "as_map", deserialize_with = "null_is_empty_text")]
     pub annotations: TextMap,
-    /// The objects that it belongs to; one of them may be its controller.
+    /// The objects that it belongs to; one of them may be its controller. Objects of one owner can share them.
     #[serde(deserialize_with = "null_is_default")]
-    pub owner_references: Vec<OwnerReference>,
+    pub owner_references: Shared<Vec<OwnerReference>>,
     /// When it was made. Only an API server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,

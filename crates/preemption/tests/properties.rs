@@ -204,7 +204,7 @@ proptest! {
             for (app, allowed) in &random.budgets {
                 let victims = spared.victims(candidate).iter();
                 let covered = victims.filter(|index| {
-                    let labels = &scenario.cluster.template(&pods[**index as usize]).labels;
+                    let labels = pods[**index as usize].labels();
                     let key = scenario.cluster.symbols().get("app").unwrap();
                     let value = labels.get(key).unwrap();
                     scenario.cluster.symbols().text(value) == APPS[*app]

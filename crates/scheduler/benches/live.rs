@@ -2,7 +2,9 @@
 //! their node, what it keeps in memory, and how long a pod waits that fits behind many that do not.
 //!
 //! `cargo bench -p evictd-scheduler --bench live` takes 5000 nodes with 30 pods each, 10 000 pods that fit, 100 000 that do
-//! not, and needs some GB for the server. The server shares the processors with the scheduler.
+//! not, and needs some GB for the server. `EVICTD_BENCH_FITTING=100000` takes so many that fit: then it is seen whether the
+//! last ten thousand take as long as the first. The server shares the processors with the scheduler, and takes most of them:
+//! its processor time is told, too, so that it is seen what is in the way.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -15,6 +17,7 @@ use evictd_testkit::{Actor, ApiServer};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,6 +29,9 @@ struct Size {
     waiting: usize,
 }
 
+/// So many pods that fit are made at once.
+const STEP: usize = 10_000;
+
 struct Scheduler(Child);
 
 impl Drop for Scheduler {
@@ -36,13 +42,17 @@ impl Drop for Scheduler {
     }
 }
 
+/// Seconds of processor time that a process has taken.
+fn processor(process: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.map(|own| own.parse::<f64>().unwrap() / 100.0).sum()
+}
+
 impl Scheduler {
-    /// Seconds of processor time so far.
     fn processor(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-        let (_, fields) = stat.rsplit_once(')').unwrap();
-        let ticks = fields.split_whitespace().skip(11).take(2);
-        ticks.map(|own| own.parse::<f64>().unwrap() / 100.0).sum()
+        processor(self.0.id())
     }
 
     /// Megabytes that are resident.
@@ -104,11 +114,12 @@ fn is_bound(admin: &Actor, name: &str) -> bool {
 
 fn main() {
     let measures = std::env::args().any(|argument| argument == "--bench");
+    let fitting = std::env::var("EVICTD_BENCH_FITTING").ok();
     let size = if measures {
         Size {
             nodes: 5000,
             running: 30,
-            fitting: 10_000,
+            fitting: fitting.map_or(STEP, |fitting| fitting.parse().unwrap()),
             waiting: 100_000,
         }
     } else {
@@ -145,65 +156,79 @@ fn main() {
         start.elapsed().as_secs_f64(),
         scheduler.resident()
     );
-    let (start, processor) = (Instant::now(), scheduler.processor());
-    for index in 0..size.fitting {
-        admin
-            .create(pod(&format!("fits-{index}"), "100m", 0))
-            .unwrap();
+    for first in (0..size.fitting).step_by(STEP) {
+        fit(&admin, &scheduler, first..size.fitting.min(first + STEP));
     }
-    let made = start.elapsed().as_secs_f64();
-    for index in (0..size.fitting).rev() {
-        wait_until(&admin, "all pods have their nodes", || {
-            is_bound(&admin, &format!("fits-{index}"))
-        });
-    }
-    let took = start.elapsed().as_secs_f64();
-    println!(
-        "{} pods made in {made:.2} s have their nodes after {took:.2} s: {:.0} a second, {:.2} s of the scheduler's own; {:.0} MB resident",
-        size.fitting,
-        size.fitting as f64 / took,
-        scheduler.processor() - processor,
-        scheduler.resident()
-    );
+    let is_told = |index: usize| {
+        let pod = admin.get("pods", &format!("default/waits-{index}"));
+        pod.is_some_and(|pod| !pod["status"]["conditions"].is_null())
+    };
     let tenth = size.waiting / 10;
     for index in 0..size.waiting {
         admin
             .create(pod(&format!("waits-{index}"), "64", 1000))
             .unwrap();
         if index + 1 == tenth {
-            behind(&admin, "behind a tenth of them");
+            behind(&admin, &scheduler, "behind a tenth of them", &|| {
+                (0..tenth).filter(|index| is_told(*index)).count()
+            });
         }
     }
-    let told = |index: usize| {
-        let pod = admin.get("pods", &format!("default/waits-{index}"));
-        pod.is_some_and(|pod| !pod["status"]["conditions"].is_null())
-    };
     wait_until(&admin, "the last pod is told why it waits", || {
-        told(size.waiting - 1)
+        is_told(size.waiting - 1)
     });
     println!(
         "{} pods wait; {:.0} MB resident",
         size.waiting,
         scheduler.resident()
     );
-    behind(&admin, "behind all of them");
+    behind(&admin, &scheduler, "behind all of them", &|| size.waiting);
+}
+
+/// How long it takes until these pods have their nodes.
+fn fit(admin: &Actor, scheduler: &Scheduler, pods: Range<usize>) {
+    let server = std::process::id();
+    let (start, own, others) = (Instant::now(), scheduler.processor(), processor(server));
+    for index in pods.clone() {
+        admin
+            .create(pod(&format!("fits-{index}"), "100m", 0))
+            .unwrap();
+    }
+    let made = start.elapsed().as_secs_f64();
+    for index in pods.clone().rev() {
+        wait_until(admin, "all pods have their nodes", || {
+            is_bound(admin, &format!("fits-{index}"))
+        });
+    }
+    let took = start.elapsed().as_secs_f64();
+    println!(
+        "pods {pods:?} made in {made:.2} s have their nodes after {took:.2} s: {:.0} a second, {:.2} s of processor, {:.2} s of the server's; {:.0} MB resident",
+        pods.len() as f64 / took,
+        scheduler.processor() - own,
+        processor(server) - others,
+        scheduler.resident()
+    );
 }
 
 /// How long a pod of low priority waits that fits, while a node changes ten times and wakes all the others.
-fn behind(admin: &Actor, what: &str) {
+fn behind(admin: &Actor, scheduler: &Scheduler, what: &str, told: &dyn Fn() -> usize) {
+    let server = std::process::id();
     for round in 0..10 {
         let allocatable = json!({ "cpu": format!("{}", 17 + round) });
         let status = json!({ "status": { "allocatable": allocatable } });
         admin.merge("nodes/status", "node-00001", status).unwrap();
         let name = format!("low-{}-{round}", what.replace(' ', "-"));
-        let start = Instant::now();
+        let (start, own, others) = (Instant::now(), scheduler.processor(), processor(server));
         admin.create(pod(&name, "100m", 0)).unwrap();
         wait_until(admin, "the pod of low priority has its node", || {
             is_bound(admin, &name)
         });
+        let took = start.elapsed().as_secs_f64();
         println!(
-            "a pod of low priority {what}: {:.3} s",
-            start.elapsed().as_secs_f64()
+            "a pod of low priority {what}: {took:.3} s, {:.2} s of processor, {:.2} s of the server's; {} told by then",
+            scheduler.processor() - own,
+            processor(server) - others,
+            told()
         );
     }
 }

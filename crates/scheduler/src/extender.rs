@@ -219,7 +219,7 @@ fn offer(cluster: &Cluster, node: NodeId, agreed: MetaVictims) -> Result<Offer, 
 pub(crate) fn pod_of(cluster: &Cluster, pod: &Pod, node: &str) -> Value {
     let symbols = cluster.symbols();
     let template = cluster.template(pod);
-    let labels = template.labels.iter();
+    let labels = pod.labels().iter();
     let labels: BTreeMap<&str, &str> = labels
         .map(|(key, value)| (symbols.text(key), symbols.text(value)))
         .collect();

@@ -134,23 +134,34 @@ fn fnv1a(hash: u64, text: &str) -> u64 {
     })
 }
 
-/// Places 50 pods; the hash of their nodes and the time of one.
+/// Processor time of this thread, which is what a decision takes whatever else the machine does. The system counts it every few
+/// milliseconds, so that it says little of plain pods; zero where it does not say.
+fn processor() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = stat.and_then(|stat| stat.split(' ').next()?.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
+}
+
+/// Places 50 pods; the hash of their nodes, and of one the time and the processor time of this thread.
 fn run(
     cluster: &mut Cluster,
     framework: &Framework,
     scenario: &Scenario,
     own: bool,
-) -> (u64, Duration) {
+) -> (u64, Duration, Duration) {
     let pods: Vec<wire::Pod> = (0..50)
         .map(|index| incoming(scenario, index, own))
         .collect();
     let mut decider = Decider::default();
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), processor());
     let nodes: Vec<NodeId> = pods
         .iter()
         .map(|pod| place(cluster, framework, &mut decider, pod.clone()))
         .collect();
-    let took = start.elapsed() / 50;
+    let (took, own) = (
+        start.elapsed() / 50,
+        processor().saturating_sub(before) / 50,
+    );
     let names = nodes
         .iter()
         .map(|id| format!("{}\n", cluster.node_name(*id)));
@@ -158,7 +169,34 @@ fn run(
     for pod in &pods {
         assert!(cluster.remove_pod(&pod.metadata));
     }
-    (hash, took)
+    (hash, took, own)
+}
+
+/// How many pods are placed to see whether the last ones take longer than the first; a cluster of the recipe takes as many.
+const MANY: usize = if cfg!(debug_assertions) {
+    1000
+} else {
+    100_000
+};
+
+/// Places many pods, each with a label of its own, and tells how long one of each tenth of them took.
+fn run_many(cluster: &mut Cluster, framework: &Framework) {
+    let plain = &SCENARIOS[0];
+    let mut decider = Decider::default();
+    for tenth in 0..10 {
+        let indices = tenth * MANY / 10..(tenth + 1) * MANY / 10;
+        let pods: Vec<wire::Pod> = indices
+            .clone()
+            .map(|index| incoming(plain, index, true))
+            .collect();
+        let before = processor();
+        for pod in pods {
+            place(cluster, framework, &mut decider, pod);
+        }
+        let own =
+            processor().saturating_sub(before) / u32::try_from(indices.len()).expect("a tenth");
+        println!("plain, a template a pod, pods {indices:?}: {own:?} of processor a pod");
+    }
 }
 
 /// Two threads.
@@ -195,15 +233,20 @@ fn main() {
         two.workers = Arc::new(Two);
         for scenario in &SCENARIOS {
             for (own, kind) in [(false, "equal templates"), (true, "a template a pod")] {
-                let (hash, took) = run(cluster, &one, scenario, own);
-                let (same, split) = run(cluster, &two, scenario, own);
+                let (hash, took, processor) = run(cluster, &one, scenario, own);
+                let (same, split, _) = run(cluster, &two, scenario, own);
                 let name = scenario.name;
-                println!("{nodes} nodes, {name}, {kind}: {took:?} a pod, on two threads {split:?}");
+                println!(
+                    "{nodes} nodes, {name}, {kind}: {took:?} a pod ({processor:?} of processor), on two threads {split:?}"
+                );
                 assert_eq!(hash, same, "{name} at {nodes} nodes, on two threads");
                 if let Some(size) = known {
                     assert_eq!(hash, scenario.hashes[size], "{name} at {nodes} nodes");
                 }
             }
+        }
+        if Some(nodes) == NODES.last().copied() {
+            run_many(cluster, &one);
         }
     }
 }

@@ -421,6 +421,11 @@ fn nobody_left(by: &[String]) -> String {
 }
 
 impl Verdict {
+    /// Whether the pod may be there. Thousands of nodes are asked that for each pod, so that it takes no comparison of reasons.
+    pub(crate) const fn is_feasible(&self) -> bool {
+        matches!(self, Self::Feasible)
+    }
+
     /// The same for a preemption.
     fn answer(self, filtered: &Filtered) -> Result<(), Rejection> {
         match self {

@@ -6,7 +6,7 @@ use crate::evidence::{DecidingScore, Evidence, RejectedNodes, by_filters, runner
 use crate::framework::Framework;
 use crate::workers::split;
 use evictd_placement::{
-    Amounts, Checks, Cluster, Filter, Here, NodeId, Pod, Score, Scored, Symbol, Template,
+    Amounts, Checks, Cluster, Filter, Here, Labels, NodeId, Pod, Score, Scored, Symbol, Template,
 };
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -37,8 +37,9 @@ pub struct Decider {
 #[derive(PartialEq, Eq)]
 struct Key {
     scheduler_name: String,
-    /// With those of its labels that anybody goes by.
     template: Template,
+    /// Those that anybody goes by.
+    labels: Labels,
     has_labels: bool,
     priority: i32,
     amounts: [i64; 3],
@@ -50,14 +51,14 @@ struct Key {
 impl Key {
     fn new(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Self {
         let amounts = &pod.amounts;
-        let template = cluster.template(pod);
         Self {
             scheduler_name: framework.scheduler_name.clone(),
-            has_labels: !template.labels.is_empty(),
-            template: if framework.has_own_plugins {
-                template.clone()
+            has_labels: !pod.labels().is_empty(),
+            template: cluster.template(pod).clone(),
+            labels: if framework.has_own_plugins {
+                pod.labels().clone()
             } else {
-                cluster.template_as_judged(pod)
+                cluster.labels_as_judged(pod)
             },
             priority: pod.priority,
             amounts: [amounts.cpu, amounts.memory, amounts.ephemeral_storage],
@@ -99,6 +100,8 @@ struct Kept {
     /// The compiled filters as indices of the profile's.
     asked: Vec<usize>,
     verdicts: Vec<Verdict>,
+    /// What the nodes said that will not do, once it was asked for, until a verdict changes.
+    rejections: Option<Arc<[RejectedNodes]>>,
     scores: Vec<KeptScore>,
     totals: Vec<i64>,
 }
@@ -122,12 +125,19 @@ impl Decider {
         self.decide_among(framework, cluster, pod, &|_| true)
     }
 
-    /// What became of the last pod like this one, which was just decided about, if nothing has changed since and no node
-    /// would do.
-    pub(crate) fn hopeless(&self, pod: &Pod) -> Option<&Hopeless> {
+    /// What became of the last pod, if it was like this one, nothing has changed since and no node would do.
+    pub(crate) fn hopeless(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> Option<&Hopeless> {
         let kept = self.kept.as_ref()?;
         let known = kept.hopeless.as_ref()?;
-        let holds = known.at == kept.at && known.never_preempts == pod.identity.never_preempts;
+        let holds = known.at == cluster.changes().now()
+            && known.never_preempts == pod.identity.never_preempts
+            && pod.identity.nominated.is_none()
+            && kept.key == Key::new(framework, cluster, pod);
         holds.then_some(&known.hopeless)
     }
 
@@ -162,16 +172,16 @@ impl Decider {
             let changes = cluster.changes();
             kept.key == key && kept.at >= changes.of_all() && pod.identity.nominated.is_none()
         });
-        let kept = match kept {
+        let mut kept = match kept {
             Some(mut kept) => {
                 kept.update(cluster, pod);
                 Some(kept)
             }
             None => Kept::new(framework, cluster, pod, key),
         };
-        let chosen = kept.as_ref().and_then(|kept| {
+        let chosen = kept.as_mut().and_then(|kept| {
             let mut decided = kept.choose(cluster, allowed)?;
-            decided.evidence.rejections = by_filters(framework, cluster, pod, &kept.verdicts);
+            decided.evidence.rejections = kept.rejections(framework, cluster, pod);
             Some(decided)
         });
         if let Some(decided) = chosen {
@@ -197,7 +207,7 @@ impl Decider {
             return Err(Box::new(filtered));
         };
         let mut evidence = Evidence {
-            rejections: filtered.rejections(framework, cluster, pod).to_vec(),
+            rejections: filtered.rejections(framework, cluster, pod),
             ..Evidence::default()
         };
         let scores = scores.as_ref();
@@ -248,6 +258,7 @@ impl Kept {
             filters,
             asked,
             verdicts: vec![Verdict::NotTried; all.len()],
+            rejections: None,
             scores,
             totals: vec![0; all.len()],
         };
@@ -272,7 +283,7 @@ impl Kept {
         self.verdicts = split(workers, count, &mut checks, &make, &look);
         self.filters = checks.into_filters();
         let feasible = cluster.node_ids().zip(&self.verdicts);
-        let feasible = feasible.filter(|(_, verdict)| **verdict == Verdict::Feasible);
+        let feasible = feasible.filter(|(_, verdict)| verdict.is_feasible());
         let feasible: Vec<NodeId> = feasible.map(|(id, _)| id).collect();
         let scores: Vec<&dyn Score> = self.scores.iter().map(|own| &*own.score).collect();
         let columns = framework.raw(&scores, cluster, &feasible);
@@ -314,6 +325,9 @@ impl Kept {
                 Err((filter, rejection)) => Verdict::Rejected(self.asked[filter], rejection),
             };
             let old = std::mem::replace(&mut self.verdicts[index], verdict);
+            if old != verdict {
+                self.rejections = None;
+            }
             let feasible = verdict == Verdict::Feasible;
             anew |= (old == Verdict::Feasible) != feasible;
             if !feasible {
@@ -337,7 +351,7 @@ impl Kept {
     fn normalize(&mut self) {
         let feasible = || {
             let verdicts = self.verdicts.iter().enumerate();
-            verdicts.filter(|(_, verdict)| **verdict == Verdict::Feasible)
+            verdicts.filter(|(_, verdict)| verdict.is_feasible())
         };
         for own in self.scores.iter_mut().filter(|own| !own.score.is_normal()) {
             let mut scores: Vec<i64> = feasible().map(|(index, _)| own.raw[index]).collect();
@@ -363,7 +377,7 @@ impl Kept {
     fn choose(&self, cluster: &Cluster, allowed: &dyn Fn(NodeId) -> bool) -> Option<Decided> {
         let totals = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
         let (mut top, mut best, mut count) = (Vec::new(), i64::MIN, 0);
-        for ((id, total), _) in totals.filter(|(_, verdict)| **verdict == Verdict::Feasible) {
+        for ((id, total), _) in totals.filter(|(_, verdict)| verdict.is_feasible()) {
             if !allowed(id) {
                 continue;
             }
@@ -386,6 +400,18 @@ impl Kept {
         })
     }
 
+    /// What the nodes said that will not do.
+    fn rejections(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> Arc<[RejectedNodes]> {
+        let verdicts = &self.verdicts;
+        let said = || by_filters(framework, cluster, pod, verdicts);
+        Arc::clone(self.rejections.get_or_insert_with(said))
+    }
+
     /// What decided between the chosen node and the next best.
     fn evidence(
         &self,
@@ -394,7 +420,7 @@ impl Kept {
         allowed: &dyn Fn(NodeId) -> bool,
     ) -> Evidence {
         let nodes = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
-        let feasible = nodes.filter(|(_, verdict)| **verdict == Verdict::Feasible);
+        let feasible = nodes.filter(|(_, verdict)| verdict.is_feasible());
         let totals = feasible.map(|((id, total), _)| (id, *total));
         let second = runner_up(totals.filter(|(id, _)| allowed(*id)), chosen);
         let scores = second.into_iter().flat_map(|second| {
@@ -406,7 +432,7 @@ impl Kept {
             })
         });
         Evidence {
-            rejections: Vec::new(),
+            rejections: Arc::default(),
             runner_up: second.map(|id| cluster.node_name(id).to_owned()),
             scores: scores.collect(),
         }

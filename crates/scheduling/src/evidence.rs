@@ -42,7 +42,7 @@ pub struct DecidingScore {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// The nodes that would not do.
-    pub rejections: Vec<RejectedNodes>,
+    pub rejections: Arc<[RejectedNodes]>,
     /// The next best node; `None` where there was no choice.
     pub runner_up: Option<String>,
     /// What the plugins gave to both.
@@ -98,7 +98,7 @@ pub(crate) fn by_filters(
     cluster: &Cluster,
     pod: &Pod,
     verdicts: &[Verdict],
-) -> Vec<RejectedNodes> {
+) -> Arc<[RejectedNodes]> {
     let groups = alike(verdicts).into_iter();
     let groups = groups.filter_map(|own| {
         let Verdict::Rejected(filter, rejection) = own.0 else {

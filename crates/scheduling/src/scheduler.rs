@@ -120,6 +120,9 @@ pub struct Scheduler {
     queue: SchedulingQueue,
     frameworks: Vec<Framework>,
     decider: Decider,
+    /// The last pod that fits nowhere. As long as it is not released its texts keep their symbols, by which the next like it
+    /// is known.
+    last: Option<Pod>,
     budgets: Vec<Budget>,
     options: Options,
     /// Pods that count as being there although their node is only being freed for them, with that node.
@@ -162,6 +165,7 @@ impl Scheduler {
             cluster,
             frameworks,
             decider: Decider::default(),
+            last: None,
             budgets: Vec::new(),
             options: Options::default(),
             nominated: HashMap::new(),
@@ -501,10 +505,12 @@ impl Scheduler {
             return self.error(now, key, "no nodes available to schedule pods".to_owned());
         }
         let mut copy = (**wire).clone();
-        copy.status.nominated_node_name = self
-            .queue
-            .nominated_node(key)
-            .map_or_else(String::new, |node| node.to_string());
+        let nominated = self.queue.nominated_node(key);
+        let nominated = nominated.as_deref().unwrap_or_default();
+        // Pods share their statuses until they are changed.
+        if copy.status.nominated_node_name != nominated {
+            nominated.clone_into(&mut copy.status.nominated_node_name);
+        }
         let pod = match self.cluster.pod(copy) {
             Ok(pod) => pod,
             Err(mistake) => return self.error(now, key, mistake.to_string()),
@@ -512,6 +518,11 @@ impl Scheduler {
         if self.has_extenders(wire) {
             let (attempt, pod) = ((key, number), (wire, pod));
             return self.decide_with_extenders(now, attempt, pod, profile, waiting);
+        }
+        if let Some(rejected) = self.rejected_alike(key, &pod, profile) {
+            self.let_go(pod);
+            self.failed(now, key, &rejected.failure());
+            return Outcome::Unschedulable(rejected);
         }
         let framework = &self.frameworks[profile];
         match self.decider.decide(framework, &self.cluster, &pod) {

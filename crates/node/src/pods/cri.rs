@@ -216,7 +216,8 @@ impl Poller {
                 start_time: sandbox.created,
                 container_statuses: statuses,
                 ..wire::PodStatus::default()
-            },
+            }
+            .into(),
             ..wire::Pod::default()
         })
     }

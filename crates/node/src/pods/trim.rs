@@ -113,8 +113,8 @@ fn reduce(pod: &mut wire::Pod) {
         ..wire::PodSpec::default()
     }
     .into();
-    let status = std::mem::take(&mut pod.status);
-    pod.status = wire::PodStatus {
+    let status = std::mem::take(&mut *pod.status);
+    *pod.status = wire::PodStatus {
         phase: status.phase,
         reason: status.reason,
         start_time: status.start_time,

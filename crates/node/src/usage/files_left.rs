@@ -179,7 +179,7 @@ mod tests {
         });
         let mut failed: wire::Pod = serde_json::from_value(failed).unwrap();
         let running = Pod::from_wire(wire::Pod {
-            status: wire::PodStatus::default(),
+            status: wire::PodStatus::default().into(),
             ..failed.clone()
         });
         crate::pods::trim::trim(&mut failed, &BTreeSet::new());

@@ -4,6 +4,7 @@ use super::{Cluster, Place};
 use crate::evicted::Evicted;
 use crate::group::GroupId;
 use crate::id::NodeId;
+use crate::labels::Labels;
 use crate::mistake::Mistake;
 use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, Scored, scalars};
@@ -56,10 +57,17 @@ impl Cluster {
             }
         };
         let known_as: Arc<str> = named.unwrap_or_else(|| Arc::clone(&pod.identity.uid));
+        self.join_group(&mut pod);
         if is_known {
+            let at = node.and_then(|name| self.place_of_same(&known_as, name, &pod));
+            if let (Some(name), Some((id, at))) = (node, at) {
+                let old = std::mem::replace(&mut self.nodes[id.index()].pods[at], pod);
+                self.release_kept(old);
+                self.symbols.release(name);
+                return Ok(());
+            }
             self.take_away(&known_as);
         }
-        self.join_group(&mut pod);
         let place = match node {
             Some(name) => {
                 match self.node_by_name.get(&name) {
@@ -152,6 +160,7 @@ impl Cluster {
             .nominated
             .inspect(|node| symbols.release(*node));
         self.templates.release(symbols, pod.template.0);
+        pod.labels().release(symbols);
         self.scalars.release(symbols, pod.amounts.scalars.0);
     }
 
@@ -159,7 +168,7 @@ impl Cluster {
     pub(super) fn join_group(&mut self, pod: &mut Pod) {
         let before = self.groups.table.count();
         let template = &self.templates.items()[pod.template.index()];
-        pod.group = self.groups.of(&mut self.symbols, template);
+        pod.group = self.groups.of(&mut self.symbols, template, pod.labels());
         if self.groups.table.count() != before {
             self.changes.all();
         }
@@ -194,10 +203,11 @@ impl Cluster {
         let early = self.early.values_mut().flatten();
         let others = early.chain(&mut self.nominated).map(|pod| (None, pod));
         for (node, pod) in nodes.chain(others) {
-            let template = &templates.items()[pod.template.index()];
-            if keys.iter().any(|key| template.labels.get(*key).is_some()) {
+            if keys.iter().any(|key| pod.labels().get(*key).is_some()) {
+                let template = &templates.items()[pod.template.index()];
                 node.inspect(|node| groups.count(pod.counted(), *node, -1));
-                let old = std::mem::replace(&mut pod.group, groups.of(symbols, template));
+                let new = groups.of(symbols, template, pod.labels());
+                let old = std::mem::replace(&mut pod.group, new);
                 groups.table.release(symbols, old.0);
                 node.inspect(|node| groups.count(pod.counted(), *node, 1));
             }
@@ -225,6 +235,21 @@ impl Cluster {
         true
     }
 
+    /// Where a pod is, if it was on this node before, and nobody who decides sees a difference. So it is with each pod that
+    /// was assumed there, once its node is told.
+    fn place_of_same(&self, known_as: &str, name: Symbol, pod: &Pod) -> Option<(NodeId, usize)> {
+        let Place::Node(before) = self.places.get(known_as)? else {
+            return None;
+        };
+        let id = *self.node_by_name.get(&name).filter(|_| *before == name)?;
+        let pods = &self.node(id).pods;
+        let at = self.find(pods, known_as)?;
+        let same = pods[at].counts_as(pod)
+            && (pods[at].template == pod.template
+                || self.template(&pods[at]).as_placed() == self.template(pod).as_placed());
+        same.then_some((id, at))
+    }
+
     /// Where a pod is in a list.
     pub(super) fn find(&self, pods: &[Pod], known_as: &str) -> Option<usize> {
         pods.iter().position(|pod| match pod.uid() {
@@ -234,10 +259,13 @@ impl Cluster {
     }
 
     fn compile(&mut self, mut wire: wire::Pod, placed: bool) -> Result<Pod, Mistake> {
-        let template = match Template::new(&mut self.symbols, &wire, placed) {
+        let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
+        self.symbols.keep();
+        let template = match Template::new(&mut self.symbols, &wire, &labels, placed) {
             Ok(template) => template,
             Err(mistake) => {
                 self.symbols.give_back();
+                labels.release(&mut self.symbols);
                 return Err(mistake);
             }
         };
@@ -245,12 +273,11 @@ impl Cluster {
         use_resized(&mut wire);
         let amounts = self.amounts(&wire.spec);
         let scored = Scored::of(&wire.spec);
-        let of_containers = match wire.spec.resources.take() {
-            Some(_) if !placed => {
-                Some(Box::new((self.amounts(&wire.spec), Scored::of(&wire.spec))))
-            }
-            _ => None,
-        };
+        // Pods share their specs until they are changed.
+        let of_containers = (wire.spec.resources.is_some() && !placed).then(|| {
+            wire.spec.resources = None;
+            Box::new((self.amounts(&wire.spec), Scored::of(&wire.spec)))
+        });
         let conditions = || wire.status.conditions.iter();
         let scheduler = match wire.spec.scheduler_name.as_str() {
             "" => "default-scheduler",
@@ -283,9 +310,10 @@ impl Cluster {
                 of_containers,
                 name: wire.metadata.name.into(),
                 uid: wire.metadata.uid.into(),
+                labels,
             }),
         };
-        // It refers to its scheduler and to its nominated node by itself.
+        // It refers to its scheduler and to its nominated node by itself, as to its labels.
         self.symbols.keep();
         let template = &self.templates.items()[template.index()];
         let new = self.groups.add_keys(template.selectors());

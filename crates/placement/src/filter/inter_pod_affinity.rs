@@ -9,7 +9,7 @@ use crate::labels::Labels;
 use crate::places::Places;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
-use crate::template::{PodTerm, Template};
+use crate::template::PodTerm;
 use std::sync::Arc;
 
 /// How counted pods decide, in the order in which it is asked for.
@@ -62,14 +62,14 @@ struct InterPodAffinity {
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let own = cluster.template(pod);
-    let columns = columns(cluster, own);
+    let columns = columns(cluster, pod);
     if columns.is_empty() {
         return None;
     }
     let rows = cluster.groups().iter();
     let counts = rows.flat_map(|other| {
         let columns = columns.iter();
-        columns.map(|(rule, key)| counts(cluster, *rule, *key, own, other))
+        columns.map(|(rule, key)| counts(cluster, *rule, *key, pod, other))
     });
     let tallies = columns.iter().map(|(rule, key)| {
         let places = cluster.places(*key);
@@ -85,7 +85,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let mut filter = InterPodAffinity {
         counts: counts.collect(),
         tallies: tallies.collect(),
-        selects_itself: all_select(cluster, &own.affinity, own.namespace, &own.labels),
+        selects_itself: all_select(cluster, &own.affinity, own.namespace, pod.labels()),
     };
     filter.count(cluster);
     // Where nobody on a node matters, kube-scheduler does not ask about pods that are on their way either.
@@ -95,13 +95,14 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 }
 
 /// Every rule and label under which pods have to be counted.
-fn columns(cluster: &Cluster, own: &Template) -> Vec<(Rule, Symbol)> {
+fn columns(cluster: &Cluster, pod: &Pod) -> Vec<(Rule, Symbol)> {
+    let own = cluster.template(pod);
     let near = own.affinity.iter().map(|term| (Rule::Near, term));
     let away = own.anti_affinity.iter().map(|term| (Rule::Away, term));
     let others = cluster.groups().iter();
     let others = others.flat_map(|other| &other.anti_affinity);
     let unwanted = others
-        .filter(|term| selects(cluster, term, own.namespace, &own.labels))
+        .filter(|term| selects(cluster, term, own.namespace, pod.labels()))
         .map(|term| (Rule::Unwanted, term));
     let mut columns = Vec::new();
     for (rule, term) in near.chain(away).chain(unwanted) {
@@ -114,7 +115,8 @@ fn columns(cluster: &Cluster, own: &Template) -> Vec<(Rule, Symbol)> {
 }
 
 /// Whether pods of a group count.
-fn counts(cluster: &Cluster, rule: Rule, key: Symbol, own: &Template, other: &Group) -> bool {
+fn counts(cluster: &Cluster, rule: Rule, key: Symbol, pod: &Pod, other: &Group) -> bool {
+    let own = cluster.template(pod);
     let any = |terms: &[PodTerm], namespace, labels: &Labels| {
         let mut terms = terms.iter().filter(|term| term.topology_key == key);
         terms.any(|term| selects(cluster, term, namespace, labels))
@@ -122,7 +124,7 @@ fn counts(cluster: &Cluster, rule: Rule, key: Symbol, own: &Template, other: &Gr
     match rule {
         Rule::Near => all_select(cluster, &own.affinity, other.namespace, &other.labels),
         Rule::Away => any(&own.anti_affinity, other.namespace, &other.labels),
-        Rule::Unwanted => any(&other.anti_affinity, own.namespace, &own.labels),
+        Rule::Unwanted => any(&other.anti_affinity, own.namespace, pod.labels()),
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
             domains: 0,
             emptiest: [NONE; 2],
             counts_all: spread.selector.is_everything(),
-            itself: i64::from(counts(own.namespace, &own.labels, spread)),
+            itself: i64::from(counts(own.namespace, pod.labels(), spread)),
             here: None,
             settled: 0,
             counted_here: false,

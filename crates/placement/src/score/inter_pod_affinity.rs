@@ -8,7 +8,7 @@ use crate::places::Places;
 use crate::plugin::{MAX_SCORE, Score};
 use crate::pod::Pod;
 use crate::symbol::Symbol;
-use crate::template::{PodTerm, Template};
+use crate::template::PodTerm;
 use std::sync::Arc;
 
 struct InterPodAffinity(Box<[Column]>);
@@ -33,7 +33,7 @@ pub(crate) fn new(
     }
     let mut keys: Vec<Symbol> = Vec::new();
     let rows = cluster.groups().iter();
-    let rows = rows.map(|other| weights(cluster, own, other, hard, &mut keys));
+    let rows = rows.map(|other| weights(cluster, pod, other, hard, &mut keys));
     let rows: Vec<Vec<(usize, i64)>> = rows.collect();
     if keys.is_empty() {
         return None;
@@ -61,13 +61,14 @@ pub(crate) fn new(
 /// What a pod of a group weighs in which column.
 fn weights(
     cluster: &Cluster,
-    own: &Template,
+    pod: &Pod,
     other: &Group,
     hard: i64,
     keys: &mut Vec<Symbol>,
 ) -> Vec<(usize, i64)> {
+    let own = cluster.template(pod);
     let selects_other = |term: &PodTerm| selects(cluster, term, other.namespace, &other.labels);
-    let selects_own = |term: &PodTerm| selects(cluster, term, own.namespace, &own.labels);
+    let selects_own = |term: &PodTerm| selects(cluster, term, own.namespace, pod.labels());
     let mine = own.preferred.iter().filter(|(_, term)| selects_other(term));
     let theirs = other.preferred.iter().filter(|(_, term)| selects_own(term));
     let near = other

@@ -38,7 +38,7 @@ const DECISIONS: usize = 64;
 /// How much news is taken in at once.
 const NEWS: usize = 4096;
 /// So many bindings may be under way; then no further pod is decided about until some have ended.
-const BINDINGS: usize = 2048;
+const BINDINGS: usize = 512;
 
 /// What the engine works with.
 pub struct Engine {
@@ -59,7 +59,7 @@ pub struct Engine {
     /// Pods that were decided about and are not known to be bound yet, by UID.
     binding: HashMap<String, Binding>,
     /// When pods were tried first, by UID, as long as they wait.
-    first_tried: HashMap<String, Instant>,
+    first_tried: HashMap<Arc<str>, Instant>,
     /// Pods whose victims are being deleted, by UID, with what the queue knows them by and since when.
     preempting: HashMap<String, (Arc<str>, Instant)>,
     groups: GroupStatuses,
@@ -242,13 +242,13 @@ impl Engine {
         match (&pods.old, &pods.new) {
             (Some(old), None) => {
                 self.binding.remove(&old.metadata.uid);
-                self.first_tried.remove(&old.metadata.uid);
+                self.first_tried.remove(&*old.metadata.uid);
             }
             // Of one that is being bound here the answer to the binding comes as well, and counts it.
             (_, Some(new)) if !new.spec.node_name.is_empty() => {
                 let uid = &new.metadata.uid;
                 if !self.binding.contains_key(uid) {
-                    self.first_tried.remove(uid);
+                    self.first_tried.remove(&**uid);
                 }
             }
             _ => {}
@@ -288,7 +288,7 @@ impl Engine {
             outcome,
         } = attempt;
         let reference = PodRef::of(&pod.metadata);
-        let first = self.first_tried.entry(reference.uid.clone());
+        let first = self.first_tried.entry(Arc::clone(&key));
         let first = *first.or_insert(began);
         let result = match &outcome {
             Decision::Unschedulable(_) => Some("unschedulable"),
@@ -513,7 +513,7 @@ impl Engine {
         self.metrics
             .pod_scheduling_sli_duration
             .observe([&attempts], took);
-        self.first_tried.remove(&reference.uid);
+        self.first_tried.remove(&*reference.uid);
     }
 
     fn count_attempt(&self, result: &str, pod: &wire::Pod, began: Instant) {

@@ -1,6 +1,6 @@
 //! Objects as they are kept between two changes. A cluster has more pods with a node than anything else, and each is looked at
 //! again only when it changes: of those a text is kept that takes a tenth of the room, and that equal pods share. Pods that wait
-//! are looked at all the time: equal ones share their specs.
+//! are looked at all the time: equal ones share their specs, statuses and owners.
 
 use evictd_pod::wire::{self, Shared};
 use serde::Serialize;
@@ -29,38 +29,44 @@ pub(super) fn name(metadata: &wire::Metadata) -> Box<str> {
     format!("{}/{}", metadata.namespace, metadata.name).into()
 }
 
-/// Texts and specs that are kept once.
+/// What is kept once, however many pods have it.
 #[derive(Default)]
 pub(super) struct Texts {
-    all: HashSet<Arc<[u8]>>,
+    all: HashSet<Arc<str>>,
     /// How many were left when those of nobody were last forgotten.
     left: usize,
-    /// Specs by their texts.
-    specs: HashMap<Box<[u8]>, Shared<wire::PodSpec>>,
-    specs_left: usize,
+    specs: Known<wire::PodSpec>,
+    statuses: Known<wire::PodStatus>,
+    owners: Known<Vec<wire::OwnerReference>>,
+}
+
+/// Values by their texts.
+#[derive(Default)]
+struct Known<T> {
+    values: HashMap<Box<[u8]>, Shared<T>>,
+    /// How many were left when those of nobody were last forgotten.
+    left: usize,
+}
+
+impl<T: Serialize> Known<T> {
+    /// Has equal values share one.
+    fn share(&mut self, value: &mut Shared<T>) {
+        // Nothing of a pod fails to become JSON: its keys are texts.
+        let text = serde_json::to_vec(value).unwrap_or_default();
+        if let Some(known) = self.values.get(&*text) {
+            *value = known.clone();
+            return;
+        }
+        if self.values.len() > 2 * self.left + 1024 {
+            self.values.retain(|_, value| !Shared::is_sole(value));
+            self.left = self.values.len();
+        }
+        self.values.insert(text.into(), value.clone());
+    }
 }
 
 impl Texts {
-    /// Has equal specs share one.
-    fn share(&mut self, spec: &mut Shared<wire::PodSpec>) {
-        // Nothing of a pod fails to become JSON: its keys are texts.
-        let text = serde_json::to_vec(spec).unwrap_or_default();
-        if let Some(known) = self.specs.get(&*text) {
-            *spec = known.clone();
-            return;
-        }
-        if self.specs.len() > 2 * self.specs_left + 1024 {
-            self.specs.retain(|_, spec| !Shared::is_sole(spec));
-            self.specs_left = self.specs.len();
-        }
-        self.specs.insert(text.into(), spec.clone());
-    }
-
-    fn intern(&mut self, of: &impl Serialize) -> Arc<[u8]> {
-        // Nothing of a pod fails to become JSON: its keys are texts.
-        let mut value = serde_json::to_value(of).unwrap_or_default();
-        strip(&mut value);
-        let text = value.to_string().into_bytes();
+    fn intern(&mut self, text: String) -> Arc<str> {
         if let Some(known) = self.all.get(&*text) {
             return Arc::clone(known);
         }
@@ -68,10 +74,38 @@ impl Texts {
             self.all.retain(|text| Arc::strong_count(text) > 1);
             self.left = self.all.len();
         }
-        let text: Arc<[u8]> = text.into();
+        let text: Arc<str> = text.into();
         self.all.insert(Arc::clone(&text));
         text
     }
+}
+
+/// Stands for the name of the pod in a label of its own, as a `StatefulSet` gives it to each. No label's value has this.
+const NAME: &str = "*";
+
+/// The labels of a pod of this name as a text: keys and values, a line each. The API server lets none have two lines.
+fn text_of(labels: &wire::TextMap, name: &str) -> String {
+    let value = |value| if value == name { NAME } else { value };
+    let lines: Vec<&str> = labels
+        .iter()
+        .flat_map(|(key, own)| [key.as_str(), value(own.as_str())])
+        .collect();
+    lines.join("\n")
+}
+
+fn labels_of(text: &str, name: &str) -> wire::TextMap {
+    let value = |value| if value == NAME { name } else { value };
+    let mut lines = text.split('\n');
+    let next = || Some((lines.next()?.to_owned(), value(lines.next()?).to_owned()));
+    std::iter::from_fn(next).collect()
+}
+
+/// An object as a text.
+fn stripped(of: &impl Serialize) -> String {
+    // Nothing of a pod fails to become JSON: its keys are texts.
+    let mut value = serde_json::to_value(of).unwrap_or_default();
+    strip(&mut value);
+    value.to_string()
 }
 
 /// Removes fields that say no more than if they were absent. An empty object may say more: as a selector it selects everything;
@@ -97,9 +131,10 @@ pub(super) enum KeptPod {
 pub(super) struct Placed {
     /// UID, version and the name of the node, of which none has a space.
     own: Box<str>,
-    /// Metadata and status.
-    state: Arc<[u8]>,
-    spec: Arc<[u8]>,
+    /// The labels.
+    labels: Arc<str>,
+    /// Everything else: metadata, status and spec.
+    rest: Arc<str>,
 }
 
 impl Placed {
@@ -113,11 +148,13 @@ impl Placed {
 /// Of the pods that have a node nobody asks any more how they look, whose they are and what they run.
 fn trim(pod: &mut wire::Pod) {
     pod.metadata.annotations.clear();
-    pod.metadata.owner_references = Vec::new();
-    pod.status = wire::PodStatus {
-        phase: std::mem::take(&mut pod.status.phase),
+    pod.metadata.owner_references = Shared::default();
+    let phase = pod.status.phase.clone();
+    let status = wire::PodStatus {
+        phase,
         ..wire::PodStatus::default()
     };
+    pod.status = status.into();
     let spec = &mut *pod.spec;
     let containers = spec.containers.iter_mut();
     for container in containers.chain(&mut spec.init_containers) {
@@ -155,7 +192,9 @@ impl Object for wire::Pod {
         self.spec.volumes.retain(is_mounted);
         self.shrink_to_fit();
         if self.spec.node_name.is_empty() {
-            known.share(&mut self.spec);
+            known.specs.share(&mut self.spec);
+            known.statuses.share(&mut self.status);
+            known.owners.share(&mut self.metadata.owner_references);
         }
     }
 
@@ -165,6 +204,8 @@ impl Object for wire::Pod {
         }
         let mut pod = (**this).clone();
         trim(&mut pod);
+        let labels = std::mem::take(&mut pod.metadata.labels);
+        let labels = text_of(&labels, &pod.metadata.name);
         pod.metadata.namespace.clear();
         pod.metadata.name.clear();
         pod.metadata.creation_timestamp = None;
@@ -175,8 +216,8 @@ impl Object for wire::Pod {
         ];
         KeptPod::Placed(Box::new(Placed {
             own: own.join(" ").into(),
-            state: texts.intern(&(&pod.metadata, &pod.status)),
-            spec: texts.intern(&pod.spec),
+            labels: texts.intern(labels),
+            rest: texts.intern(stripped(&(&pod.metadata, &pod.status, &pod.spec))),
         }))
     }
 
@@ -185,11 +226,11 @@ impl Object for wire::Pod {
             KeptPod::Waiting(pod) => return Arc::clone(pod),
             KeptPod::Placed(placed) => placed,
         };
-        // They were written by `keep`, and `name` has a slash.
-        let (mut metadata, status): (wire::Metadata, wire::PodStatus) =
-            serde_json::from_slice(&placed.state).unwrap_or_default();
-        let mut spec: wire::PodSpec = serde_json::from_slice(&placed.spec).unwrap_or_default();
+        // It was written by `keep`, and `name` has a slash.
+        let (mut metadata, status, mut spec): (wire::Metadata, _, wire::PodSpec) =
+            serde_json::from_str(&placed.rest).unwrap_or_default();
         let (namespace, name) = name.split_once('/').unwrap_or_default();
+        metadata.labels = labels_of(&placed.labels, name);
         namespace.clone_into(&mut metadata.namespace);
         name.clone_into(&mut metadata.name);
         let [uid, version, node] = placed.own();
@@ -252,7 +293,7 @@ mod tests {
     fn pod(node: &str) -> Arc<wire::Pod> {
         let pod = json!({
             "metadata": { "name": "web-1", "namespace": "shop", "uid": "u-1", "resourceVersion": "17",
-                "labels": { "app": "web", "empty": "" }, "annotations": { "long": "text" },
+                "labels": { "app": "web", "empty": "", "pod-name": "web-1" }, "annotations": { "long": "text" },
                 "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30 },
             "spec": { "nodeName": node, "priority": 7, "schedulerName": "mine", "nodeSelector": { "disk": "" },
                 "containers": [{ "name": "c", "image": "i", "resources": { "requests": { "cpu": "1500m", "memory": "1Gi" } },
@@ -294,7 +335,7 @@ mod tests {
         assert_eq!(texts.all.len(), 2);
         drop(kept);
         for number in 0..3000 {
-            texts.intern(&number);
+            texts.intern(number.to_string());
         }
         assert!(texts.all.len() < 1100, "{}", texts.all.len());
     }
@@ -307,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_pods_that_wait_share_a_spec_until_nobody_has_it() {
+    fn equal_pods_that_wait_share_spec_and_status_until_nobody_has_them() {
         let mut texts = Texts::default();
         let waiting = |texts: &mut Texts, name: &str, cpu: &str| {
             let volume = format!("kube-api-access-{name}");
@@ -321,6 +362,7 @@ mod tests {
         let [one, two, other] = [("one", "1"), ("two", "1"), ("other", "2")]
             .map(|(name, cpu)| waiting(&mut texts, name, cpu));
         assert!(std::ptr::eq(&raw const *one.spec, &raw const *two.spec));
+        assert!(std::ptr::eq(&raw const *one.status, &raw const *two.status));
         assert!(!std::ptr::eq(&raw const *one.spec, &raw const *other.spec));
         assert_eq!(
             (one.spec.volumes.len(), one.metadata.annotations.len()),
@@ -330,6 +372,7 @@ mod tests {
         for number in 0..3000 {
             waiting(&mut texts, "many", &number.to_string());
         }
-        assert!(texts.specs.len() < 1100, "{}", texts.specs.len());
+        let left = texts.specs.values.len();
+        assert!(left < 1100, "{left}");
     }
 }

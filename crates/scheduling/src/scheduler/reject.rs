@@ -6,7 +6,7 @@ use crate::cycle::Filtered;
 use crate::decider::Hopeless;
 use crate::plugins::{PluginName, PluginSet};
 use crate::scheduling_queue::{Failure, Nomination};
-use evictd_placement::Pod;
+use evictd_placement::{NodeId, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Extender, Plan};
 use jiff::Timestamp;
@@ -77,6 +77,35 @@ impl Scheduler {
         self.nominate(key);
     }
 
+    /// The nodes that do not become free for a pod.
+    fn not_freed(&self, key: &str) -> impl Iterator<Item = NodeId> {
+        let left = self.overdue.left_by(key);
+        left.filter_map(|node| self.cluster.find_node(node))
+    }
+
+    /// Whether a pod that fits nowhere is told what the next like it is told, too.
+    fn is_judged_alike(&self, key: &str) -> bool {
+        self.extenders.is_empty() && self.not_freed(key).next().is_none()
+    }
+
+    /// What the pod before was told, if it was like this one and fits nowhere. Thousands of pods of one workload may wait
+    /// for the same.
+    pub(super) fn rejected_alike(&self, key: &str, pod: &Pod, profile: usize) -> Option<Rejected> {
+        if !self.is_judged_alike(key) {
+            return None;
+        }
+        let framework = &self.frameworks[profile];
+        let hopeless = self.decider.hopeless(framework, &self.cluster, pod)?;
+        Some(Rejected::from(hopeless.clone()))
+    }
+
+    /// Releases a pod that fits nowhere as soon as another one does not.
+    pub(super) fn let_go(&mut self, pod: Pod) {
+        if let Some(last) = self.last.replace(pod) {
+            self.cluster.release(last);
+        }
+    }
+
     pub(super) fn reject(
         &mut self,
         now: Timestamp,
@@ -85,17 +114,8 @@ impl Scheduler {
         (profile, mut filtered): (usize, Filtered),
         waiting: &dyn Fn(&Pod) -> bool,
     ) -> Outcome {
-        let left = self.overdue.left_by(key);
-        let not_freed = left.filter_map(|node| self.cluster.find_node(node));
-        filtered.not_freed = not_freed.collect();
-        // Thousands of pods of one workload may wait for the same: what one was told the next is told, too.
-        let alike = filtered.not_freed.is_empty() && self.extenders.is_empty();
-        if alike && let Some(hopeless) = self.decider.hopeless(&pod) {
-            let rejected = Rejected::from(hopeless.clone());
-            self.cluster.release(pod);
-            self.failed(now, key, &rejected.failure());
-            return Outcome::Unschedulable(rejected);
-        }
+        filtered.not_freed = self.not_freed(key).collect();
+        let alike = self.is_judged_alike(key);
         let by = (self.budgets.as_slice(), self.options);
         let framework = &self.frameworks[profile];
         let mut replays = Self::replays(&self.extenders, self.asked.get(key), wire);
@@ -128,7 +148,7 @@ impl Scheduler {
         if alike && rejected.nominated.is_none() && rejected.deallocates.is_none() {
             self.decider.keep_hopeless(&pod, rejected.hopeless());
         }
-        self.cluster.release(pod);
+        self.let_go(pod);
         self.failed(now, key, &rejected.failure());
         Outcome::Unschedulable(rejected)
     }

@@ -37,7 +37,7 @@ pub(super) fn decision(
             let why = &decided.evidence;
             evidence.runner_up.clone_from(&why.runner_up);
             evidence.scores.clone_from(&why.scores);
-            evidence.rejections = why.rejections.clone().into();
+            evidence.rejections = Arc::clone(&why.rejections);
         }
         Decision::Unschedulable(rejected) => {
             evidence.message = Some(rejected.message.clone());
