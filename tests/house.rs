@@ -116,13 +116,14 @@ const WORLDLY: [&str; 14] = [
 const LONGEST: usize = 600;
 
 /// Rows of the specified behaviour, as in the names of their tests: the letter's number, and from where to where.
-const ROWS: [(&str, std::ops::RangeInclusive<u32>); 6] = [
+const ROWS: [(&str, std::ops::RangeInclusive<u32>); 7] = [
     ("s1", 1..=78),
     ("s1", 85..=89),
     ("s2", 1..=23),
     ("s3", 1..=33),
     ("s4", 1..=41),
     ("s5", 1..=113),
+    ("s6", 1..=151),
 ];
 
 /// Rows of schedulers before 1.36 only, which are not built.

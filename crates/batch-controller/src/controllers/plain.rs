@@ -98,7 +98,7 @@ pub(super) async fn run(access: Access, calls: Calls, schedulers: Vec<String>) {
 /// Gives a pod its group, if it has none.
 async fn group(calls: Calls, pod: Arc<Pod>, schedulers: Arc<[String]>) {
     let mut owners = Vec::new();
-    for owner in &pod.metadata.owner_references {
+    for owner in pod.metadata.owner_references.iter() {
         let namespace = pod.metadata.namespace_or_default();
         owners.extend(annotations(&calls, namespace, owner).await);
     }

@@ -105,7 +105,7 @@ impl Events {
         subject: Subject,
         warning: bool,
         reason: String,
-        message: String,
+        message: &str,
     ) {
         let event = Event {
             time: (self.now)(),
@@ -113,7 +113,7 @@ impl Events {
             warning,
             reason: reason.into(),
             action: "Scheduling",
-            note: cut(&message),
+            note: cut(message),
             annotations: BTreeMap::new(),
         };
         self.record(scheduler, event);

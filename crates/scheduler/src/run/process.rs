@@ -140,19 +140,12 @@ pub async fn run(
         None => None,
     };
     let mut election = Elected::start(&config.leader_election, actions.clone(), hostname);
-    // Volcano's scheduler holds this lease: both never place the same pods.
     let mut sessions = batch.as_ref().map(|batch| {
-        let settings = LeaderElection {
-            resource_namespace: VOLCANO_NAMESPACE.to_owned(),
-            resource_name: batch.scheduler().to_owned(),
-            ..config.leader_election.clone()
-        };
-        Elected::start(&settings, actions.clone(), hostname)
+        let elected = Elected::for_sessions(batch, config, actions.clone(), hostname);
+        let (role, name) = (elected.role.clone(), batch.scheduler().to_owned());
+        tokio::spawn(tell(role, metrics.clone(), name));
+        elected
     });
-    if let (Some(sessions), Some(batch)) = (&sessions, &batch) {
-        let name = batch.scheduler().to_owned();
-        tokio::spawn(tell(sessions.role.clone(), metrics.clone(), name));
-    }
     let (synced, known) = watch::channel(false);
     tokio::spawn(ready(known, health.clone()));
     tokio::spawn(tell(
@@ -334,6 +327,21 @@ impl Elected {
             running: Some((stop, task)),
             _always: None,
         }
+    }
+
+    /// The election that says who runs sessions. Volcano's scheduler takes part in it, too: both never place the same pods.
+    fn for_sessions(
+        batch: &Batch,
+        config: &Configuration,
+        actions: Actions,
+        hostname: &str,
+    ) -> Self {
+        let settings = LeaderElection {
+            resource_namespace: VOLCANO_NAMESPACE.to_owned(),
+            resource_name: batch.scheduler().to_owned(),
+            ..config.leader_election.clone()
+        };
+        Self::start(&settings, actions, hostname)
     }
 
     /// Gives the lease back, so that another may lead at once.

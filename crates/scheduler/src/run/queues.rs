@@ -15,10 +15,10 @@ pub(super) async fn ensure(actions: Actions, default_queue: String) {
     for (name, spec) in [("root", root), (&*default_queue, of_jobs)] {
         let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
         while let Err(error) = create(&actions, name, &spec).await {
-            match error.status().map(|status| status.code) {
-                Some(409) => break,
-                _ => debug!("queue {name}: {error}"),
+            if error.status().is_some_and(|status| status.code == 409) {
+                break;
             }
+            debug!("queue {name}: {error}");
             tokio::time::sleep(backoff.next(chance())).await;
         }
     }

@@ -1,12 +1,14 @@
 //! Tasks that all nodes judge alike are of one class.
 
 use crate::session::resource::{Dim, Resource};
-use evictd_placement::{Cluster, Pod, ScalarsId, Scored, Template, TemplateId};
+use evictd_placement::{Cluster, Labels, Pod, ScalarsId, Scored, Template, TemplateId};
 use hashbrown::HashMap;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     template: Template,
+    /// Those that anybody goes by.
+    labels: Labels,
     has_labels: bool,
     request: Vec<(Dim, u64)>,
     amounts: [i64; 3],
@@ -18,14 +20,16 @@ struct Key {
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     known: HashMap<Key, usize>,
-    /// Tasks of one job follow each other: the last template, request and class.
-    last: Option<(TemplateId, Resource, Scored, usize)>,
+    /// Tasks of one job follow each other: what the last one was known by, and its class.
+    last: Option<(TemplateId, Labels, Resource, Scored, usize)>,
 }
 
 impl Classes {
     pub(super) fn of(&mut self, cluster: &Cluster, pod: &Pod, request: &Resource) -> usize {
-        if let Some((template, last, scored, class)) = &self.last
+        let labels = cluster.labels_as_judged(pod);
+        if let Some((template, known, last, scored, class)) = &self.last
             && *template == pod.template
+            && *known == labels
             && last == request
             && *scored == pod.scored
         {
@@ -33,8 +37,9 @@ impl Classes {
         }
         let amounts = &pod.amounts;
         let key = Key {
-            has_labels: !cluster.template(pod).labels.is_empty(),
-            template: cluster.template_as_judged(pod),
+            has_labels: !pod.labels().is_empty(),
+            template: cluster.template(pod).clone(),
+            labels: labels.clone(),
             request: request
                 .iter()
                 .map(|(dim, own)| (dim, own.to_bits()))
@@ -45,7 +50,7 @@ impl Classes {
         };
         let next = self.known.len();
         let class = *self.known.entry(key).or_insert(next);
-        self.last = Some((pod.template, request.clone(), pod.scored, class));
+        self.last = Some((pod.template, labels, request.clone(), pod.scored, class));
         class
     }
 }

@@ -72,7 +72,7 @@ impl Engine {
             self.write_group(now, &key, group);
         }
         for (name, allocated) in outcome.queue_allocated {
-            self.write_queue(name, allocated);
+            self.write_queue(&name, allocated);
         }
     }
 
@@ -101,7 +101,7 @@ impl Engine {
         let prepares = self.scheduler.prepare(&pod, node);
         self.assume(both);
         debug!("{reference} goes to {node}, by a session");
-        let first = self.first_tried.get(&reference.uid);
+        let first = self.first_tried.get(&*reference.uid);
         let binding = Binding {
             first: first.copied().unwrap_or(began),
             pod,
@@ -226,7 +226,7 @@ impl Engine {
         let warning = told.kind == "Warning";
         let scheduler = batch.scheduler();
         self.events
-            .told(scheduler, subject, warning, told.reason, told.message);
+            .told(scheduler, subject, warning, told.reason, &told.message);
     }
 
     fn write_group(&mut self, now: Timestamp, key: &str, mut group: GroupOutcome) {
@@ -247,11 +247,11 @@ impl Engine {
     }
 
     /// What a queue's pods hold; what its status says already is not written again.
-    fn write_queue(&self, name: String, allocated: BTreeMap<String, String>) {
+    fn write_queue(&self, name: &str, allocated: BTreeMap<String, String>) {
         let Some((batch, _)) = &self.batch else {
             return;
         };
-        let Some(queue) = batch.known().queue(&name) else {
+        let Some(queue) = batch.known().queue(name) else {
             return;
         };
         let told = queue.status.allocated.iter();

@@ -37,7 +37,7 @@ impl BatchStatus {
 
     /// What the pods of a queue hold; what it does not hold any more is taken out.
     pub fn queue(
-        name: String,
+        name: &str,
         before: &BTreeMap<String, String>,
         allocated: BTreeMap<String, String>,
     ) -> Self {
