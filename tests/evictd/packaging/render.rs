@@ -287,14 +287,37 @@ fn the_controllers_of_batch_take_volcanos_lease_and_nothing_else_of_that_name() 
     assert_eq!(container["command"], json!(["/usr/bin/evictd-batch"]));
     for (name, object) in &objects {
         let namespace = &object["metadata"]["namespace"];
-        let expected = (!name.starts_with("Cluster")).then_some("volcano-system");
+        let cluster_wide = ["Cluster", "Mutating", "Validating"];
+        let cluster_wide = cluster_wide.iter().any(|kind| name.starts_with(kind));
+        let expected = (!cluster_wide).then_some("volcano-system");
         assert_eq!(namespace.as_str(), expected, "{name}");
     }
     // Nor is the namespace ours to delete.
     assert!(!objects.contains_key("Namespace volcano-system"));
     // No right to everything.
-    let all = json!(objects).to_string();
-    assert!(!all.contains("\"*\""), "{all}");
+    let roles = objects.iter().filter(|(name, _)| name.contains("Role "));
+    let roles = json!(roles.collect::<Vec<_>>()).to_string();
+    assert!(!roles.contains("\"*\""), "{roles}");
+}
+
+#[test]
+fn the_scheduler_with_sessions_has_their_configuration_and_rights() {
+    let name = "the_scheduler_with_sessions_has_their_configuration_and_rights";
+    let directory = root().join("packaging/kubernetes/scheduler-batch");
+    let Some(objects) = kustomize(name, &directory) else {
+        return;
+    };
+    let deployment = &objects["Deployment evictd-scheduler"];
+    let pod = &deployment["spec"]["template"]["spec"];
+    let arguments = pod["containers"][0]["args"].as_array().unwrap();
+    let path = "/etc/evictd-scheduler/volcano-scheduler.conf";
+    assert_eq!(arguments.last().unwrap(), &format!("--batch-conf={path}"));
+    let config = pod["volumes"][0]["configMap"]["name"].as_str().unwrap();
+    let files = &objects[&format!("ConfigMap {config}")]["data"];
+    assert!(files["volcano-scheduler.conf"].is_string() && files["scheduler.yaml"].is_string());
+    let role = &objects["Role evictd-scheduler-batch"];
+    assert_eq!(role["metadata"]["namespace"], "volcano-system");
+    assert_eq!(role["rules"][1]["resourceNames"], json!(["volcano"]));
 }
 
 #[test]

@@ -98,7 +98,9 @@ impl Arguments {
         let result = runtime.block_on(run(&credentials, settings));
         result.map_err(|error| match error {
             RunError::Access(_) | RunError::Port(_) => Failure::input(error),
-            RunError::System(_) | RunError::LeaseLost => Failure::from(error),
+            RunError::System(_) | RunError::LeaseLost | RunError::BesideVolcano(_) => {
+                Failure::from(error)
+            }
         })
     }
 }

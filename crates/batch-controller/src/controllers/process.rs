@@ -9,7 +9,7 @@ use super::serve::{self, BindError, Page};
 use super::watches;
 use evictd_batch::job::Rules;
 use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
-use evictd_cluster_client::{Access, Actions, ApiError, Credentials};
+use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
 use jiff::Timestamp;
 use std::io;
 use std::net::SocketAddr;
@@ -31,6 +31,11 @@ pub enum RunError {
     /// An address cannot be used.
     #[error(transparent)]
     Port(#[from] BindError),
+    /// Another program does the same work.
+    #[error(
+        "Volcano's controllers are at work as pod {0}, and both would make the same pods; scale their Deployment to 0 first"
+    )]
+    BesideVolcano(String),
     /// Another one leads now, or the API server could not be reached in time.
     #[error("the lease is lost; another controller may lead now")]
     LeaseLost,
@@ -67,6 +72,7 @@ pub struct Settings {
 pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), RunError> {
     let access = Access::find(credentials).await?;
     let actions = access.actions()?;
+    refuse_beside_volcano(&actions).await?;
     info!(
         "works for {} with the credentials of {access}",
         access.server()
@@ -128,6 +134,18 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     ready.abort();
     election.release().await;
     result
+}
+
+/// Volcano as it comes takes no lease, so that only its pods tell that it is there.
+async fn refuse_beside_volcano(actions: &Actions) -> Result<(), RunError> {
+    match pod_at_work(actions, "app=volcano-controller").await {
+        Ok(None) => Ok(()),
+        Ok(Some(pod)) => Err(RunError::BesideVolcano(pod)),
+        Err(error) => {
+            warn!("whether Volcano's controllers are at work is not known: {error}");
+            Ok(())
+        }
+    }
 }
 
 /// Signals that end the process.

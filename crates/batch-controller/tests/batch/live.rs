@@ -111,6 +111,15 @@ impl Live {
         let _ = self.admin.merge(GROUPS, &at, status);
     }
 
+    fn until_leader(&self) {
+        wait_until("there is a leader", || {
+            let name = "volcano-system/vc-controller-manager";
+            let lease = self.admin.get("leases", name).unwrap_or_default();
+            let holder = lease["spec"]["holderIdentity"].as_str();
+            holder.is_some_and(|own| !own.is_empty())
+        });
+    }
+
     pub(crate) fn pods(&self, job: &str) -> Vec<String> {
         let pods = self.admin.list("pods").into_iter();
         let own = pods.filter(|pod| pod["metadata"]["annotations"]["volcano.sh/job-name"] == job);
@@ -414,22 +423,44 @@ fn s6_012_a_command_acts_once_although_its_deletion_fails_at_first() {
 #[test]
 fn only_one_of_two_controllers_works_and_the_other_takes_over() {
     let mut live = Live::new(&[]);
-    wait_until("there is a leader", || {
-        let lease = live
-            .admin
-            .get("leases", "volcano-system/vc-controller-manager");
-        lease.is_some_and(|lease| {
-            lease["spec"]["holderIdentity"]
-                .as_str()
-                .is_some_and(|own| !own.is_empty())
-        })
-    });
-    let mut second = start(&live.kubeconfig, &[]);
+    live.until_leader();
+    let mut second = Ended(start(&live.kubeconfig, &[]));
     running(&live, "train", |_| {});
-    std::mem::swap(&mut live.program, &mut second);
-    second.kill().unwrap();
-    second.wait().unwrap();
+    std::mem::swap(&mut live.program, &mut second.0);
+    drop(second);
     running(&live, "next", |_| {});
+}
+
+/// A program that does not outlive the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn beside_a_live_volcano_they_do_not_start() {
+    let mut live = Live::new(&[]);
+    live.until_leader();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "volcano-controllers-0", "namespace": "default", "labels": {"app": "volcano-controller"}},
+        "spec": {"nodeName": "one", "containers": [{"name": "c", "image": "none"}]},
+    });
+    live.admin.create(pod).unwrap();
+    let mut second = Ended(start(&live.kubeconfig, &[]));
+    let mut status = None;
+    wait_until("the second one ends", || {
+        status = second.0.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(1));
+    // Whoever was there before goes on.
+    assert!(live.program.try_wait().unwrap().is_none());
 }
 
 #[test]

@@ -78,6 +78,12 @@ impl<const N: usize> Gauges<N> {
         self.family.get_or_create(&labels).set(value);
     }
 
+    /// Raises the gauge.
+    pub fn add(&self, values: [&str; N], more: i64) {
+        let labels = labels(self.names, values);
+        self.family.get_or_create(&labels).inc_by(more);
+    }
+
     /// Removes what was set, for labels that mean nothing any more.
     pub fn clear(&self) {
         self.family.clear();

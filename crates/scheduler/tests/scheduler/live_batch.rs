@@ -120,7 +120,7 @@ fn s6_087_a_gang_is_bound_whole_beside_a_pod_of_the_default_scheduler() {
 #[test]
 fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
     let conf = conf("enqueue, allocate, backfill");
-    let live = start(&[("one", "2")], &conf);
+    let live = start(&[("one", "2500m")], &conf);
     live.admin
         .create(group("train", "default", 3, "1"))
         .unwrap();
@@ -129,15 +129,38 @@ fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
             .create(member(&format!("train-work-{index}"), "train", "1"))
             .unwrap();
     }
-    let group = phase(&live, "default/train", "Inqueue");
+    let told_of = phase(&live, "default/train", "Inqueue");
     let told = |pod: &Value| pod["status"]["conditions"][0]["reason"].is_string();
     for index in 0..3 {
         live.until(&format!("default/train-work-{index}"), "told", told);
         assert!(node_of(&live, &format!("train-work-{index}")).is_null());
     }
+    // What was told is not told again, however many sessions follow.
+    let versions = || {
+        let pods = live.admin.list("pods").into_iter();
+        let own = pods.filter(|pod| {
+            pod["metadata"]["name"]
+                .as_str()
+                .unwrap()
+                .starts_with("train")
+        });
+        own.map(|pod| pod["metadata"]["resourceVersion"].clone())
+            .collect::<Vec<_>>()
+    };
+    let before = versions();
+    for index in 0..5 {
+        let name = format!("plain-{index}");
+        live.admin.create(pod(&name, "10m", 0)).unwrap();
+        live.bound(&format!("default/{name}"));
+        live.admin
+            .create(group(&name, "default", 1, "100"))
+            .unwrap();
+        phase(&live, &format!("default/{name}"), "Pending");
+    }
+    assert_eq!(versions(), before);
     assert!(
-        group["status"]["conditions"][0]["lastTransitionTime"].is_string(),
-        "{group}"
+        told_of["status"]["conditions"][0]["lastTransitionTime"].is_string(),
+        "{told_of}"
     );
 }
 

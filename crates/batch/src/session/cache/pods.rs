@@ -130,7 +130,7 @@ impl Cache {
             [
                 own.status.as_str().into(),
                 own.reason.as_str().into(),
-                Box::default(),
+                own.message.as_str().into(),
             ]
         });
         Task {

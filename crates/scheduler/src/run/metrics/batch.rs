@@ -1,6 +1,6 @@
 //! Metrics of batch sessions under Volcano's names (S6-143).
 
-use super::{Buckets, Counters, Gauges, Histograms, Labels, Maker, labels};
+use super::{Buckets, Gauges, Histograms, Labels, Maker, labels};
 use evictd_batch::session::{Amounts, Outcome};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,7 +17,8 @@ const QUEUE: [&str; 1] = ["queue_name"];
 pub struct BatchMetrics {
     latency: Histograms<0>,
     victims: Gauges<0>,
-    attempts: Counters<0>,
+    /// A gauge, because a counter's name would end in `_total`, which Volcano's does not.
+    attempts: Gauges<0>,
     unscheduled_tasks: Gauges<1>,
     unscheduled_jobs: Gauges<0>,
     allocated: [OfQueue; 2],
@@ -69,7 +70,7 @@ impl BatchMetrics {
                 ),
                 [],
             ),
-            attempts: make.counters(
+            attempts: make.gauges(
                 (
                     "volcano_total_preemption_attempts",
                     ALPHA,
@@ -113,7 +114,7 @@ impl BatchMetrics {
         self.latency.observe([], took.as_secs_f64() * 1000.0);
         let evicted = i64::try_from(outcome.evicted.len()).unwrap_or(i64::MAX);
         self.victims.set([], evicted);
-        self.attempts.add([], u64::from(evicted > 0));
+        self.attempts.add([], i64::from(evicted > 0));
         self.unscheduled_tasks.clear();
         let mut jobs = 0;
         for (job, group) in &outcome.pod_groups {
