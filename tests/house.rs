@@ -242,6 +242,7 @@ fn cores_are_pure() {
     for (path, text) in sources(&[
         "crates/pod/src",
         "crates/eviction/src",
+        "crates/devices/src",
         "crates/placement/src",
         "crates/preemption/src",
         "crates/scheduling/src",
