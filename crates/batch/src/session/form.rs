@@ -22,6 +22,9 @@ pub struct Form {
     /// Nobody goes for another queue from one that holds no more than it deserves (volcano#377, #3729, #4947): two
     /// queues would take the same room from each other in turn. With Volcano an earlier tier may grant them.
     pub keeps_shares: bool,
+    /// Where reclaim is an action, a job is let in that its queue's share has room for, however full the cluster is
+    /// (volcano#3003, #5881). With Volcano plugin overcommit keeps it out, and what was never let in reclaims nothing.
+    pub lets_reclaimers_in: bool,
     /// A task that was to go and stays is what it was before. With Volcano it counts as running, also if it was only
     /// bound (S6-103).
     pub exact_undo: bool,
@@ -35,6 +38,7 @@ impl Default for Form {
             asks_placement: true,
             broken_gangs_first: true,
             keeps_shares: true,
+            lets_reclaimers_in: true,
             exact_undo: true,
         }
     }
@@ -49,6 +53,7 @@ impl Form {
             asks_placement: false,
             broken_gangs_first: false,
             keeps_shares: false,
+            lets_reclaimers_in: false,
             exact_undo: false,
         }
     }

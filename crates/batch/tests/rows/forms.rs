@@ -173,3 +173,28 @@ fn who_stays_is_what_it_was_before() {
     let ours = tasks(&only(|form| form.exact_undo = true));
     assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["Bound"]);
 }
+
+#[test]
+fn a_queue_below_its_share_reclaims_in_a_full_cluster() {
+    // All that there is, and a fifth more, is not enough for the new job before somebody has gone.
+    let conf = conf(
+        "enqueue, allocate, reclaim",
+        &[
+            &["priority", "gang"],
+            &["overcommit", "predicates", "proportion"],
+        ],
+    );
+    let new = json!({"queue": "r", "minResources": {"cpu": "1"}});
+    let scenario = Scenario::new(&conf)
+        .queue("r", &json!({}))
+        .node("a", "4")
+        .job("old", 1, "Running")
+        .running("old", 0, &["a", "a", "a", "a"], "1")
+        .job_with("new", 1, "Pending", &new)
+        .waiting("new", 1, "1");
+    let volcano = scenario.run();
+    assert_eq!(volcano.phases["default/new"], "Pending");
+    assert!(evicted(&volcano).is_empty());
+    let ours = scenario.run_as(&only(|form| form.lets_reclaimers_in = true));
+    assert_eq!(evicted(&ours).len(), 1);
+}

@@ -1,7 +1,7 @@
 //! Whether a job may be let in, and what is set aside for it then (S6-100, S6-104, S6-105, S6-134).
 
 use super::Vote;
-use crate::conf::{PluginName, Switch};
+use crate::conf::{Action, PluginName, Switch};
 use crate::session::Session;
 use crate::session::resource::{Dim, Resource};
 
@@ -51,6 +51,9 @@ impl Session<'_> {
                 let Some(overcommit) = &self.plugins.overcommit else {
                     return Ok(Vote::Abstain);
                 };
+                if self.form.lets_reclaimers_in && self.may_reclaim(job, need) {
+                    return Ok(Vote::Abstain);
+                }
                 let lacking = overcommit.lacking(need);
                 let text = "resource in cluster is overused";
                 return words(&mut lacking.into_iter(), text, "overused");
@@ -69,6 +72,20 @@ impl Session<'_> {
         let mut exceeded = sum.exceeded(&share.real_capability, need);
         let text = "queue resource quota insufficient";
         words(&mut exceeded, text, "insufficient")
+    }
+
+    /// Whether a job's queue deserves so much more than it holds and has let in that others will make room for the job.
+    fn may_reclaim(&self, job: usize, need: &Resource) -> bool {
+        let proportion = self.plugins.proportion.as_ref().map(|own| &own.shares);
+        let capacity = self.plugins.capacity.as_ref().map(|own| &own.shares);
+        let share = proportion
+            .or(capacity)
+            .and_then(|shares| shares.of(self.model.jobs[job].queue));
+        let fits = share.is_some_and(|share| {
+            let sum = share.with_job(need);
+            sum.exceeded(&share.deserved, need).next().is_none()
+        });
+        fits && self.conf.actions.contains(&Action::Reclaim)
     }
 
     /// A job was let in: what it needs is set aside.
