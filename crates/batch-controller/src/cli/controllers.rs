@@ -134,10 +134,13 @@ fn log(verbosity: u8) {
     };
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
+        .with_target(false)
         .with_ansi(std::io::stderr().is_terminal());
     let ours = Targets::new()
         .with_default(LevelFilter::WARN)
         .with_target("evictd", level)
+        // The library of the API's client tells of every connection what is told once here.
+        .with_target("kube_client", LevelFilter::OFF)
         .with_target("evictd_batch_controller", level);
     tracing_subscriber::registry()
         .with(lines.with_filter(ours))
