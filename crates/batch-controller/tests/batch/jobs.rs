@@ -19,7 +19,7 @@ fn s6_145_a_job_is_run_by_options() {
         job["spec"],
         json!({
             "minAvailable": 1, "schedulerName": "volcano",
-            "tasks": [{"replicas": 1, "template": {
+            "tasks": [{"name": "default0", "replicas": 1, "template": {
                 "metadata": {"name": "hello", "labels": {"job.volcano.sh": "hello"}},
                 "spec": {"restartPolicy": "Never", "containers": [container]},
             }}],

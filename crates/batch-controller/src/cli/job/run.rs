@@ -130,7 +130,9 @@ impl Simple {
             "metadata": {"name": name, "namespace": namespace},
             "spec": {
                 "minAvailable": size.min, "schedulerName": self.scheduler,
+                // The webhook's name for it, which a cluster without the webhook needs: pods without a task are nobody's.
                 "tasks": [{
+                    "name": "default0",
                     "replicas": size.replicas,
                     "template": {
                         "metadata": {"name": name, "labels": {JOB_NAME: name}},
