@@ -20,6 +20,8 @@ pub(crate) fn documents(text: &str) -> Vec<Value> {
     let documents = text.split("\n---\n");
     documents
         .map(|document| serde_saphyr::from_str(document).unwrap())
+        // One that has comments only holds nothing.
+        .filter(|document: &Value| !document.is_null())
         .collect()
 }
 
