@@ -295,9 +295,9 @@ fn the_controllers_of_batch_take_volcanos_lease_and_nothing_else_of_that_name() 
     // Nor is the namespace ours to delete.
     assert!(!objects.contains_key("Namespace volcano-system"));
     // No right to everything.
-    let roles = objects.iter().filter(|(name, _)| name.contains("Role "));
-    let roles = json!(roles.collect::<Vec<_>>()).to_string();
-    assert!(!roles.contains("\"*\""), "{roles}");
+    let granted = objects.iter().filter(|(name, _)| name.contains("Role "));
+    let granted = json!(granted.collect::<Vec<_>>()).to_string();
+    assert!(!granted.contains("\"*\""), "{granted}");
 }
 
 #[test]
