@@ -63,13 +63,17 @@ fn measured() -> (Command, Limits) {
 }
 
 /// What the daemon holds, in memory where it may lock itself there: all of it, and what no file is behind.
-fn assert_holds(daemon: &Daemon, resident_kib: u64, anonymous_kib: u64) {
-    let [resident, anonymous] = ["VmRSS", "RssAnon"].map(|key| status_kib(daemon.pid(), key));
-    eprintln!("{resident} KiB resident, {anonymous} KiB anonymous");
-    assert!(resident <= resident_kib, "{resident} KiB resident");
-    assert!(anonymous <= anonymous_kib, "{anonymous} KiB anonymous");
+fn held(daemon: &Daemon) -> [u64; 2] {
+    let held = ["VmRSS", "RssAnon"].map(|key| status_kib(daemon.pid(), key));
+    eprintln!("{} KiB resident, {} KiB anonymous", held[0], held[1]);
     // Where every process gets huge pages, a thread's stack would take 2 MiB.
     assert_eq!(status_kib(daemon.pid(), "THP_enabled"), 0);
+    held
+}
+
+fn assert_holds([resident, anonymous]: [u64; 2], resident_kib: u64, anonymous_kib: u64) {
+    assert!(resident <= resident_kib, "{resident} KiB resident");
+    assert!(anonymous <= anonymous_kib, "{anonymous} KiB anonymous");
 }
 
 struct EarlyOom(Child);
@@ -143,7 +147,7 @@ fn with_110_pods_on_a_calm_machine_it_costs_next_to_nothing() {
     });
     let seconds = uptime() - begun;
     let ticks = cpu_ticks(daemon.pid()) - ticks;
-    assert_holds(&daemon, limits.resident_kib, limits.anonymous_kib);
+    assert_holds(held(&daemon), limits.resident_kib, limits.anonymous_kib);
     assert!(
         ticks <= limits.ticks_a_second * seconds,
         "{ticks} ticks in {seconds} s"
@@ -164,11 +168,28 @@ fn with_110_pods_on_a_calm_machine_it_costs_next_to_nothing() {
     });
 }
 
+/// How much is read at once from the server depends on how busy the machine is: of three starts the middle one counts.
 #[test]
 fn with_110_pods_from_an_api_server_it_holds_no_more_of_them_than_it_needs() {
-    let Some(cluster) = Cluster::new("with_110_pods_from_an_api_server") else {
-        return;
+    let starts: Vec<[u64; 2]> = (0..3).filter_map(|_| held_in_a_cluster()).collect();
+    let middle = |which: usize| {
+        let mut all: Vec<u64> = starts.iter().map(|held| held[which]).collect();
+        all.sort_unstable();
+        all.get(1).copied()
     };
+    if let Some((resident, anonymous)) = middle(0).zip(middle(1)) {
+        let (_, limits) = measured();
+        assert_holds(
+            [resident, anonymous],
+            limits.resident_kib_in_a_cluster,
+            limits.anonymous_kib,
+        );
+    }
+}
+
+/// What a new daemon holds of pods from an API server; `None`, having said so, where that can't be tried.
+fn held_in_a_cluster() -> Option<[u64; 2]> {
+    let cluster = Cluster::new("with_110_pods_from_an_api_server")?;
     // What most of a real pod is: what kubectl and others keep in it, and what the kubelet tells of it.
     let managed: Vec<_> = (0..4)
         .map(|number| json!({"manager": format!("m{number}"), "fieldsV1": {"f:spec": "x".repeat(500)}}))
@@ -183,7 +204,7 @@ fn with_110_pods_from_an_api_server_it_holds_no_more_of_them_than_it_needs() {
         let cgroup = format!("evictd-pod{}.slice", uid.replace('-', "_"));
         cluster.node.group.make(&cgroup);
     }
-    let (program, limits) = measured();
+    let (program, _) = measured();
     let lines = cluster.lines();
     let daemon = Daemon::start_by(
         &cluster.node,
@@ -204,11 +225,7 @@ fn with_110_pods_from_an_api_server_it_holds_no_more_of_them_than_it_needs() {
     cluster.api.compact();
     cluster.api.come_back();
     daemon.eventually("it is back", Daemon::is_sure_of_its_pods);
-    assert_holds(
-        &daemon,
-        limits.resident_kib_in_a_cluster,
-        limits.anonymous_kib,
-    );
+    Some(held(&daemon))
 }
 
 #[test]
@@ -248,7 +265,7 @@ fn with_110_pods_in_a_real_runtime_whose_limits_are_checked_it_costs_little() {
         limits.resident_kib_with_a_runtime,
         limits.anonymous_kib_with_a_runtime,
     );
-    assert_holds(&daemon, resident, anonymous);
+    assert_holds(held(&daemon), resident, anonymous);
     let most = limits.ticks_in_ten_seconds_with_a_runtime * seconds / 10;
     assert!(ticks <= most, "{ticks} ticks in {seconds} s");
 }
