@@ -457,9 +457,9 @@ impl Engine {
                     self.scheduler.activate([pod.uid.as_str()]);
                 }
             }
-            Outcome::NotEvicted { pod, key, failure } => {
+            Outcome::NotEvicted { pod, failure } => {
                 warn!("{pod} was not evicted: {}", failure.message);
-                self.session_not_evicted(&key);
+                self.session_not_evicted(&pod);
             }
             Outcome::StatusNotWritten { pod, failure } => {
                 debug!("status of {pod}: {}", failure.message);
@@ -533,7 +533,7 @@ impl Engine {
         self.count_attempt("error", &pod, began);
         warn!("{reference} was not bound to {node}: {}", failure.message);
         let now = (self.now)();
-        if self.session_not_bound(&reference.to_string()) {
+        if self.session_not_bound(reference) {
             return;
         }
         let key = pod_key(&pod.metadata);

@@ -1,8 +1,8 @@
 //! `evictd-scheduler run --batch-conf`: jobs' pods beside all others, on one cache.
 
 use crate::live_scheduling::{Live, node_of, pod};
-use evictd_testkit::ApiServer;
 use evictd_testkit::testing::wait_until;
+use evictd_testkit::{ApiServer, Fault};
 use serde_json::{Value, json};
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -213,6 +213,22 @@ fn s6_087_a_changed_configuration_is_taken_up_and_a_bad_one_is_not() {
     std::fs::write(conf.path(), "actions: \"no-such-action\"\n").unwrap();
     std::fs::write(conf.path(), text("enqueue, allocate")).unwrap();
     live.bound("default/train-work-0");
+}
+
+#[test]
+fn a_status_of_a_group_is_written_as_soon_as_the_server_takes_it() {
+    let conf = conf("enqueue, allocate, backfill");
+    let live = start(&[("one", "2")], &conf);
+    // More often than one write is repeated.
+    let fault = Fault::answer(503).on("patch", "podgroups").times(6);
+    live.api.fault(fault);
+    live.admin
+        .create(group("train", "default", 3, "1"))
+        .unwrap();
+    live.admin
+        .create(member("train-work-0", "train", "1"))
+        .unwrap();
+    phase(&live, "default/train", "Inqueue");
 }
 
 #[test]

@@ -115,19 +115,22 @@ impl Engine {
         if let Err(busy) = bound {
             warn!("{reference} cannot be bound to {node}: {busy}");
             self.binding.remove(&reference.uid);
-            self.session_not_bound(key);
+            self.session_not_bound(&reference);
         }
     }
 
     /// The place of a pod that a session has bound is free again; whether it was one.
-    pub(super) fn session_not_bound(&mut self, key: &str) -> bool {
+    pub(super) fn session_not_bound(&mut self, reference: &PodRef) -> bool {
         let Some((batch, _)) = &mut self.batch else {
             return false;
         };
-        let Some(old) = batch.known().pod(key).cloned() else {
+        let key = reference.to_string();
+        let known = batch.known().pod(&key).cloned();
+        // Another pod of that name is not concerned.
+        let Some(old) = known.filter(|pod| pod.metadata.uid == reference.uid) else {
             return false;
         };
-        if let Some(pod) = batch.not_bound(key) {
+        if let Some(pod) = batch.not_bound(&key) {
             let (old, new) = (Some(old), None);
             let change = Event::Change(Change::Pod(Delta { old, new }));
             self.scheduler.on((self.now)(), &change);
@@ -150,7 +153,6 @@ impl Engine {
         self.assume(both);
         self.writer.evict(Eviction {
             pod: reference,
-            key: key.to_owned(),
             reason: reason.to_owned(),
             scheduler,
             time: now,
@@ -158,14 +160,17 @@ impl Engine {
     }
 
     /// A pod that was to be deleted stays.
-    pub(super) fn session_not_evicted(&mut self, key: &str) {
+    pub(super) fn session_not_evicted(&mut self, reference: &PodRef) {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
-        let Some(old) = batch.known().pod(key).cloned() else {
+        let key = reference.to_string();
+        let known = batch.known().pod(&key).cloned();
+        // Another pod of that name is not concerned.
+        let Some(old) = known.filter(|pod| pod.metadata.uid == reference.uid) else {
             return;
         };
-        if let Some(new) = batch.not_evicted(key) {
+        if let Some(new) = batch.not_evicted(&key) {
             self.assume([old, new]);
         }
     }

@@ -2,15 +2,15 @@
 
 use super::calls::Calls;
 use super::status::{Condition, or_gone, patch_until_answered};
-use super::{Outcome, PodRef, Shared};
-use crate::run::attempts::{Attempts, Failure};
+use super::{Outcome, PodRef, Shared, patient};
+use crate::run::attempts::{Attempts, Failure, FailureKind};
 use evictd_batch::wire::PodGroupStatus;
 use evictd_pod::wire::Metadata;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
-use tracing::debug;
+use tracing::warn;
 
 /// A status of an object that is merged into the one that is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,15 +55,18 @@ impl BatchStatus {
     }
 }
 
-/// Writes one after the other, so that of two about one object the later one counts.
+/// Writes one after the other, so that of two about one object the later one counts. Sessions take for written what they have
+/// handed over, so that it is tried until the server has answered.
 pub(super) async fn write(calls: Calls, mut statuses: mpsc::UnboundedReceiver<BatchStatus>) {
     while let Some(BatchStatus { path, body }) = statuses.recv().await {
-        let mut attempts = Attempts::default();
-        while let Err(error) = calls.merge(&path, &body).await {
-            if let Err(failure) = attempts.after(&error).await {
-                // The next session finds it as it was, and says it again.
-                debug!("{path}: {failure}");
-                break;
+        while let Err(failure) = patient::write(&calls, &path, &body).await {
+            match failure.kind {
+                FailureKind::Unanswered | FailureKind::Overloaded => {}
+                FailureKind::Gone => break,
+                FailureKind::Conflict | FailureKind::Refused | FailureKind::Stopped => {
+                    warn!("{path} is not written: {failure}");
+                    break;
+                }
             }
         }
     }
@@ -74,8 +77,6 @@ pub(super) async fn write(calls: Calls, mut statuses: mpsc::UnboundedReceiver<Ba
 pub struct Eviction {
     /// The pod.
     pub pod: PodRef,
-    /// `namespace/name`, by which sessions know it.
-    pub key: String,
     /// `preempt`, `reclaim`.
     pub reason: String,
     /// The name of the scheduler that decided.
@@ -130,7 +131,7 @@ async fn carry_out(shared: &Shared, eviction: &Eviction) -> Result<(), Failure> 
 /// Ends in [`Outcome::NotEvicted`] if the pod stays.
 pub(super) async fn evict(shared: &Shared, eviction: Eviction) {
     if let Err(failure) = carry_out(shared, &eviction).await {
-        let (pod, key) = (eviction.pod, eviction.key);
-        shared.tell(Outcome::NotEvicted { pod, key, failure });
+        let pod = eviction.pod;
+        shared.tell(Outcome::NotEvicted { pod, failure });
     }
 }

@@ -105,8 +105,6 @@ pub enum Outcome {
     NotEvicted {
         /// The pod.
         pod: PodRef,
-        /// What sessions know it by.
-        key: String,
         /// Why.
         failure: Failure,
     },
