@@ -247,7 +247,7 @@ impl Plugin for VolumeZone {
     }
 
     fn pre_filter(&self, cluster: &Cluster, pod: &Pod) -> PreFilter {
-        unresolvable(filter::claims::without_volume(cluster, pod))
+        unresolvable(filter::claims::unreachable(cluster, pod))
     }
 
     fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {

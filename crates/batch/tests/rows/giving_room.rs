@@ -1,6 +1,10 @@
 //! Who gets room, and where.
 
 use crate::scenario::{Scenario, bound, conf, short, told};
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Cache, Form, Outcome, Setting};
+use evictd_placement::Cluster;
+use evictd_pod::wire;
 use serde_json::{Value, json};
 
 const GANG: &[&str] = &["priority", "gang"];
@@ -282,6 +286,53 @@ fn s6_135_filters_are_kube_schedulers_own_with_its_words() {
         "0/4 nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports, \
          1 node(s) had untolerated taint(s), 1 node(s) pod number exceeded, 1 node(s) were unschedulable."
     );
+}
+
+#[test]
+fn s6_135_a_claim_that_cannot_be_had_keeps_its_pod_from_every_node() {
+    for action in ["allocate", "backfill"] {
+        let uses = json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}});
+        let cpu = if action == "backfill" { "0" } else { "1" };
+        let text = conf(action, &[&["gang"], NODES]);
+        let scenario = Scenario::new(&text)
+            .node("one", "4")
+            .node("two", "4")
+            .job("j", 1, "Inqueue")
+            .pod("j-work-0", "j", cpu, &uses);
+        let objects = scenario.objects();
+        let mut cluster = Cluster::new();
+        for node in &objects.nodes {
+            cluster.add_node(node);
+        }
+        let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+        let conf = Conf::read(&text).unwrap();
+        let mut session = |cluster: &mut Cluster| cache.session(cluster, &conf, &Form::volcano());
+        let words = |outcome: &Outcome| outcome.pod_conditions["default/j-work-0"].message.clone();
+        assert_eq!(
+            words(&session(&mut cluster)),
+            "0/2 nodes are unavailable: 2 plugin VolumeZone pre-predicates failed \
+             persistentvolumeclaim \"data\" not found."
+        );
+        let claim = |spec: Value, phase: &str| -> wire::PersistentVolumeClaim {
+            let claim = json!({"metadata": {"name": "data", "namespace": "default"}, "spec": spec, "status": {"phase": phase}});
+            serde_json::from_value(claim).unwrap()
+        };
+        let unbound = claim(json!({"storageClassName": "gone"}), "Pending");
+        cluster.add_claim(&unbound).unwrap();
+        assert_eq!(
+            words(&session(&mut cluster)),
+            "0/2 nodes are unavailable: 2 plugin VolumeZone pre-predicates failed \
+             storageclass.storage.k8s.io \"gone\" not found."
+        );
+        let volume = json!({"metadata": {"name": "pv"}, "spec": {"claimRef": {"name": "data", "namespace": "default"}}});
+        cluster
+            .add_volume(&serde_json::from_value(volume).unwrap())
+            .unwrap();
+        cluster.remove_claim(&unbound.metadata);
+        let bound_to = claim(json!({"volumeName": "pv"}), "Bound");
+        cluster.add_claim(&bound_to).unwrap();
+        assert!(bound(&session(&mut cluster), "j-work-0").is_some());
+    }
 }
 
 #[test]

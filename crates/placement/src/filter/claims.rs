@@ -108,14 +108,28 @@ pub(crate) fn unusable(cluster: &Cluster, pod: &Pod) -> Option<String> {
     any.then(|| UNBOUND.to_owned())
 }
 
-/// What is said of the first claim whose volume is not there (S5-093).
-pub(crate) fn without_volume(cluster: &Cluster, pod: &Pod) -> Option<String> {
-    let mut known = known(cluster, cluster.template(pod));
-    let (_, claim) = known.find(|(claim, known)| {
-        !claim.ephemeral && known.volume.is_some() && volume(cluster, known).is_none()
-    })?;
-    let name = cluster.symbols().text(claim.volume?);
-    Some(format!("persistentvolume {name:?} not found"))
+/// What is said of the first claim of which it is not known where its volume can be reached (S5-093).
+pub(crate) fn unreachable(cluster: &Cluster, pod: &Pod) -> Option<String> {
+    let text = |symbol| cluster.symbols().text(symbol);
+    let mut claims = of(cluster, cluster.template(pod)).filter(|(claim, _)| !claim.ephemeral);
+    claims.find_map(|(claim, known)| {
+        let Some(known) = known else {
+            let name = text(claim.name);
+            return Some(format!("persistentvolumeclaim {name:?} not found"));
+        };
+        if let Some(volume) = known.volume {
+            let missing = !cluster.storage().volumes.contains_key(&volume);
+            return missing.then(|| format!("persistentvolume {:?} not found", text(volume)));
+        }
+        let Some(class) = known.class else {
+            return Some("PersistentVolumeClaim had no pv name and storageClass name".to_owned());
+        };
+        let Some(settings) = cluster.storage().classes.get(&class) else {
+            let class = text(class);
+            return Some(format!("storageclass.storage.k8s.io {class:?} not found"));
+        };
+        (!settings.waits).then(|| "PersistentVolume had no name".to_owned())
+    })
 }
 
 const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";

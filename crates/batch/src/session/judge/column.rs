@@ -3,7 +3,7 @@
 
 use super::View;
 use super::rules::Rules;
-use crate::session::fit::{NO_REASON, ReasonId, Reasons, Refusal};
+use crate::session::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
 use crate::session::resource::Resource;
 use crate::session::tournament::{Rating, Tournament};
 use evictd_placement::{Filter, Here, NodeId, Pod, Rejection, Score, filter};
@@ -29,6 +29,8 @@ pub(super) struct Column {
     pub(super) class: usize,
     /// Whether nodes without room refuse.
     pub(super) needs_room: bool,
+    /// What was said before any node was asked, as if every node had.
+    pub(super) refused: Option<FitError>,
     request: Resource,
     filters: Vec<Box<dyn Filter>>,
     /// Whether nodes with as many pods as they take refuse.
@@ -54,7 +56,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Asks every node.
+    /// Asks every node; none if the pod is refused before any is asked (S6-135).
     pub(super) fn new(
         view: View<'_>,
         rules: &Rules,
@@ -63,7 +65,8 @@ impl Column {
         (class, needs_room): (usize, bool),
     ) -> Self {
         let cluster = view.cluster;
-        let filters = rules.filters.iter();
+        let refused = rules.refused(cluster, pod);
+        let filters = rules.filters.iter().filter(|_| refused.is_none());
         let filters: Vec<_> = filters.filter_map(|own| own.filter(cluster, pod)).collect();
         let mut coupled = !filters.iter().all(|own| own.is_local());
         let (mut scores, mut scaled) = (Vec::new(), Vec::new());
@@ -87,6 +90,7 @@ impl Column {
         let mut own = Self {
             class,
             needs_room,
+            refused: None,
             request: request.clone(),
             filters,
             counts_pods: !rules.filters.is_empty(),
@@ -101,7 +105,16 @@ impl Column {
             ratings: Tournament::new(Vec::new()),
             used: 0,
         };
-        own.ask_all(view, rules, reasons, pod);
+        if let Some(words) = refused {
+            let refusal = Refusal {
+                texts: vec![words],
+                unresolvable: false,
+            };
+            own.reasons.fill(reasons.intern(refusal));
+            own.refused = Some(FitError::of_nodes(reasons, &own.reasons));
+        } else {
+            own.ask_all(view, rules, reasons, pod);
+        }
         own
     }
 
@@ -230,6 +243,9 @@ impl Column {
     ) -> bool {
         if view.cluster.changes().of_all() > self.at {
             return false;
+        }
+        if self.refused.is_some() {
+            return true;
         }
         let changed = &view.log[self.seen..];
         if self.coupled {

@@ -87,8 +87,12 @@ impl Judge {
                 oldest
             }
         };
-        self.columns[at].used = self.clock;
-        Ok(at)
+        let column = &mut self.columns[at];
+        column.used = self.clock;
+        match &column.refused {
+            Some(refused) => Err(refused.clone()),
+            None => Ok(at),
+        }
     }
 
     /// The best node for a task; of equals the one whose name comes first. Nodes with room now come before those that

@@ -3,7 +3,7 @@
 use super::binpack::Binpack;
 use crate::conf::{Arguments, Plugin as Loaded, PluginName, Switch};
 use crate::session::resource::Dims;
-use evictd_placement::Plugin;
+use evictd_placement::{Cluster, Plugin, Pod, PreFilter};
 use evictd_placement::plugins::{
     DynamicResources, ImageLocality, InterPodAffinity, NodeAffinity, NodePorts,
     NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits,
@@ -58,6 +58,19 @@ impl Rules {
             }
         }
         rules
+    }
+
+    /// What is said of a pod before any node is asked: that a claim of it is missing, say.
+    pub(super) fn refused(&self, cluster: &Cluster, pod: &Pod) -> Option<String> {
+        self.filters.iter().find_map(|own| {
+            let PreFilter::Rejected(_, reason) = own.pre_filter(cluster, pod) else {
+                return None;
+            };
+            Some(format!(
+                "plugin {} pre-predicates failed {reason}",
+                own.name()
+            ))
+        })
     }
 }
 
