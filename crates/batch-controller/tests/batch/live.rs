@@ -1,6 +1,6 @@
 //! `evictd-batch controllers` against an API server: what becomes of jobs, queues and Commands.
 
-use crate::batch;
+use crate::{batch, packaged_rules};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer, Fault};
 use nix::sys::signal::{Signal, kill};
@@ -55,8 +55,11 @@ impl Live {
         for (name, parent) in [("root", ""), ("default", "root")] {
             admin.create(queue(name, parent)).unwrap();
         }
+        // Never more rights than are packaged.
+        let rules = packaged_rules("rights.yaml");
+        api.grant("token", "controllers", Some(rules));
         let mut kubeconfig = NamedTempFile::new().unwrap();
-        write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
+        write!(kubeconfig, "{}", api.kubeconfig_of("token")).unwrap();
         let arguments: Vec<String> = arguments.iter().map(|own| (*own).to_owned()).collect();
         let program = start(&kubeconfig, &arguments);
         Self {

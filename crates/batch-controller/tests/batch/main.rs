@@ -19,9 +19,23 @@ mod short;
 mod simulate;
 mod webhook;
 
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// The built program.
 fn batch() -> Command {
     Command::new(env!("CARGO_BIN_EXE_evictd-batch"))
+}
+
+/// The rules of all roles in a manifest of the package.
+fn packaged_rules(manifest: &str) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes/batch");
+    let text = fs::read_to_string(folder.join(manifest)).unwrap();
+    let documents = text.split("\n---\n");
+    let documents = documents.map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+    documents
+        .flat_map(|document| document["rules"].as_array().cloned().unwrap_or_default())
+        .collect()
 }

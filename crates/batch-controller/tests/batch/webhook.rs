@@ -1,5 +1,6 @@
 //! `evictd-batch webhook` as the API server sees it.
 
+use crate::packaged_rules;
 use crate::served::{Connection, KINDS, Webhook, bundle, cluster, connect, job};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,7 +10,6 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ impl Scene {
     fn start(flags: &[&str]) -> Self {
         let api = cluster();
         let account = "system:serviceaccount:volcano-system:evictd-batch-webhook";
-        api.grant("token", account, Some(packaged_rules()));
+        api.grant("token", account, Some(packaged_rules("webhook-rights.yaml")));
         Self {
             webhook: Webhook::start(&api.kubeconfig_of("token"), flags),
             admin: api.actor("test"),
@@ -72,18 +72,6 @@ impl Scene {
             .unwrap_or_default()
             .to_owned()
     }
-}
-
-/// The rules of the packaged roles.
-fn packaged_rules() -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../packaging/kubernetes/batch/webhook-rights.yaml");
-    let text = fs::read_to_string(path).unwrap();
-    let documents = text.split("\n---\n");
-    let documents = documents.map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
-    documents
-        .flat_map(|document| document["rules"].as_array().cloned().unwrap_or_default())
-        .collect()
 }
 
 #[tokio::test]
@@ -413,7 +401,7 @@ async fn a_certificate_is_renewed_in_time_and_the_rights_that_are_granted_are_al
         .map(|entry| format!("{} {}", entry.verb, entry.what))
         .collect();
     let mut granted = BTreeSet::new();
-    for rule in packaged_rules().as_array().unwrap() {
+    for rule in packaged_rules("webhook-rights.yaml").as_array().unwrap() {
         for verb in rule["verbs"].as_array().unwrap() {
             for resource in rule["resources"].as_array().unwrap() {
                 granted.insert(format!(
