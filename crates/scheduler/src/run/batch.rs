@@ -2,11 +2,14 @@
 
 use super::watches::BatchChange;
 use evictd_batch::conf::{Conf, ConfError};
-use evictd_batch::session::{Cache, Form, Known, Outcome, Setting};
-use evictd_batch::wire::PodGroupStatus;
+use evictd_batch::session::{
+    Cache, Form, Known, Outcome, Setting, UpstreamOutcome, upstream_job, upstream_job_of,
+};
+use evictd_batch::wire::{PodGroupStatus, Queue};
 use evictd_pod::wire;
-use evictd_scheduling::{Delta, Scheduler};
+use evictd_scheduling::{Change, Delta, Event, Scheduler};
 use jiff::Timestamp;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +46,8 @@ pub struct Batch {
     conf: Conf,
     cache: Cache,
     known: Known,
+    /// What groups of `scheduling.k8s.io` were told last, by the jobs that they are.
+    told: HashMap<String, UpstreamOutcome>,
     /// Whether what sessions go by has changed since the last one.
     changed: bool,
     /// After which change of the cluster the last session ended.
@@ -59,11 +64,14 @@ impl Batch {
     pub fn new(settings: BatchSettings) -> Result<Self, BatchError> {
         let (text, conf) = read(&settings.file)?;
         warn_of(&settings.file, &conf);
+        let mut cache = Cache::new(settings.setting.clone());
+        cache.queue(&stand_in(&settings));
         Ok(Self {
             text,
             conf,
-            cache: Cache::new(settings.setting.clone()),
+            cache,
             known: Known::default(),
+            told: HashMap::new(),
             settings,
             changed: true,
             ended_at: 0,
@@ -91,8 +99,16 @@ impl Batch {
         &self.known
     }
 
-    /// A pod of any scheduler came, changed or went.
-    pub fn on_pod(&mut self, scheduler: &mut Scheduler, pods: &Delta<wire::Pod>) {
+    /// A pod of any scheduler or a group of `scheduling.k8s.io` came, changed or went.
+    pub fn hear(&mut self, scheduler: &mut Scheduler, event: &Event) {
+        match event {
+            Event::Change(Change::Pod(pods)) => self.on_pod(scheduler, pods),
+            Event::PodGroup(groups) => self.on_upstream(groups),
+            _ => {}
+        }
+    }
+
+    fn on_pod(&mut self, scheduler: &mut Scheduler, pods: &Delta<wire::Pod>) {
         let own = |pod: &Arc<wire::Pod>| pod.spec.scheduler_name == self.settings.setting.scheduler;
         match (&pods.old, &pods.new) {
             (_, Some(new)) if own(new) => {
@@ -112,7 +128,28 @@ impl Batch {
         scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
     }
 
-    /// A pod group, a queue or a priority class came, changed or went.
+    fn on_upstream(&mut self, groups: &Delta<wire::PodGroup>) {
+        let uid = |group: &Arc<wire::PodGroup>| group.metadata.uid.clone();
+        if let Some(old) = &groups.old
+            && groups.new.as_ref().map(uid) != Some(uid(old))
+        {
+            self.told.remove(&*upstream_job(&old.metadata));
+        }
+        match (&groups.old, &groups.new) {
+            (_, Some(new)) => {
+                self.cache.upstream_group(new);
+                self.known.put_upstream(Arc::clone(new));
+            }
+            (Some(old), None) => {
+                self.cache.remove_upstream_group(&old.metadata);
+                self.known.remove_upstream(&old.metadata);
+            }
+            (None, None) => return,
+        }
+        self.changed = true;
+    }
+
+    /// A pod group, a queue, a priority class or a workload came, changed or went.
     pub fn on(&mut self, change: BatchChange) {
         let (cache, known) = (&mut self.cache, &mut self.known);
         match change {
@@ -125,18 +162,31 @@ impl Batch {
                 known.remove_group(&old.metadata);
             }
             BatchChange::Queue(Delta { new: Some(new), .. }) => {
+                if !known.has_queues() {
+                    cache.remove_queue(&self.settings.setting.default_queue);
+                }
                 cache.queue(&new);
                 known.put_queue(new);
             }
             BatchChange::Queue(Delta { old: Some(old), .. }) => {
                 cache.remove_queue(&old.metadata.name);
                 known.remove_queue(&old.metadata);
+                if !known.has_queues() {
+                    cache.queue(&stand_in(&self.settings));
+                }
             }
             BatchChange::PriorityClass(Delta { new: Some(new), .. }) => cache.class(&new),
             BatchChange::PriorityClass(Delta { old: Some(old), .. }) => {
                 cache.remove_class(&old.metadata.name);
             }
-            BatchChange::Group(_) | BatchChange::Queue(_) | BatchChange::PriorityClass(_) => return,
+            BatchChange::Workload(Delta { new: Some(new), .. }) => cache.workload(&new),
+            BatchChange::Workload(Delta { old: Some(old), .. }) => {
+                cache.remove_workload(&old.metadata);
+            }
+            BatchChange::Group(_)
+            | BatchChange::Queue(_)
+            | BatchChange::PriorityClass(_)
+            | BatchChange::Workload(_) => return,
         }
         self.changed = true;
     }
@@ -178,16 +228,41 @@ impl Batch {
         self.put(scheduler, pod);
     }
 
-    /// The status of a group is written.
+    /// The status of a job's group is written, or kept for a group of `scheduling.k8s.io`.
     pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
-        if let Some(group) = self.known.assume_group(key, status) {
+        if self.known.upstream(key).is_some() {
+            self.cache.assume_upstream(key, status);
+        } else if let Some(group) = self.known.assume_group(key, status) {
             self.cache.group(&group);
         }
     }
 
+    /// What groups of `scheduling.k8s.io` are told that were not told just that before.
+    pub fn news_of(
+        &mut self,
+        outcomes: BTreeMap<String, UpstreamOutcome>,
+    ) -> Vec<(Arc<wire::PodGroup>, UpstreamOutcome)> {
+        let mut news = Vec::new();
+        for (job, outcome) in outcomes {
+            let Some(group) = self.known.upstream(&job) else {
+                continue;
+            };
+            if self.told.get(&job) != Some(&outcome) {
+                news.push((Arc::clone(group), outcome.clone()));
+                self.told.insert(job, outcome);
+            }
+        }
+        news
+    }
+
     /// A pod was not bound. Returns it as it is, if no watch has said otherwise.
     pub fn not_bound(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
-        self.known.not_bound(key)
+        let pod = self.known.not_bound(key)?;
+        if let Some(job) = upstream_job_of(&pod) {
+            // Once all of its group are bound that is to be told again.
+            self.told.remove(&*job);
+        }
+        Some(pod)
     }
 
     /// A pod was not deleted. Returns it as it is.
@@ -219,6 +294,18 @@ impl Batch {
             Err(error) => tracing::debug!("{}: {error}", file.display()),
         }
     }
+}
+
+/// The queue of jobs that name none, as long as there is no queue at all: a cluster without Volcano's definitions has none.
+fn stand_in(settings: &BatchSettings) -> Queue {
+    let mut queue = Queue::default();
+    queue
+        .metadata
+        .name
+        .clone_from(&settings.setting.default_queue);
+    queue.spec.weight = 1;
+    "Open".clone_into(&mut queue.status.state);
+    queue
 }
 
 fn read(file: &Path) -> Result<(String, Conf), BatchError> {

@@ -3,7 +3,7 @@
 
 use super::discovery::serves;
 use super::kept::{Object, Texts, name};
-use evictd_batch::wire::{PodGroup, Queue};
+use evictd_batch::wire::{PodGroup, Queue, Workload};
 use evictd_cluster_client::{Access, Actions, Backoff, Follow, Parsed, Watch, WatchError, chance};
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
@@ -31,6 +31,7 @@ pub enum BatchChange {
     Group(Delta<PodGroup>),
     Queue(Delta<Queue>),
     PriorityClass(Delta<wire::PriorityClass>),
+    Workload(Delta<Workload>),
 }
 
 /// How many kinds are followed, and have to be known before the first decision.
@@ -39,11 +40,14 @@ pub const KINDS: usize = 19;
 /// Where groups of pods are. A server older than Kubernetes 1.37 has none.
 pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
 
+/// What such groups are made from.
+const WORKLOADS: &str = "/apis/scheduling.k8s.io/v1beta1/workloads";
+
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How many kinds more are followed for batch sessions.
-pub(super) const BATCH_KINDS: usize = 3;
+pub(super) const BATCH_KINDS: usize = 4;
 
 /// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver. `ended`: whether pods
 /// are followed after their end, too.
@@ -127,6 +131,9 @@ pub(super) fn start_batch(access: &Access, news: &UnboundedSender<News>) {
         false,
         |delta| News::Batch(BatchChange::PriorityClass(delta)),
     );
+    follow.from(WORKLOADS, "", false, |delta| {
+        News::Batch(BatchChange::Workload(delta))
+    });
 }
 
 /// Begins to follow the pods that have failed, the evicted ones among them. Nobody waits until they are known.

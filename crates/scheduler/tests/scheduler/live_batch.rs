@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 const GROUPS: &str = "podgroups.scheduling.volcano.sh";
 
 /// A configuration with these actions.
-fn conf(actions: &str) -> NamedTempFile {
+pub(crate) fn conf(actions: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     write!(file, "{}", text(actions)).unwrap();
     file
@@ -25,13 +25,16 @@ fn text(actions: &str) -> String {
 
 fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
     let api = ApiServer::start().unwrap();
-    let admin = api.actor("admin");
+    for name in ["root", "default", "other"] {
+        queue(&api.actor("admin"), name);
+    }
+    start_at(api, nodes, conf)
+}
+
+pub(crate) fn start_at(api: ApiServer, nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
     let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "volcano-system" } });
     // It may be there.
-    let _ = admin.create(space);
-    for name in ["root", "default", "other"] {
-        queue(&admin, name);
-    }
+    let _ = api.actor("admin").create(space);
     let path = conf.path().to_str().unwrap();
     Live::with(
         api,
@@ -40,7 +43,7 @@ fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
     )
 }
 
-fn queue(admin: &evictd_testkit::Actor, name: &str) {
+pub(crate) fn queue(admin: &evictd_testkit::Actor, name: &str) {
     let queue = json!({ "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
         "metadata": { "name": name }, "spec": { "weight": 1 }, "status": { "state": "Open" } });
     admin.create(queue).unwrap();

@@ -3,11 +3,11 @@
 use super::{Binding, Engine};
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{BatchStatus, Condition, Eviction, StatusPatch};
-use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition};
+use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition, UpstreamOutcome};
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
-use evictd_scheduling::{Change, Delta, Event};
+use evictd_scheduling::{Change, Delta, Event, GroupNews, GroupOutcome as Placement};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,13 @@ use tracing::{debug, info, warn};
 impl Engine {
     /// Batch sessions see pods also after their end; for the scheduler those are gone then. `None` if it knew nothing of them.
     pub(super) fn of_living(&mut self, event: Event) -> Option<Event> {
-        let (Event::Change(Change::Pod(pods)), Some((batch, _))) = (&event, &mut self.batch) else {
+        let Some((batch, _)) = &mut self.batch else {
             return Some(event);
         };
-        batch.on_pod(&mut self.scheduler, pods);
+        batch.hear(&mut self.scheduler, &event);
+        let Event::Change(Change::Pod(pods)) = &event else {
+            return Some(event);
+        };
         let living = |pod: &Option<Arc<wire::Pod>>| {
             let pod = pod.as_ref()?;
             let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
@@ -71,8 +74,29 @@ impl Engine {
         for (key, group) in outcome.pod_groups {
             self.write_group(now, &key, group);
         }
+        self.tell_upstream(now, outcome.upstream_pod_groups);
         for (name, allocated) in outcome.queue_allocated {
             self.write_queue(&name, allocated);
+        }
+    }
+
+    /// What groups of `scheduling.k8s.io` are told goes the way that it goes for groups of the scheduler's own pods.
+    fn tell_upstream(&mut self, now: Timestamp, outcomes: BTreeMap<String, UpstreamOutcome>) {
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
+        for (group, outcome) in batch.news_of(outcomes) {
+            let what = match outcome {
+                UpstreamOutcome::Unschedulable(why) => Placement::Unschedulable(why),
+                UpstreamOutcome::Preempted => Placement::Preempted,
+                UpstreamOutcome::Scheduled => {
+                    let binding = self.binding.values().map(|own| &*own.pod);
+                    self.groups.placed(now, group, binding, &self.writer);
+                    continue;
+                }
+            };
+            let news = vec![GroupNews { group, what }];
+            self.groups.decided(now, news, &self.writer);
         }
     }
 
