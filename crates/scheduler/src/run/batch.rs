@@ -1,7 +1,7 @@
 //! Batch sessions beside the decisions about single pods, on the same cache: what they go by, and when one is due.
 
 use super::watches::BatchChange;
-use evictd_batch::conf::{Conf, ConfError};
+use evictd_batch::conf::Conf;
 use evictd_batch::session::{
     Cache, Form, Known, Outcome, Setting, UpstreamOutcome, upstream_job, upstream_job_of,
 };
@@ -10,10 +10,9 @@ use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event, Scheduler};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::{info, warn};
 
 /// What `--batch-conf` and the flags beside it say.
 #[derive(Debug, Clone)]
@@ -28,21 +27,9 @@ pub struct BatchSettings {
     pub form: Form,
 }
 
-/// Why a configuration of sessions cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BatchError {
-    /// The file cannot be read.
-    #[error("--batch-conf {0}: {1}")]
-    Unreadable(PathBuf, std::io::Error),
-    /// What it says cannot be used.
-    #[error("--batch-conf {0}: {1}")]
-    Wrong(PathBuf, ConfError),
-}
-
 /// The sessions' side of the engine.
 pub struct Batch {
     settings: BatchSettings,
-    text: String,
     conf: Conf,
     cache: Cache,
     known: Known,
@@ -57,17 +44,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Reads the configuration.
-    ///
-    /// # Errors
-    /// A file that cannot be read or used.
-    pub fn new(settings: BatchSettings) -> Result<Self, BatchError> {
-        let (text, conf) = read(&settings.file)?;
-        warn_of(&settings.file, &conf);
+    /// Sessions by this configuration, of a cluster of which nothing is known.
+    pub fn new(settings: BatchSettings, conf: Conf) -> Self {
         let mut cache = Cache::new(settings.setting.clone());
         cache.queue(&stand_in(&settings));
-        Ok(Self {
-            text,
+        Self {
             conf,
             cache,
             known: Known::default(),
@@ -76,7 +57,7 @@ impl Batch {
             changed: true,
             ended_at: 0,
             renewed_at: 0,
-        })
+        }
     }
 
     /// How long after the end of a session the next one begins.
@@ -149,7 +130,7 @@ impl Batch {
         self.changed = true;
     }
 
-    /// A pod group, a queue, a priority class or a workload came, changed or went.
+    /// A pod group, a queue, a priority class or a workload came, changed or went, or the configuration has changed.
     pub fn on(&mut self, change: BatchChange) {
         let (cache, known) = (&mut self.cache, &mut self.known);
         match change {
@@ -179,6 +160,7 @@ impl Batch {
             BatchChange::PriorityClass(Delta { old: Some(old), .. }) => {
                 cache.remove_class(&old.metadata.name);
             }
+            BatchChange::Conf(conf) => self.conf = *conf,
             BatchChange::Workload(Delta { new: Some(new), .. }) => cache.workload(&new),
             BatchChange::Workload(Delta { old: Some(old), .. }) => {
                 cache.remove_workload(&old.metadata);
@@ -193,7 +175,6 @@ impl Batch {
 
     /// Runs a session, unless nothing has changed since the last one: then it would come to nothing new.
     pub fn session(&mut self, scheduler: &mut Scheduler) -> Option<Outcome> {
-        self.reread();
         let changes = scheduler.cluster().changes().now();
         if !self.changed && changes == self.ended_at {
             return None;
@@ -269,31 +250,6 @@ impl Batch {
     pub fn not_evicted(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
         self.known.not_evicted(key)
     }
-
-    /// Takes a changed file up. One that cannot be used changes nothing (S6-087).
-    fn reread(&mut self) {
-        let file = &self.settings.file;
-        match std::fs::read_to_string(file) {
-            Ok(text) if text == self.text => {}
-            Ok(text) => {
-                match Conf::read(&text) {
-                    Ok(conf) => {
-                        info!("{} has changed and is in force", file.display());
-                        warn_of(file, &conf);
-                        self.conf = conf;
-                        self.changed = true;
-                    }
-                    Err(error) => warn!(
-                        "{} has changed and cannot be used, the one before stays: {error}",
-                        file.display()
-                    ),
-                }
-                self.text = text;
-            }
-            // A file that is just being replaced is there the next time.
-            Err(error) => tracing::debug!("{}: {error}", file.display()),
-        }
-    }
 }
 
 /// The queue of jobs that name none, as long as there is no queue at all: a cluster without Volcano's definitions has none.
@@ -306,17 +262,4 @@ fn stand_in(settings: &BatchSettings) -> Queue {
     queue.spec.weight = 1;
     "Open".clone_into(&mut queue.status.state);
     queue
-}
-
-fn read(file: &Path) -> Result<(String, Conf), BatchError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| BatchError::Unreadable(file.to_owned(), error))?;
-    let conf = Conf::read(&text).map_err(|error| BatchError::Wrong(file.to_owned(), error))?;
-    Ok((text, conf))
-}
-
-fn warn_of(file: &Path, conf: &Conf) {
-    for warning in &conf.warnings {
-        warn!("{}: {warning}", file.display());
-    }
 }

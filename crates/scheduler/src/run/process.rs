@@ -1,6 +1,7 @@
 //! The scheduler as a process: everything is connected here, and ends here.
 
-use super::batch::{Batch, BatchError, BatchSettings};
+use super::batch::{Batch, BatchSettings};
+use super::batch_conf::{BatchError, ConfFile};
 use super::engine::{Engine, Ports};
 use super::events::Events;
 use super::extenders::Extenders;
@@ -92,7 +93,8 @@ pub async fn run(
     port: Option<&Port>,
     batch: Option<BatchSettings>,
 ) -> Result<(), RunError> {
-    let batch = batch.map(Batch::new).transpose()?;
+    let batch = batch.map(|settings| sessions_by(settings, config));
+    let (batch, conf_file) = batch.transpose()?.unzip();
     let access = Access::find(credentials).await?;
     let actions = access.actions()?;
     // Volcano as it comes takes no lease, so that only its pods tell that it is there.
@@ -122,6 +124,9 @@ pub async fn run(
     watches::start(&access, &send, batch.is_some());
     if let Some(batch) = &batch {
         watches::start_batch(&access, &send);
+        if let Some(file) = conf_file {
+            file.follow(batch.period(), send.clone())?;
+        }
         tokio::spawn(queues::ensure(
             actions.clone(),
             batch.default_queue().to_owned(),
@@ -293,6 +298,23 @@ fn elected(settings: &LeaderElection, actions: Actions, hostname: &str) -> Elect
         retry_period: duration(settings.retry_period),
     };
     Elected::start(actions, lease, settings)
+}
+
+/// Batch sessions by their file.
+fn sessions_by(
+    settings: BatchSettings,
+    config: &Configuration,
+) -> Result<(Batch, ConfFile), BatchError> {
+    let name = &settings.setting.scheduler;
+    if config
+        .profiles
+        .iter()
+        .any(|own| own.scheduler_name == *name)
+    {
+        return Err(BatchError::Profile(name.clone()));
+    }
+    let (file, conf) = ConfFile::open(settings.file.clone())?;
+    Ok((Batch::new(settings, conf), file))
 }
 
 /// The election that says who runs sessions. Volcano's scheduler takes part in it, too: both never place the same pods.

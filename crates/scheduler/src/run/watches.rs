@@ -3,6 +3,7 @@
 
 use super::discovery::serves;
 use super::kept::{Object, Texts, name};
+use evictd_batch::conf::Conf;
 use evictd_batch::wire::{PodGroup, Queue, Workload};
 use evictd_cluster_client::{Access, Actions, Backoff, Follow, Parsed, Watch, WatchError, chance};
 use evictd_pod::wire;
@@ -18,13 +19,13 @@ use tracing::{debug, warn};
 pub enum News {
     /// Something appeared, changed or went.
     Event(Event),
-    /// The same of jobs' objects.
+    /// The same of jobs' objects, and of how sessions go.
     Batch(BatchChange),
     /// One more kind is known completely.
     Listed,
 }
 
-/// A change of an object that batch sessions go by.
+/// A change of what batch sessions go by.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "they are the kinds of the API")]
 pub enum BatchChange {
@@ -32,6 +33,7 @@ pub enum BatchChange {
     Queue(Delta<Queue>),
     PriorityClass(Delta<wire::PriorityClass>),
     Workload(Delta<Workload>),
+    Conf(Box<Conf>),
 }
 
 /// How many kinds are followed, and have to be known before the first decision.

@@ -3,6 +3,8 @@
 use crate::live_scheduling::{Live, node_of, pod};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{ApiServer, Fault};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -216,6 +218,27 @@ fn s6_087_a_changed_configuration_is_taken_up_and_a_bad_one_is_not() {
     std::fs::write(conf.path(), "actions: \"no-such-action\"\n").unwrap();
     std::fs::write(conf.path(), text("enqueue, allocate")).unwrap();
     live.bound("default/train-work-0");
+}
+
+#[test]
+fn a_disk_that_does_not_answer_for_the_configuration_holds_nothing_up() {
+    let conf = conf("enqueue, allocate");
+    let live = start(&[("one", "4")], &conf);
+    let places = |name: &str| {
+        live.admin.create(group(name, "default", 1, "1")).unwrap();
+        let work = format!("{name}-work-0");
+        live.admin.create(member(&work, name, "1")).unwrap();
+        live.bound(&format!("default/{work}"));
+    };
+    places("before");
+    // Reading waits for a writer that never comes.
+    let pipe = conf.path().with_extension("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    std::fs::rename(&pipe, conf.path()).unwrap();
+    places("first");
+    places("second");
+    live.admin.create(pod("plain", "1m", 0)).unwrap();
+    live.bound("default/plain");
 }
 
 #[test]
