@@ -7,7 +7,7 @@ use evictd_batch::session::{
 };
 use evictd_batch::wire::{PodGroupStatus, Queue};
 use evictd_pod::wire;
-use evictd_scheduling::{Change, Delta, Event, Scheduler};
+use evictd_scheduling::{Delta, Scheduler};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -80,16 +80,8 @@ impl Batch {
         &self.known
     }
 
-    /// A pod of any scheduler or a group of `scheduling.k8s.io` came, changed or went.
-    pub fn hear(&mut self, scheduler: &mut Scheduler, event: &Event) {
-        match event {
-            Event::Change(Change::Pod(pods)) => self.on_pod(scheduler, pods),
-            Event::PodGroup(groups) => self.on_upstream(groups),
-            _ => {}
-        }
-    }
-
-    fn on_pod(&mut self, scheduler: &mut Scheduler, pods: &Delta<wire::Pod>) {
+    /// A pod of any scheduler came, changed or went.
+    pub fn on_pod(&mut self, scheduler: &mut Scheduler, pods: &Delta<wire::Pod>) {
         let own = |pod: &Arc<wire::Pod>| pod.spec.scheduler_name == self.settings.setting.scheduler;
         match (&pods.old, &pods.new) {
             (_, Some(new)) if own(new) => {
@@ -109,7 +101,8 @@ impl Batch {
         scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
     }
 
-    fn on_upstream(&mut self, groups: &Delta<wire::PodGroup>) {
+    /// A group of `scheduling.k8s.io` came, changed or went.
+    pub fn on_upstream(&mut self, groups: &Delta<wire::PodGroup>) {
         let uid = |group: &Arc<wire::PodGroup>| group.metadata.uid.clone();
         if let Some(old) = &groups.old
             && groups.new.as_ref().map(uid) != Some(uid(old))

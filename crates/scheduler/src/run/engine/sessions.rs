@@ -17,13 +17,10 @@ use tracing::{debug, info, warn};
 impl Engine {
     /// Batch sessions see pods also after their end; for the scheduler those are gone then. `None` if it knew nothing of them.
     pub(super) fn of_living(&mut self, event: Event) -> Option<Event> {
-        let Some((batch, _)) = &mut self.batch else {
+        let (Event::Change(Change::Pod(pods)), Some((batch, _))) = (&event, &mut self.batch) else {
             return Some(event);
         };
-        batch.hear(&mut self.scheduler, &event);
-        let Event::Change(Change::Pod(pods)) = &event else {
-            return Some(event);
-        };
+        batch.on_pod(&mut self.scheduler, pods);
         let living = |pod: &Option<Arc<wire::Pod>>| {
             let pod = pod.as_ref()?;
             let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
