@@ -40,6 +40,12 @@ fn texts(key: &str, text: &str) -> TextMap {
 }
 
 #[test]
+fn a_pod_of_a_group_of_kubernetes_own_gets_no_other() {
+    let grouped = pod(|pod| pod["spec"]["schedulingGroup"] = json!({"podGroupName": "train"}));
+    assert_eq!(calls(&grouped, &[], None), []);
+}
+
+#[test]
 fn s6_059_a_plain_pod_gets_a_group_and_then_its_name() {
     let plain = pod(|_| {});
     let group = made(&plain, &[]);

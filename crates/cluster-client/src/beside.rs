@@ -2,10 +2,20 @@
 
 use crate::{Actions, ApiError, CALL_TIMEOUT};
 use serde_json::Value;
+use tracing::warn;
 
-/// The `namespace/name` of a pod with this label (`app=volcano-scheduler`) that has a node and is neither over nor being
-/// deleted. A program that takes no lease can be found by its pods alone.
-pub async fn pod_at_work(actions: &Actions, label: &str) -> Result<Option<String>, ApiError> {
+/// The `namespace/name` of a pod of this program by its label (`app=volcano-scheduler`), if one has a node and is neither over
+/// nor being deleted. A program that takes no lease can be found by its pods alone. Where the server does not say it is taken
+/// for absent, which is logged.
+pub async fn pod_at_work(actions: &Actions, program: &str, label: &str) -> Option<String> {
+    let found = find(actions, label).await;
+    found.unwrap_or_else(|error| {
+        warn!("whether {program} is at work is not known: {error}");
+        None
+    })
+}
+
+async fn find(actions: &Actions, label: &str) -> Result<Option<String>, ApiError> {
     let selector = label.replace('=', "%3D");
     let path = format!("/api/v1/pods?labelSelector={selector}");
     let what = format!("looking for pods labelled {label}");

@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 40] = [
+pub(crate) static RESOURCES: [Resource; 41] = [
     namespaced(
         "",
         "pods",
@@ -115,6 +115,10 @@ pub(crate) static RESOURCES: [Resource; 40] = [
             &[],
             &["status"],
         )
+    },
+    Resource {
+        version: "v1beta1",
+        ..namespaced("scheduling.k8s.io", "workloads", "Workload", &[], &[])
     },
     cluster_wide(
         "admissionregistration.k8s.io",

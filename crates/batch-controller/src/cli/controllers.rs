@@ -1,20 +1,15 @@
 //! `evictd-batch controllers`: jobs and queues of a cluster.
 
 use super::form::Form;
+use super::service::{Served, log, runtime};
 use crate::controllers::{RunError, Settings, run};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
-use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 const EXAMPLE: &str = "Examples:
   evictd-batch controllers
@@ -24,12 +19,8 @@ const EXAMPLE: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// Access to the cluster. Default: this pod's service account, $KUBECONFIG, ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
-    #[arg(long, value_name = "NAME", default_value = "")]
-    context: String,
+    #[command(flatten)]
+    served: Served,
     /// Whose rules decide: ours, or exactly Volcano's.
     #[arg(long, value_enum, default_value_t = Form::Evictd)]
     form: Form,
@@ -69,7 +60,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        log(self.verbosity);
+        log(told(self.verbosity));
         let lease = Duration::from_secs(self.leader_elect_lease_duration);
         let settings = Settings {
             rules: self.form.rules(),
@@ -87,15 +78,7 @@ impl Arguments {
             renew_deadline: lease * 2 / 3,
             retry_period: lease / 8,
         };
-        let credentials = Credentials {
-            kubeconfig: self.kubeconfig,
-            context: self.context,
-        };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()?;
-        let result = runtime.block_on(run(&credentials, settings));
+        let result = runtime()?.block_on(run(&self.served.into(), settings));
         result.map_err(|error| match error {
             RunError::Access(_) | RunError::Port(_) => Failure::input(error),
             RunError::System(_) | RunError::LeaseLost | RunError::BesideVolcano(_) => {
@@ -123,8 +106,8 @@ fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
     })
 }
 
-/// Lines on standard error, with colours on a terminal.
-fn log(verbosity: u8) {
+/// What is told.
+fn told(verbosity: u8) -> Targets {
     let level = match verbosity {
         0 => LevelFilter::ERROR,
         1 => LevelFilter::WARN,
@@ -132,17 +115,8 @@ fn log(verbosity: u8) {
         3 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal());
-    let ours = Targets::new()
+    Targets::new()
         .with_default(LevelFilter::WARN)
         .with_target("evictd", level)
-        // The library of the API's client tells of every connection what is told once here.
-        .with_target("kube_client", LevelFilter::OFF)
-        .with_target("evictd_batch_controller", level);
-    tracing_subscriber::registry()
-        .with(lines.with_filter(ours))
-        .init();
+        .with_target("evictd_batch_controller", level)
 }

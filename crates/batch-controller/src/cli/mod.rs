@@ -11,6 +11,7 @@ mod kind;
 mod manifests;
 mod queue;
 mod reconcile;
+mod service;
 mod short;
 mod simulate;
 mod webhook;

@@ -2,15 +2,15 @@
 //! the name and -N the namespace.
 
 use super::connection::Connection;
+use super::job;
 use super::job::list::{Filter, list};
-use super::job::run::{NO_NAME, Simple, Size, run};
-use super::job::{delete::delete, resume::resume, suspend::suspend, view::view};
-use super::kind::required;
+use super::job::run::Simple;
+use super::job::view::view;
 use super::queue;
 use super::queue::Columns;
 use anyhow::anyhow;
 use clap::{Args, CommandFactory, Parser};
-use evictd_command::{Failure, Output, write_to_stdout};
+use evictd_command::{Failure, Output};
 use std::{env, path::Path};
 
 /// Volcano's short programs.
@@ -20,11 +20,11 @@ pub enum Short {
     /// Runs a job of one task and one container
     Vsub(Submission),
     /// Deletes a job with its pods
-    Vcancel(Named),
+    Vcancel(OneJob),
     /// Stops a job: its pods are deleted, and it can be resumed
-    Vsuspend(Named),
+    Vsuspend(OneJob),
     /// Starts a job again that was stopped
-    Vresume(Named),
+    Vresume(OneJob),
     /// One job, or the jobs of a namespace
     Vjobs(Jobs),
     /// One queue, or all
@@ -33,59 +33,33 @@ pub enum Short {
 
 /// One job.
 #[derive(Debug, Args)]
-pub struct Named {
-    /// The job's namespace.
-    #[arg(short = 'N', long, value_name = "NAMESPACE", default_value = "default")]
-    namespace: String,
-    /// The job.
-    #[arg(
-        short,
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    name: String,
+#[command(
+    mut_arg("namespace", |own| own.short('N')),
+    mut_arg("name", |own| own.short('n'))
+)]
+pub struct OneJob {
     #[command(flatten)]
-    connection: Connection,
+    named: job::Named,
 }
 
 /// A job to run.
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("name", |own| own.short('n')),
+    mut_arg("image", |own| own.default_value(of_environment("VOLCANO_DEFAULT_IMAGE", "busybox"))),
+    mut_arg("scheduler", |own| own.default_value(of_environment("VOLCANO_SCHEDULER_NAME", "volcano")))
+)]
 pub struct Submission {
     /// The job's namespace.
     #[arg(
         short = 'N',
         long,
         value_name = "NAMESPACE",
-        default_value_t = of_environment("VOLCANO_DEFAULT_JOB_NAMESPACE", "default")
+        default_value = of_environment("VOLCANO_DEFAULT_JOB_NAMESPACE", "default")
     )]
     namespace: String,
-    /// The job's name.
-    #[arg(
-        short,
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    name: String,
-    /// The image of its container.
-    #[arg(
-        short,
-        long,
-        value_name = "IMAGE",
-        default_value_t = of_environment("VOLCANO_DEFAULT_IMAGE", "busybox")
-    )]
-    image: String,
-    /// The scheduler of its pods.
-    #[arg(
-        short = 'S',
-        long,
-        value_name = "NAME",
-        default_value_t = of_environment("VOLCANO_SCHEDULER_NAME", "volcano")
-    )]
-    scheduler: String,
+    #[command(flatten)]
+    simple: Simple,
     /// What the container runs, split into words as a shell does. Default: what its image says.
     #[arg(
         short,
@@ -96,22 +70,20 @@ pub struct Submission {
     )]
     command: String,
     #[command(flatten)]
-    size: Size,
-    #[command(flatten)]
     connection: Connection,
 }
 
-/// What a variable sets, or if it is unset or empty, `otherwise`.
-fn of_environment(variable: &str, otherwise: &str) -> String {
+/// What a variable sets, or if it is unset or empty, `otherwise`. It is read once, and kept as long as the program runs.
+fn of_environment(variable: &str, otherwise: &'static str) -> &'static str {
     let set = env::var(variable).ok().filter(|set| !set.is_empty());
-    set.unwrap_or_else(|| otherwise.to_owned())
+    set.map_or(otherwise, |set| set.leak())
 }
 
 /// Jobs to show.
 #[derive(Debug, Args)]
 pub struct Jobs {
     #[command(flatten)]
-    named: Named,
+    named: OneJob,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
@@ -121,17 +93,8 @@ pub struct Jobs {
 /// Queues to show.
 #[derive(Debug, Args)]
 pub struct Queues {
-    /// Only this queue.
-    #[arg(
-        short,
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    name: String,
     #[command(flatten)]
-    connection: Connection,
+    named: queue::Named,
     #[command(flatten)]
     output: Output,
 }
@@ -147,17 +110,12 @@ impl Short {
     pub fn run(self) -> Result<(), Failure> {
         match self {
             Self::Vsub(submission) => submission.run(),
-            Self::Vcancel(named) => named.cancel(),
-            Self::Vsuspend(Named {
-                namespace,
-                name,
-                connection,
-            }) => suspend(&connection, &namespace, &name),
-            Self::Vresume(Named {
-                namespace,
-                name,
-                connection,
-            }) => resume(&connection, &namespace, &name),
+            Self::Vcancel(OneJob { named }) => {
+                let otherwise = "job name is mandatory to cancel a particular job";
+                named.delete("cancel", otherwise)
+            }
+            Self::Vsuspend(OneJob { named }) => named.suspend(),
+            Self::Vresume(OneJob { named }) => named.resume(),
             Self::Vjobs(jobs) => jobs.run(),
             Self::Vqueues(queues) => queues.run(),
         }
@@ -166,54 +124,31 @@ impl Short {
 
 impl Submission {
     fn run(self) -> Result<(), Failure> {
-        required(&self.name, NO_NAME)?;
         let words = shlex::split(&self.command);
         let words = words.ok_or_else(|| {
             Failure::Input(anyhow!("--command {}: a quote is not closed", self.command))
-        });
-        let simple = Simple {
-            command: words?,
-            name: self.name,
-            image: self.image,
-            scheduler: self.scheduler,
-            size: self.size,
-        };
-        run(
-            &self.connection,
-            &self.namespace,
-            &simple.job(&self.namespace),
-        )
-    }
-}
-
-impl Named {
-    fn cancel(self) -> Result<(), Failure> {
-        let otherwise = "job name is mandatory to cancel a particular job";
-        let name = required(&self.name, otherwise)?;
-        delete(&self.connection, &self.namespace, name)?;
-        write_to_stdout(&format!("cancel job {name} successfully"))
+        })?;
+        self.simple.run(&self.connection, &self.namespace, &words)
     }
 }
 
 impl Jobs {
     fn run(self) -> Result<(), Failure> {
-        let Named {
-            namespace,
-            name,
-            connection,
-        } = &self.named;
-        match name.as_str() {
-            "" => list(connection, namespace, &self.filter, |_| true, self.output),
-            name => view(connection, namespace, name, self.output),
+        let named = &self.named.named;
+        if !named.name.is_empty() {
+            return view(named, self.output);
         }
+        let (connection, namespace) = (&named.connection, &named.namespace);
+        list(connection, namespace, &self.filter, |_| true, self.output)
     }
 }
 
 impl Queues {
     fn run(self) -> Result<(), Failure> {
-        match self.name.as_str() {
-            "" => queue::list::list(&self.connection, Columns::Fewer, self.output),
-            name => queue::get::get(&self.connection, name, Columns::Fewer, self.output),
+        let queue::Named { name, connection } = &self.named;
+        match name.as_str() {
+            "" => queue::list::list(connection, Columns::Fewer, self.output),
+            name => queue::get::get(connection, name, Columns::Fewer, self.output),
         }
     }
 }

@@ -18,10 +18,13 @@ A file holds a scheduler configuration and what the cluster holds:
   { "conf": "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n",
     "nodes": [ Nodes ], "queues": [ Queues ], "podGroups": [ PodGroups ],
     "pods": [ Pods, also those of other schedulers ],
-    "priorityClasses": [ PriorityClasses ] }
+    "priorityClasses": [ PriorityClasses ],
+    "upstreamPodGroups": [ PodGroups of scheduling.k8s.io/v1beta1 ],
+    "workloads": [ Workloads of the same ] }
 
 Without conf the built-in one holds. Pods of the scheduler volcano whose annotation
-scheduling.k8s.io/group-name names a PodGroup are its tasks. A configuration that
+scheduling.k8s.io/group-name names a PodGroup are its tasks; so are those whose
+spec.schedulingGroup names one of scheduling.k8s.io. A configuration that
 cannot be used is the answer { "confError": ... }, with exit code 2."#;
 
 /// Runs one session of the scheduler without a cluster: what would be bound, evicted and written.

@@ -1,21 +1,17 @@
 //! `evictd-batch webhook`: the admission webhook.
 
+use super::service::{Served, log, runtime};
 use crate::webhook::process::{self, Options, RunError};
 use crate::webhook::{Limits, Source};
 use anyhow::anyhow;
 use clap::{ArgAction, Args};
 use evictd_batch::admission::{Endpoint, Settings};
-use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
-use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 const EXAMPLE: &str = "Examples:
   evictd-batch webhook --webhook-namespace evictd
@@ -26,12 +22,8 @@ const EXAMPLE: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The kubeconfig; by default this pod's service account, $KUBECONFIG, ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig.
-    #[arg(long, value_name = "NAME", default_value = "")]
-    context: String,
+    #[command(flatten)]
+    served: Served,
     /// Where reviews are taken.
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
     listen_address: IpAddr,
@@ -105,13 +97,9 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        log();
+        log(Targets::new().with_default(LevelFilter::INFO));
         let options = self.options()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()?;
-        runtime
+        runtime()?
             .block_on(process::run(options))
             .map_err(|error| match error {
                 RunError::Access(_) | RunError::Bind { .. } => Failure::input(error),
@@ -137,10 +125,7 @@ impl Arguments {
             endpoints = Endpoint::ALL.to_vec();
         }
         Ok(Options {
-            credentials: Credentials {
-                kubeconfig: self.kubeconfig,
-                context: self.context,
-            },
+            credentials: self.served.into(),
             address: SocketAddr::new(self.listen_address, self.port),
             health_address: self.enable_healthz.then_some(self.healthz_address),
             certificate,
@@ -170,19 +155,4 @@ fn namespace(given: Option<String>) -> Result<String, Failure> {
             "in which namespace is the Service? This is no pod: say so with --webhook-namespace, or give a certificate with --tls-cert-file"
         ))
     })
-}
-
-/// What is told goes to stderr.
-fn log() {
-    let targets = Targets::new()
-        .with_default(LevelFilter::INFO)
-        // The library of the API's client tells of every connection what is told once here.
-        .with_target("kube_client", LevelFilter::OFF);
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal());
-    tracing_subscriber::registry()
-        .with(lines.with_filter(targets))
-        .init();
 }

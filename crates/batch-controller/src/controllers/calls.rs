@@ -34,14 +34,6 @@ pub(super) struct Owner {
     pub(super) uid: String,
 }
 
-/// One request.
-struct Asked<'a> {
-    method: Method,
-    path: String,
-    kind: &'static str,
-    body: &'a Value,
-}
-
 pub(super) fn refusal(error: &ApiError) -> Refusal {
     let Some(status) = error.status() else {
         return Refusal::Other(error.to_string());
@@ -61,18 +53,25 @@ impl Calls {
         }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, asked: Asked<'_>) -> Result<T, ApiError> {
+    /// Makes a request of this content type; the body may be null.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: String,
+        kind: &'static str,
+        body: &Value,
+    ) -> Result<T, ApiError> {
         // The semaphore is never closed.
         let _turn = self.limit.acquire().await;
-        let what = format!("{} {}", asked.method, asked.path);
-        let body = match asked.body {
+        let what = format!("{method} {path}");
+        let body = match body {
             Value::Null => Vec::new(),
             body => body.to_string().into_bytes(),
         };
         let request = Request::builder()
-            .method(asked.method)
-            .uri(asked.path)
-            .header(http::header::CONTENT_TYPE, asked.kind)
+            .method(method)
+            .uri(path)
+            .header(http::header::CONTENT_TYPE, kind)
             .body(body);
         self.actions.request(&what, CALL_TIMEOUT, request).await
     }
@@ -84,15 +83,8 @@ impl Calls {
         kind: &'static str,
         body: &Value,
     ) -> Result<T, ApiError> {
-        let method = Method::PATCH;
         let path = format!("{path}?fieldManager={FIELD_MANAGER}");
-        self.ask(Asked {
-            method,
-            path,
-            kind,
-            body,
-        })
-        .await
+        self.ask(Method::PATCH, path, kind, body).await
     }
 
     /// Makes an object in this collection.
@@ -101,40 +93,18 @@ impl Calls {
         path: String,
         body: &Value,
     ) -> Result<T, ApiError> {
-        let (method, kind) = (Method::POST, PLAIN);
         let path = format!("{path}?fieldManager={FIELD_MANAGER}");
-        self.ask(Asked {
-            method,
-            path,
-            kind,
-            body,
-        })
-        .await
+        self.ask(Method::POST, path, PLAIN, body).await
     }
 
     /// Reads an object.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ApiError> {
-        let (method, kind, body) = (Method::GET, PLAIN, &Value::Null);
-        self.ask(Asked {
-            method,
-            path,
-            kind,
-            body,
-        })
-        .await
+        self.ask(Method::GET, path, PLAIN, &Value::Null).await
     }
 
     /// Deletes an object.
     pub(super) async fn delete(&self, path: String, body: &Value) -> Result<(), ApiError> {
-        let (method, kind) = (Method::DELETE, PLAIN);
-        let deleted: Result<Value, _> = self
-            .ask(Asked {
-                method,
-                path,
-                kind,
-                body,
-            })
-            .await;
+        let deleted: Result<Value, _> = self.ask(Method::DELETE, path, PLAIN, body).await;
         deleted.map(|_| ())
     }
 
@@ -299,18 +269,18 @@ impl Calls {
         name: &str,
     ) -> Result<Option<TaskPod>, ApiError> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-        match self.get(path).await {
-            Ok(pod) => Ok(Some(pod)),
-            Err(error) if refusal(&error) == Refusal::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.find(path).await
     }
 
     /// A job; `None` if there is none of this name.
     pub(super) async fn job(&self, namespace: &str, name: &str) -> Result<Option<Job>, ApiError> {
         let path = format!("/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}");
+        self.find(path).await
+    }
+
+    async fn find<T: DeserializeOwned>(&self, path: String) -> Result<Option<T>, ApiError> {
         match self.get(path).await {
-            Ok(job) => Ok(Some(job)),
+            Ok(found) => Ok(Some(found)),
             Err(error) if refusal(&error) == Refusal::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -364,14 +334,7 @@ impl Calls {
                     "{}/status?fieldManager={FIELD_MANAGER}&force=true",
                     path(queue)
                 );
-                let (method, kind, body) = (Method::PATCH, APPLY, &applied);
-                self.ask(Asked {
-                    method,
-                    path,
-                    kind,
-                    body,
-                })
-                .await
+                self.ask(Method::PATCH, path, APPLY, &applied).await
             }
         };
         stored.map(Arc::new).map_err(|error| error.to_string())

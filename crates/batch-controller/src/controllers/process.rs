@@ -8,15 +8,13 @@ use super::plain;
 use super::serve::{self, BindError, Page};
 use super::watches;
 use evictd_batch::job::Rules;
-use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
+use evictd_cluster_client::lease::{self, Elected, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
-use jiff::Timestamp;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
 /// Why the controllers ended that should not have.
@@ -72,7 +70,11 @@ pub struct Settings {
 pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), RunError> {
     let access = Access::find(credentials).await?;
     let actions = access.actions()?;
-    refuse_beside_volcano(&actions).await?;
+    // Volcano as it comes takes no lease, so that only its pods tell that it is there.
+    let volcano = pod_at_work(&actions, "Volcano's controller", "app=volcano-controller");
+    if let Some(pod) = volcano.await {
+        return Err(RunError::BesideVolcano(pod));
+    }
     info!(
         "works for {} with the credentials of {access}",
         access.server()
@@ -91,13 +93,14 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
         info!("serves health on http://{address}/healthz");
     }
     let mut stop = Stop::new()?;
-    let mut election = Elected::start(&settings, actions.clone(), hostname.trim());
+    let election = elected(&settings, actions.clone(), hostname.trim());
+    let mut role = election.role();
     tokio::select! {
         () = stop.signalled() => {
             election.release().await;
             return Ok(());
         }
-        () = election.leads() => {}
+        () = leads(&mut role) => {}
     }
     info!("leads");
     let calls = Calls::new(actions.clone());
@@ -122,7 +125,7 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     });
     let result = tokio::select! {
         () = stop.signalled() => Ok(()),
-        () = election.lost() => {
+        () = lost(&mut role) => {
             error!("the lease is lost");
             Err(RunError::LeaseLost)
         }
@@ -134,18 +137,6 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     ready.abort();
     election.release().await;
     result
-}
-
-/// Volcano as it comes takes no lease, so that only its pods tell that it is there.
-async fn refuse_beside_volcano(actions: &Actions) -> Result<(), RunError> {
-    match pod_at_work(actions, "app=volcano-controller").await {
-        Ok(None) => Ok(()),
-        Ok(Some(pod)) => Err(RunError::BesideVolcano(pod)),
-        Err(error) => {
-            warn!("whether Volcano's controllers are at work is not known: {error}");
-            Ok(())
-        }
-    }
 }
 
 /// Signals that end the process.
@@ -171,73 +162,38 @@ impl Stop {
 }
 
 /// The election that this process takes part in, if it does.
-struct Elected {
-    role: watch::Receiver<Role>,
-    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
-    /// Without an election this process leads as long as this is there.
-    _always: Option<watch::Sender<Role>>,
+fn elected(settings: &Settings, actions: Actions, hostname: &str) -> Elected {
+    if !settings.leader_elect {
+        return Elected::always();
+    }
+    let lease = (&*settings.namespace, &*settings.lease);
+    let settings = lease::Settings {
+        identity: lease::identity(hostname),
+        lease_duration: settings.lease_duration,
+        renew_deadline: settings.renew_deadline,
+        retry_period: settings.retry_period,
+    };
+    Elected::start(actions, lease, settings)
 }
 
-impl Elected {
-    fn start(settings: &Settings, actions: Actions, hostname: &str) -> Self {
-        if !settings.leader_elect {
-            let (always, role) = watch::channel(Role::Leader);
-            return Self {
-                role,
-                running: None,
-                _always: Some(always),
-            };
-        }
-        let election = Election::new(lease::Settings {
-            identity: lease::identity(hostname),
-            lease_duration: settings.lease_duration,
-            renew_deadline: settings.renew_deadline,
-            retry_period: settings.retry_period,
-        });
-        let within = settings.renew_deadline / 2;
-        let lock = LeaseLock::new(actions, &settings.namespace, &settings.lease, within);
-        let (roles, role) = watch::channel(Role::Candidate(String::new()));
-        let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(async move {
-            // A sender that was dropped means the same as a word to stop.
-            let stopped = async { drop(stopped.await) };
-            lease::run(election, lock, &roles, stopped, Timestamp::now).await;
-        });
-        Self {
-            role,
-            running: Some((stop, task)),
-            _always: None,
-        }
-    }
-
-    /// Waits until this process leads, and says for whom it waits.
-    async fn leads(&mut self) {
-        self.role.mark_changed();
-        while self.role.changed().await.is_ok() {
-            match &*self.role.borrow_and_update() {
-                Role::Leader => return,
-                Role::Candidate(holder) if !holder.is_empty() => {
-                    info!("waits for the lease of {holder}");
-                }
-                _ => {}
+/// Waits until this process leads, and says for whom it waits.
+async fn leads(role: &mut watch::Receiver<Role>) {
+    role.mark_changed();
+    while role.changed().await.is_ok() {
+        match &*role.borrow_and_update() {
+            Role::Leader => return,
+            Role::Candidate(holder) if !holder.is_empty() => {
+                info!("waits for the lease of {holder}");
             }
-        }
-        std::future::pending::<()>().await;
-    }
-
-    /// Waits until this process leads no longer.
-    async fn lost(&mut self) {
-        let lost = |role: &Role| *role != Role::Leader;
-        // A sender that is gone leads no more.
-        let _ = self.role.wait_for(lost).await;
-    }
-
-    /// Gives the lease back, so that another may lead at once.
-    async fn release(&mut self) {
-        if let Some((stop, task)) = self.running.take() {
-            // It may have ended already.
-            let _ = stop.send(());
-            let _ = tokio::time::timeout(Duration::from_secs(5), task).await;
+            _ => {}
         }
     }
+    std::future::pending::<()>().await;
+}
+
+/// Waits until this process leads no longer.
+async fn lost(role: &mut watch::Receiver<Role>) {
+    let lost = |role: &Role| *role != Role::Leader;
+    // A sender that is gone leads no more.
+    let _ = role.wait_for(lost).await;
 }

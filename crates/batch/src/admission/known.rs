@@ -3,9 +3,6 @@
 use crate::wire::Queue;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The annotation of a namespace whose pod groups go to another queue than `default`, and of pods that name theirs (S6-060).
-pub const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
-
 /// The queues and namespaces of a cluster. Changes may come in any order.
 #[derive(Debug, Clone, Default)]
 pub struct Known {

@@ -33,7 +33,7 @@ pub mod rules;
 mod template;
 mod written;
 
-pub use known::{Known, QUEUE_NAME};
+pub use known::Known;
 pub use patch::{Op, PatchOperation, patched};
 pub use question::{Answer, Namespace, Question, QuestionError};
 

@@ -1,7 +1,7 @@
 //! One admission without a cluster: the request with the other objects that it needs, and the answer.
 
-use super::{Endpoint, Known, PatchOperation, QUEUE_NAME, Request, Settings, admit, patched};
-use crate::wire::Queue;
+use super::{Endpoint, Known, PatchOperation, Request, Settings, admit, patched};
+use crate::wire::{QUEUE_NAME, Queue};
 use evictd_pod::wire::{Metadata, null_is_default};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

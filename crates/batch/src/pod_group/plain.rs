@@ -1,14 +1,13 @@
 //! The group of a plain pod, and what becomes of it.
 
 use crate::usage::{self, pod_usage};
-use crate::wire::PodGroup;
+use crate::wire::{PodGroup, QUEUE_NAME};
 use evictd_pod::Quantity;
 use evictd_pod::wire::{Metadata, OwnerReference, Pod, ResourceList, TextMap};
 use serde_json::{Map, Value, json};
 
 /// The annotation of a pod that names its group.
 const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
-const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
 const MIN_MEMBER: &str = "scheduling.volcano.sh/group-min-member";
 const TOPOLOGY_MODE: &str = "volcano.sh/network-topology-mode";
 const TOPOLOGY_TIER: &str = "volcano.sh/network-topology-highest-tier";
@@ -79,13 +78,15 @@ pub fn group_name(metadata: &Metadata) -> String {
 }
 
 /// What a pod that appears needs: its group, then the annotation that names it. The annotation of a group that is being
-/// made may be written at once: a scheduler waits for the group. Nothing for a pod of another scheduler, or with a group.
+/// made may be written at once: a scheduler waits for the group. Nothing for a pod of another scheduler, or with a group, be it
+/// one of `scheduling.k8s.io`.
 pub fn plain_pod(plain: Plain<'_>, schedulers: &[String]) -> Vec<Call> {
     let pod = plain.pod;
     let metadata = &pod.metadata;
     let ours = schedulers.contains(&pod.spec.scheduler_name);
     let grouped = metadata.annotations.get(GROUP_NAME);
-    if !ours || grouped.is_some_and(|group| !group.is_empty()) {
+    let grouped = grouped.is_some_and(|group| !group.is_empty());
+    if !ours || grouped || pod.spec.scheduling_group.is_some() {
         return Vec::new();
     }
     let (namespace, name) = (metadata.namespace_or_default(), group_name(metadata));

@@ -1,6 +1,7 @@
 //! The objects of jobs as they are known: what watches have told, and what was decided since.
 
 use super::objects::key;
+use super::upstream::upstream_job;
 use crate::wire::{PodGroup, PodGroupStatus, Queue};
 use evictd_pod::wire::{Metadata, Pod};
 use jiff::Timestamp;
@@ -19,6 +20,8 @@ pub struct Known {
     assumed: BTreeMap<Arc<str>, Assumed>,
     pods: ByKey<Pod>,
     groups: ByKey<PodGroup>,
+    /// Groups of `scheduling.k8s.io`, by the jobs that they are.
+    upstream: ByKey<evictd_pod::wire::PodGroup>,
     queues: ByKey<Queue>,
 }
 
@@ -136,6 +139,21 @@ impl Known {
         self.groups.get(key)
     }
 
+    /// A group of `scheduling.k8s.io` came or changed.
+    pub fn put_upstream(&mut self, group: Arc<evictd_pod::wire::PodGroup>) {
+        self.upstream.insert(upstream_job(&group.metadata), group);
+    }
+
+    /// A group of `scheduling.k8s.io` is gone.
+    pub fn remove_upstream(&mut self, metadata: &Metadata) {
+        self.upstream.remove(&upstream_job(metadata));
+    }
+
+    /// The group of `scheduling.k8s.io` that is this job.
+    pub fn upstream(&self, job: &str) -> Option<&Arc<evictd_pod::wire::PodGroup>> {
+        self.upstream.get(job)
+    }
+
     /// A queue came or changed.
     pub fn put_queue(&mut self, queue: Arc<Queue>) {
         self.queues.insert(name(&queue.metadata), queue);
@@ -144,6 +162,11 @@ impl Known {
     /// A queue is gone.
     pub fn remove_queue(&mut self, metadata: &Metadata) {
         self.queues.remove(&name(metadata));
+    }
+
+    /// Whether there is any queue.
+    pub fn has_queues(&self) -> bool {
+        !self.queues.is_empty()
     }
 
     /// The queue of this name.

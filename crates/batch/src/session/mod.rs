@@ -64,6 +64,7 @@ mod simulation;
 mod statement;
 mod task;
 mod tournament;
+mod upstream;
 
 pub use cache::Cache;
 pub use form::Form;
@@ -71,10 +72,11 @@ pub use known::Known;
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
-    Refused, Said,
+    Refused, Said, UpstreamOutcome,
 };
 
 pub use simulation::simulate;
+pub use upstream::{upstream_job, upstream_job_of};
 
 use crate::conf::{Action, Conf};
 use evictd_placement::{Cluster, Statement};
@@ -159,8 +161,11 @@ impl Session<'_> {
 
     /// Something that is told of a pod group.
     fn group_event(&mut self, job: usize, kind: &str, reason: &str, message: String) {
-        let key = &self.model.jobs[job].key;
-        self.events
-            .push(Event::new("PodGroup", key, kind, reason, message));
+        let own = &self.model.jobs[job];
+        // A group of scheduling.k8s.io is told everything by its conditions.
+        if own.upstream.is_none() {
+            let event = Event::new("PodGroup", &own.key, kind, reason, message);
+            self.events.push(event);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::fit::FitError;
 use super::resource::{Dim, Dims, Resource, Unnamed, at_most};
 use super::task::{Role, Status, Task};
+use super::upstream::Upstream;
 use crate::wire::{PodGroupCondition, PodGroupStatus};
 use hashbrown::HashMap;
 use jiff::Timestamp;
@@ -22,6 +23,8 @@ pub(crate) struct Job {
     pub(crate) key: Arc<str>,
     /// Whether the group is there; its pods may come before it.
     pub(crate) has_group: bool,
+    /// What it has beyond that as a group of `scheduling.k8s.io`, if it is one.
+    pub(crate) upstream: Option<Box<Upstream>>,
     /// Whether its queue is there, too.
     pub(crate) is_live: bool,
     /// The names of its queue and of its class of priority, and what they stand for.
@@ -66,6 +69,7 @@ impl Job {
         Self {
             key,
             has_group: false,
+            upstream: None,
             is_live: false,
             queue_name: Box::default(),
             class_name: Box::default(),
@@ -90,6 +94,14 @@ impl Job {
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
         }
+    }
+
+    /// The status of its group that the next session finds.
+    pub(crate) fn begin(&mut self, status: PodGroupStatus) {
+        self.phase.clone_from(&status.phase);
+        self.conditions.clone_from(&status.conditions);
+        self.said_now = vec![false; status.conditions.len()];
+        self.before = status;
     }
 
     /// Forgets what a session has said of it.
@@ -159,6 +171,12 @@ impl Job {
     /// Whether its gang is complete, by number alone (S6-121).
     pub(crate) fn is_ready(&self) -> bool {
         self.ready() + self.pending_best_effort >= self.min_member
+    }
+
+    /// Whether some of it may go if so many stay that hold room.
+    pub(crate) fn can_spare(&self, left: i32) -> bool {
+        let whole = self.upstream.as_ref().is_some_and(|own| own.goes_whole);
+        !whole && left >= self.min_member
     }
 
     pub(crate) fn is_pipelined(&self) -> bool {

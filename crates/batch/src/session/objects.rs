@@ -1,7 +1,7 @@
 //! Kubernetes' and Volcano's objects, and what is read from each.
 
 use super::task::Status;
-use crate::wire::{self, PodGroup};
+use crate::wire::{self, PodGroup, QUEUE_NAME};
 use evictd_pod::resources::{PODS, scheduler_request, scheduler_resources};
 use evictd_pod::wire::{Metadata, Pod, PriorityClass, ResourceList};
 use evictd_pod::{Quantity, resources};
@@ -23,7 +23,7 @@ pub(crate) const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
 /// Whether a session asks for this annotation of a pod.
 pub fn reads_annotation(key: &str) -> bool {
-    [GROUP, TASK_SPEC, TASK_PRIORITY, PREEMPTABLE].contains(&key)
+    [GROUP, TASK_SPEC, TASK_PRIORITY, PREEMPTABLE, QUEUE_NAME].contains(&key)
 }
 
 /// What a cluster holds, as lists of objects.
@@ -42,6 +42,12 @@ pub struct Objects {
     /// Pod groups.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub pod_groups: Vec<PodGroup>,
+    /// Kubernetes' own groups, `scheduling.k8s.io/v1beta1`.
+    #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
+    pub upstream_pod_groups: Vec<evictd_pod::wire::PodGroup>,
+    /// What such groups were made from.
+    #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
+    pub workloads: Vec<wire::Workload>,
     /// Queues.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub queues: Vec<wire::Queue>,

@@ -67,6 +67,9 @@ pub struct Outcome {
     pub phases: BTreeMap<String, String>,
     /// Of each job what becomes of its pod group.
     pub pod_groups: BTreeMap<String, GroupOutcome>,
+    /// What there is to say of groups of `scheduling.k8s.io`, which are told nothing else.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub upstream_pod_groups: BTreeMap<String, UpstreamOutcome>,
     /// What pods are told that were not placed.
     pub pod_conditions: BTreeMap<String, PodCondition>,
     /// What each queue's tasks hold, as it is written to its status.
@@ -147,6 +150,18 @@ pub struct GroupOutcome {
     /// The whole status as it is written; a condition without a time was said just now.
     #[serde(skip)]
     pub status: PodGroupStatus,
+}
+
+/// What a group of `scheduling.k8s.io` is told by its conditions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum UpstreamOutcome {
+    /// As many of its pods as it needs at once have a node.
+    Scheduled,
+    /// They have not: why, for people.
+    Unschedulable(String),
+    /// All of it goes for another one.
+    Preempted,
 }
 
 /// A condition of a pod group.

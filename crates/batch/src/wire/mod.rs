@@ -6,9 +6,11 @@ mod job;
 mod pod_group;
 mod queue;
 mod task_pod;
+mod workload;
 
 pub use command::*;
 pub use job::*;
 pub use pod_group::*;
 pub use queue::*;
 pub use task_pod::*;
+pub use workload::*;

@@ -166,6 +166,20 @@ fn check(name: &str, path: &str, operation: &str, change: (&Value, &Value), expe
     assert_eq!(allows, !refused, "{object}: {found:?}");
 }
 
+/// New jobs with these fields, and what is said of each.
+#[track_caller]
+fn check_new_jobs(specs: &[(Value, &[&str])]) {
+    for (spec, expected) in specs {
+        check(
+            "jobs",
+            "/jobs/validate",
+            "CREATE",
+            (&job(spec.clone()), &json!(null)),
+            expected,
+        );
+    }
+}
+
 #[test]
 fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
     let tasks = |fields: Value| json!({"tasks": [task_with(fields)]});
@@ -229,15 +243,7 @@ fn s6_086_every_rule_of_jobs_refuses_what_the_webhook_refuses() {
             ],
         ),
     ];
-    for (spec, expected) in &specs {
-        check(
-            "jobs",
-            "/jobs/validate",
-            "CREATE",
-            (&job(spec.clone()), &json!(null)),
-            expected,
-        );
-    }
+    check_new_jobs(&specs);
 }
 
 #[test]
@@ -287,15 +293,7 @@ fn s6_086_every_rule_of_tasks_refuses_what_the_webhook_refuses() {
             ],
         ),
     ];
-    for (spec, expected) in &specs {
-        check(
-            "jobs",
-            "/jobs/validate",
-            "CREATE",
-            (&job(spec.clone()), &json!(null)),
-            expected,
-        );
-    }
+    check_new_jobs(&specs);
 }
 
 #[test]

@@ -124,6 +124,19 @@ fn a_job_is_aborted_and_resumed_by_commands() {
     assert_eq!(told(&cluster, "CommandIssued")[0], issued);
 }
 
+/// A job that was to be aborted, and one of its pods that could not be deleted.
+fn aborted_in_vain() -> Cluster {
+    let mut cluster = running(json!([]));
+    cluster.failing.insert("DeletePod");
+    cluster
+        .events
+        .push_back(JobEvent::Command(Action::AbortJob));
+    while told(&cluster, "FailedDelete").is_empty() {
+        assert!(cluster.answer() || cluster.event());
+    }
+    cluster
+}
+
 #[test]
 fn s6_016_what_fails_is_tried_again_and_the_job_terminated_at_last() {
     let mut cluster = running(json!([]));
@@ -141,14 +154,7 @@ fn s6_016_what_fails_is_tried_again_and_the_job_terminated_at_last() {
     );
     assert_eq!(cluster.phase(), "Running");
     // Faults that pass are overcome.
-    let mut cluster = running(json!([]));
-    cluster.failing.insert("DeletePod");
-    cluster
-        .events
-        .push_back(JobEvent::Command(Action::AbortJob));
-    while told(&cluster, "FailedDelete").is_empty() {
-        assert!(cluster.answer() || cluster.event());
-    }
+    let mut cluster = aborted_in_vain();
     cluster.failing.clear();
     cluster.settle();
     let status = cluster.job().status;
@@ -160,14 +166,7 @@ fn s6_016_what_fails_is_tried_again_and_the_job_terminated_at_last() {
 
 #[test]
 fn s6_032_a_pod_whose_deletion_failed_is_read_again() {
-    let mut cluster = running(json!([]));
-    cluster.failing.insert("DeletePod");
-    cluster
-        .events
-        .push_back(JobEvent::Command(Action::AbortJob));
-    while told(&cluster, "FailedDelete").is_empty() {
-        assert!(cluster.answer() || cluster.event());
-    }
+    let mut cluster = aborted_in_vain();
     // Gone without an event.
     cluster.stored.get_mut().pods.clear();
     cluster.events.clear();

@@ -9,3 +9,4 @@ mod rubbish;
 mod scenario;
 mod shares;
 mod taking_room;
+mod upstream;

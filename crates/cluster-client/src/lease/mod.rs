@@ -25,11 +25,13 @@
 //! ```
 
 mod driver;
+mod elected;
 mod election;
 mod record;
 #[cfg(test)]
 mod tests;
 
 pub use driver::{LeaseLock, identity, run};
+pub use elected::Elected;
 pub use election::{Command, Election, Event, Moment, Role, Settings, Unreachable};
 pub use record::Record;

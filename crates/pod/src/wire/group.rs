@@ -33,9 +33,23 @@ pub struct PodGroupSpec {
     pub disruption_mode: DisruptionMode,
     /// By which it is preempted and preempts; absent counts as 0.
     pub priority: Option<i32>,
+    /// The class that `priority` comes from.
+    #[serde(deserialize_with = "null_is_default")]
+    pub priority_class_name: String,
+    /// The workload that it was made from.
+    pub workload_ref: Option<WorkloadReference>,
     /// `PreemptLowerPriority` (default) or `Never`.
     #[serde(deserialize_with = "null_is_default")]
     pub preemption_policy: String,
+}
+
+/// The workload that a group was made from.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WorkloadReference {
+    /// Name of the `Workload`, in the namespace of the group.
+    #[serde(deserialize_with = "null_is_default")]
+    pub workload_name: String,
 }
 
 /// How the pods of a group are scheduled. One of the two is there.

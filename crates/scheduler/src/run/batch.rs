@@ -1,16 +1,18 @@
 //! Batch sessions beside the decisions about single pods, on the same cache: what they go by, and when one is due.
 
 use super::watches::BatchChange;
-use evictd_batch::conf::{Conf, ConfError};
-use evictd_batch::session::{Cache, Form, Known, Outcome, Setting};
-use evictd_batch::wire::PodGroupStatus;
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{
+    Cache, Form, Known, Outcome, Setting, UpstreamOutcome, upstream_job, upstream_job_of,
+};
+use evictd_batch::wire::{PodGroupStatus, Queue};
 use evictd_pod::wire;
 use evictd_scheduling::{Delta, Scheduler};
 use jiff::Timestamp;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::{info, warn};
 
 /// What `--batch-conf` and the flags beside it say.
 #[derive(Debug, Clone)]
@@ -25,24 +27,14 @@ pub struct BatchSettings {
     pub form: Form,
 }
 
-/// Why a configuration of sessions cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BatchError {
-    /// The file cannot be read.
-    #[error("--batch-conf {0}: {1}")]
-    Unreadable(PathBuf, std::io::Error),
-    /// What it says cannot be used.
-    #[error("--batch-conf {0}: {1}")]
-    Wrong(PathBuf, ConfError),
-}
-
 /// The sessions' side of the engine.
 pub struct Batch {
     settings: BatchSettings,
-    text: String,
     conf: Conf,
     cache: Cache,
     known: Known,
+    /// What groups of `scheduling.k8s.io` were told last, by the jobs that they are.
+    told: HashMap<String, UpstreamOutcome>,
     /// Whether what sessions go by has changed since the last one.
     changed: bool,
     /// After which change of the cluster the last session ended.
@@ -52,23 +44,20 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Reads the configuration.
-    ///
-    /// # Errors
-    /// A file that cannot be read or used.
-    pub fn new(settings: BatchSettings) -> Result<Self, BatchError> {
-        let (text, conf) = read(&settings.file)?;
-        warn_of(&settings.file, &conf);
-        Ok(Self {
-            text,
+    /// Sessions by this configuration, of a cluster of which nothing is known.
+    pub fn new(settings: BatchSettings, conf: Conf) -> Self {
+        let mut cache = Cache::new(settings.setting.clone());
+        cache.queue(&stand_in(&settings));
+        Self {
             conf,
-            cache: Cache::new(settings.setting.clone()),
+            cache,
             known: Known::default(),
+            told: HashMap::new(),
             settings,
             changed: true,
             ended_at: 0,
             renewed_at: 0,
-        })
+        }
     }
 
     /// How long after the end of a session the next one begins.
@@ -112,7 +101,29 @@ impl Batch {
         scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
     }
 
-    /// A pod group, a queue or a priority class came, changed or went.
+    /// A group of `scheduling.k8s.io` came, changed or went.
+    pub fn on_upstream(&mut self, groups: &Delta<wire::PodGroup>) {
+        let uid = |group: &Arc<wire::PodGroup>| group.metadata.uid.clone();
+        if let Some(old) = &groups.old
+            && groups.new.as_ref().map(uid) != Some(uid(old))
+        {
+            self.told.remove(&*upstream_job(&old.metadata));
+        }
+        match (&groups.old, &groups.new) {
+            (_, Some(new)) => {
+                self.cache.upstream_group(new);
+                self.known.put_upstream(Arc::clone(new));
+            }
+            (Some(old), None) => {
+                self.cache.remove_upstream_group(&old.metadata);
+                self.known.remove_upstream(&old.metadata);
+            }
+            (None, None) => return,
+        }
+        self.changed = true;
+    }
+
+    /// A pod group, a queue, a priority class or a workload came, changed or went, or the configuration has changed.
     pub fn on(&mut self, change: BatchChange) {
         let (cache, known) = (&mut self.cache, &mut self.known);
         match change {
@@ -125,25 +136,38 @@ impl Batch {
                 known.remove_group(&old.metadata);
             }
             BatchChange::Queue(Delta { new: Some(new), .. }) => {
+                if !known.has_queues() {
+                    cache.remove_queue(&self.settings.setting.default_queue);
+                }
                 cache.queue(&new);
                 known.put_queue(new);
             }
             BatchChange::Queue(Delta { old: Some(old), .. }) => {
                 cache.remove_queue(&old.metadata.name);
                 known.remove_queue(&old.metadata);
+                if !known.has_queues() {
+                    cache.queue(&stand_in(&self.settings));
+                }
             }
             BatchChange::PriorityClass(Delta { new: Some(new), .. }) => cache.class(&new),
             BatchChange::PriorityClass(Delta { old: Some(old), .. }) => {
                 cache.remove_class(&old.metadata.name);
             }
-            BatchChange::Group(_) | BatchChange::Queue(_) | BatchChange::PriorityClass(_) => return,
+            BatchChange::Conf(conf) => self.conf = *conf,
+            BatchChange::Workload(Delta { new: Some(new), .. }) => cache.workload(&new),
+            BatchChange::Workload(Delta { old: Some(old), .. }) => {
+                cache.remove_workload(&old.metadata);
+            }
+            BatchChange::Group(_)
+            | BatchChange::Queue(_)
+            | BatchChange::PriorityClass(_)
+            | BatchChange::Workload(_) => return,
         }
         self.changed = true;
     }
 
     /// Runs a session, unless nothing has changed since the last one: then it would come to nothing new.
     pub fn session(&mut self, scheduler: &mut Scheduler) -> Option<Outcome> {
-        self.reread();
         let changes = scheduler.cluster().changes().now();
         if !self.changed && changes == self.ended_at {
             return None;
@@ -178,58 +202,57 @@ impl Batch {
         self.put(scheduler, pod);
     }
 
-    /// The status of a group is written.
+    /// The status of a job's group is written, or kept for a group of `scheduling.k8s.io`.
     pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
-        if let Some(group) = self.known.assume_group(key, status) {
+        if self.known.upstream(key).is_some() {
+            self.cache.assume_upstream(key, status);
+        } else if let Some(group) = self.known.assume_group(key, status) {
             self.cache.group(&group);
         }
     }
 
+    /// What groups of `scheduling.k8s.io` are told that were not told just that before.
+    pub fn news_of(
+        &mut self,
+        outcomes: BTreeMap<String, UpstreamOutcome>,
+    ) -> Vec<(Arc<wire::PodGroup>, UpstreamOutcome)> {
+        let mut news = Vec::new();
+        for (job, outcome) in outcomes {
+            let Some(group) = self.known.upstream(&job) else {
+                continue;
+            };
+            if self.told.get(&job) != Some(&outcome) {
+                news.push((Arc::clone(group), outcome.clone()));
+                self.told.insert(job, outcome);
+            }
+        }
+        news
+    }
+
     /// A pod was not bound. Returns it as it is, if no watch has said otherwise.
     pub fn not_bound(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
-        self.known.not_bound(key)
+        let pod = self.known.not_bound(key)?;
+        if let Some(job) = upstream_job_of(&pod) {
+            // Once all of its group are bound that is to be told again.
+            self.told.remove(&*job);
+        }
+        Some(pod)
     }
 
     /// A pod was not deleted. Returns it as it is.
     pub fn not_evicted(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
         self.known.not_evicted(key)
     }
-
-    /// Takes a changed file up. One that cannot be used changes nothing (S6-087).
-    fn reread(&mut self) {
-        let file = &self.settings.file;
-        match std::fs::read_to_string(file) {
-            Ok(text) if text == self.text => {}
-            Ok(text) => {
-                match Conf::read(&text) {
-                    Ok(conf) => {
-                        info!("{} has changed and is in force", file.display());
-                        warn_of(file, &conf);
-                        self.conf = conf;
-                        self.changed = true;
-                    }
-                    Err(error) => warn!(
-                        "{} has changed and cannot be used, the one before stays: {error}",
-                        file.display()
-                    ),
-                }
-                self.text = text;
-            }
-            // A file that is just being replaced is there the next time.
-            Err(error) => tracing::debug!("{}: {error}", file.display()),
-        }
-    }
 }
 
-fn read(file: &Path) -> Result<(String, Conf), BatchError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| BatchError::Unreadable(file.to_owned(), error))?;
-    let conf = Conf::read(&text).map_err(|error| BatchError::Wrong(file.to_owned(), error))?;
-    Ok((text, conf))
-}
-
-fn warn_of(file: &Path, conf: &Conf) {
-    for warning in &conf.warnings {
-        warn!("{}: {warning}", file.display());
-    }
+/// The queue of jobs that name none, as long as there is no queue at all: a cluster without Volcano's definitions has none.
+fn stand_in(settings: &BatchSettings) -> Queue {
+    let mut queue = Queue::default();
+    queue
+        .metadata
+        .name
+        .clone_from(&settings.setting.default_queue);
+    queue.spec.weight = 1;
+    "Open".clone_into(&mut queue.status.state);
+    queue
 }

@@ -210,6 +210,9 @@ impl Engine {
                 }
             }
             News::Event(event) => {
+                if let (Event::PodGroup(groups), Some((batch, _))) = (&event, &mut self.batch) {
+                    batch.on_upstream(groups);
+                }
                 let Some(event) = self.of_living(event) else {
                     return;
                 };

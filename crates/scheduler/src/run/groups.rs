@@ -21,24 +21,24 @@ const DISRUPTED: &str = "DisruptionTarget";
 #[derive(Default)]
 pub(super) struct GroupStatuses(HashMap<String, Arc<wire::PodGroup>>);
 
-/// `namespace/name` of the group that a pod names.
-fn group_of(pod: &wire::Pod) -> Option<String> {
+/// Namespace and name of the group that a pod names.
+fn group_of(pod: &wire::Pod) -> Option<(&str, &str)> {
     let group = pod.spec.scheduling_group.as_ref()?;
-    let namespace = pod.metadata.namespace_or_default();
-    Some(format!("{namespace}/{}", group.pod_group_name))
+    Some((pod.metadata.namespace_or_default(), &group.pod_group_name))
+}
+
+fn name_of((namespace, name): (&str, &str)) -> String {
+    format!("{namespace}/{name}")
 }
 
 impl GroupStatuses {
     /// What the scheduler has decided about groups.
     pub(super) fn decided(&mut self, now: Timestamp, news: Vec<GroupNews>, writer: &Writer) {
         for GroupNews { group, what } in news {
-            let name = format!(
-                "{}/{}",
-                group.metadata.namespace_or_default(),
-                group.metadata.name
-            );
             match what {
                 GroupOutcome::Placed => {
+                    let metadata = &group.metadata;
+                    let name = name_of((metadata.namespace_or_default(), &metadata.name));
                     self.0.insert(name, group);
                 }
                 GroupOutcome::Unschedulable(message) => {
@@ -58,6 +58,24 @@ impl GroupStatuses {
         }
     }
 
+    /// Enough of a group's pods have a node; `binding` are all pods on their way. Unless some of the group are among them it is
+    /// scheduled.
+    pub(super) fn placed<'p>(
+        &mut self,
+        now: Timestamp,
+        group: Arc<wire::PodGroup>,
+        binding: impl Iterator<Item = &'p wire::Pod>,
+        writer: &Writer,
+    ) {
+        let metadata = &group.metadata;
+        let own = (metadata.namespace_or_default(), &*metadata.name);
+        if is_binding(own, binding) {
+            self.0.insert(name_of(own), group);
+        } else {
+            scheduled(&group, now, writer);
+        }
+    }
+
     /// A pod was bound; `binding` are those on their way. With the last of a group the group is scheduled.
     pub(super) fn bound<'p>(
         &mut self,
@@ -69,27 +87,33 @@ impl GroupStatuses {
         if self.0.is_empty() {
             return;
         }
-        let name = group_of(pod);
-        let mut others = binding.map(group_of);
-        if name.is_none() || others.any(|other| other == name) {
-            return;
-        }
-        let Some(group) = name.and_then(|name| self.0.remove(&name)) else {
+        let Some(own) = group_of(pod).filter(|own| !is_binding(*own, binding)) else {
             return;
         };
-        let kinds = [INITIALLY, SCHEDULED].into_iter();
-        let kinds = kinds.filter(|kind| !holds(&group, kind));
-        let words = ("Scheduled", "all pods that it needs at once have a node");
-        let conditions = kinds.map(|kind| condition(kind, true, words, now));
-        write(&group, conditions.collect(), writer);
+        if let Some(group) = self.0.remove(&name_of(own)) {
+            scheduled(&group, now, writer);
+        }
     }
 
     /// A pod was not bound: its group waits for it again.
     pub(super) fn not_bound(&mut self, pod: &wire::Pod) {
-        if let Some(name) = group_of(pod) {
-            self.0.remove(&name);
+        if let Some(own) = group_of(pod) {
+            self.0.remove(&name_of(own));
         }
     }
+}
+
+/// Whether a pod of the group is among these.
+fn is_binding<'p>(group: (&str, &str), mut pods: impl Iterator<Item = &'p wire::Pod>) -> bool {
+    pods.any(|pod| group_of(pod) == Some(group))
+}
+
+fn scheduled(group: &wire::PodGroup, now: Timestamp, writer: &Writer) {
+    let kinds = [INITIALLY, SCHEDULED].into_iter();
+    let kinds = kinds.filter(|kind| !holds(group, kind));
+    let words = ("Scheduled", "all pods that it needs at once have a node");
+    let conditions = kinds.map(|kind| condition(kind, true, words, now));
+    write(group, conditions.collect(), writer);
 }
 
 fn holds(group: &wire::PodGroup, kind: &str) -> bool {

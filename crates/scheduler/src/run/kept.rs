@@ -282,7 +282,7 @@ as_they_are! {
     wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
     wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup,
     wire::ResourceClaim, wire::ResourceSlice, wire::DeviceClass,
-    wire::PriorityClass, evictd_batch::wire::PodGroup, evictd_batch::wire::Queue
+    wire::PriorityClass, evictd_batch::wire::PodGroup, evictd_batch::wire::Queue, evictd_batch::wire::Workload
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod attempts;
 mod batch;
+mod batch_conf;
 mod discovery;
 mod engine;
 mod events;
@@ -24,7 +25,8 @@ mod watches;
 mod writer;
 
 pub use attempts::{Failure, FailureKind};
-pub use batch::{Batch, BatchError, BatchSettings};
+pub use batch::{Batch, BatchSettings};
+pub use batch_conf::BatchError;
 pub use engine::{Engine, Ports};
 pub use events::Events;
 pub use extenders::{Binder, Extenders, Replies};

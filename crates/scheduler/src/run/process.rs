@@ -1,6 +1,7 @@
 //! The scheduler as a process: everything is connected here, and ends here.
 
-use super::batch::{Batch, BatchError, BatchSettings};
+use super::batch::{Batch, BatchSettings};
+use super::batch_conf::{BatchError, ConfFile};
 use super::engine::{Engine, Ports};
 use super::events::Events;
 use super::extenders::Extenders;
@@ -15,7 +16,7 @@ use super::threads::Threads;
 use super::view::View;
 use super::watches;
 use super::writer::{Limits, Writer};
-use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
+use evictd_cluster_client::lease::{self, Elected, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
 use evictd_scheduling::config::{Configuration, LeaderElection, Point};
 use evictd_scheduling::{Framework, Scheduler, Settings, Workers};
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
@@ -92,11 +93,16 @@ pub async fn run(
     port: Option<&Port>,
     batch: Option<BatchSettings>,
 ) -> Result<(), RunError> {
-    let batch = batch.map(Batch::new).transpose()?;
+    let batch = batch.map(|settings| sessions_by(settings, config));
+    let (batch, conf_file) = batch.transpose()?.unzip();
     let access = Access::find(credentials).await?;
     let actions = access.actions()?;
-    if batch.is_some() {
-        refuse_beside_volcano(&actions).await?;
+    // Volcano as it comes takes no lease, so that only its pods tell that it is there.
+    if batch.is_some()
+        && let Some(pod) =
+            pod_at_work(&actions, "Volcano's scheduler", "app=volcano-scheduler").await
+    {
+        return Err(RunError::BesideVolcano(pod));
     }
     info!(
         "schedules for {} with the credentials of {access}",
@@ -118,6 +124,9 @@ pub async fn run(
     watches::start(&access, &send, batch.is_some());
     if let Some(batch) = &batch {
         watches::start_batch(&access, &send);
+        if let Some(file) = conf_file {
+            file.follow(batch.period(), send.clone())?;
+        }
         tokio::spawn(queues::ensure(
             actions.clone(),
             batch.default_queue().to_owned(),
@@ -139,17 +148,21 @@ pub async fn run(
         Some(port) => Some(serve(port, hostname, shown).await?),
         None => None,
     };
-    let mut election = Elected::start(&config.leader_election, actions.clone(), hostname);
-    let mut sessions = batch.as_ref().map(|batch| {
-        let elected = Elected::for_sessions(batch, config, actions.clone(), hostname);
-        let (role, name) = (elected.role.clone(), batch.scheduler().to_owned());
-        tokio::spawn(tell(role, metrics.clone(), name));
+    let election = elected(&config.leader_election, actions.clone(), hostname);
+    let sessions = batch.as_ref().map(|batch| {
+        let settings = of_sessions(batch, &config.leader_election);
+        let elected = elected(&settings, actions.clone(), hostname);
+        tokio::spawn(tell(
+            elected.role(),
+            metrics.clone(),
+            settings.resource_name,
+        ));
         elected
     });
     let (synced, known) = watch::channel(false);
     tokio::spawn(ready(known, health.clone()));
     tokio::spawn(tell(
-        election.role.clone(),
+        election.role(),
         metrics.clone(),
         config.leader_election.resource_name.clone(),
     ));
@@ -157,12 +170,12 @@ pub async fn run(
         writer: Writer::new(actions, events.clone(), Limits::default()),
         events,
         news,
-        role: election.role.clone(),
+        role: election.role(),
         synced,
         metrics,
         view,
         extenders,
-        batch: batch.zip(sessions.as_ref().map(|own| own.role.clone())),
+        batch: batch.zip(sessions.as_ref().map(Elected::role)),
         now: Timestamp::now,
     };
     let (stop, stopped) = watch::channel(false);
@@ -183,25 +196,13 @@ pub async fn run(
     let _ = stop.send(true);
     let _ = engine.await;
     election.release().await;
-    if let Some(sessions) = &mut sessions {
+    if let Some(sessions) = sessions {
         sessions.release().await;
     }
     if let Some(serving) = serving {
         serving.abort();
     }
     Ok(())
-}
-
-/// Volcano as it comes takes no lease, so that only its pods tell that it is there.
-async fn refuse_beside_volcano(actions: &Actions) -> Result<(), RunError> {
-    match pod_at_work(actions, "app=volcano-scheduler").await {
-        Ok(None) => Ok(()),
-        Ok(Some(pod)) => Err(RunError::BesideVolcano(pod)),
-        Err(error) => {
-            warn!("whether Volcano's scheduler is at work is not known: {error}");
-            Ok(())
-        }
-    }
 }
 
 /// Serves the secure port until the task is ended.
@@ -284,73 +285,44 @@ fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
 }
 
 /// The election that this process takes part in, if it does.
-struct Elected {
-    role: watch::Receiver<Role>,
-    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
-    /// Without an election this process leads as long as this is there.
-    _always: Option<watch::Sender<Role>>,
+fn elected(settings: &LeaderElection, actions: Actions, hostname: &str) -> Elected {
+    if !settings.leader_elect {
+        return Elected::always();
+    }
+    let duration = |own: SignedDuration| Duration::try_from(own).unwrap_or_default();
+    let lease = (&*settings.resource_namespace, &*settings.resource_name);
+    let settings = lease::Settings {
+        identity: lease::identity(hostname),
+        lease_duration: duration(settings.lease_duration),
+        renew_deadline: duration(settings.renew_deadline),
+        retry_period: duration(settings.retry_period),
+    };
+    Elected::start(actions, lease, settings)
 }
 
-impl Elected {
-    fn start(settings: &LeaderElection, actions: Actions, hostname: &str) -> Self {
-        if !settings.leader_elect {
-            let (always, role) = watch::channel(Role::Leader);
-            return Self {
-                role,
-                running: None,
-                _always: Some(always),
-            };
-        }
-        let duration = |own: SignedDuration| Duration::try_from(own).unwrap_or_default();
-        let election = Election::new(lease::Settings {
-            identity: lease::identity(hostname),
-            lease_duration: duration(settings.lease_duration),
-            renew_deadline: duration(settings.renew_deadline),
-            retry_period: duration(settings.retry_period),
-        });
-        let (namespace, name) = (&settings.resource_namespace, &settings.resource_name);
-        let lock = LeaseLock::new(
-            actions,
-            namespace,
-            name,
-            duration(settings.renew_deadline) / 2,
-        );
-        let (roles, role) = watch::channel(Role::Candidate(String::new()));
-        let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(async move {
-            // A sender that was dropped means the same as a word to stop.
-            let stopped = async { drop(stopped.await) };
-            lease::run(election, lock, &roles, stopped, Timestamp::now).await;
-        });
-        Self {
-            role,
-            running: Some((stop, task)),
-            _always: None,
-        }
+/// Batch sessions by their file.
+fn sessions_by(
+    settings: BatchSettings,
+    config: &Configuration,
+) -> Result<(Batch, ConfFile), BatchError> {
+    let name = &settings.setting.scheduler;
+    if config
+        .profiles
+        .iter()
+        .any(|own| own.scheduler_name == *name)
+    {
+        return Err(BatchError::Profile(name.clone()));
     }
+    let (file, conf) = ConfFile::open(settings.file.clone())?;
+    Ok((Batch::new(settings, conf), file))
+}
 
-    /// The election that says who runs sessions. Volcano's scheduler takes part in it, too: both never place the same pods.
-    fn for_sessions(
-        batch: &Batch,
-        config: &Configuration,
-        actions: Actions,
-        hostname: &str,
-    ) -> Self {
-        let settings = LeaderElection {
-            resource_namespace: VOLCANO_NAMESPACE.to_owned(),
-            resource_name: batch.scheduler().to_owned(),
-            ..config.leader_election.clone()
-        };
-        Self::start(&settings, actions, hostname)
-    }
-
-    /// Gives the lease back, so that another may lead at once.
-    async fn release(&mut self) {
-        if let Some((stop, task)) = self.running.take() {
-            // It may have ended already.
-            let _ = stop.send(());
-            let _ = tokio::time::timeout(Duration::from_secs(5), task).await;
-        }
+/// The election that says who runs sessions. Volcano's scheduler takes part in it, too: both never place the same pods.
+fn of_sessions(batch: &Batch, settings: &LeaderElection) -> LeaderElection {
+    LeaderElection {
+        resource_namespace: VOLCANO_NAMESPACE.to_owned(),
+        resource_name: batch.scheduler().to_owned(),
+        ..settings.clone()
     }
 }
 

@@ -3,7 +3,8 @@
 
 use super::discovery::serves;
 use super::kept::{Object, Texts, name};
-use evictd_batch::wire::{PodGroup, Queue};
+use evictd_batch::conf::Conf;
+use evictd_batch::wire::{PodGroup, Queue, Workload};
 use evictd_cluster_client::{Access, Actions, Backoff, Follow, Parsed, Watch, WatchError, chance};
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
@@ -18,19 +19,21 @@ use tracing::{debug, warn};
 pub enum News {
     /// Something appeared, changed or went.
     Event(Event),
-    /// The same of jobs' objects.
+    /// The same of jobs' objects, and of how sessions go.
     Batch(BatchChange),
     /// One more kind is known completely.
     Listed,
 }
 
-/// A change of an object that batch sessions go by.
+/// A change of what batch sessions go by.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "they are the kinds of the API")]
 pub enum BatchChange {
     Group(Delta<PodGroup>),
     Queue(Delta<Queue>),
     PriorityClass(Delta<wire::PriorityClass>),
+    Workload(Delta<Workload>),
+    Conf(Box<Conf>),
 }
 
 /// How many kinds are followed, and have to be known before the first decision.
@@ -39,11 +42,14 @@ pub const KINDS: usize = 19;
 /// Where groups of pods are. A server older than Kubernetes 1.37 has none.
 pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
 
+/// What such groups are made from.
+const WORKLOADS: &str = "/apis/scheduling.k8s.io/v1beta1/workloads";
+
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How many kinds more are followed for batch sessions.
-pub(super) const BATCH_KINDS: usize = 3;
+pub(super) const BATCH_KINDS: usize = 4;
 
 /// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver. `ended`: whether pods
 /// are followed after their end, too.
@@ -127,6 +133,9 @@ pub(super) fn start_batch(access: &Access, news: &UnboundedSender<News>) {
         false,
         |delta| News::Batch(BatchChange::PriorityClass(delta)),
     );
+    follow.from(WORKLOADS, "", false, |delta| {
+        News::Batch(BatchChange::Workload(delta))
+    });
 }
 
 /// Begins to follow the pods that have failed, the evicted ones among them. Nobody waits until they are known.

@@ -363,3 +363,17 @@ fn what_has_no_end_is_not_read_for_ever() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("is empty"), "{}", stderr(&output));
 }
+
+#[test]
+fn pods_of_a_profile_cannot_be_those_of_batch_sessions() {
+    let mut command = scheduler();
+    command.args(["run", "--batch-conf", "/dev/null"]);
+    command.args(["--batch-scheduler-name", "default-scheduler"]);
+    let output = program::run(&mut command, "");
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(
+        text.contains("--batch-scheduler-name default-scheduler: a profile"),
+        "{text}"
+    );
+}

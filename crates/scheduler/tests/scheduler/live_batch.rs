@@ -3,6 +3,8 @@
 use crate::live_scheduling::{Live, node_of, pod};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{ApiServer, Fault};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -10,7 +12,7 @@ use tempfile::NamedTempFile;
 const GROUPS: &str = "podgroups.scheduling.volcano.sh";
 
 /// A configuration with these actions.
-fn conf(actions: &str) -> NamedTempFile {
+pub(crate) fn conf(actions: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     write!(file, "{}", text(actions)).unwrap();
     file
@@ -25,13 +27,16 @@ fn text(actions: &str) -> String {
 
 fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
     let api = ApiServer::start().unwrap();
-    let admin = api.actor("admin");
+    for name in ["root", "default", "other"] {
+        queue(&api.actor("admin"), name);
+    }
+    start_at(api, nodes, conf)
+}
+
+pub(crate) fn start_at(api: ApiServer, nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
     let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "volcano-system" } });
     // It may be there.
-    let _ = admin.create(space);
-    for name in ["root", "default", "other"] {
-        queue(&admin, name);
-    }
+    let _ = api.actor("admin").create(space);
     let path = conf.path().to_str().unwrap();
     Live::with(
         api,
@@ -40,7 +45,7 @@ fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
     )
 }
 
-fn queue(admin: &evictd_testkit::Actor, name: &str) {
+pub(crate) fn queue(admin: &evictd_testkit::Actor, name: &str) {
     let queue = json!({ "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
         "metadata": { "name": name }, "spec": { "weight": 1 }, "status": { "state": "Open" } });
     admin.create(queue).unwrap();
@@ -213,6 +218,27 @@ fn s6_087_a_changed_configuration_is_taken_up_and_a_bad_one_is_not() {
     std::fs::write(conf.path(), "actions: \"no-such-action\"\n").unwrap();
     std::fs::write(conf.path(), text("enqueue, allocate")).unwrap();
     live.bound("default/train-work-0");
+}
+
+#[test]
+fn a_disk_that_does_not_answer_for_the_configuration_holds_nothing_up() {
+    let conf = conf("enqueue, allocate");
+    let live = start(&[("one", "4")], &conf);
+    let places = |name: &str| {
+        live.admin.create(group(name, "default", 1, "1")).unwrap();
+        let work = format!("{name}-work-0");
+        live.admin.create(member(&work, name, "1")).unwrap();
+        live.bound(&format!("default/{work}"));
+    };
+    places("before");
+    // Reading waits for a writer that never comes.
+    let pipe = conf.path().with_extension("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    std::fs::rename(&pipe, conf.path()).unwrap();
+    places("first");
+    places("second");
+    live.admin.create(pod("plain", "1m", 0)).unwrap();
+    live.bound("default/plain");
 }
 
 #[test]

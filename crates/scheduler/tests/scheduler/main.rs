@@ -16,6 +16,7 @@ mod live_faults;
 mod live_groups;
 mod live_rights;
 mod live_scheduling;
+mod live_upstream;
 mod metrics;
 mod oracle;
 mod preemptor;

@@ -1,7 +1,6 @@
 //! `evictd-batch job delete`: deletes a job.
 
 use super::Named;
-use crate::cli::connection::Connection;
 use crate::cli::kind::{JOBS, required};
 use clap::Args;
 use evictd_command::{Failure, write_to_stdout};
@@ -19,19 +18,21 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let named = self.named;
         let otherwise = "job name is mandatory to delete a particular job";
-        let name = required(&named.name, otherwise)?;
-        delete(&named.connection, &named.namespace, name)?;
-        write_to_stdout(&format!("delete job {name} successfully"))
+        self.named.delete("delete", otherwise)
     }
 }
 
-/// Deletes the job (S6-147).
-pub(in crate::cli) fn delete(
-    connection: &Connection,
-    namespace: &str,
-    name: &str,
-) -> Result<(), Failure> {
-    connection.open()?.delete(&JOBS, namespace, name)
+impl Named {
+    /// Deletes the job, and says so with Volcano's word for it; `otherwise` is said where no job is named (S6-147).
+    pub(in crate::cli) fn delete(
+        &self,
+        word: &str,
+        otherwise: &'static str,
+    ) -> Result<(), Failure> {
+        let name = required(&self.name, otherwise)?;
+        let cluster = self.connection.open()?;
+        cluster.delete(&JOBS, &self.namespace, name)?;
+        write_to_stdout(&format!("{word} job {name} successfully"))
+    }
 }

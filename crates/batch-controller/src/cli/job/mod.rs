@@ -2,7 +2,6 @@
 
 pub(super) mod delete;
 pub(super) mod list;
-pub(super) mod resume;
 pub(super) mod run;
 pub(super) mod suspend;
 pub(super) mod view;
@@ -27,7 +26,7 @@ enum Command {
     List(list::Arguments),
     View(view::Arguments),
     Suspend(suspend::Arguments),
-    Resume(resume::Arguments),
+    Resume(suspend::ResumeArguments),
     Delete(delete::Arguments),
 }
 
@@ -46,10 +45,10 @@ impl Arguments {
 
 /// One job, and the cluster that it is in.
 #[derive(Debug, Args)]
-struct Named {
+pub(super) struct Named {
     /// The job's namespace.
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
-    namespace: String,
+    pub(super) namespace: String,
     /// The job.
     #[arg(
         short = 'N',
@@ -58,7 +57,7 @@ struct Named {
         default_value = "",
         hide_default_value = true
     )]
-    name: String,
+    pub(super) name: String,
     #[command(flatten)]
-    connection: Connection,
+    pub(super) connection: Connection,
 }

@@ -15,9 +15,6 @@ const EXAMPLE: &str = "Example:
   evictd-batch job run -N hello -i busybox -r 3 -m 2
   evictd-batch job run -f train.yaml";
 
-/// What no name was given for.
-pub(in crate::cli) const NO_NAME: &str = "job name cannot be left blank";
-
 /// The label of pods that names their job.
 const JOB_NAME: &str = "job.volcano.sh";
 
@@ -28,6 +25,18 @@ pub(super) struct Arguments {
     /// The job's namespace. Default: the file's, or `default`.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
+    #[command(flatten)]
+    simple: Simple,
+    /// The job as a YAML file; then only -n is heeded of the other options.
+    #[arg(short, long, value_name = "FILE")]
+    filename: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A job of one task and one container.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Simple {
     /// The job's name.
     #[arg(
         short = 'N',
@@ -43,18 +52,6 @@ pub(super) struct Arguments {
     /// The scheduler of its pods.
     #[arg(short = 'S', long, value_name = "NAME", default_value = "volcano")]
     scheduler: String,
-    #[command(flatten)]
-    size: Size,
-    /// The job as a YAML file; then only -n is heeded of the other options.
-    #[arg(short, long, value_name = "FILE")]
-    filename: Option<PathBuf>,
-    #[command(flatten)]
-    connection: Connection,
-}
-
-/// How many pods a job has, and how large they are.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct Size {
     /// So many pods start at once or none.
     #[arg(short, long, value_name = "COUNT", default_value_t = 1, value_parser = count())]
     min: i32,
@@ -73,67 +70,54 @@ fn count() -> clap::builder::RangedI64ValueParser<i32> {
     clap::value_parser!(i32).range(0..)
 }
 
-/// A job of one task and one container.
-#[derive(Debug)]
-pub(in crate::cli) struct Simple {
-    pub(in crate::cli) name: String,
-    pub(in crate::cli) image: String,
-    pub(in crate::cli) scheduler: String,
-    pub(in crate::cli) size: Size,
-    /// Empty for that of the image.
-    pub(in crate::cli) command: Vec<String>,
-}
-
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         if let Some(file) = &self.filename {
             let (namespace, job) = read(file, self.namespace)?;
             return run(&self.connection, &namespace, &job);
         }
-        required(&self.name, NO_NAME)?;
-        let simple = Simple {
-            name: self.name,
-            image: self.image,
-            scheduler: self.scheduler,
-            size: self.size,
-            command: Vec::new(),
-        };
         let namespace = self.namespace.as_deref().unwrap_or("default");
-        run(&self.connection, namespace, &simple.job(namespace))
+        self.simple.run(&self.connection, namespace, &[])
     }
 }
 
 /// Makes the job (S6-145).
-pub(in crate::cli) fn run(
-    connection: &Connection,
-    namespace: &str,
-    job: &Value,
-) -> Result<(), Failure> {
+fn run(connection: &Connection, namespace: &str, job: &Value) -> Result<(), Failure> {
     let made = connection.open()?.create(&JOBS, namespace, job)?;
     let name = made["metadata"]["name"].as_str().unwrap_or_default();
     write_to_stdout(&format!("run job {name} successfully"))
 }
 
 impl Simple {
-    /// The job as an object.
-    pub(in crate::cli) fn job(&self, namespace: &str) -> Value {
-        let Self { name, size, .. } = self;
+    /// Makes the job. Its container runs these words, or what its image says if there are none.
+    pub(in crate::cli) fn run(
+        &self,
+        connection: &Connection,
+        namespace: &str,
+        words: &[String],
+    ) -> Result<(), Failure> {
+        required(&self.name, "job name cannot be left blank")?;
+        run(connection, namespace, &self.job(namespace, words))
+    }
+
+    fn job(&self, namespace: &str, words: &[String]) -> Value {
+        let name = &self.name;
         let mut container = json!({
             "name": name, "image": self.image, "imagePullPolicy": "IfNotPresent",
-            "resources": {"limits": size.limits, "requests": size.requests},
+            "resources": {"limits": self.limits, "requests": self.requests},
         });
-        if !self.command.is_empty() {
-            container["command"] = json!(self.command);
+        if !words.is_empty() {
+            container["command"] = json!(words);
         }
         json!({
             "apiVersion": JOBS.api_version(), "kind": JOBS.name,
             "metadata": {"name": name, "namespace": namespace},
             "spec": {
-                "minAvailable": size.min, "schedulerName": self.scheduler,
+                "minAvailable": self.min, "schedulerName": self.scheduler,
                 // The webhook's name for it, which a cluster without the webhook needs: pods without a task are nobody's.
                 "tasks": [{
                     "name": "default0",
-                    "replicas": size.replicas,
+                    "replicas": self.replicas,
                     "template": {
                         "metadata": {"name": name, "labels": {JOB_NAME: name}},
                         "spec": {"restartPolicy": "Never", "containers": [container]},

@@ -1,7 +1,6 @@
 //! `evictd-batch job view`: one job, its status and what happened to it.
 
 use super::{Named, events, page};
-use crate::cli::connection::Connection;
 use crate::cli::kind::{EVENTS, JOBS, required};
 use clap::Args;
 use evictd_command::{Failure, Output, warn};
@@ -25,19 +24,10 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let Named {
-            namespace,
-            name,
-            connection,
-        } = &self.named;
         let otherwise =
             "job name (specified by --name or -N) is mandatory to view a particular job";
-        view(
-            connection,
-            namespace,
-            required(name, otherwise)?,
-            self.output,
-        )
+        required(&self.named.name, otherwise)?;
+        view(&self.named, self.output)
     }
 }
 
@@ -49,12 +39,12 @@ struct Seen {
 }
 
 /// Prints the job (S6-147).
-pub(in crate::cli) fn view(
-    connection: &Connection,
-    namespace: &str,
-    name: &str,
-    output: Output,
-) -> Result<(), Failure> {
+pub(in crate::cli) fn view(named: &Named, output: Output) -> Result<(), Failure> {
+    let Named {
+        namespace,
+        name,
+        connection,
+    } = named;
     let cluster = connection.open()?;
     let job = cluster.get(&JOBS, namespace, name)?;
     let uid = job["metadata"]["uid"].as_str().unwrap_or_default();

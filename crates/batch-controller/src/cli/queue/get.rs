@@ -1,5 +1,6 @@
 //! `evictd-batch queue get`: one queue.
 
+use super::Named;
 use super::table::{Columns, Shown, table};
 use crate::cli::connection::Connection;
 use crate::cli::kind::{POD_GROUPS, QUEUES, required};
@@ -14,17 +15,8 @@ const EXAMPLE: &str = "Example:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The queue.
-    #[arg(
-        short,
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    name: String,
     #[command(flatten)]
-    connection: Connection,
+    named: Named,
     #[command(flatten)]
     output: Output,
 }
@@ -32,8 +24,9 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let otherwise = "name is mandatory to get the particular queue details";
-        let name = required(&self.name, otherwise)?;
-        get(&self.connection, name, Columns::All, self.output)
+        let Named { name, connection } = &self.named;
+        let name = required(name, otherwise)?;
+        get(connection, name, Columns::All, self.output)
     }
 }
 

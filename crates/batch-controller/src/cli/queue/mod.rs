@@ -10,6 +10,7 @@ mod table;
 
 pub(super) use table::Columns;
 
+use super::connection::Connection;
 use clap::{Args, Subcommand};
 use evictd_command::Failure;
 
@@ -39,4 +40,20 @@ impl Arguments {
             Command::Delete(arguments) => arguments.run(),
         }
     }
+}
+
+/// One queue, and the cluster that it is in.
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    /// The queue.
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(super) name: String,
+    #[command(flatten)]
+    pub(super) connection: Connection,
 }

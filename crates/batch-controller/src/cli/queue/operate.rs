@@ -1,6 +1,6 @@
 //! `evictd-batch queue operate`: opens or closes a queue, or changes its weight.
 
-use crate::cli::connection::Connection;
+use super::Named;
 use crate::cli::issue::issue;
 use crate::cli::kind::{QUEUES, required};
 use anyhow::anyhow;
@@ -18,15 +18,8 @@ const EXAMPLE: &str = "Example:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The queue.
-    #[arg(
-        short,
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    name: String,
+    #[command(flatten)]
+    named: Named,
     /// The weight, for update.
     #[arg(short, long, value_name = "NUMBER", default_value_t = 0)]
     weight: i32,
@@ -39,14 +32,13 @@ pub(super) struct Arguments {
         hide_default_value = true
     )]
     action: String,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 impl Arguments {
     /// S6-148.
     pub(super) fn run(self) -> Result<(), Failure> {
-        let name = required(&self.name, "queue name must be specified")?;
+        let Named { name, connection } = &self.named;
+        let name = required(name, "queue name must be specified")?;
         let action = match required(&self.action, "action can not be null")? {
             "open" => "OpenQueue",
             "close" => "CloseQueue",
@@ -57,7 +49,7 @@ impl Arguments {
                 )));
             }
         };
-        let told = issue(&self.connection.open()?, &QUEUES, "", name, action)?;
+        let told = issue(&connection.open()?, &QUEUES, "", name, action)?;
         write_to_stdout(&told)
     }
 
@@ -68,7 +60,10 @@ impl Arguments {
             )));
         }
         let patch = json!({"spec": {"weight": self.weight}});
-        self.connection.open()?.merge(&QUEUES, "", name, &patch)?;
+        self.named
+            .connection
+            .open()?
+            .merge(&QUEUES, "", name, &patch)?;
         write_to_stdout(&format!("update queue {name} successfully"))
     }
 }

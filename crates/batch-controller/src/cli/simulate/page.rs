@@ -1,6 +1,6 @@
 //! A session of the scheduler: what becomes of each job, and who has to go.
 
-use evictd_batch::session::{GroupOutcome, Outcome};
+use evictd_batch::session::{GroupOutcome, Outcome, UpstreamOutcome};
 use evictd_command::{Colour, Column, Row, Table, View};
 
 /// The whole page.
@@ -11,7 +11,7 @@ pub(super) fn page(outcome: &Outcome, view: View) -> String {
         "{bound} pods are bound, {promised} wait for room that is being freed, {evicted} are evicted."
     );
     let mut parts = vec![view.sentence(&head)];
-    if !outcome.pod_groups.is_empty() {
+    if !outcome.pod_groups.is_empty() || !outcome.upstream_pod_groups.is_empty() {
         parts.push(jobs(outcome, view));
     }
     if evicted > 0 {
@@ -46,6 +46,20 @@ fn jobs(outcome: &Outcome, view: View) -> String {
         ];
         Row::from(cells).coloured(colour)
     });
+    let left_out = outcome
+        .upstream_pod_groups
+        .iter()
+        .filter_map(|(job, told)| {
+            let UpstreamOutcome::Unschedulable(why) = told else {
+                return None;
+            };
+            let mut cells = vec![String::new(); 6];
+            cells[0].clone_from(job);
+            cells[5].clone_from(why);
+            let left_out = !outcome.pod_groups.contains_key(job);
+            left_out.then(|| Row::from(cells).coloured(Some(Colour::Bad)))
+        });
+    let rows = rows.chain(left_out);
     let columns = [
         Column::name("JOB", 6),
         Column::words("PHASE", 5),

@@ -136,7 +136,7 @@ impl Session<'_> {
             let own = &self.model.jobs[job];
             let left = left.entry(job).or_insert_with(|| own.ready());
             *left -= 1;
-            *left >= own.min_member
+            own.can_spare(*left)
         })
     }
 
@@ -169,7 +169,7 @@ impl Session<'_> {
             let victim = gone[index];
             // Of a gang that goes nobody stays alone.
             let job = &self.model.jobs[self.model.tasks[victim].job];
-            if self.spares_gangs() && job.ready() < job.min_member {
+            if self.spares_gangs() && !job.can_spare(job.ready()) {
                 continue;
             }
             self.take_back(steps, victim);

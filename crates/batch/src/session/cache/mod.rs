@@ -2,12 +2,14 @@
 
 mod nodes;
 mod pods;
+mod upstream;
 
 use super::model::{Job, Model, Node, Queue};
 use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, key};
 use super::outcome::Outcome;
 use super::resource::Resource;
 use super::task::{Role, Status};
+use super::upstream::QueuesOfWorkloads;
 use super::{Form, Session};
 use crate::conf::Conf;
 use crate::wire::{self, PodGroup};
@@ -31,6 +33,7 @@ pub struct Cache {
     roles: HashMap<Box<str>, Role>,
     /// By name, with its value and whether it is that of pods that name none.
     classes: BTreeMap<String, (i32, bool)>,
+    workloads: QueuesOfWorkloads,
     free_tasks: Vec<usize>,
     free_jobs: Vec<usize>,
     /// Nodes, or jobs and queues, have changed since the last session.
@@ -63,6 +66,7 @@ impl Cache {
             queues: HashMap::new(),
             roles: HashMap::new(),
             classes: BTreeMap::new(),
+            workloads: QueuesOfWorkloads::new(),
             free_tasks: Vec::new(),
             free_jobs: Vec::new(),
             stale_nodes: true,
@@ -85,6 +89,12 @@ impl Cache {
         }
         for group in &objects.pod_groups {
             cache.group(group);
+        }
+        for workload in &objects.workloads {
+            cache.workload(workload);
+        }
+        for group in &objects.upstream_pod_groups {
+            cache.upstream_group(group);
         }
         let mut seen = HashSet::new();
         for pod in &objects.pods {
@@ -234,10 +244,7 @@ impl Cache {
         job.min_task_member = roles;
         job.has_topology = wire.spec.network_topology.is_some();
         job.min_resources = need;
-        job.phase.clone_from(&wire.status.phase);
-        job.conditions.clone_from(&wire.status.conditions);
-        job.said_now = vec![false; job.conditions.len()];
-        job.before = wire.status.clone();
+        job.begin(wire.status.clone());
     }
 
     /// A pod group goes. Its pods wait for another one.
@@ -325,16 +332,31 @@ impl Cache {
         let default = default.map_or(0, |(value, _)| *value);
         model.live.clear();
         for (index, job) in model.jobs.iter_mut().enumerate() {
-            let queue = match &*job.queue_name {
+            let named = match &job.upstream {
+                Some(own) => own.queue_name(&self.workloads),
+                None => &*job.queue_name,
+            };
+            let queue_name = match named {
                 "" => self.setting.default_queue.as_str(),
                 queue => queue,
             };
-            let queue = self.queues.get(queue).filter(|_| job.has_group);
+            let queue = self.queues.get(queue_name).copied();
+            let upstream = job.upstream.as_deref();
+            let against = upstream.and_then(|own| own.reason_against(queue_name, queue.is_some()));
+            let class = self.classes.get(&*job.class_name).map(|(value, _)| *value);
+            job.priority = match upstream {
+                Some(own) => own.priority(class, job.tasks.len()),
+                None => class.unwrap_or(default),
+            };
+            // A group of scheduling.k8s.io that only other schedulers' pods name is no job.
+            let is_job = job.has_group && (upstream.is_none() || !job.tasks.is_empty());
+            let queue = queue.filter(|_| is_job && against.is_none());
             job.is_live = queue.is_some();
+            if let Some(own) = &mut job.upstream {
+                own.left_out = against.filter(|_| is_job);
+            }
             let Some(queue) = queue else { continue };
-            job.queue = *queue;
-            let class = self.classes.get(&*job.class_name);
-            job.priority = class.map_or(default, |(value, _)| *value);
+            job.queue = queue;
             model.live.push(index);
         }
         let jobs = &model.jobs;

@@ -6,6 +6,7 @@ use crate::session::objects::{
 };
 use crate::session::resource::Resource;
 use crate::session::task::{Status, Task, index_of};
+use crate::session::upstream::upstream_job_of;
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::{Metadata, Pod};
 use std::sync::Arc;
@@ -58,6 +59,10 @@ impl Cache {
         }
         let job = task.job;
         let own = &mut self.model.jobs[job];
+        if let Some(upstream) = &mut own.upstream {
+            upstream.remove(&task.key);
+            self.stale_jobs = true;
+        }
         own.tasks.retain(|task| *task != index);
         own.recount(&self.model.tasks);
         self.free_tasks.push(index);
@@ -87,11 +92,7 @@ impl Cache {
         (status, request): (Status, &Resource),
         node: Option<usize>,
     ) -> Option<usize> {
-        let own = pod.spec.scheduler_name == self.setting.scheduler;
-        let group = pod.metadata.annotations.get(GROUP).filter(|_| own);
-        let group = group.filter(|name| !name.is_empty())?;
-        let namespace = pod.metadata.namespace_or_default();
-        let job = self.job(Arc::from(format!("{namespace}/{group}")));
+        let job = self.job_of(pod)?;
         let mut task = self.task(pod, status, job);
         if status == Status::Pending {
             match cluster.pod(pod.clone()) {
@@ -113,6 +114,23 @@ impl Cache {
             self.model.tasks[index] = task;
         }
         Some(index)
+    }
+
+    /// The job of a pod. One that is of a job has an annotation, whatever group of `scheduling.k8s.io` it names beside.
+    fn job_of(&mut self, pod: &Pod) -> Option<usize> {
+        if pod.spec.scheduler_name != self.setting.scheduler {
+            return None;
+        }
+        let group = pod.metadata.annotations.get(GROUP);
+        if let Some(group) = group.filter(|name| !name.is_empty()) {
+            let namespace = pod.metadata.namespace_or_default();
+            return Some(self.job(Arc::from(format!("{namespace}/{group}"))));
+        }
+        let job = self.job(upstream_job_of(pod)?);
+        let upstream = self.model.jobs[job].upstream.get_or_insert_default();
+        upstream.add(&key(&pod.metadata), pod);
+        self.stale_jobs = true;
+        Some(job)
     }
 
     /// A task with what its pod says of itself.

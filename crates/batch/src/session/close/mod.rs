@@ -1,6 +1,7 @@
 //! The end of a session: what is said of jobs, pods and queues (S6-123, S6-138 to S6-140).
 
 mod report;
+mod upstream;
 mod words;
 
 use super::Session;
@@ -34,6 +35,7 @@ impl Session<'_> {
             let group = self.group_outcome(job, written);
             outcome.pod_groups.insert(own.key.to_string(), group);
         }
+        self.report_upstream(outcome);
         self.report_queues(outcome);
         outcome.events = std::mem::take(&mut self.events);
         outcome.events.sort_unstable();

@@ -3,11 +3,11 @@
 use super::{Binding, Engine};
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{BatchStatus, Condition, Eviction, StatusPatch};
-use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition};
+use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition, UpstreamOutcome};
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
-use evictd_scheduling::{Change, Delta, Event};
+use evictd_scheduling::{Change, Delta, Event, GroupNews, GroupOutcome as Placement};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,8 +71,29 @@ impl Engine {
         for (key, group) in outcome.pod_groups {
             self.write_group(now, &key, group);
         }
+        self.tell_upstream(now, outcome.upstream_pod_groups);
         for (name, allocated) in outcome.queue_allocated {
             self.write_queue(&name, allocated);
+        }
+    }
+
+    /// What groups of `scheduling.k8s.io` are told goes the way that it goes for groups of the scheduler's own pods.
+    fn tell_upstream(&mut self, now: Timestamp, outcomes: BTreeMap<String, UpstreamOutcome>) {
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
+        for (group, outcome) in batch.news_of(outcomes) {
+            let what = match outcome {
+                UpstreamOutcome::Unschedulable(why) => Placement::Unschedulable(why),
+                UpstreamOutcome::Preempted => Placement::Preempted,
+                UpstreamOutcome::Scheduled => {
+                    let binding = self.binding.values().map(|own| &*own.pod);
+                    self.groups.placed(now, group, binding, &self.writer);
+                    continue;
+                }
+            };
+            let news = vec![GroupNews { group, what }];
+            self.groups.decided(now, news, &self.writer);
         }
     }
 

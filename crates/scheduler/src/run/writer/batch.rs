@@ -3,14 +3,13 @@
 use super::calls::Calls;
 use super::status::{Condition, or_gone, patch_until_answered};
 use super::{Outcome, PodRef, Shared, patient};
-use crate::run::attempts::{Attempts, Failure, FailureKind};
+use crate::run::attempts::{Attempts, Failure};
 use evictd_batch::wire::PodGroupStatus;
 use evictd_pod::wire::Metadata;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
-use tracing::warn;
 
 /// A status of an object that is merged into the one that is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,16 +58,7 @@ impl BatchStatus {
 /// handed over, so that it is tried until the server has answered.
 pub(super) async fn write(calls: Calls, mut statuses: mpsc::UnboundedReceiver<BatchStatus>) {
     while let Some(BatchStatus { path, body }) = statuses.recv().await {
-        while let Err(failure) = patient::write(&calls, &path, &body).await {
-            match failure.kind {
-                FailureKind::Unanswered | FailureKind::Overloaded => {}
-                FailureKind::Gone => break,
-                FailureKind::Conflict | FailureKind::Refused | FailureKind::Stopped => {
-                    warn!("{path} is not written: {failure}");
-                    break;
-                }
-            }
-        }
+        patient::until_answered(&path, || calls.merge(&path, &body)).await;
     }
 }
 

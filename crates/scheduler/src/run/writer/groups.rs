@@ -1,11 +1,10 @@
 //! Conditions of pod groups.
 
 use super::calls::Calls;
-use crate::run::attempts::Attempts;
+use super::patient;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tracing::debug;
 
 /// Conditions that a pod group gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +44,8 @@ impl GroupCondition {
     }
 }
 
-/// Writes one after the other, so that of two about one group the later one counts.
+/// Writes one after the other, so that of two about one group the later one counts. What was handed over is taken for
+/// written, so that it is tried until the server has answered.
 pub(super) async fn write(calls: Calls, mut statuses: mpsc::UnboundedReceiver<GroupStatus>) {
     while let Some(status) = statuses.recv().await {
         let GroupStatus {
@@ -59,12 +59,6 @@ pub(super) async fn write(calls: Calls, mut statuses: mpsc::UnboundedReceiver<Gr
         if !status.uid.is_empty() {
             body["metadata"] = json!({"uid": status.uid});
         }
-        let mut attempts = Attempts::default();
-        while let Err(error) = calls.merge_by_keys(&path, &body).await {
-            if let Err(failure) = attempts.after(&error).await {
-                debug!("status of pod group {namespace}/{name}: {failure}");
-                break;
-            }
-        }
+        patient::until_answered(&path, || calls.merge_by_keys(&path, &body)).await;
     }
 }

@@ -1,0 +1,58 @@
+//! What `controllers` and `webhook` have in common: they run in a cluster until they are told to stop.
+
+use clap::Args;
+use evictd_cluster_client::Credentials;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use tokio::runtime::{Builder, Runtime};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Which cluster is served.
+#[derive(Debug, Args)]
+pub(super) struct Served {
+    /// Access to the cluster. Default: this pod's service account, $KUBECONFIG, ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig. Default: its current one.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    context: String,
+}
+
+impl From<Served> for Credentials {
+    fn from(served: Served) -> Self {
+        Self {
+            kubeconfig: served.kubeconfig,
+            context: served.context,
+        }
+    }
+}
+
+/// What everything runs on.
+pub(super) fn runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+}
+
+/// What is told goes to standard error, with colours on a terminal.
+pub(super) fn log(targets: Targets) {
+    // The library of the API's client tells of every connection what is told once here.
+    let targets = targets.with_target("kube_client", LevelFilter::OFF);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal());
+    tracing_subscriber::registry()
+        .with(lines.with_filter(targets))
+        .init();
+}

@@ -1,0 +1,56 @@
+//! Kubernetes' own groups of pods and what they were made from. A group is a job as soon as a pod of the sessions' scheduler
+//! names it; those of other schedulers' pods are none.
+
+use super::Cache;
+use crate::session::objects::key;
+use crate::session::upstream::upstream_job;
+use crate::wire::{PodGroupStatus, Workload, queue_of};
+use evictd_pod::wire::{Metadata, PodGroup};
+
+impl Cache {
+    /// A group came or changed.
+    pub fn upstream_group(&mut self, wire: &PodGroup) {
+        self.stale_jobs = true;
+        let at = self.job(upstream_job(&wire.metadata));
+        let job = &mut self.model.jobs[at];
+        job.upstream.get_or_insert_default().read(wire);
+        job.has_group = true;
+        job.class_name = wire.spec.priority_class_name.as_str().into();
+        job.created = wire.metadata.creation_timestamp;
+        let gang = wire.spec.scheduling_policy.gang.as_ref();
+        job.min_member = gang.map_or(1, |gang| gang.min_count);
+    }
+
+    /// A group goes. Its pods wait for another one.
+    pub fn remove_upstream_group(&mut self, metadata: &Metadata) {
+        let Some(at) = self.jobs.get(&upstream_job(metadata)).copied() else {
+            return;
+        };
+        self.stale_jobs = true;
+        let job = &mut self.model.jobs[at];
+        job.has_group = false;
+        job.begin(PodGroupStatus::default());
+        self.drop_unused(at);
+    }
+
+    /// What a session has come to of a group counts from now on. It is written nowhere, since such a group has no phase.
+    pub fn assume_upstream(&mut self, job: &str, status: PodGroupStatus) {
+        if let Some(at) = self.jobs.get(job) {
+            self.model.jobs[*at].begin(status);
+        }
+    }
+
+    /// A workload came or changed.
+    pub fn workload(&mut self, wire: &Workload) {
+        self.stale_jobs = true;
+        let name = key(&wire.metadata);
+        let queue = queue_of(&wire.metadata).into();
+        self.workloads.insert((&*name).into(), queue);
+    }
+
+    /// A workload goes.
+    pub fn remove_workload(&mut self, metadata: &Metadata) {
+        self.stale_jobs = true;
+        self.workloads.remove(&*key(metadata));
+    }
+}

@@ -1,0 +1,113 @@
+//! Kubernetes' own groups of pods, `scheduling.k8s.io/v1beta1`, as jobs: what such a job has beyond any other.
+
+use crate::wire::queue_of;
+use evictd_pod::wire::{Metadata, Pod, PodGroup};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// By `namespace/name` the queues that workloads name.
+pub(crate) type QueuesOfWorkloads = BTreeMap<Box<str>, Box<str>>;
+
+/// The job that a group of this name is: `namespace/name@scheduling.k8s.io`. Volcano's group of the same name is another job.
+pub(crate) fn job_key(namespace: &str, name: &str) -> Arc<str> {
+    format!("{namespace}/{name}@scheduling.k8s.io").into()
+}
+
+/// The job that this group is, as the outcome of a session names it.
+pub fn upstream_job(group: &Metadata) -> Arc<str> {
+    job_key(group.namespace_or_default(), &group.name)
+}
+
+/// The job of a pod that names such a group. One with scheduling gates is left alone, and belongs to none.
+pub fn upstream_job_of(pod: &Pod) -> Option<Arc<str>> {
+    let group = pod.spec.scheduling_group.as_ref()?;
+    let name = Some(&group.pod_group_name).filter(|name| !name.is_empty())?;
+    let gated = !pod.spec.scheduling_gates.is_empty();
+    (!gated).then(|| job_key(pod.metadata.namespace_or_default(), name))
+}
+
+/// What such a group says, and what its pods say in its place.
+#[derive(Debug, Default)]
+pub(crate) struct Upstream {
+    /// The queue that it names; empty if it names none.
+    queue: Box<str>,
+    /// `namespace/name` of its workload; empty without one.
+    workload: Box<str>,
+    /// The priority that it was given.
+    priority: Option<i32>,
+    /// Nobody of it goes without all others.
+    pub(crate) goes_whole: bool,
+    /// Its pods must be on nodes with the same value of a label.
+    has_topology: bool,
+    /// By key those of its pods that name a queue or have a priority.
+    pods: BTreeMap<Arc<str>, OfPod>,
+    /// Why it is no job, for people.
+    pub(crate) left_out: Option<String>,
+}
+
+#[derive(Debug)]
+struct OfPod {
+    queue: Box<str>,
+    priority: i32,
+}
+
+impl Upstream {
+    /// The group came or changed.
+    pub(crate) fn read(&mut self, group: &PodGroup) {
+        let (spec, metadata) = (&group.spec, &group.metadata);
+        self.queue = queue_of(metadata).into();
+        let workload = spec.workload_ref.as_ref().map(|own| &*own.workload_name);
+        let workload = workload.filter(|name| !name.is_empty());
+        let namespace = metadata.namespace_or_default();
+        let workload = workload.map(|name| format!("{namespace}/{name}"));
+        self.workload = workload.unwrap_or_default().into();
+        // The API server gives zero to a group that names no class where there is no default one.
+        let named = !spec.priority_class_name.is_empty();
+        self.priority = spec.priority.filter(|priority| named || *priority != 0);
+        self.goes_whole = spec.disruption_mode.all.is_some();
+        self.has_topology = !spec.scheduling_constraints.topology.is_empty();
+    }
+
+    /// A pod of it came.
+    pub(crate) fn add(&mut self, key: &Arc<str>, pod: &Pod) {
+        let own = OfPod {
+            queue: queue_of(&pod.metadata).into(),
+            priority: pod.spec.priority.unwrap_or(0),
+        };
+        if !own.queue.is_empty() || own.priority != 0 {
+            self.pods.insert(Arc::clone(key), own);
+        }
+    }
+
+    /// A pod of it goes.
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.pods.remove(key);
+    }
+
+    /// The queue that the group names, or its workload, or the first of its pods that names one; empty if nobody does.
+    pub(crate) fn queue_name<'q>(&'q self, workloads: &'q QueuesOfWorkloads) -> &'q str {
+        let workload = workloads.get(&self.workload);
+        let pods = self.pods.values().map(|own| &own.queue);
+        let mut named = [&self.queue].into_iter().chain(workload).chain(pods);
+        named.find(|name| !name.is_empty()).map_or("", |name| name)
+    }
+
+    /// The priority that the group was given, else that of its class, else the highest of its `pods` pods.
+    pub(crate) fn priority(&self, class: Option<i32>, pods: usize) -> i32 {
+        let without = (self.pods.len() < pods).then_some(0);
+        let of_pods = self.pods.values().map(|own| own.priority).chain(without);
+        self.priority.or(class).or(of_pods.max()).unwrap_or(0)
+    }
+
+    /// Why the group is no job of a queue of this name, which is there or not.
+    pub(crate) fn reason_against(&self, queue: &str, is_there: bool) -> Option<String> {
+        if self.has_topology {
+            return Some(
+                "schedulingConstraints.topology is not supported in batch sessions; leave schedulerName out of its \
+                 pods to have it observed"
+                    .to_owned(),
+            );
+        }
+        (!is_there).then(|| format!("queue {queue:?} does not exist"))
+    }
+}

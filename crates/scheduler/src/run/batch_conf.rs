@@ -1,0 +1,103 @@
+//! The file that says how batch sessions go.
+
+use super::watches::{BatchChange, News};
+use evictd_batch::conf::{Conf, ConfError};
+use std::io;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::{debug, info, warn};
+
+/// Why a configuration of sessions cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BatchError {
+    /// The file cannot be read.
+    #[error("--batch-conf {0}: {1}")]
+    Unreadable(PathBuf, io::Error),
+    /// What it says cannot be used.
+    #[error("--batch-conf {0}: {1}")]
+    Wrong(PathBuf, ConfError),
+    /// The same pods would be placed in two ways.
+    #[error(
+        "--batch-scheduler-name {0}: a profile of the scheduler has this name, so that its pods would not be those of batch sessions"
+    )]
+    Profile(String),
+}
+
+/// A `volcano-scheduler.conf`, as it was read last.
+pub(super) struct ConfFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl ConfFile {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// A file that cannot be read or used.
+    pub(super) fn open(path: PathBuf) -> Result<(Self, Conf), BatchError> {
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => return Err(BatchError::Unreadable(path, error)),
+        };
+        let own = Self { path, text };
+        match Conf::read(&own.text) {
+            Ok(conf) => {
+                own.warn_of(&conf);
+                Ok((own, conf))
+            }
+            Err(error) => Err(BatchError::Wrong(own.path, error)),
+        }
+    }
+
+    /// Reads it anew every so often, and tells of a change as long as somebody listens. That has a thread of its own: a disk that
+    /// does not answer holds up nothing else, and no end of the program either.
+    pub(super) fn follow(
+        mut self,
+        period: Duration,
+        news: UnboundedSender<News>,
+    ) -> io::Result<()> {
+        let follower = move || {
+            while !news.is_closed() {
+                thread::sleep(period);
+                if let Some(conf) = self.changed() {
+                    // The receiver is dropped when the scheduler ends.
+                    let _ = news.send(News::Batch(BatchChange::Conf(Box::new(conf))));
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("batch-conf".to_owned());
+        thread.spawn(follower).map(drop)
+    }
+
+    /// What it says, if that has changed. One that cannot be used changes nothing (S6-087).
+    fn changed(&mut self) -> Option<Conf> {
+        let text = std::fs::read_to_string(&self.path)
+            // A file that is just being replaced is there the next time.
+            .inspect_err(|error| debug!("{}: {error}", self.path.display()))
+            .ok()?;
+        if text == self.text {
+            return None;
+        }
+        self.text = text;
+        let path = self.path.display();
+        match Conf::read(&self.text) {
+            Ok(conf) => {
+                info!("{path} has changed and is in force");
+                self.warn_of(&conf);
+                Some(conf)
+            }
+            Err(error) => {
+                warn!("{path} has changed and cannot be used, the one before stays: {error}");
+                None
+            }
+        }
+    }
+
+    fn warn_of(&self, conf: &Conf) {
+        for warning in &conf.warnings {
+            warn!("{}: {warning}", self.path.display());
+        }
+    }
+}
