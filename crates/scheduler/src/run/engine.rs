@@ -11,12 +11,12 @@ use super::attempts::Failure;
 use super::batch::Batch;
 use super::events::Events;
 use super::extenders::{Extenders, Replies};
-use super::groups::GroupStatuses;
+use super::groups::Groups;
 use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::View;
 use super::watches::{BATCH_KINDS, KINDS, News};
-use super::writer::{Outcome, Preemption, Writer};
+use super::writer::{Outcome, Preemption, With, Writer};
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
@@ -62,7 +62,7 @@ pub struct Engine {
     first_tried: HashMap<Arc<str>, Instant>,
     /// Pods whose victims are being deleted, by UID, with what the queue knows them by and since when.
     preempting: HashMap<String, (Arc<str>, Instant)>,
-    groups: GroupStatuses,
+    groups: Groups,
     /// What the last pod was told, which the next is often told, too.
     told: Arc<str>,
     extenders: Extenders,
@@ -126,7 +126,7 @@ impl Engine {
             binding: HashMap::new(),
             first_tried: HashMap::new(),
             preempting: HashMap::new(),
-            groups: GroupStatuses::default(),
+            groups: Groups::default(),
             told: Arc::default(),
             extenders,
             replies,
@@ -261,7 +261,8 @@ impl Engine {
             return false;
         }
         for count in 0..DECISIONS {
-            if self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full() {
+            let busy = self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full();
+            if busy && !self.groups.wait_for_others() {
                 return false;
             }
             let (now, began) = ((self.now)(), Instant::now());
@@ -320,13 +321,19 @@ impl Engine {
                     first,
                 };
                 self.binding.insert(pod.metadata.uid.clone(), binding);
-                let binder = self.extenders.binder(&pod);
-                let bound =
-                    self.writer
-                        .bind_with(reference.clone(), node.to_string(), prepares, binder);
+                let with = With {
+                    prepares,
+                    binder: self.extenders.binder(&pod),
+                    together: self.groups.together(&key),
+                };
+                let together = with.together.clone();
+                let bound = self
+                    .writer
+                    .bind_with(reference.clone(), node.to_string(), with);
                 if let Err(busy) = bound {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");
+                    together.inspect(|together| together.fail(busy.into()));
                     self.binding.remove(&pod.metadata.uid);
                     self.scheduler.bind_failed(now, &key, &pod, &node);
                 }

@@ -33,5 +33,5 @@ pub use threads::Threads;
 pub use watches::{BatchChange, KINDS, News, start as watch};
 pub use writer::{
     BatchStatus, Busy, Condition, Eviction, GroupCondition, GroupStatus, Limits, Outcome,
-    Preemption, StatusPatch, Writer,
+    Preemption, StatusPatch, Together, With, Writer,
 };
