@@ -16,9 +16,9 @@ use std::io::Write;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-struct Running {
+pub(crate) struct Running {
     api: ApiServer,
-    admin: Actor,
+    pub(crate) admin: Actor,
     exposition: Exposition,
     view: View,
     _stop: watch::Sender<bool>,
@@ -27,6 +27,14 @@ struct Running {
 
 impl Running {
     async fn start(nodes: &[(&str, &str)]) -> Self {
+        Self::with(nodes, |_| {}).await
+    }
+
+    /// With plugins of one's own.
+    pub(crate) async fn with(
+        nodes: &[(&str, &str)],
+        more: impl Fn(&mut Framework),
+    ) -> Self {
         let api = ApiServer::start().unwrap();
         let admin = api.actor("test");
         for (name, cpu) in nodes {
@@ -61,7 +69,9 @@ impl Running {
             now: Timestamp::now,
         };
         let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
-            Ok::<_, String>(vec![Framework::of_default(cluster)])
+            let mut framework = Framework::of_default(cluster);
+            more(&mut framework);
+            Ok::<_, String>(vec![framework])
         });
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(Engine::new(scheduler.unwrap(), ports).run(stopped));
@@ -85,7 +95,7 @@ impl Running {
         });
     }
 
-    fn until_bound(&self, name: &str) {
+    pub(crate) fn until_bound(&self, name: &str) {
         wait_until(&format!("{name} has its node"), || {
             node_of_pod(&self.admin, name).is_string()
         });

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use tempfile::NamedTempFile;
 
 /// What an extender was asked, by its verbs.
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// An extender that answers by the last part of the path.
-fn extender(
+pub(crate) fn extender(
     reply: impl Fn(&str, &Value) -> (&'static str, Value) + Send + Sync + 'static,
 ) -> (String, Asked) {
     let asked = Asked::default();
@@ -29,7 +29,7 @@ fn extender(
     (format!("http://{address}/scheduler"), asked)
 }
 
-fn live(nodes: &[(&str, &str)], extenders: &Value) -> (Live, NamedTempFile) {
+pub(crate) fn live(nodes: &[(&str, &str)], extenders: &Value) -> (Live, NamedTempFile) {
     let mut config = NamedTempFile::new().unwrap();
     let text = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "extenders": extenders });

@@ -4,20 +4,20 @@ use crate::live_scheduling::{Live, node, node_of, pod};
 use evictd_testkit::testing::wait_until;
 use serde_json::{Value, json};
 
-fn member(name: &str, group: &str, cpu: &str, priority: i32) -> Value {
+pub(crate) fn member(name: &str, group: &str, cpu: &str, priority: i32) -> Value {
     let mut pod = pod(name, cpu, priority);
     pod["spec"]["schedulingGroup"] = json!({ "podGroupName": group });
     pod
 }
 
-fn group(name: &str, min_count: i32, priority: i32) -> Value {
+pub(crate) fn group(name: &str, min_count: i32, priority: i32) -> Value {
     json!({ "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
         "metadata": { "name": name, "namespace": "default" },
         "spec": { "schedulingPolicy": { "gang": { "minCount": min_count } }, "priority": priority } })
 }
 
 /// Waits until a condition of a group has this status; its message.
-fn condition(live: &Live, group: &str, kind: &str, status: &str) -> String {
+pub(crate) fn condition(live: &Live, group: &str, kind: &str, status: &str) -> String {
     let mut message = None;
     wait_until(&format!("{kind} of {group} is {status}"), || {
         let found = live.admin.get("podgroups", group).unwrap_or_default();

@@ -13,6 +13,7 @@ mod live_batch;
 mod live_devices;
 mod live_extenders;
 mod live_faults;
+mod live_gangs;
 mod live_groups;
 mod live_rights;
 mod live_scheduling;

@@ -2,7 +2,7 @@
 //! their nodes back.
 
 use super::permits::{Waiting, refused};
-use super::{Attempt, Outcome, Scheduler};
+use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::framework::Refusal;
 use crate::gang::{GroupNews, GroupOutcome};
 use jiff::Timestamp;
@@ -72,16 +72,23 @@ impl Scheduler {
     }
 
     /// All pods of a gang that wait for a permit give their nodes back, because of what a plugin says of one.
-    pub(super) fn withdraw_gang(&mut self, now: Timestamp, gang: &str, refusal: Refusal) {
-        let (plugin, reason) = refusal;
+    pub(super) fn withdraw_gang(&mut self, now: Timestamp, gang: &str, refusal: &Refusal) {
         let none = format!("pod group {gang:?}: its pods are bound all at once or not at all.");
-        let mut message = String::new();
-        for (key, own) in self.permits.take_gang(gang) {
-            let mut rejected = refused((plugin.clone(), reason.clone()));
-            rejected.message = format!("{} {none}", rejected.message);
-            message.clone_from(&rejected.message);
-            let rejectors = rejected.failure().rejectors;
-            self.unbind(now, &key, (&own.pod, &own.node), rejectors);
+        let message = format!("{} {none}", refused(refusal.clone()).message);
+        let pods = self.permits.take_gang(gang);
+        for (_, own) in &pods {
+            self.leave_node(&own.pod, &own.node);
+        }
+        let keys: Vec<Arc<str>> = pods.iter().map(|(key, _)| Arc::clone(key)).collect();
+        let rejectors = refused(refusal.clone()).failure().rejectors;
+        self.moved
+            .extend(self.queue.gang_rejected(now, &keys, rejectors));
+        for (key, own) in pods {
+            self.nominate(&key);
+            let rejected = Rejected {
+                message: message.clone(),
+                ..refused(refusal.clone())
+            };
             self.tell(&key, &own, Outcome::Unschedulable(rejected));
         }
         self.tell_group(gang, GroupOutcome::Unschedulable(message));

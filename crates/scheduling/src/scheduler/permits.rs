@@ -167,18 +167,23 @@ impl Scheduler {
         self.unbind(now, key, (pod, node), PluginSet::default());
     }
 
+    /// A pod that was placed gives back all that it has on its node.
+    pub(super) fn leave_node(&mut self, pod: &wire::Pod, node: &str) {
+        if let Some(profile) = self.profile_of(pod) {
+            self.frameworks[profile].unreserve(self.chosen(pod, node));
+        }
+        self.cluster.remove_pod(&pod.metadata);
+    }
+
     /// The same where plugins have rejected it.
-    pub(super) fn unbind(
+    fn unbind(
         &mut self,
         now: Timestamp,
         key: &Arc<str>,
         (pod, node): (&wire::Pod, &str),
         rejectors: PluginSet,
     ) {
-        if let Some(profile) = self.profile_of(pod) {
-            self.frameworks[profile].unreserve(self.chosen(pod, node));
-        }
-        self.cluster.remove_pod(&pod.metadata);
+        self.leave_node(pod, node);
         // What is not in flight any more has been deleted meanwhile.
         let moved = self.queue.binding_failed(now, key, rejectors);
         self.moved.extend(moved.into_iter().flatten());
@@ -219,7 +224,7 @@ impl Scheduler {
                 (refusal, gang) => {
                     self.permits.waiting.insert(key, waiting);
                     if let (Some(refusal), Some(gang)) = (refusal, gang) {
-                        self.withdraw_gang(now, &gang, refusal);
+                        self.withdraw_gang(now, &gang, &refusal);
                     }
                 }
             }
@@ -268,7 +273,7 @@ impl Scheduler {
         };
         let refusal = ("DefaultPreemption".to_owned(), "preempted".to_owned());
         if let Some(gang) = waiting.gang.clone() {
-            self.withdraw_gang(now, &gang, refusal);
+            self.withdraw_gang(now, &gang, &refusal);
         } else if let Some((key, waiting)) = self.permits.waiting.remove_entry(key) {
             self.withdraw(now, key, waiting, refusal);
         }
@@ -298,7 +303,7 @@ impl Scheduler {
         if let Some(gang) = waiting.gang.filter(|gang| !self.queue.is_whole(gang)) {
             let plugin = PluginName::GangScheduling.as_str().to_owned();
             let reason = format!("pod {:?} of its group is gone", old.metadata.name);
-            self.withdraw_gang(now, &gang, (plugin, reason));
+            self.withdraw_gang(now, &gang, &(plugin, reason));
         }
     }
 }

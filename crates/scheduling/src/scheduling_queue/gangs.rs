@@ -1,10 +1,13 @@
 //! Pods that are placed together: what keeps them back until all are there, and how they leave the queue as one.
 
-use super::SchedulingQueue;
+use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::Delta;
+use crate::events::ClusterEvent;
 use crate::gang::{Together, group_of};
-use crate::queue::{Moved, Pool, Popped};
+use crate::plugins::PluginSet;
+use crate::queue::{Moved, Pool, Popped, Scope};
 use evictd_pod::wire;
+use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -80,6 +83,31 @@ impl SchedulingQueue {
             missing,
             members,
         }
+    }
+
+    /// The pods of a gang, which are assumed, are not bound because plugins have rejected them. Their places are free again, which
+    /// is an event for others only: they would wake each other.
+    pub(crate) fn gang_rejected(
+        &mut self,
+        now: Timestamp,
+        pods: &[Arc<str>],
+        rejectors: PluginSet,
+    ) -> Vec<Moved> {
+        let failure = Failure {
+            rejectors,
+            nomination: Nomination::Cleared,
+            ..Failure::default()
+        };
+        let gone: Vec<ClusterEvent> = pods.iter().filter_map(|pod| self.forget(pod)).collect();
+        let mut moved = Vec::new();
+        for pod in pods {
+            // What is not in flight any more has been deleted meanwhile.
+            moved.extend(self.failed(now, pod, &failure).ok().flatten());
+        }
+        for gone in gone {
+            moved.extend(self.raise(now, gone, Scope::Except(pods.into())));
+        }
+        moved
     }
 
     /// The object of a group.
