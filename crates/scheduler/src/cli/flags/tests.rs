@@ -280,11 +280,11 @@ fn s4_025_s5_100_the_gates_of_1_36_are_as_they_are_there() {
 fn what_is_not_known_is_told_with_the_nearest() {
     let told = parse(&["--leader-elct=true"]).unwrap_err();
     assert!(told.contains("--leader-elect"), "{told}");
-    // Flags that kube-scheduler had once.
+    // Also of those that have no effect.
     for (flag, nearest) in [
-        ("--tls-cipher-suite=a", "--tls-cipher-suites"),
-        ("--policy-config-file=a", "--config"),
-        ("--log-dir=a", "--log"),
+        ("--tls-cipher-suite=a", "'--tls-cipher-suites'"),
+        ("--profilling=false", "'--profiling'"),
+        ("--authorization-kubconfig=a", "'--authorization-kubeconfig'"),
     ] {
         let told = parse(&[flag]).unwrap_err();
         assert!(told.contains("unexpected argument"), "{told}");
