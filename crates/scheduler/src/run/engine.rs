@@ -17,6 +17,7 @@ use super::pod_ref::PodRef;
 use super::view::View;
 use super::watches::{BATCH_KINDS, KINDS, News};
 use super::writer::{Outcome, Preemption, With, Writer};
+use crate::clock::Steady;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
@@ -69,7 +70,10 @@ pub struct Engine {
     replies: Replies,
     /// Sessions, and whether this process may run them.
     batch: Option<(Batch, watch::Receiver<Role>)>,
+    /// What is written and compared with objects.
     now: fn() -> Timestamp,
+    /// By which pods wait: a clock that is set has none wait for hours, or give up too early.
+    steady: Steady,
 }
 
 /// A pod that was decided about.
@@ -132,6 +136,7 @@ impl Engine {
             replies,
             batch: ports.batch,
             now: ports.now,
+            steady: Steady::start((ports.now)()),
         }
     }
 
@@ -170,12 +175,12 @@ impl Engine {
                 _ = stop.changed() => {}
                 () = self.view.is_asked() => {}
                 _ = backoff.tick() => {
-                    self.scheduler.flush_backoff((self.now)());
+                    self.scheduler.flush_backoff(self.steady.now());
                     self.scheduler.leave_overdue((self.now)());
                     self.measure();
                 }
                 () = tick(&mut sessions) => self.session(),
-                _ = leftover.tick() => self.scheduler.flush_unschedulable((self.now)()),
+                _ = leftover.tick() => self.scheduler.flush_unschedulable(self.steady.now()),
             }
         }
     }
@@ -213,7 +218,7 @@ impl Engine {
                 let Some(event) = self.of_living(event) else {
                     return;
                 };
-                self.scheduler.on((self.now)(), &event);
+                self.scheduler.on(self.steady.now(), &event);
                 self.confirm(&event);
                 for mistake in self.scheduler.take_mistakes() {
                     warn!("left out: {mistake}");
@@ -268,7 +273,7 @@ impl Engine {
             let (now, began) = ((self.now)(), Instant::now());
             let binding = &self.binding;
             let waiting = |pod: &evictd_placement::Pod| binding.contains_key(pod.uid());
-            let Some(attempt) = self.scheduler.attempt(now, &waiting) else {
+            let Some(attempt) = self.scheduler.attempt(self.steady.now(), &waiting) else {
                 return count > 0;
             };
             self.metrics
@@ -335,7 +340,7 @@ impl Engine {
                     warn!("{reference} cannot be bound to {node}: {busy}");
                     together.inspect(|together| together.fail(busy.into()));
                     self.binding.remove(&pod.metadata.uid);
-                    self.scheduler.bind_failed(now, &key, &pod, &node);
+                    self.scheduler.bind_failed(self.steady.now(), &key, &pod, &node);
                 }
             }
             Decision::Waits { node } => {
@@ -400,7 +405,8 @@ impl Engine {
         for action in &rejected.actions {
             match action {
                 // One that only waits for a permit goes back into the queue (S4-022).
-                Action::RejectWaiting { uid, .. } if self.scheduler.reject_waiting(now, uid) => {}
+                Action::RejectWaiting { uid, .. }
+                    if self.scheduler.reject_waiting(self.steady.now(), uid) => {}
                 Action::Delete { pod, uid } | Action::RejectWaiting { pod, uid } => {
                     victims.push(reference(pod, uid));
                 }
@@ -454,7 +460,7 @@ impl Engine {
                 for claim in claims.flatten() {
                     let (old, new) = (None, Some(Arc::new(claim)));
                     let change = Change::ResourceClaim(Delta { old, new });
-                    self.scheduler.on((self.now)(), &Event::Change(change));
+                    self.scheduler.on(self.steady.now(), &Event::Change(change));
                 }
             }
             Outcome::Deallocated { pod, failure } => {
@@ -544,7 +550,7 @@ impl Engine {
             return;
         }
         let key = pod_key(&pod.metadata);
-        self.scheduler.bind_failed(now, &key, &pod, node);
+        self.scheduler.bind_failed(self.steady.now(), &key, &pod, node);
         // Of a pod that is gone nothing can be told.
         if self.scheduler.queue().pod(&key).is_some() {
             self.tell(

@@ -9,6 +9,7 @@ mod engine;
 mod explain;
 mod extender;
 mod live;
+mod live_bad_input;
 mod live_batch;
 mod live_devices;
 mod live_extenders;

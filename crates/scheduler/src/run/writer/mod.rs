@@ -333,14 +333,17 @@ impl Shared {
         }
         // A gang of which nobody is bound keeps no devices from others.
         let deallocates = with.together.is_some() && ready.is_err();
-        let result = match (ready, self.bindings.acquire().await) {
-            (Ok(()), Ok(_turn)) => match with.binder {
+        let mut result = match (ready, self.bindings.acquire().await) {
+            (Ok(()), Ok(_turn)) => match &with.binder {
                 Some(binder) => binder.bind(pod, node).await,
                 None => binding::bind(&self.calls, pod, node).await,
             },
             (Err(failure), _) => Err(failure),
             (Ok(()), Err(_)) => Err(Failure::stopped()),
         };
+        if result.is_ok() && with.binder.is_some() {
+            result = binding::confirm(&self.calls, pod, node).await;
+        }
         let devices = &with.prepares.devices;
         if result.is_err() && !devices.is_empty() {
             let claims = devices::give_back(&self.calls, pod, devices, deallocates).await;
