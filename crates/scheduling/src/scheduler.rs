@@ -138,6 +138,8 @@ pub struct Scheduler {
     decided: VecDeque<Attempt>,
     /// What became of groups, and was not asked for yet.
     groups: Vec<GroupNews>,
+    /// Pods of gangs that are bound only all together, and were not asked for yet.
+    together: Vec<Vec<Arc<str>>>,
     overdue: Overdue,
     permits: Permits,
     extenders: Vec<config::Extender>,
@@ -178,6 +180,7 @@ impl Scheduler {
             moved: Vec::new(),
             decided: VecDeque::new(),
             groups: Vec::new(),
+            together: Vec::new(),
             overdue: Overdue::default(),
             permits: Permits::default(),
             extenders: Vec::new(),
@@ -227,6 +230,12 @@ impl Scheduler {
     /// What became of groups since the last call.
     pub fn take_groups(&mut self) -> Vec<GroupNews> {
         std::mem::take(&mut self.groups)
+    }
+
+    /// Pods that were placed since the last call, by key: of those in one list none may be bound before what the claims of all
+    /// of them need is done.
+    pub fn take_together(&mut self) -> Vec<Vec<Arc<str>>> {
+        std::mem::take(&mut self.together)
     }
 
     /// Something appeared, changed or went.

@@ -11,7 +11,8 @@ use super::attempts::Failure;
 use super::batch::Batch;
 use super::events::Events;
 use super::extenders::{Extenders, Replies};
-use super::groups::Groups;
+use super::gangs::Gangs;
+use super::groups::GroupStatuses;
 use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::View;
@@ -63,7 +64,8 @@ pub struct Engine {
     first_tried: HashMap<Arc<str>, Instant>,
     /// Pods whose victims are being deleted, by UID, with what the queue knows them by and since when.
     preempting: HashMap<String, (Arc<str>, Instant)>,
-    groups: Groups,
+    groups: GroupStatuses,
+    gangs: Gangs,
     /// What the last pod was told, which the next is often told, too.
     told: Arc<str>,
     extenders: Extenders,
@@ -130,7 +132,8 @@ impl Engine {
             binding: HashMap::new(),
             first_tried: HashMap::new(),
             preempting: HashMap::new(),
-            groups: Groups::default(),
+            groups: GroupStatuses::default(),
+            gangs: Gangs::default(),
             told: Arc::default(),
             extenders,
             replies,
@@ -267,7 +270,7 @@ impl Engine {
         }
         for count in 0..DECISIONS {
             let busy = self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full();
-            if busy && !self.groups.wait_for_others() {
+            if busy && !self.gangs.wait_for_others() {
                 return false;
             }
             let (now, began) = ((self.now)(), Instant::now());
@@ -279,6 +282,7 @@ impl Engine {
             self.metrics
                 .scheduling_algorithm_duration
                 .observe([], began.elapsed().as_secs_f64());
+            self.gangs.decided(self.scheduler.take_together());
             let news = self.scheduler.take_groups();
             self.groups.decided(now, news, &self.writer);
             self.carry_out(now, began, attempt);
@@ -329,12 +333,12 @@ impl Engine {
                 let with = With {
                     prepares,
                     binder: self.extenders.binder(&pod),
-                    together: self.groups.together(&key),
+                    together: self.gangs.of(&key),
                 };
                 let together = with.together.clone();
                 let bound = self
                     .writer
-                    .bind_with(reference.clone(), node.to_string(), with);
+                    .bind_as(reference.clone(), node.to_string(), with);
                 if let Err(busy) = bound {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");

@@ -1,8 +1,8 @@
-//! What is written into the status of pod groups, and which of their pods are bound only all together.
+//! What is written into the status of pod groups.
 
 use super::discovery::{serves, versions};
 use super::watches::POD_GROUPS;
-use super::writer::{GroupCondition, GroupStatus, Together, Writer};
+use super::writer::{GroupCondition, GroupStatus, Writer};
 use evictd_cluster_client::{Actions, ApiError};
 use evictd_pod::wire;
 use evictd_scheduling::{GroupNews, GroupOutcome};
@@ -17,14 +17,9 @@ const INITIALLY: &str = "PodGroupInitiallyScheduled";
 const SCHEDULED: &str = "PodGroupScheduled";
 const DISRUPTED: &str = "DisruptionTarget";
 
-/// Groups whose pods are being bound.
+/// Groups by `namespace/name` whose pods are being bound.
 #[derive(Default)]
-pub(super) struct Groups {
-    /// By `namespace/name`.
-    placed: HashMap<String, Arc<wire::PodGroup>>,
-    /// Pods, by key, whose bindings are not begun yet and wait for each other's claims.
-    together: HashMap<Arc<str>, Together>,
-}
+pub(super) struct GroupStatuses(HashMap<String, Arc<wire::PodGroup>>);
 
 /// `namespace/name` of the group that a pod names.
 fn group_of(pod: &wire::Pod) -> Option<String> {
@@ -33,7 +28,7 @@ fn group_of(pod: &wire::Pod) -> Option<String> {
     Some(format!("{namespace}/{}", group.pod_group_name))
 }
 
-impl Groups {
+impl GroupStatuses {
     /// What the scheduler has decided about groups.
     pub(super) fn decided(&mut self, now: Timestamp, news: Vec<GroupNews>, writer: &Writer) {
         for GroupNews { group, what } in news {
@@ -43,11 +38,8 @@ impl Groups {
                 group.metadata.name
             );
             match what {
-                GroupOutcome::Placed { together } => {
-                    self.placed.insert(name, group);
-                    let all = Together::new(together.len());
-                    let pods = together.into_iter().map(|key| (key, all.clone()));
-                    self.together.extend(pods);
+                GroupOutcome::Placed => {
+                    self.0.insert(name, group);
                 }
                 GroupOutcome::Unschedulable(message) => {
                     // What was placed once has been scheduled, whatever happens to it later.
@@ -66,16 +58,6 @@ impl Groups {
         }
     }
 
-    /// Whether bindings that were begun wait for others that were not: those must be begun whatever else is under way.
-    pub(super) fn wait_for_others(&self) -> bool {
-        !self.together.is_empty()
-    }
-
-    /// With what others a pod is bound, by key. To be asked once.
-    pub(super) fn together(&mut self, pod: &str) -> Option<Together> {
-        self.together.remove(pod)
-    }
-
     /// A pod was bound; `binding` are those on their way. With the last of a group the group is scheduled.
     pub(super) fn bound<'p>(
         &mut self,
@@ -84,7 +66,7 @@ impl Groups {
         binding: impl Iterator<Item = &'p wire::Pod>,
         writer: &Writer,
     ) {
-        if self.placed.is_empty() {
+        if self.0.is_empty() {
             return;
         }
         let name = group_of(pod);
@@ -92,7 +74,7 @@ impl Groups {
         if name.is_none() || others.any(|other| other == name) {
             return;
         }
-        let Some(group) = name.and_then(|name| self.placed.remove(&name)) else {
+        let Some(group) = name.and_then(|name| self.0.remove(&name)) else {
             return;
         };
         let kinds = [INITIALLY, SCHEDULED].into_iter();
@@ -105,7 +87,7 @@ impl Groups {
     /// A pod was not bound: its group waits for it again.
     pub(super) fn not_bound(&mut self, pod: &wire::Pod) {
         if let Some(name) = group_of(pod) {
-            self.placed.remove(&name);
+            self.0.remove(&name);
         }
     }
 }

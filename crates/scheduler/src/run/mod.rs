@@ -11,6 +11,7 @@ mod discovery;
 mod engine;
 mod events;
 mod extenders;
+mod gangs;
 mod groups;
 mod kept;
 pub mod metrics;

@@ -166,10 +166,7 @@ pub struct GroupNews {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GroupOutcome {
     /// Enough of its pods have a node; they are being bound.
-    Placed {
-        /// Those of which none may be bound before what all their claims need is done, by key; empty where they need nothing.
-        together: Vec<Arc<str>>,
-    },
+    Placed,
     /// It could not be placed: why.
     Unschedulable(String),
     /// All of it goes for another one.

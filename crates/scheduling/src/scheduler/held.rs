@@ -50,10 +50,11 @@ impl Scheduler {
             }
             return self.tell_group(gang, GroupOutcome::Unschedulable(message));
         }
-        let prepares = pods.iter().any(|(_, own)| !own.prepares.is_empty());
-        let together = pods.iter().filter(|_| prepares);
-        let together = together.map(|(key, _)| Arc::clone(key)).collect();
-        self.tell_group(gang, GroupOutcome::Placed { together });
+        if pods.iter().any(|(_, own)| !own.prepares.is_empty()) {
+            let keys = pods.iter().map(|(key, _)| Arc::clone(key));
+            self.together.push(keys.collect());
+        }
+        self.tell_group(gang, GroupOutcome::Placed);
         for (key, own) in pods {
             self.queue.done(&key);
             let (pod, number) = (own.pod, own.number);

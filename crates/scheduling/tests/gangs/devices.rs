@@ -99,6 +99,8 @@ fn a_claim_that_pods_of_a_gang_share_gets_its_device_once() {
     for pod in ["train-0", "train-1"] {
         assert_eq!(card(&placed, pod, "shared"), "two-0");
     }
+    let together = scene.scheduler.take_together();
+    assert_eq!(together, [["train-0", "train-1"].map(Arc::from)]);
     // It is free again when the last of them is not bound.
     scene.bind_failed("train-0", "two");
     assert!(scene.is_promised("shared"));

@@ -135,7 +135,7 @@ fn s5_059_a_gang_is_held_whole_until_its_last_pod_is_permitted() {
     assert_eq!(placed(&scene.attempts()), 4);
     let news = scene.scheduler.take_groups();
     assert_eq!(news.len(), 1);
-    assert!(matches!(news[0].what, GroupOutcome::Placed { .. }));
+    assert!(matches!(news[0].what, GroupOutcome::Placed));
     assert_eq!(scene.scheduler.queue().in_flight().count(), 0);
     assert_eq!(plugin.reserved().len(), 4);
 }

@@ -56,7 +56,7 @@ fn none_is_placed_if_not_enough_of_them_fit() {
     scene.node("two", "2", "a");
     assert_eq!(scene.placed().len(), 3);
     let news = scene.scheduler.take_groups();
-    assert_eq!(news.last().unwrap().what, GroupOutcome::Placed { together: Vec::new() });
+    assert_eq!(news.last().unwrap().what, GroupOutcome::Placed);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{Binding, Engine};
 use crate::run::pod_ref::PodRef;
-use crate::run::writer::{BatchStatus, Condition, Eviction, StatusPatch, With};
+use crate::run::writer::{BatchStatus, Condition, Eviction, StatusPatch};
 use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition};
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
@@ -109,13 +109,9 @@ impl Engine {
             attempts: 1,
         };
         self.binding.insert(reference.uid.clone(), binding);
-        let with = With {
-            prepares,
-            ..With::default()
-        };
         let bound = self
             .writer
-            .bind_with(reference.clone(), node.to_owned(), with);
+            .bind_with(reference.clone(), node.to_owned(), prepares, None);
         if let Err(busy) = bound {
             warn!("{reference} cannot be bound to {node}: {busy}");
             self.binding.remove(&reference.uid);

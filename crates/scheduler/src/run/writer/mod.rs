@@ -224,11 +224,27 @@ impl Writer {
     /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. Of one pod no two are in flight. Must be
     /// called inside the runtime, as all that follow.
     pub fn bind(&self, pod: PodRef, node: String) -> Result<(), Busy> {
-        self.bind_with(pod, node, With::default())
+        self.bind_as(pod, node, With::default())
     }
 
-    /// The same with what belongs to it. Of a gang all pods are taken, however many wait.
-    pub fn bind_with(&self, pod: PodRef, node: String, with: With) -> Result<(), Busy> {
+    /// The same with claims that get their volumes and devices before, and perhaps with an extender that binds.
+    pub fn bind_with(
+        &self,
+        pod: PodRef,
+        node: String,
+        prepares: Preparations,
+        binder: Option<Binder>,
+    ) -> Result<(), Busy> {
+        let with = With {
+            prepares,
+            binder,
+            together: None,
+        };
+        self.bind_as(pod, node, with)
+    }
+
+    /// The same with all that belongs to it. Of a gang all pods are taken, however many wait.
+    pub fn bind_as(&self, pod: PodRef, node: String, with: With) -> Result<(), Busy> {
         let mut binding = lock(&self.0.binding);
         if binding.contains(&pod.uid) {
             return Err(Busy::InFlight);
