@@ -35,8 +35,6 @@ impl Steady {
     pub(crate) fn now(&self) -> Timestamp {
         let passed = SignedDuration::try_from(self.since.elapsed());
         let passed = passed.unwrap_or(SignedDuration::MAX);
-        self.began
-            .saturating_add(passed)
-            .unwrap_or(Timestamp::MAX)
+        self.began.saturating_add(passed).unwrap_or(Timestamp::MAX)
     }
 }

@@ -206,7 +206,10 @@ impl Framework {
         let mut plugins = self.pre_binds.iter();
         plugins.find_map(|plugin| {
             let reason = plugin.pre_bind(chosen).err()?;
-            Some(format!("running PreBind plugin {:?}: {reason}", plugin.name()))
+            Some(format!(
+                "running PreBind plugin {:?}: {reason}",
+                plugin.name()
+            ))
         })
     }
 

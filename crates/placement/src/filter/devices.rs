@@ -79,8 +79,7 @@ fn is_full(cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
 /// How well what its claims have suits a pod.
 pub(crate) fn preference_of_allocated(cluster: &Cluster, pod: &Pod) -> i64 {
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
-    let allocated =
-        claims.filter_map(|claim| Some(preference(claim, allocation(cluster, claim)?)));
+    let allocated = claims.filter_map(|claim| Some(preference(claim, allocation(cluster, claim)?)));
     allocated.sum()
 }
 

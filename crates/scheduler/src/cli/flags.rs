@@ -9,6 +9,7 @@ use crate::run::process::Port;
 use crate::run::serve::Certificate;
 use clap::{Arg, Args};
 use evictd_command::Failure;
+use evictd_scheduling::OwnPlugin;
 use evictd_scheduling::config::{Configuration, LeaderElection};
 use jiff::SignedDuration;
 use std::net::SocketAddr;
@@ -123,8 +124,9 @@ impl Flags {
     ///
     /// # Errors
     /// A file that cannot be used, or flags that do not go together.
-    pub(super) fn effective(&self) -> Result<Configuration, Failure> {
-        let file = self.config.as_deref().map(configuration::read);
+    pub(super) fn effective(&self, own: &[OwnPlugin]) -> Result<Configuration, Failure> {
+        let file = self.config.as_deref();
+        let file = file.map(|path| configuration::read(path, own));
         let mut config = match file.transpose().map_err(Failure::input)? {
             Some(file) => file,
             None => self.without_file(),

@@ -344,7 +344,8 @@ impl Engine {
                     warn!("{reference} cannot be bound to {node}: {busy}");
                     together.inspect(|together| together.fail(busy.into()));
                     self.binding.remove(&pod.metadata.uid);
-                    self.scheduler.bind_failed(self.steady.now(), &key, &pod, &node);
+                    self.scheduler
+                        .bind_failed(self.steady.now(), &key, &pod, &node);
                 }
             }
             Decision::Waits { node } => {
@@ -554,7 +555,8 @@ impl Engine {
             return;
         }
         let key = pod_key(&pod.metadata);
-        self.scheduler.bind_failed(self.steady.now(), &key, &pod, node);
+        self.scheduler
+            .bind_failed(self.steady.now(), &key, &pod, node);
         // Of a pod that is gone nothing can be told.
         if self.scheduler.queue().pod(&key).is_some() {
             self.tell(

@@ -13,7 +13,8 @@ impl Gangs {
     pub(super) fn decided(&mut self, gangs: Vec<Vec<Arc<str>>>) {
         for gang in gangs {
             let all = Together::new(gang.len());
-            self.0.extend(gang.into_iter().map(|key| (key, all.clone())));
+            self.0
+                .extend(gang.into_iter().map(|key| (key, all.clone())));
         }
     }
 

@@ -32,20 +32,52 @@ fn pods_with_selectors_that_no_node_can_satisfy_are_told_why() {
     let (none, error) = ("Unschedulable", "SchedulerError");
     let table = [
         // Nobody has both.
-        ("both", json!({ "nodeSelector": { "kubernetes.io/hostname": "two" } }), none, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."),
-        ("empty", json!({ "affinity": required(json!({ "key": "a", "operator": "In", "values": [] })) }), error, "spec.affinity"),
-        ("words", json!({ "affinity": required(json!({ "key": "a", "operator": "Gt", "values": ["many"] })) }), error, "spec.affinity"),
-        ("unknown", json!({ "affinity": required(like.clone()) }), error, "operator \"Like\""),
-        ("others", json!({ "affinity": anti(json!({ "matchExpressions": [like] })) }), error, "operator \"Like\""),
-        ("nobody", json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [] } } } }), none, "didn't match Pod's node affinity/selector"),
+        (
+            "both",
+            json!({ "nodeSelector": { "kubernetes.io/hostname": "two" } }),
+            none,
+            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+        ),
+        (
+            "empty",
+            json!({ "affinity": required(json!({ "key": "a", "operator": "In", "values": [] })) }),
+            error,
+            "spec.affinity",
+        ),
+        (
+            "words",
+            json!({ "affinity": required(json!({ "key": "a", "operator": "Gt", "values": ["many"] })) }),
+            error,
+            "spec.affinity",
+        ),
+        (
+            "unknown",
+            json!({ "affinity": required(like.clone()) }),
+            error,
+            "operator \"Like\"",
+        ),
+        (
+            "others",
+            json!({ "affinity": anti(json!({ "matchExpressions": [like] })) }),
+            error,
+            "operator \"Like\"",
+        ),
+        (
+            "nobody",
+            json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [] } } } }),
+            none,
+            "didn't match Pod's node affinity/selector",
+        ),
     ];
     for (name, spec, ..) in &table {
         let mut new = pod(name, "1", 1000);
         for (key, value) in spec.as_object().unwrap() {
             new["spec"][key] = value.clone();
         }
-        live.admin.create(new).unwrap_or_else(|refused| panic!("{name}: {refused:?}"));
+        live.admin
+            .create(new)
+            .unwrap_or_else(|refused| panic!("{name}: {refused:?}"));
     }
     live.admin.create(pod("other", "1", 0)).unwrap();
     live.bound("default/other");
@@ -73,7 +105,9 @@ fn with_vanishing_node(binds: bool) -> (Live, NamedTempFile) {
         }
         let pod = question["PodName"].as_str().unwrap();
         let bound = json!({ "spec": { "nodeName": node } });
-        actor.merge("pods", &format!("default/{pod}"), bound).unwrap();
+        actor
+            .merge("pods", &format!("default/{pod}"), bound)
+            .unwrap();
         ("200 OK", json!({ "Error": "" }))
     });
     let own = json!([{ "urlPrefix": url, "bindVerb": "bind" }]);
@@ -100,7 +134,10 @@ fn a_pod_that_was_bound_to_a_node_which_has_vanished_takes_no_room_from_others()
     node(&live.admin, "one", "3");
     live.admin.create(pod("third", "2", 0)).unwrap();
     let message = told(&live, "third", "Unschedulable");
-    assert!(message.starts_with("0/2 nodes are available: 2 Insufficient cpu."), "{message}");
+    assert!(
+        message.starts_with("0/2 nodes are available: 2 Insufficient cpu."),
+        "{message}"
+    );
 }
 
 #[test]
@@ -122,7 +159,10 @@ fn objects_of_newer_versions_are_understood_as_far_as_they_are_known() {
     assert_eq!(live.bound("default/future"), "one");
     // What it does not know of is still there.
     let found = live.admin.get("pods", "default/future").unwrap();
-    assert_eq!(found["spec"]["entanglement"], future["spec"]["entanglement"]);
+    assert_eq!(
+        found["spec"]["entanglement"],
+        future["spec"]["entanglement"]
+    );
     // Also where a status was written.
     let mut large = pod("large", "100", 0);
     large["status"] = json!({ "phase": "Pending", "telepathy": { "heard": 3 } });
@@ -142,7 +182,10 @@ fn a_pod_of_a_scheduler_that_nobody_is_here_is_left_alone() {
     live.admin.create(pod("own", "1", 0)).unwrap();
     live.bound("default/own");
     let found = live.admin.get("pods", "default/foreign").unwrap();
-    assert!(found["spec"]["nodeName"].is_null() && found["status"]["conditions"].is_null(), "{found}");
+    assert!(
+        found["spec"]["nodeName"].is_null() && found["status"]["conditions"].is_null(),
+        "{found}"
+    );
     let about = |event: &Value| event.to_string().contains("foreign");
     assert!(!live.admin.list("events").iter().any(about));
     // It takes room where somebody else has bound it.

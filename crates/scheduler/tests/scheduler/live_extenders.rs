@@ -201,15 +201,26 @@ fn extenders_that_fail_hang_or_lie_hold_up_nobody_else() {
 /// Answers that are no JSON, or not all of it, or too much.
 #[test]
 fn extenders_that_answer_rubbish_are_told_and_hold_up_nobody_else() {
-    let long = format!("{{\"NodeNames\": [\"one\"], \"Error\": \"\", \"More\": \"{}\"}}", "x".repeat(10 << 20));
+    let long = format!(
+        "{{\"NodeNames\": [\"one\"], \"Error\": \"\", \"More\": \"{}\"}}",
+        "x".repeat(10 << 20)
+    );
     let answers = [
         ("200 OK", "<html>".to_owned(), "expected value"),
-        ("200 OK", "{\"NodeNames\": [\"one\"".to_owned(), "EOF while parsing"),
+        (
+            "200 OK",
+            "{\"NodeNames\": [\"one\"".to_owned(),
+            "EOF while parsing",
+        ),
         ("200 OK", String::new(), "EOF while parsing"),
         ("200 OK", "[".repeat(1 << 16), "recursion limit"),
         ("200 OK", long, "an answer of more than 8 MiB"),
         // The head promises more than there is.
-        ("200 OK\r\nContent-Length: 9999", "{}".to_owned(), "extender http"),
+        (
+            "200 OK\r\nContent-Length: 9999",
+            "{}".to_owned(),
+            "extender http",
+        ),
         ("502 Bad Gateway", "x".repeat(1 << 20), "xxxxxxxx"),
     ];
     for (code, answer, words) in answers {
@@ -251,7 +262,10 @@ fn nodes_that_an_extender_rejects_without_being_asked_are_passed_over() {
     let (url, _asked) = extender(|_, question| {
         let failed = json!({ "six": "is not here", "": "?", "one": 7 });
         let left = question["NodeNames"].clone();
-        ("200 OK", json!({ "NodeNames": left, "FailedNodes": failed, "FailedAndUnresolvableNodes": [1] }))
+        (
+            "200 OK",
+            json!({ "NodeNames": left, "FailedNodes": failed, "FailedAndUnresolvableNodes": [1] }),
+        )
     });
     let own = json!({ "urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": true });
     let (live, _config) = live(&[("one", "8")], &json!([own]));
@@ -267,7 +281,10 @@ fn an_extender_that_only_says_that_it_has_bound_a_pod_is_found_out() {
     let (live, _config) = live(&[("one", "8")], &json!([own]));
     live.admin.create(pod("first", "1", 0)).unwrap();
     let message = told(&live, "first");
-    assert_eq!(message, "the extender says that it has bound the pod, which has no node");
+    assert_eq!(
+        message,
+        "the extender says that it has bound the pod, which has no node"
+    );
     wait_until("it is asked once more", || asked.lock().unwrap().len() >= 2);
 }
 

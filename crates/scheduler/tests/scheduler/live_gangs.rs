@@ -51,7 +51,10 @@ fn claims_of_a_gang_have_their_devices_before_the_first_of_it_is_bound() {
     }
     let shared = found(&live, "shared");
     let consumers: BTreeSet<String> = users(&shared).into_iter().collect();
-    assert_eq!(consumers, ["train-0", "train-1", "train-2"].map(String::from).into());
+    assert_eq!(
+        consumers,
+        ["train-0", "train-1", "train-2"].map(String::from).into()
+    );
     let own = found(&live, "own");
     assert_eq!(users(&own), ["train-1"]);
     assert_ne!(device(&own), device(&shared));
@@ -94,12 +97,16 @@ fn a_gang_that_is_not_bound_holds_no_device() {
         claim(&live, name);
     }
     // Of the second claim no more can be written than of one that lacks this.
-    let finalizers = json!({ "metadata": { "finalizers": ["resource.kubernetes.io/delete-protection"] } });
+    let finalizers =
+        json!({ "metadata": { "finalizers": ["resource.kubernetes.io/delete-protection"] } });
     for name in ["first", "other"] {
         let at = format!("default/{name}");
-        live.admin.merge("resourceclaims", &at, finalizers.clone()).unwrap();
+        live.admin
+            .merge("resourceclaims", &at, finalizers.clone())
+            .unwrap();
     }
-    live.api.fault(Fault::answer(403).on("patch", "resourceclaims"));
+    live.api
+        .fault(Fault::answer(403).on("patch", "resourceclaims"));
     live.admin.create(group("train", 2, 0)).unwrap();
     user(&live, "train-0", &["first"]);
     user(&live, "train-1", &["second"]);
@@ -153,7 +160,11 @@ fn s5_050_s5_062_extenders_are_asked_about_a_gang_and_bind_it() {
         nodes
     };
     wait_until("the extender is asked to bind all", || bound().len() >= 3);
-    assert_eq!(bound()[..3], ["three", "three", "two"], "as far as there is room");
+    assert_eq!(
+        bound()[..3],
+        ["three", "three", "two"],
+        "as far as there is room"
+    );
     let log = live.api.log().into_iter();
     assert_eq!(log.filter(|entry| entry.what == "pods/binding").count(), 0);
 }
@@ -164,7 +175,10 @@ fn an_extender_that_does_not_want_one_pod_keeps_its_gang_from_all_nodes() {
         let wanted = question["Pod"]["metadata"]["name"] != "train-1";
         let nodes = question["NodeNames"].clone();
         let left = if wanted { nodes } else { json!([]) };
-        ("200 OK", json!({ "NodeNames": left, "FailedNodes": {}, "Error": "" }))
+        (
+            "200 OK",
+            json!({ "NodeNames": left, "FailedNodes": {}, "Error": "" }),
+        )
     });
     let own = json!({ "urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": true });
     let (live, _config) = live(&[("one", "8")], &json!([own]));
@@ -174,7 +188,10 @@ fn an_extender_that_does_not_want_one_pod_keeps_its_gang_from_all_nodes() {
         live.admin.create(member(&name, "train", "1", 0)).unwrap();
     }
     let message = condition(&live, "default/train", "PodGroupScheduled", "False");
-    assert!(message.contains("of the 2 pods that it needs at once 1 fit"), "{message}");
+    assert!(
+        message.contains("of the 2 pods that it needs at once 1 fit"),
+        "{message}"
+    );
     assert!(!is_bound(&live, "train-0") && !is_bound(&live, "train-1"));
 }
 
@@ -246,7 +263,10 @@ async fn gang_that_waits(timeout: SignedDuration) -> Running {
     running.admin.create(group("train", 2, 0)).unwrap();
     for index in 0..2 {
         let name = format!("train-{index}");
-        running.admin.create(member(&name, "train", "1", 0)).unwrap();
+        running
+            .admin
+            .create(member(&name, "train", "1", 0))
+            .unwrap();
     }
     running
 }
@@ -257,7 +277,10 @@ async fn s5_059_a_plugin_that_has_one_pod_wait_holds_its_gang() {
     wait_until("both are told where they are to be", || {
         let pods = ["train-0", "train-1"];
         pods.iter().all(|pod| {
-            let pod = running.admin.get("pods", &format!("default/{pod}")).unwrap();
+            let pod = running
+                .admin
+                .get("pods", &format!("default/{pod}"))
+                .unwrap();
             pod["status"]["nominatedNodeName"] == "one"
         })
     });
@@ -274,7 +297,10 @@ async fn s5_060_a_gang_that_waits_too_long_is_rejected_whole() {
     let running = gang_that_waits(SignedDuration::from_secs(1)).await;
     for pod in ["train-0", "train-1"] {
         wait_until("it is told", || {
-            let pod = running.admin.get("pods", &format!("default/{pod}")).unwrap();
+            let pod = running
+                .admin
+                .get("pods", &format!("default/{pod}"))
+                .unwrap();
             let conditions = pod["status"]["conditions"].as_array().cloned();
             let mut conditions = conditions.unwrap_or_default().into_iter();
             let told = conditions.any(|own| {

@@ -78,7 +78,9 @@ impl Permits {
 
     /// Takes the pods of a gang out, by key.
     pub(super) fn take_gang(&mut self, gang: &str) -> Vec<(Arc<str>, Waiting)> {
-        let taken = self.waiting.extract_if(|_, own| own.gang.as_deref() == Some(gang));
+        let taken = self
+            .waiting
+            .extract_if(|_, own| own.gang.as_deref() == Some(gang));
         let mut taken: Vec<(Arc<str>, Waiting)> = taken.collect();
         taken.sort_by(|(one, _), (other, _)| one.cmp(other));
         taken

@@ -54,12 +54,15 @@ impl Scene {
     }
 
     fn prepared(&mut self) -> Placed {
-        let placed = self.attempts().into_iter().filter_map(|attempt| match attempt.outcome {
-            Outcome::Placed { node, prepares, .. } => {
-                Some((attempt.key.to_string(), (node.to_string(), prepares)))
-            }
-            _ => None,
-        });
+        let placed = self
+            .attempts()
+            .into_iter()
+            .filter_map(|attempt| match attempt.outcome {
+                Outcome::Placed { node, prepares, .. } => {
+                    Some((attempt.key.to_string(), (node.to_string(), prepares)))
+                }
+                _ => None,
+            });
         placed.collect()
     }
 
@@ -70,7 +73,8 @@ impl Scene {
 
     fn bind_failed(&mut self, pod: &str, node: &str) {
         let wire: Arc<wire::Pod> = read(self.pods[pod].clone());
-        self.scheduler.bind_failed(self.now, &pod.into(), &wire, node);
+        self.scheduler
+            .bind_failed(self.now, &pod.into(), &wire, node);
     }
 }
 
@@ -141,7 +145,10 @@ fn a_shared_claim_gets_a_device_where_all_that_share_it_can_be() {
     scene.user("train-1", "train", "3", &["shared"]);
     let placed = scene.prepared();
     assert_eq!(placed.len(), 2);
-    assert!(placed.values().all(|(node, _)| node == "wide"), "{placed:?}");
+    assert!(
+        placed.values().all(|(node, _)| node == "wide"),
+        "{placed:?}"
+    );
 }
 
 #[test]
@@ -158,8 +165,7 @@ fn if_not_all_can_share_it_somewhere_as_many_as_possible_do() {
         let mut user = pod(&format!("train-{index}"), "", "2");
         user["spec"]["schedulingGates"] = json!([{ "name": "all" }]);
         user["spec"]["schedulingGroup"] = json!({ "podGroupName": "train" });
-        user["spec"]["resourceClaims"] =
-            json!([{ "name": "c", "resourceClaimName": "shared" }]);
+        user["spec"]["resourceClaims"] = json!([{ "name": "c", "resourceClaimName": "shared" }]);
         scene.pod(&format!("train-{index}"), Some(user));
     }
     for index in (0..4).rev() {
@@ -196,7 +202,10 @@ fn what_a_gang_was_promised_that_does_not_fit_is_undone_exactly() {
     scene.claim("second", Value::Null);
     scene.user("alone", "", "1", &["other", "second"]);
     let placed = scene.prepared();
-    let both = [card(&placed, "alone", "other"), card(&placed, "alone", "second")];
+    let both = [
+        card(&placed, "alone", "other"),
+        card(&placed, "alone", "second"),
+    ];
     assert_eq!(both, ["one-0", "one-1"]);
 }
 
@@ -234,9 +243,13 @@ fn a_claim_takes_256_pods_and_no_more() {
         json!({ "resource": "pods", "name": format!("u-{index}"), "uid": format!("u-{index}") })
     });
     let users: Vec<Value> = users.collect();
-    let results = json!([{ "request": "r", "driver": "gpu.example.com", "pool": "one", "device": "one-0" }]);
+    let results =
+        json!([{ "request": "r", "driver": "gpu.example.com", "pool": "one", "device": "one-0" }]);
     let allocation = json!({ "devices": { "results": results } });
-    scene.claim("c", json!({ "allocation": allocation, "reservedFor": users }));
+    scene.claim(
+        "c",
+        json!({ "allocation": allocation, "reservedFor": users }),
+    );
     scene.user("last", "", "1", &["c"]);
     assert_eq!(scene.prepared().len(), 1);
     let one_more = json!({ "resource": "pods", "name": "last", "uid": "last" });

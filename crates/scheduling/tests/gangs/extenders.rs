@@ -118,7 +118,10 @@ fn s5_050_extenders_are_asked_about_each_pod_beside_those_before_it() {
     scene.pods("train", 2, "2");
     assert_eq!(
         scene.questions(),
-        [asked("train-0", &["one", "two"]), asked("train-1", &["two"])]
+        [
+            asked("train-0", &["one", "two"]),
+            asked("train-1", &["two"])
+        ]
     );
     assert_eq!(scene.requested("one"), 0, "nobody has a node meanwhile");
     let all = |_: &str| true;
@@ -127,7 +130,10 @@ fn s5_050_extenders_are_asked_about_each_pod_beside_those_before_it() {
     scene.answer("train-1", Ok(allows(&["two".into()], all)));
     let told = scene.attempts();
     assert_eq!(nodes(&told).len(), 2);
-    assert_eq!((scene.requested("one"), scene.requested("two")), (2000, 2000));
+    assert_eq!(
+        (scene.requested("one"), scene.requested("two")),
+        (2000, 2000)
+    );
 }
 
 #[test]
@@ -143,7 +149,10 @@ fn s5_056_extenders_score_the_nodes_of_a_gang() {
         reply.scores.insert("three".into(), 10);
         Ok(reply)
     });
-    assert!(nodes(&told).values().all(|node| node == "three"), "{told:?}");
+    assert!(
+        nodes(&told).values().all(|node| node == "three"),
+        "{told:?}"
+    );
 }
 
 /// The answers lead to a node about which the second was not asked.
@@ -154,9 +163,8 @@ fn they_are_asked_again_about_nodes_that_come_into_question_later() {
     scene.node("two", "2", "a");
     scene.group(group("train", 2));
     scene.pods("train", 2, "2");
-    let (told, all) = scene.settled(|pod, nodes| {
-        Ok(allows(nodes, |node| pod == "train-1" || node == "two"))
-    });
+    let (told, all) =
+        scene.settled(|pod, nodes| Ok(allows(nodes, |node| pod == "train-1" || node == "two")));
     assert_eq!(all.last().unwrap(), &asked("train-1", &["one"]));
     let placed = nodes(&told);
     assert_eq!((&*placed["train-0"], &*placed["train-1"]), ("two", "one"));
@@ -179,7 +187,8 @@ fn if_they_do_not_want_one_of_a_gang_nobody_is_placed() {
         let Outcome::Unschedulable(rejected) = &attempt.outcome else {
             panic!("{told:?}");
         };
-        let words = "0/1 nodes are available: 1 has no licence. pod group \"default/train\": of the 3 pods";
+        let words =
+            "0/1 nodes are available: 1 has no licence. pod group \"default/train\": of the 3 pods";
         assert!(rejected.message.starts_with(words), "{}", rejected.message);
         assert!(rejected.plugins.contains("Extender"));
     }

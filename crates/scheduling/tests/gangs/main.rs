@@ -1,9 +1,7 @@
 //! Pods of a group are placed all at once or not at all.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Framework, Outcome, Scheduler, Settings,
-};
+use evictd_scheduling::{Attempt, Change, Delta, Event, Framework, Outcome, Scheduler, Settings};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -137,4 +135,3 @@ impl Scene {
         cluster.node(cluster.find_node(node).unwrap()).requested.cpu
     }
 }
-

@@ -212,7 +212,12 @@ fn s5_058_a_pod_that_plugins_refuse_does_not_fit_and_what_was_reserved_is_given_
 #[test]
 fn what_is_wrong_with_one_pod_at_the_last_look_keeps_its_gang_from_being_bound() {
     let (mut scene, plugin) = scene();
-    plugin.0.lock().unwrap().too_late.insert("train-1".to_owned());
+    plugin
+        .0
+        .lock()
+        .unwrap()
+        .too_late
+        .insert("train-1".to_owned());
     scene.pods("train", 3, "1");
     let told = scene.attempts();
     assert_eq!((told.len(), placed(&told)), (3, 0));
@@ -235,7 +240,10 @@ fn a_gang_that_loses_a_pod_while_it_waits_gives_its_nodes_back() {
     let told = scene.attempts();
     assert_eq!(told.len(), 2);
     let message = messages(&told).pop_first().unwrap();
-    assert!(message.contains("pod \"train-2\" of its group is gone"), "{message}");
+    assert!(
+        message.contains("pod \"train-2\" of its group is gone"),
+        "{message}"
+    );
     assert_eq!((scene.requested("one"), plugin.reserved().len()), (0, 0));
     assert_eq!(scene.scheduler.queue().in_flight().count(), 0);
 }
@@ -258,5 +266,8 @@ fn s4_022_a_victim_of_a_gang_that_waits_takes_its_gang_with_it() {
     let now = scene.now;
     assert!(scene.scheduler.reject_waiting(now, "train-0"));
     assert_eq!((scene.requested("one"), plugin.reserved().len()), (0, 0));
-    assert!(!scene.scheduler.reject_waiting(now, "train-1"), "it is gone with the first");
+    assert!(
+        !scene.scheduler.reject_waiting(now, "train-1"),
+        "it is gone with the first"
+    );
 }

@@ -1,11 +1,12 @@
 //! The flags of kube-scheduler 1.36, each by itself and as static pods have them.
-#![allow(
-    clippy::float_cmp,
-    reason = "what is given is what is kept"
-)]
+#![allow(clippy::float_cmp, reason = "what is given is what is kept")]
 
 use super::*;
 use clap::Parser;
+use evictd_placement::Plugin;
+use evictd_scheduling::config::Point;
+use std::io::Write;
+use std::sync::Arc;
 
 #[derive(Debug, Parser)]
 struct Command {
@@ -35,7 +36,7 @@ fn s5_073_the_flags_of_a_static_pod_are_understood() {
         "-v=4",
     ]);
     let flags = flags.unwrap();
-    let config = flags.effective().unwrap();
+    let config = flags.effective(&[]).unwrap();
     assert!(config.leader_election.leader_elect);
     assert_eq!(
         config.leader_election.lease_duration,
@@ -62,7 +63,7 @@ enum Is {
 use Is::{Meant, Told};
 
 fn election(flags: &Flags) -> LeaderElection {
-    flags.effective().unwrap().leader_election
+    flags.effective(&[]).unwrap().leader_election
 }
 
 fn port(flags: &Flags) -> Port {
@@ -76,58 +77,124 @@ fn is_path(found: Option<&PathBuf>) -> bool {
 /// Every flag of kube-scheduler 1.36 as its options name them, but for `--help` and `--version`.
 const FLAGS: [(&str, Is); 63] = [
     ("--config=file", Meant(|own| is_path(own.config.as_ref()))),
-    ("--write-config-to=file", Meant(|own| is_path(own.write_config_to.as_ref()))),
+    (
+        "--write-config-to=file",
+        Meant(|own| is_path(own.write_config_to.as_ref())),
+    ),
     ("--master=https://a", Told),
     // Secure serving.
-    ("--bind-address=::1", Meant(|own| port(own).address.is_ipv6())),
+    (
+        "--bind-address=::1",
+        Meant(|own| port(own).address.is_ipv6()),
+    ),
     ("--secure-port=0", Meant(|own| own.port().is_none())),
     ("--cert-dir=/tmp", Told),
     ("--disable-http2-serving", Told),
     ("--http2-max-streams-per-connection=100", Told),
     ("--permit-address-sharing=true", Told),
     ("--permit-port-sharing=true", Told),
-    ("--tls-cert-file=file", Meant(|own| is_path(own.tls_cert_file.as_ref()))),
-    ("--tls-private-key-file=file", Meant(|own| is_path(own.tls_private_key_file.as_ref()))),
-    ("--tls-min-version=VersionTLS13", Meant(|own| port(own).only_tls13)),
+    (
+        "--tls-cert-file=file",
+        Meant(|own| is_path(own.tls_cert_file.as_ref())),
+    ),
+    (
+        "--tls-private-key-file=file",
+        Meant(|own| is_path(own.tls_private_key_file.as_ref())),
+    ),
+    (
+        "--tls-min-version=VersionTLS13",
+        Meant(|own| port(own).only_tls13),
+    ),
     ("--tls-cipher-suites=a,b", Told),
     ("--tls-curve-preferences=a", Told),
     ("--tls-sni-cert-key=a,b", Told),
     // Authentication and authorization.
-    ("--authentication-kubeconfig=file", Meant(|own| is_path(port(own).authentication.as_ref()))),
-    ("--authentication-skip-lookup", Meant(|own| port(own).skip_lookup)),
+    (
+        "--authentication-kubeconfig=file",
+        Meant(|own| is_path(port(own).authentication.as_ref())),
+    ),
+    (
+        "--authentication-skip-lookup",
+        Meant(|own| port(own).skip_lookup),
+    ),
     ("--authentication-token-webhook-cache-ttl=10s", Told),
     ("--authentication-tolerate-lookup-failure=false", Told),
-    ("--client-ca-file=file", Meant(|own| is_path(port(own).client_ca.as_ref()))),
+    (
+        "--client-ca-file=file",
+        Meant(|own| is_path(port(own).client_ca.as_ref())),
+    ),
     ("--requestheader-allowed-names=a", Told),
     ("--requestheader-client-ca-file=a", Told),
     ("--requestheader-extra-headers-prefix=a", Told),
     ("--requestheader-group-headers=a", Told),
     ("--requestheader-uid-headers=a", Told),
     ("--requestheader-username-headers=a", Told),
-    ("--authorization-kubeconfig=file", Meant(|own| is_path(port(own).authorization.as_ref()))),
-    ("--authorization-always-allow-paths=/a,/b*", Meant(|own| port(own).always_allowed == ["/a", "/b*"])),
+    (
+        "--authorization-kubeconfig=file",
+        Meant(|own| is_path(port(own).authorization.as_ref())),
+    ),
+    (
+        "--authorization-always-allow-paths=/a,/b*",
+        Meant(|own| port(own).always_allowed == ["/a", "/b*"]),
+    ),
     ("--authorization-webhook-cache-authorized-ttl=10s", Told),
     ("--authorization-webhook-cache-unauthorized-ttl=10s", Told),
     // Deprecated.
     ("--profiling=false", Told),
     ("--contention-profiling=false", Told),
-    ("--kubeconfig=file", Meant(|own| is_path(own.kubeconfig.as_ref()))),
+    (
+        "--kubeconfig=file",
+        Meant(|own| is_path(own.kubeconfig.as_ref())),
+    ),
     ("--kube-api-content-type=application/json", Told),
-    ("--kube-api-qps=2.5", Meant(|own| own.effective().unwrap().client_connection.qps == 2.5)),
-    ("--kube-api-burst=7", Meant(|own| own.effective().unwrap().client_connection.burst == 7)),
-    ("--pod-max-in-unschedulable-pods-duration=1m", Meant(|own| {
-        own.effective().unwrap().pod_max_unschedulable == SignedDuration::from_mins(1)
-    })),
+    (
+        "--kube-api-qps=2.5",
+        Meant(|own| own.effective(&[]).unwrap().client_connection.qps == 2.5),
+    ),
+    (
+        "--kube-api-burst=7",
+        Meant(|own| own.effective(&[]).unwrap().client_connection.burst == 7),
+    ),
+    (
+        "--pod-max-in-unschedulable-pods-duration=1m",
+        Meant(|own| {
+            own.effective(&[]).unwrap().pod_max_unschedulable == SignedDuration::from_mins(1)
+        }),
+    ),
     // Leader election.
-    ("--leader-elect=false", Meant(|own| !election(own).leader_elect)),
-    ("--leader-elect-lease-duration=1m", Meant(|own| election(own).lease_duration == SignedDuration::from_mins(1))),
-    ("--leader-elect-renew-deadline=9s", Meant(|own| election(own).renew_deadline == SignedDuration::from_secs(9))),
-    ("--leader-elect-retry-period=1s", Meant(|own| election(own).retry_period == SignedDuration::from_secs(1))),
-    ("--leader-elect-resource-lock=leases", Meant(|own| own.effective().is_ok())),
-    ("--leader-elect-resource-name=mine", Meant(|own| election(own).resource_name == "mine")),
-    ("--leader-elect-resource-namespace=here", Meant(|own| election(own).resource_namespace == "here")),
+    (
+        "--leader-elect=false",
+        Meant(|own| !election(own).leader_elect),
+    ),
+    (
+        "--leader-elect-lease-duration=1m",
+        Meant(|own| election(own).lease_duration == SignedDuration::from_mins(1)),
+    ),
+    (
+        "--leader-elect-renew-deadline=9s",
+        Meant(|own| election(own).renew_deadline == SignedDuration::from_secs(9)),
+    ),
+    (
+        "--leader-elect-retry-period=1s",
+        Meant(|own| election(own).retry_period == SignedDuration::from_secs(1)),
+    ),
+    (
+        "--leader-elect-resource-lock=leases",
+        Meant(|own| own.effective(&[]).is_ok()),
+    ),
+    (
+        "--leader-elect-resource-name=mine",
+        Meant(|own| election(own).resource_name == "mine"),
+    ),
+    (
+        "--leader-elect-resource-namespace=here",
+        Meant(|own| election(own).resource_namespace == "here"),
+    ),
     // Feature gates and versions.
-    ("--feature-gates=AllAlpha=false,KubeletPSI=true", Meant(|own| own.warnings().is_empty())),
+    (
+        "--feature-gates=AllAlpha=false,KubeletPSI=true",
+        Meant(|own| own.warnings().is_empty()),
+    ),
     ("--emulated-version=kube=1.35", Told),
     ("--emulation-forward-compatible", Told),
     ("--min-compatibility-version=kube=1.35", Told),
@@ -146,7 +213,10 @@ const FLAGS: [(&str, Is); 63] = [
     ("--log-json-split-stream", Told),
     ("--log-text-info-buffer-size=0", Told),
     ("--log-text-split-stream", Told),
-    ("--leader_elect=false", Meant(|own| !election(own).leader_elect)),
+    (
+        "--leader_elect=false",
+        Meant(|own| !election(own).leader_elect),
+    ),
 ];
 
 #[test]
@@ -223,7 +293,13 @@ fn s5_073_the_static_pods_of_distributions_are_understood() {
 
 #[test]
 fn of_a_flag_that_comes_twice_the_last_counts() {
-    let flags = parse(&["--bind-address=127.0.0.1", "--v=4", "--bind-address=::", "-v", "6"]);
+    let flags = parse(&[
+        "--bind-address=127.0.0.1",
+        "--v=4",
+        "--bind-address=::",
+        "-v",
+        "6",
+    ]);
     let flags = flags.unwrap();
     assert!(flags.bind_address.is_ipv6());
     assert_eq!(flags.verbosity, 6);
@@ -242,13 +318,13 @@ fn truths_and_durations_are_those_of_go() {
 #[test]
 fn s5_074_flags_of_the_election_must_go_together() {
     let flags = parse(&["--leader-elect-lease-duration=10s"]).unwrap();
-    let told = flags.effective().unwrap_err().to_string();
+    let told = flags.effective(&[]).unwrap_err().to_string();
     assert_eq!(
         told,
         "--leader-elect-*: leaseDuration must be above renewDeadline"
     );
     let off = ["--leader-elect=false", "--leader-elect-lease-duration=10s"];
-    assert!(parse(&off).unwrap().effective().is_ok());
+    assert!(parse(&off).unwrap().effective(&[]).is_ok());
 }
 
 #[test]
@@ -284,7 +360,10 @@ fn what_is_not_known_is_told_with_the_nearest() {
     for (flag, nearest) in [
         ("--tls-cipher-suite=a", "'--tls-cipher-suites'"),
         ("--profilling=false", "'--profiling'"),
-        ("--authorization-kubconfig=a", "'--authorization-kubeconfig'"),
+        (
+            "--authorization-kubconfig=a",
+            "'--authorization-kubeconfig'",
+        ),
     ] {
         let told = parse(&[flag]).unwrap_err();
         assert!(told.contains("unexpected argument"), "{told}");
@@ -300,4 +379,31 @@ fn what_is_not_known_is_told_with_the_nearest() {
             .unwrap_err()
             .contains("like 15s")
     );
+}
+
+struct Mine;
+
+impl Plugin for Mine {
+    fn name(&self) -> &'static str {
+        "Mine"
+    }
+}
+
+#[test]
+fn a_configuration_may_name_a_plugin_of_ones_own() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
+                - plugins:\n    multiPoint:\n      enabled:\n      - name: Mine\n";
+    write!(file, "{text}").unwrap();
+    let path = file.path().to_str().unwrap();
+    let flags = parse(&["--config", path]).unwrap();
+    let told = flags.effective(&[]).unwrap_err().to_string();
+    assert!(told.contains("\"Mine\": there is no such plugin"), "{told}");
+    let own = OwnPlugin {
+        name: "Mine",
+        points: &[Point::Permit],
+        make: |_, _| Ok(Arc::new(Mine)),
+    };
+    let config = flags.effective(&[own]).unwrap();
+    assert_eq!(config.profiles[0].points.at(Point::Permit), ["Mine"]);
 }
