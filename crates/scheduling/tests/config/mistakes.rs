@@ -127,7 +127,7 @@ fn s5_074_plugins_that_are_named_wrongly() {
         );
     }
     let most = json!({ "enabled": [{ "name": "ImageLocality", "weight": i32::MAX }] });
-    told(&plugins(json!({ "multiPoint": most })), &[]);
+    read(&plugins(json!({ "multiPoint": most })));
 }
 
 #[test]
