@@ -28,7 +28,7 @@ fn pods_with_selectors_that_no_node_can_satisfy_are_told_why() {
         let term = json!({ "labelSelector": selector, "topologyKey": "kubernetes.io/hostname" });
         json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [term] } })
     };
-    let like = json!({ "key": "app", "operator": "Like", "values": ["x"] });
+    let unknown = json!({ "key": "app", "operator": "Like", "values": ["x"] });
     let (none, error) = ("Unschedulable", "SchedulerError");
     let table = [
         // Nobody has both.
@@ -52,13 +52,13 @@ fn pods_with_selectors_that_no_node_can_satisfy_are_told_why() {
         ),
         (
             "unknown",
-            json!({ "affinity": required(like.clone()) }),
+            json!({ "affinity": required(unknown.clone()) }),
             error,
             "operator \"Like\"",
         ),
         (
             "others",
-            json!({ "affinity": anti(json!({ "matchExpressions": [like] })) }),
+            json!({ "affinity": anti(json!({ "matchExpressions": [unknown] })) }),
             error,
             "operator \"Like\"",
         ),

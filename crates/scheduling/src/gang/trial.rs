@@ -162,14 +162,19 @@ impl Trial<'_> {
                 true
             }
             Err(end) => {
-                member.end = end;
+                member.end = *end;
                 member.pod = Some(pod);
                 false
             }
         }
     }
 
-    fn decide(&mut self, member: &mut Member, pod: &Pod, domain: &Domain) -> Result<Decided, End> {
+    fn decide(
+        &mut self,
+        member: &mut Member,
+        pod: &Pod,
+        domain: &Domain,
+    ) -> Result<Decided, Box<End>> {
         let mut extenders = self.answers.extenders.iter();
         if extenders.any(|own| asks(own, &member.wire)) {
             return self.decide_with_extenders(member, pod, domain);
@@ -189,7 +194,7 @@ impl Trial<'_> {
         member: &mut Member,
         pod: &Pod,
         domain: &Domain,
-    ) -> Result<Decided, End> {
+    ) -> Result<Decided, Box<End>> {
         let framework = &self.frameworks[member.profile];
         let cluster = &*self.cluster;
         let mut filtered = Box::new(framework.filter(cluster, pod));
@@ -197,7 +202,7 @@ impl Trial<'_> {
         filtered.feasible.retain(allowed);
         let asked = self.answers.asked.get(&member.key);
         let reply = match asked.and_then(|asked| asked.reply.as_ref()) {
-            Some(Err(message)) => return Err(End::Failed(message.clone())),
+            Some(Err(message)) => return Err(Box::new(End::Failed(message.clone()))),
             Some(Ok(reply)) => Some(reply),
             None => None,
         };
@@ -228,7 +233,7 @@ impl Trial<'_> {
     }
 
     /// Has plugins reserve what a member needs on its node, and asks them for a permit (S5-058, S5-059).
-    fn reserve(&self, member: &mut Member, node: NodeId) -> Result<(), End> {
+    fn reserve(&self, member: &mut Member, node: NodeId) -> Result<(), Box<End>> {
         let framework = &self.frameworks[member.profile];
         if !self.reserves {
             return Ok(());
@@ -244,7 +249,7 @@ impl Trial<'_> {
                 member.reserved = true;
                 Ok(())
             }
-            Err(refusal) => Err(End::Refused(refusal)),
+            Err(refusal) => Err(Box::new(End::Refused(refusal))),
         }
     }
 
@@ -266,10 +271,10 @@ impl Trial<'_> {
     }
 }
 
-fn nowhere(framework: &Framework, cluster: &Cluster, pod: &Pod, filtered: &Filtered) -> End {
-    End::FitsNowhere(Nowhere {
+fn nowhere(framework: &Framework, cluster: &Cluster, pod: &Pod, filtered: &Filtered) -> Box<End> {
+    Box::new(End::FitsNowhere(Nowhere {
         words: filtered.fit_error(cluster, pod),
         plugins: framework.rejectors(filtered),
         deallocates: framework.unavailable_claim(cluster, pod, filtered),
-    })
+    }))
 }

@@ -37,7 +37,7 @@ impl Scene {
         self.tell(&Event::Change(Change::ResourceSlice(new(slice))));
     }
 
-    fn claim(&mut self, name: &str, status: Value) {
+    fn claim(&mut self, name: &str, status: &Value) {
         let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
         let claim = json!({ "metadata": { "name": name, "namespace": "default", "uid": format!("uid-of-{name}") },
             "spec": { "devices": { "requests": requests } }, "status": status });
@@ -92,7 +92,7 @@ fn a_claim_that_pods_of_a_gang_share_gets_its_device_once() {
     scene.node("one", "8", "a");
     scene.node("two", "4", "a");
     scene.cards("two", 1);
-    scene.claim("shared", Value::Null);
+    scene.claim("shared", &Value::Null);
     scene.group(group("train", 2));
     for index in 0..2 {
         scene.user(&format!("train-{index}"), "train", "1", &["shared"]);
@@ -117,14 +117,14 @@ fn others_wait_until_the_claim_has_its_device() {
     let mut scene = Scene::with_cards();
     scene.node("one", "8", "a");
     scene.cards("one", 2);
-    scene.claim("shared", Value::Null);
+    scene.claim("shared", &Value::Null);
     scene.group(group("train", 1));
     scene.user("train-0", "train", "1", &["shared"]);
     let placed = scene.prepared();
     scene.user("other", "", "1", &["shared"]);
     assert_eq!(scene.prepared().len(), 0);
     let allocation = placed["train-0"].1.devices[0].allocation.clone();
-    scene.claim("shared", json!({ "allocation": allocation }));
+    scene.claim("shared", &json!({ "allocation": allocation }));
     let placed = scene.prepared();
     let own = &placed["other"].1.devices[0];
     assert!(own.allocation.is_none(), "it has it, and is only reserved");
@@ -139,7 +139,7 @@ fn a_shared_claim_gets_a_device_where_all_that_share_it_can_be() {
     scene.running("old", "wide", "4", 0);
     scene.cards("narrow", 1);
     scene.cards("wide", 1);
-    scene.claim("shared", Value::Null);
+    scene.claim("shared", &Value::Null);
     scene.group(group("train", 2));
     scene.user("train-0", "train", "3", &["shared"]);
     scene.user("train-1", "train", "3", &["shared"]);
@@ -159,7 +159,7 @@ fn if_not_all_can_share_it_somewhere_as_many_as_possible_do() {
         scene.cards(node, 1);
     }
     scene.running("old", "b", "3", 0);
-    scene.claim("shared", Value::Null);
+    scene.claim("shared", &Value::Null);
     scene.group(group("train", 2));
     for index in 0..4 {
         let mut user = pod(&format!("train-{index}"), "", "2");
@@ -185,7 +185,7 @@ fn what_a_gang_was_promised_that_does_not_fit_is_undone_exactly() {
     scene.node("one", "4", "a");
     scene.cards("one", 2);
     for claim in ["shared", "own", "other"] {
-        scene.claim(claim, Value::Null);
+        scene.claim(claim, &Value::Null);
     }
     scene.group(group("train", 3));
     scene.user("train-0", "train", "1", &["shared"]);
@@ -199,7 +199,7 @@ fn what_a_gang_was_promised_that_does_not_fit_is_undone_exactly() {
     assert!(!scene.is_promised("shared") && !scene.is_promised("own"));
     assert_eq!(scene.requested("one"), 0);
     // Both cards can be had, by who shares nothing with anybody.
-    scene.claim("second", Value::Null);
+    scene.claim("second", &Value::Null);
     scene.user("alone", "", "1", &["other", "second"]);
     let placed = scene.prepared();
     let both = [
@@ -222,7 +222,7 @@ fn a_device_that_is_where_the_gang_cannot_be_is_given_back() {
             "device": format!("{node}-0") }] }, "nodeSelector": { "nodeSelectorTerms": [
             { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] }] } })
     };
-    scene.claim("c", json!({ "allocation": at("one") }));
+    scene.claim("c", &json!({ "allocation": at("one") }));
     scene.group(group("train", 1));
     scene.user("train-0", "train", "1", &["c"]);
     let attempts = scene.attempts();
@@ -230,7 +230,7 @@ fn a_device_that_is_where_the_gang_cannot_be_is_given_back() {
         panic!("{attempts:?}");
     };
     assert_eq!(rejected.deallocates.as_ref().unwrap().name, "c");
-    scene.claim("c", Value::Null);
+    scene.claim("c", &Value::Null);
     assert_eq!(scene.prepared()["train-0"].0, "two");
 }
 
@@ -248,13 +248,16 @@ fn a_claim_takes_256_pods_and_no_more() {
     let allocation = json!({ "devices": { "results": results } });
     scene.claim(
         "c",
-        json!({ "allocation": allocation, "reservedFor": users }),
+        &json!({ "allocation": allocation, "reservedFor": users }),
     );
     scene.user("last", "", "1", &["c"]);
     assert_eq!(scene.prepared().len(), 1);
     let one_more = json!({ "resource": "pods", "name": "last", "uid": "last" });
     let all = [users, vec![one_more]].concat();
-    scene.claim("c", json!({ "allocation": allocation, "reservedFor": all }));
+    scene.claim(
+        "c",
+        &json!({ "allocation": allocation, "reservedFor": all }),
+    );
     scene.user("late", "", "1", &["c"]);
     let message = scene.message();
     assert!(message.contains("resourceclaim in use"), "{message}");
@@ -278,7 +281,7 @@ proptest! {
         }
         let names = ["x", "y", "z"];
         for name in names {
-            scene.claim(name, Value::Null);
+            scene.claim(name, &Value::Null);
         }
         scene.group(group("g", i32::try_from(members.len()).unwrap()));
         for (index, (cpu, claims)) in members.iter().enumerate() {

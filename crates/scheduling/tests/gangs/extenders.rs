@@ -53,7 +53,7 @@ impl Scene {
         let attempts = self.attempts().into_iter();
         let asked = attempts.filter_map(|attempt| match attempt.outcome {
             Outcome::Ask(Question::Nodes(nodes)) => {
-                let nodes = nodes.iter().map(|node| node.to_string());
+                let nodes = nodes.iter().map(ToString::to_string);
                 Some((attempt.key.to_string(), nodes.collect()))
             }
             _ => None,
@@ -86,7 +86,7 @@ impl Scene {
             }
             for (key, nodes) in questions {
                 self.answer(&key, reply(&key, &nodes));
-                let nodes = nodes.iter().map(|node| node.to_string()).collect();
+                let nodes = nodes.iter().map(ToString::to_string).collect();
                 asked.push((key.to_string(), nodes));
             }
             if asked.len() == before {
