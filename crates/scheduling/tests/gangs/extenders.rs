@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-fn extender(managed: &[&str]) -> Extender {
+pub(crate) fn extender(managed: &[&str]) -> Extender {
     Extender {
         url_prefix: "http://extender".to_owned(),
         filter_verb: "filter".to_owned(),
@@ -31,7 +31,7 @@ fn extender(managed: &[&str]) -> Extender {
 /// A pod with the nodes about which the extender was asked.
 type Asked = (String, Vec<String>);
 
-fn allows(nodes: &[Arc<str>], allowed: impl Fn(&str) -> bool) -> NodesReply {
+pub(crate) fn allows(nodes: &[Arc<str>], allowed: impl Fn(&str) -> bool) -> NodesReply {
     let (left, others): (Vec<_>, Vec<_>) = nodes.iter().cloned().partition(|node| allowed(node));
     let why = (Code::Unschedulable, "has no licence".to_owned());
     NodesReply {
@@ -61,7 +61,7 @@ impl Scene {
         asked.collect()
     }
 
-    fn answer(&mut self, pod: &str, reply: Result<NodesReply, String>) {
+    pub(crate) fn answer(&mut self, pod: &str, reply: Result<NodesReply, String>) {
         let none = |_: &evictd_placement::Pod| false;
         let key = Arc::from(pod);
         let attempt = self

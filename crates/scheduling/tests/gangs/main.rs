@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod devices;
+mod everything;
 mod extenders;
 mod permits;
 mod placing;

@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex};
 
 /// What a plugin says of each pod, and for which pods it has reserved something.
 #[derive(Default)]
-struct Script {
-    permits: BTreeMap<String, Permit>,
+pub(crate) struct Script {
+    pub(crate) permits: BTreeMap<String, Permit>,
     full: BTreeSet<String>,
     too_late: BTreeSet<String>,
     reserved: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Default)]
-struct Scripted(Arc<Mutex<Script>>);
+pub(crate) struct Scripted(pub(crate) Arc<Mutex<Script>>);
 
 impl Plugin for Scripted {
     fn name(&self) -> &'static str {
@@ -56,17 +56,17 @@ impl Plugin for Scripted {
 }
 
 impl Scripted {
-    fn says(&self, pod: &str, permit: Permit) {
+    pub(crate) fn says(&self, pod: &str, permit: Permit) {
         let mut script = self.0.lock().unwrap();
         script.permits.insert(pod.to_owned(), permit);
     }
 
-    fn reserved(&self) -> Vec<String> {
+    pub(crate) fn reserved(&self) -> Vec<String> {
         self.0.lock().unwrap().reserved.keys().cloned().collect()
     }
 }
 
-fn wait(minutes: i64) -> Permit {
+pub(crate) fn wait(minutes: i64) -> Permit {
     Permit::Wait(SignedDuration::from_mins(minutes))
 }
 
@@ -86,7 +86,7 @@ fn scene() -> (Scene, Scripted) {
 
 impl Scene {
     /// Something changes that concerns none of them.
-    fn touch(&mut self) {
+    pub(crate) fn touch(&mut self) {
         let name = format!("other-{}", self.now.as_second());
         self.node(&name, "0", "b");
     }
