@@ -1,5 +1,6 @@
 //! Calls that change something.
 
+use super::answer::text;
 use super::{ApiError, Peer};
 use kube::Client;
 use serde::de::DeserializeOwned;
@@ -40,6 +41,22 @@ impl Actions {
         let call = async {
             let request = request.map_err(kube::Error::HttpError)?;
             client.request(request).await
+        };
+        self.call(what, within, call).await
+    }
+
+    /// The same of somebody who may answer anything: at most so many bytes of it are read.
+    pub async fn request_at_most<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        (within, longest): (Duration, usize),
+        request: http::Result<http::Request<Vec<u8>>>,
+    ) -> Result<T, ApiError> {
+        let client = self.client();
+        let call = async {
+            let request = request.map_err(kube::Error::HttpError)?;
+            let text = text(client, request, longest).await?;
+            serde_json::from_str(&text).map_err(kube::Error::SerdeError)
         };
         self.call(what, within, call).await
     }

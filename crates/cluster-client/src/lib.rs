@@ -36,6 +36,7 @@
 
 mod access;
 mod actions;
+mod answer;
 mod backoff;
 mod beside;
 pub mod events;

@@ -1,9 +1,8 @@
 //! Reads documents and collections as text.
 
+use crate::answer::text;
 use crate::{Actions, ApiError, Peer, Right};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::{
-    Client,
     api::ListParams,
     core::{Request, Status},
 };
@@ -54,7 +53,7 @@ impl Reader {
         request: kube::Result<hyper::Request<Vec<u8>>>,
     ) -> Result<String, ApiError> {
         let client = self.actions.client();
-        let asked = async { text(client, request?).await };
+        let asked = async { text(client, request?, LONGEST_ANSWER).await };
         let what = format!("GET {path}");
         let answer = self.actions.call(&what, self.within, asked).await;
         answer.map_err(|error| match error.status().map(is_api_rejection) {
@@ -71,37 +70,6 @@ impl Reader {
 /// and there no role of the cluster helps.
 fn is_api_rejection(status: &Status) -> bool {
     status.code == 403 && status.status.is_some()
-}
-
-/// Like `Client::request_text`, but with a limit on the length.
-async fn text(client: Client, request: hyper::Request<Vec<u8>>) -> kube::Result<String> {
-    let response = client.send(request.map(kube::client::Body::from)).await?;
-    let code = response.status();
-    let body = Limited::new(response.into_body(), LONGEST_ANSWER)
-        .collect()
-        .await
-        .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                let limit = LONGEST_ANSWER >> 20;
-                return kube::Error::Service(format!("an answer of more than {limit} MiB").into());
-            }
-            kube::Error::Service(error)
-        })?;
-    let text = String::from_utf8(body.to_bytes().into()).map_err(kube::Error::FromUtf8)?;
-    if code.is_success() {
-        return Ok(text);
-    }
-    let status = serde_json::from_str(&text).ok();
-    let status = status.filter(|status: &Status| status.status.is_some());
-    let status = status.unwrap_or_else(|| {
-        let reason = code.canonical_reason().unwrap_or_default();
-        // No `status`: that is the API server's alone.
-        Status {
-            status: None,
-            ..Status::failure(text.trim(), reason)
-        }
-    });
-    Err(kube::Error::Api(status.with_code(code.as_u16()).boxed()))
 }
 
 /// The pages of a collection, one after the other.

@@ -75,15 +75,18 @@ pub struct Inventory {
     classes: HashMap<String, Class>,
     /// By namespace and name.
     claims: BTreeMap<(String, String), Arc<Claim>>,
-    /// By the UID of a claim: the devices it was promised, and for which pod.
+    /// By the UID of a claim: the devices it was promised, and for which pods.
     promised: HashMap<String, Promise>,
+    /// Claims that were promised devices since pods began to be decided about together.
+    shared: Option<BTreeSet<String>>,
     /// How many claims have a device, by driver and pool, then by name.
     taken: HashMap<(String, String), HashMap<String, usize>>,
 }
 
 #[derive(Debug)]
 struct Promise {
-    pod: String,
+    /// Never empty.
+    pods: BTreeSet<String>,
     allocation: Allocation,
 }
 
@@ -180,13 +183,23 @@ impl Inventory {
         self.slices.is_empty() && self.classes.is_empty() && self.claims.is_empty()
     }
 
-    /// Devices are a claim's from now on, although the API does not know it yet: until it does, or [`Inventory::give_back`].
+    /// Devices are a claim's from now on, although the API does not know it yet: until it does, or [`Inventory::give_back`] by
+    /// every pod for which they were promised.
     pub fn promise(&mut self, claim: &str, pod: &str, allocation: Allocation) {
+        if let Some(promise) = self.promised.get_mut(claim)
+            && promise.allocation.has_devices_of(&allocation)
+        {
+            promise.pods.insert(pod.to_owned());
+            return;
+        }
         self.withdraw(claim);
         count(&mut self.taken, &allocation, true);
-        let pod = pod.to_owned();
-        self.promised
-            .insert(claim.to_owned(), Promise { pod, allocation });
+        let pods = BTreeSet::from([pod.to_owned()]);
+        let promise = Promise { pods, allocation };
+        self.promised.insert(claim.to_owned(), promise);
+        if let Some(shared) = &mut self.shared {
+            shared.insert(claim.to_owned());
+        }
     }
 
     /// Whether a claim, by its UID, was promised devices.
@@ -194,20 +207,43 @@ impl Inventory {
         self.promised.contains_key(claim)
     }
 
-    /// What was promised to claims for a pod is free again; whether there was anything.
+    /// Pods are decided about together from now on: what one of them is promised for a claim the others may use, too.
+    pub fn begin_sharing(&mut self) {
+        self.shared = Some(BTreeSet::new());
+    }
+
+    /// From now on pods wait for the claims of others, until those have their devices in the API.
+    pub fn end_sharing(&mut self) {
+        self.shared = None;
+    }
+
+    /// What a claim, by its UID, was promised since [`Inventory::begin_sharing`], and for how many pods.
+    pub fn shared(&self, claim: &str) -> Option<(&Allocation, usize)> {
+        self.shared.as_ref().filter(|own| own.contains(claim))?;
+        let promise = self.promised.get(claim)?;
+        Some((&promise.allocation, promise.pods.len()))
+    }
+
+    /// What was promised to claims for a pod, and for no other, is free again; whether the pod was promised anything.
     pub fn give_back(&mut self, pod: &str) -> bool {
-        let promised = self.promised.iter();
-        let own = promised.filter(|(_, promise)| promise.pod == pod);
-        let claims: Vec<String> = own.map(|(claim, _)| claim.clone()).collect();
-        for claim in &claims {
+        let promised = self.promised.iter_mut();
+        let own = promised.filter_map(|(claim, promise)| {
+            let was = promise.pods.remove(pod);
+            was.then(|| (claim.clone(), promise.pods.is_empty()))
+        });
+        let own: Vec<(String, bool)> = own.collect();
+        for (claim, _) in own.iter().filter(|(_, was_last)| *was_last) {
             self.withdraw(claim);
         }
-        !claims.is_empty()
+        !own.is_empty()
     }
 
     fn withdraw(&mut self, claim: &str) {
         if let Some(promise) = self.promised.remove(claim) {
             count(&mut self.taken, &promise.allocation, false);
+        }
+        if let Some(shared) = &mut self.shared {
+            shared.remove(claim);
         }
     }
 

@@ -84,8 +84,8 @@ pub use devices::DeviceChoice;
 pub use evictd_pod::selector::SelectorError;
 pub use features::Features;
 pub use filter::{
-    Code, Filter, Here, Reason, Rejection, VolumeChoice, device_choices, unavailable_claim,
-    volume_choices,
+    Code, Filter, Here, Reason, Rejection, VolumeChoice, device_choices, shared_claims,
+    unavailable_claim, volume_choices,
 };
 pub use group::{Group, GroupId};
 pub use id::NodeId;

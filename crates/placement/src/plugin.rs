@@ -63,7 +63,8 @@ pub trait Plugin: Send + Sync {
         None
     }
 
-    /// Sets aside what the pod needs on its node. Of a pod group's pods neither this nor what follows is asked.
+    /// Sets aside what the pod needs on its node. Of a gang each pod is asked about while the gang is tried, and what was set
+    /// aside is given back if it does not fit.
     ///
     /// # Errors
     /// The reason why that is not possible. Then every plugin that reserves is asked to give back what it has (S5-058).
@@ -74,7 +75,7 @@ pub trait Plugin: Send + Sync {
     /// Gives back what was set aside, if anything was: the pod does not get this node.
     fn unreserve(&self, _chosen: Chosen<'_>) {}
 
-    /// Whether the pod may be bound.
+    /// Whether the pod may be bound. Of a gang one that waits has all wait, and one that is rejected then takes all with it.
     fn permit(&self, _chosen: Chosen<'_>) -> Permit {
         Permit::Allow
     }

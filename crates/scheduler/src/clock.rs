@@ -1,5 +1,6 @@
 //! The only place that reads the clock.
 
+use jiff::{SignedDuration, Timestamp};
 use std::time::Instant;
 
 /// Measures time since it was created.
@@ -14,5 +15,26 @@ impl Stopwatch {
     /// Seconds so far.
     pub(crate) fn seconds(&self) -> f64 {
         self.0.elapsed().as_secs_f64()
+    }
+}
+
+/// The time as it passes, which begins with the wall clock's: when that is set, this one does not jump.
+pub(crate) struct Steady {
+    began: Timestamp,
+    since: tokio::time::Instant,
+}
+
+impl Steady {
+    pub(crate) fn start(now: Timestamp) -> Self {
+        Self {
+            began: now,
+            since: tokio::time::Instant::now(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        let passed = SignedDuration::try_from(self.since.elapsed());
+        let passed = passed.unwrap_or(SignedDuration::MAX);
+        self.began.saturating_add(passed).unwrap_or(Timestamp::MAX)
     }
 }

@@ -3,22 +3,23 @@
 use anyhow::Context;
 use evictd_command::Failure;
 use evictd_document::{Document, DocumentError, SMALL};
+use evictd_scheduling::OwnPlugin;
 use evictd_scheduling::config::{
-    API_VERSION, Configuration, KubeSchedulerConfiguration, with_nearest, wrong_version,
+    API_VERSION, Configuration, KubeSchedulerConfiguration, Point, with_nearest, wrong_version,
 };
 use serde::Deserialize;
 use std::path::Path;
 
-/// The configuration in a file; every mistake is told with its place.
-pub(crate) fn read(path: &Path) -> Result<Configuration, DocumentError> {
+/// The configuration in a file, which may name these plugins beside the built-in ones; every mistake is told with its place.
+pub(crate) fn read(path: &Path, own: &[OwnPlugin]) -> Result<Configuration, DocumentError> {
     let document = Document::read(path, SMALL)?;
-    parse(&document)
+    parse(&document, own)
 }
 
 /// The same as it is written, which has been checked.
 pub(crate) fn read_wire(path: &Path) -> Result<KubeSchedulerConfiguration, DocumentError> {
     let document = Document::read(path, SMALL)?;
-    parse(&document)?;
+    parse(&document, &[])?;
     document.parse()
 }
 
@@ -30,7 +31,10 @@ struct Versioned {
 }
 
 /// The same from a text.
-pub(crate) fn parse(document: &Document) -> Result<Configuration, DocumentError> {
+pub(crate) fn parse(
+    document: &Document,
+    own: &[OwnPlugin],
+) -> Result<Configuration, DocumentError> {
     // Fields of another version need not be told one by one.
     let Versioned { api_version } = document.parse()?;
     if api_version != API_VERSION {
@@ -38,7 +42,8 @@ pub(crate) fn parse(document: &Document) -> Result<Configuration, DocumentError>
         return Err(document.wrong_fields([field]));
     }
     let wire: KubeSchedulerConfiguration = document.parse().map_err(shorter)?;
-    Configuration::new(&wire, &[]).map_err(|mistakes| {
+    let own: Vec<(&str, &[Point])> = own.iter().map(|own| (own.name, own.points)).collect();
+    Configuration::new(&wire, &own).map_err(|mistakes| {
         let fields = mistakes.into_iter().map(|own| (own.field, own.message));
         document.wrong_fields(fields)
     })

@@ -344,7 +344,7 @@ impl Framework {
     }
 
     /// A claim whose devices are of no use where nothing but that is in the way.
-    fn unavailable_claim(
+    pub(crate) fn unavailable_claim(
         &self,
         cluster: &Cluster,
         pod: &Pod,

@@ -2,7 +2,11 @@
 //! to them; the attempt goes on when the answer is there, on the cluster as it is then.
 
 use crate::config;
-use evictd_placement::{Cluster, Code, Pod};
+use crate::cycle::{Filtered, Verdict};
+use crate::decider::Decided;
+use crate::evidence::Evidence;
+use crate::framework::Framework;
+use evictd_placement::{Cluster, Code, MAX_SCORE, NodeId, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Extender, ExtenderError, Offer};
 use hashbrown::{HashMap, HashSet};
@@ -60,7 +64,7 @@ pub struct NodesReply {
 }
 
 /// The highest score that an extender gives, where a plugin gives 100.
-pub(crate) const MAX_EXTENDER_SCORE: i64 = 10;
+const MAX_EXTENDER_SCORE: i64 = 10;
 
 /// What is known of a pod about which extenders are asked.
 #[derive(Debug, Default)]
@@ -80,6 +84,14 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn hear(&mut self, reply: Reply) {
         match reply {
+            // What was said of other nodes before still holds.
+            Reply::Nodes(Ok(new)) if matches!(self.reply, Some(Ok(_))) => {
+                if let Some(Ok(known)) = &mut self.reply {
+                    known.left.extend(new.left);
+                    known.rejected.extend(new.rejected);
+                    known.scores.extend(new.scores);
+                }
+            }
             Reply::Nodes(reply) => self.reply = Some(reply),
             Reply::Victims { extender, agreed } => {
                 self.victims.insert(extender, agreed);
@@ -100,6 +112,67 @@ pub fn is_interested(extender: &config::Extender, pod: &wire::Pod) -> bool {
             };
             managed.iter().any(asks)
         })
+}
+
+/// Whether an extender has something to say about the nodes for a pod.
+pub(crate) fn asks(extender: &config::Extender, pod: &wire::Pod) -> bool {
+    let verbs = [&extender.filter_verb, &extender.prioritize_verb];
+    verbs.iter().any(|verb| !verb.is_empty()) && is_interested(extender, pod)
+}
+
+/// Takes the nodes away that the extenders do not want.
+pub(crate) fn narrow(
+    cluster: &Cluster,
+    reply: &NodesReply,
+    mut filtered: Box<Filtered>,
+) -> Box<Filtered> {
+    let feasible = std::mem::take(&mut filtered.feasible);
+    for id in feasible {
+        let name = cluster.node_name(id);
+        if reply.left.contains(name) {
+            filtered.feasible.push(id);
+            continue;
+        }
+        // Of what was left out without a word, kube-scheduler thinks that nothing helps there.
+        let said = reply.rejected.get(name).cloned();
+        let said = said.unwrap_or((Code::UnschedulableAndUnresolvable, String::new()));
+        filtered.verdicts[id.index()] = Verdict::ByExtender(filtered.by_extenders.len());
+        filtered.by_extenders.push(said);
+    }
+    filtered
+}
+
+/// The best of these nodes, of which there is one at least, by the scores of plugins and extenders (S5-055).
+pub(crate) fn choose(
+    framework: &Framework,
+    cluster: &Cluster,
+    pod: &Pod,
+    feasible: &[NodeId],
+    reply: Option<&NodesReply>,
+) -> Decided {
+    let scores = framework.score(cluster, pod, feasible);
+    let mut totals = match scores {
+        Some(scores) => scores.totals,
+        None => vec![0; feasible.len()],
+    };
+    for (total, id) in totals.iter_mut().zip(feasible) {
+        let own = reply.and_then(|own| own.scores.get(cluster.node_name(*id)));
+        let own = own.copied().unwrap_or(0);
+        let scaled = own.saturating_mul(MAX_SCORE / MAX_EXTENDER_SCORE);
+        *total = total.saturating_add(scaled);
+    }
+    let best = totals.iter().copied().max().unwrap_or(0);
+    let top = feasible.iter().zip(&totals);
+    let top = top.filter(|(_, total)| **total == best);
+    let top: Vec<NodeId> = top.map(|(id, _)| *id).collect();
+    Decided {
+        // It is called with nodes only.
+        chosen: cluster.first_by_name(&top).unwrap_or(feasible[0]),
+        feasible: feasible.len(),
+        score: (feasible.len() > 1).then_some(best),
+        top,
+        evidence: Evidence::default(),
+    }
 }
 
 /// An extender of a preemption that says what it has said before, or notes what it would have to be asked.

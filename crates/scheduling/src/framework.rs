@@ -3,7 +3,8 @@
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
 use crate::plugins::PluginName;
 use crate::workers::{OneByOne, Workers};
-use evictd_placement::{Cluster, Mistake, Plugin, agent, plugins};
+use evictd_placement::{Chosen, Cluster, Mistake, Permit, Plugin, agent, plugins};
+use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +55,15 @@ pub struct Framework {
     /// A plugin that is not built in may go by any label of a pod.
     pub(crate) has_own_plugins: bool,
 }
+
+/// A plugin that refuses a pod on the node that was chosen for it, and its reason.
+pub(crate) type Refusal = (String, String);
+
+/// The plugins that have a pod wait for their permit, and how long.
+pub(crate) type Waits = Vec<(String, SignedDuration)>;
+
+/// The longest that a plugin can have a pod wait (S5-059).
+const LONGEST: SignedDuration = SignedDuration::from_mins(15);
 
 /// A plugin that is not built in: its name, where it takes part, and how it is made from its arguments.
 #[derive(Clone)]
@@ -154,6 +164,52 @@ impl Framework {
             pre_binds: mine(Point::PreBind),
             workers: Arc::new(OneByOne),
             has_own_plugins: !own.is_empty(),
+        })
+    }
+
+    /// Reserves what a pod needs on its node, and asks for permits (S5-058, S5-059). Where one refuses, all have given back what
+    /// they have reserved.
+    pub(crate) fn reserve_and_permit(&self, chosen: Chosen<'_>) -> Result<Waits, Refusal> {
+        let asked = self.ask_for_permit(chosen);
+        if asked.is_err() {
+            self.unreserve(chosen);
+        }
+        asked
+    }
+
+    fn ask_for_permit(&self, chosen: Chosen<'_>) -> Result<Waits, Refusal> {
+        for plugin in &self.reserves {
+            let reserved = plugin.reserve(chosen);
+            reserved.map_err(|reason| (plugin.name().to_owned(), reason))?;
+        }
+        let mut waits = Waits::new();
+        for plugin in &self.permits {
+            let name = plugin.name().to_owned();
+            match plugin.permit(chosen) {
+                Permit::Allow => {}
+                Permit::Wait(timeout) => waits.push((name, timeout.min(LONGEST))),
+                Permit::Reject(reason) => return Err((name, reason)),
+            }
+        }
+        Ok(waits)
+    }
+
+    /// Gives back what was reserved, the last plugin first (S5-058).
+    pub(crate) fn unreserve(&self, chosen: Chosen<'_>) {
+        for plugin in self.reserves.iter().rev() {
+            plugin.unreserve(chosen);
+        }
+    }
+
+    /// What is wrong at the last look before a pod is bound.
+    pub(crate) fn wrong_before_binding(&self, chosen: Chosen<'_>) -> Option<String> {
+        let mut plugins = self.pre_binds.iter();
+        plugins.find_map(|plugin| {
+            let reason = plugin.pre_bind(chosen).err()?;
+            Some(format!(
+                "running PreBind plugin {:?}: {reason}",
+                plugin.name()
+            ))
         })
     }
 

@@ -39,14 +39,19 @@ impl ClaimRef {
 }
 
 impl Preparations {
-    /// For a pod that goes to this node. Its devices are nobody else's from now on.
-    pub(crate) fn begin(cluster: &mut Cluster, pod: &Pod, node: NodeId) -> Self {
-        let devices = device_choices(cluster, pod, node);
-        cluster.promise_devices(pod, &devices);
+    /// For a pod that goes to this node.
+    pub(crate) fn of(cluster: &Cluster, pod: &Pod, node: NodeId) -> Self {
         Self {
             volumes: volume_choices(cluster, pod, node),
-            devices,
+            devices: device_choices(cluster, pod, node),
         }
+    }
+
+    /// The same; its devices are nobody else's from now on.
+    pub(crate) fn begin(cluster: &mut Cluster, pod: &Pod, node: NodeId) -> Self {
+        let new = Self::of(cluster, pod, node);
+        cluster.promise_devices(pod, &new.devices);
+        new
     }
 
     /// Whether it can be bound at once.

@@ -2,7 +2,9 @@
 //! placed, deletes the victims, writes the words, and tells how that ended.
 
 mod extenders;
+mod gang_questions;
 mod gangs;
+mod held;
 mod help;
 mod overdue;
 mod permits;
@@ -21,6 +23,7 @@ use crate::scheduling_queue::SchedulingQueue;
 use evictd_placement::{Cluster, Mistake, Pod, Spreader};
 use evictd_pod::wire;
 use evictd_preemption::{Action, Budget, Options};
+use gang_questions::Asking;
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use overdue::Overdue;
@@ -77,7 +80,7 @@ pub enum Outcome {
         /// The node.
         node: Arc<str>,
     },
-    /// Extenders have to be asked: [`Scheduler::answered`] goes on with it.
+    /// Extenders have to be asked: [`Scheduler::answered`] goes on with it, or with the gang of which it is a part.
     Ask(Question),
     /// It fits nowhere.
     Unschedulable(Rejected),
@@ -135,11 +138,15 @@ pub struct Scheduler {
     decided: VecDeque<Attempt>,
     /// What became of groups, and was not asked for yet.
     groups: Vec<GroupNews>,
+    /// Pods of gangs that are bound only all together, and were not asked for yet.
+    together: Vec<Vec<Arc<str>>>,
     overdue: Overdue,
     permits: Permits,
     extenders: Vec<config::Extender>,
     /// Pods about which extenders are asked.
     asked: HashMap<Arc<str>, Asked>,
+    /// Gangs about whose pods they are asked, by the name of the group.
+    asking: HashMap<Arc<str>, Asking>,
 }
 
 impl Scheduler {
@@ -173,10 +180,12 @@ impl Scheduler {
             moved: Vec::new(),
             decided: VecDeque::new(),
             groups: Vec::new(),
+            together: Vec::new(),
             overdue: Overdue::default(),
             permits: Permits::default(),
             extenders: Vec::new(),
             asked: HashMap::new(),
+            asking: HashMap::new(),
         })
     }
 
@@ -223,6 +232,12 @@ impl Scheduler {
         std::mem::take(&mut self.groups)
     }
 
+    /// Pods that were placed since the last call, by key: of those in one list none may be bound before what the claims of all
+    /// of them need is done.
+    pub fn take_together(&mut self) -> Vec<Vec<Arc<str>>> {
+        std::mem::take(&mut self.together)
+    }
+
     /// Something appeared, changed or went.
     pub fn on(&mut self, now: Timestamp, event: &Event) {
         match event {
@@ -231,7 +246,7 @@ impl Scheduler {
                 self.moved.extend(self.queue.on(now, change));
                 if let Change::Pod(pods) = change {
                     self.overdue.on_pod(pods);
-                    self.end_waiting(pods);
+                    self.end_waiting(now, pods);
                     self.renominate(pods);
                 }
             }
@@ -464,8 +479,10 @@ impl Scheduler {
             return Some(attempt);
         }
         let popped = self.queue.pop()?;
+        let held = self.permits.keys();
+        let holds_place = |pod: &Pod| waiting(pod) || held.iter().any(|key| **key == *pod.uid());
         if let Some(gang) = self.queue.take_gang(&popped) {
-            self.attempt_gang(now, gang, waiting);
+            self.attempt_gang(now, gang, 0, &holds_place);
             return self.attempt(now, waiting);
         }
         let (key, number) = (popped.pod, popped.attempts);
@@ -474,9 +491,7 @@ impl Scheduler {
             self.queue.done(&key);
             return self.attempt(now, waiting);
         };
-        let held = self.permits.keys();
-        let waiting = |pod: &Pod| waiting(pod) || held.iter().any(|key| **key == *pod.uid());
-        let outcome = self.decide(now, &key, &pod, number, &waiting);
+        let outcome = self.decide(now, &key, &pod, number, &holds_place);
         Some(Attempt {
             key,
             pod,

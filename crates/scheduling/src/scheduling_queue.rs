@@ -212,7 +212,8 @@ impl SchedulingQueue {
             moved.push(self.failed(now, pod, &failure)?.into_iter().collect());
         } else {
             moved.push(self.failed(now, pod, &failure)?.into_iter().collect());
-            moved.extend(gone.map(|gone| self.raise(now, gone, Scope::Except(pod.into()))));
+            let this: [Arc<str>; 1] = [pod.into()];
+            moved.extend(gone.map(|gone| self.raise(now, gone, Scope::Except(this.into()))));
         }
         Ok(moved.concat())
     }

@@ -7,7 +7,7 @@ use crate::id::NodeId;
 use crate::pod::Pod;
 use crate::template::DeviceClaim;
 use evictd_devices::{Demand, Problem, preference, selects};
-use evictd_pod::wire::{NodeSelector, ResourceClaim};
+use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
 
 const NOT_ENOUGH: &str = "cannot allocate all claims";
 const NOT_HERE: &str = "resourceclaim not available on the node";
@@ -56,13 +56,30 @@ fn claims<'c>(cluster: &'c Cluster, pod: &Pod) -> Result<Vec<&'c ResourceClaim>,
     claims.collect()
 }
 
+/// So many pods can use a claim at most.
+const MOST_CONSUMERS: usize = 256;
+
+/// The devices of a claim: those that it has, or those that it is promised for a pod that is decided about together with this
+/// one, as the pods of a gang are.
+fn allocation<'c>(cluster: &'c Cluster, claim: &'c ResourceClaim) -> Option<&'c Allocation> {
+    let own = claim.status.allocation.as_ref();
+    own.or_else(|| Some(cluster.devices().shared(&claim.metadata.uid)?.0))
+}
+
+/// Whether a claim has devices that so many pods use already that no further one can.
+fn is_full(cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
+    let reserved = &claim.status.reserved_for;
+    let coming = cluster.devices().shared(&claim.metadata.uid);
+    let count = reserved.len() + coming.map_or(0, |(_, pods)| pods);
+    count >= MOST_CONSUMERS
+        && allocation(cluster, claim).is_some()
+        && reserved.iter().all(|own| own.uid != pod.uid())
+}
+
 /// How well what its claims have suits a pod.
 pub(crate) fn preference_of_allocated(cluster: &Cluster, pod: &Pod) -> i64 {
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
-    let allocated = claims.filter_map(|claim| {
-        let allocation = claim.status.allocation.as_ref()?;
-        Some(preference(claim, allocation))
-    });
+    let allocated = claims.filter_map(|claim| Some(preference(claim, allocation(cluster, claim)?)));
     allocated.sum()
 }
 
@@ -73,9 +90,12 @@ pub(crate) fn preference_of_allocated(cluster: &Cluster, pod: &Pod) -> i64 {
 pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
     let known = cluster.devices();
     let claims = claims(cluster, pod)?;
+    if claims.iter().any(|claim| is_full(cluster, pod, claim)) {
+        return Err("resourceclaim in use".to_owned());
+    }
     let waiting = claims
         .iter()
-        .filter(|claim| claim.status.allocation.is_none());
+        .filter(|claim| allocation(cluster, claim).is_none());
     let waiting: Vec<_> = waiting.collect();
     if let Some(claim) = waiting
         .iter()
@@ -95,7 +115,7 @@ pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
 /// Where the devices can be used that claims of the pod have.
 fn reaches(cluster: &Cluster, pod: &Pod) -> Vec<NodeSelector> {
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
-    let allocations = claims.filter_map(|claim| claim.status.allocation.as_ref());
+    let allocations = claims.filter_map(|claim| allocation(cluster, claim));
     allocations
         .filter_map(|own| own.node_selector.clone())
         .collect()
@@ -176,9 +196,11 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
     let mut allocations = allocations.unwrap_or_default().into_iter();
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
     let choices = claims.filter_map(|claim| {
-        let allocation = match claim.status.allocation {
-            Some(_) => None,
-            None => allocations.next(),
+        let shared = cluster.devices().shared(&claim.metadata.uid);
+        let allocation = match (&claim.status.allocation, shared) {
+            (Some(_), _) => None,
+            (None, Some((shared, _))) => Some(shared.clone()),
+            (None, None) => allocations.next(),
         };
         let mut reserved = claim.status.reserved_for.iter();
         if allocation.is_none() && reserved.any(|own| own.uid == pod.uid()) {
@@ -191,6 +213,21 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
         })
     });
     choices.collect()
+}
+
+/// The claims of a pod, by UID, for which pods that are decided about together with it were promised devices that cannot be used
+/// everywhere, each with the nodes where they can.
+pub fn shared_claims(cluster: &Cluster, pod: &Pod) -> Vec<(String, Vec<NodeId>)> {
+    let claims = claims(cluster, pod).unwrap_or_default().into_iter();
+    let shared = claims.filter_map(|claim| {
+        let uid = &claim.metadata.uid;
+        let (allocation, _) = cluster.devices().shared(uid)?;
+        let reach = allocation.node_selector.as_ref()?;
+        let nodes = cluster.node_ids();
+        let nodes = nodes.filter(|node| selects(reach, &seen(Here::new(cluster, *node))));
+        Some((uid.clone(), nodes.collect()))
+    });
+    shared.collect()
 }
 
 /// A claim that has devices which cannot be used on one of these nodes, although the pod could be there otherwise, and that

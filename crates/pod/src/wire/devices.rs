@@ -295,6 +295,13 @@ pub struct Allocation {
     pub node_selector: Option<NodeSelector>,
 }
 
+impl Allocation {
+    /// Whether it gives the same devices for the same requests.
+    pub fn has_devices_of(&self, other: &Self) -> bool {
+        self.devices.results == other.devices.results
+    }
+}
+
 /// Allocated devices and their configurations.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

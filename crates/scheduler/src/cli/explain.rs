@@ -5,6 +5,7 @@ use crate::configuration;
 use crate::explain::{Answer, Case, page};
 use clap::Args;
 use evictd_command::{Failure, Output, warn};
+use evictd_scheduling::OwnPlugin;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
@@ -27,11 +28,12 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, own: &[OwnPlugin]) -> Result<(), Failure> {
         let (loaded, pod) = self.input.read(true)?;
-        let config = self.config.as_deref().map(configuration::read).transpose();
+        let read = |path| configuration::read(path, own);
+        let config = self.config.as_deref().map(read).transpose();
         let config = config.map_err(Failure::input)?.unwrap_or_default();
-        let mut case = Case::new(loaded, pod, &config).map_err(Failure::input)?;
+        let mut case = Case::new(loaded, pod, &config, own).map_err(Failure::input)?;
         let answer = Answer::new(&mut case)?;
         for warning in &answer.warnings {
             warn("evictd-scheduler", warning);

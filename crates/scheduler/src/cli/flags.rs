@@ -7,15 +7,18 @@ use super::without_effect::WithoutEffect;
 use crate::configuration;
 use crate::run::process::Port;
 use crate::run::serve::Certificate;
-use clap::Args;
+use clap::{Arg, Args};
 use evictd_command::Failure;
+use evictd_scheduling::OwnPlugin;
 use evictd_scheduling::config::{Configuration, LeaderElection};
 use jiff::SignedDuration;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What `run` is told on its command line.
+/// What `run` is told on its command line. As with kube-scheduler's flags, of one that comes twice the last counts, and names may
+/// have underscores for dashes.
 #[derive(Debug, Args)]
+#[command(args_override_self = true, mut_args(with_underscores))]
 pub(super) struct Flags {
     /// A KubeSchedulerConfiguration. Default: that of kube-scheduler.
     #[arg(long, value_name = "FILE")]
@@ -105,13 +108,25 @@ pub(super) struct Flags {
     without_effect: WithoutEffect,
 }
 
+fn with_underscores(arg: Arg) -> Arg {
+    match arg.get_long().filter(|long| long.contains('-')) {
+        // Some seventy names, once at start: they have to live as long as the command line.
+        Some(long) => {
+            let alias: &'static str = String::leak(long.replace('-', "_"));
+            arg.alias(alias)
+        }
+        None => arg,
+    }
+}
+
 impl Flags {
     /// The configuration in force: that of the file, or without one the default, with what the flags say.
     ///
     /// # Errors
     /// A file that cannot be used, or flags that do not go together.
-    pub(super) fn effective(&self) -> Result<Configuration, Failure> {
-        let file = self.config.as_deref().map(configuration::read);
+    pub(super) fn effective(&self, own: &[OwnPlugin]) -> Result<Configuration, Failure> {
+        let file = self.config.as_deref();
+        let file = file.map(|path| configuration::read(path, own));
         let mut config = match file.transpose().map_err(Failure::input)? {
             Some(file) => file,
             None => self.without_file(),
@@ -200,175 +215,4 @@ impl Flags {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Command {
-        #[command(flatten)]
-        flags: Flags,
-    }
-
-    fn parse(arguments: &[&str]) -> Result<Flags, String> {
-        let all = ["scheduler"].into_iter().chain(arguments.iter().copied());
-        Command::try_parse_from(all)
-            .map(|command| command.flags)
-            .map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn s5_073_the_flags_of_a_static_pod_are_understood() {
-        let flags = parse(&[
-            "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
-            "--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
-            "--bind-address=127.0.0.1",
-            "--kubeconfig=/etc/kubernetes/scheduler.conf",
-            "--leader-elect=true",
-            "--leader-elect-lease-duration=30s",
-            "--profiling=false",
-            "--tls-min-version=VersionTLS12",
-            "--feature-gates=SchedulerQueueingHints=true,AllAlpha=true",
-            "-v=4",
-        ]);
-        let flags = flags.unwrap();
-        let config = flags.effective().unwrap();
-        assert!(config.leader_election.leader_elect);
-        assert_eq!(
-            config.leader_election.lease_duration,
-            SignedDuration::from_secs(30)
-        );
-        assert_eq!((flags.verbosity, flags.secure_port), (4, 10259));
-        assert_eq!(
-            flags.warnings(),
-            [
-                "--feature-gates AllAlpha=true changes nothing: it is always off here",
-                "accepted, but without effect here: --profiling",
-            ]
-        );
-    }
-
-    #[test]
-    fn s5_073_every_flag_of_kube_scheduler_is_known() {
-        let all = [
-            "--allow-metric-labels=a=b",
-            "--authentication-skip-lookup",
-            "--authentication-token-webhook-cache-ttl=10s",
-            "--authentication-tolerate-lookup-failure=true",
-            "--authorization-always-allow-paths=/healthz,/readyz",
-            "--authorization-webhook-cache-authorized-ttl=10s",
-            "--authorization-webhook-cache-unauthorized-ttl=10s",
-            "--cert-dir=/tmp",
-            "--client-ca-file=ca.crt",
-            "--contention-profiling",
-            "--emulated-version=kube=1.35",
-            "--http2-max-streams-per-connection=100",
-            "--kube-api-burst=7",
-            "--kube-api-content-type=application/json",
-            "--kube-api-qps=2.5",
-            "--leader-elect=T",
-            "--leader-elect-renew-deadline=9s",
-            "--leader-elect-resource-lock=leases",
-            "--leader-elect-resource-name=mine",
-            "--leader-elect-resource-namespace=here",
-            "--leader-elect-retry-period=1s",
-            "--log-flush-frequency=5s",
-            "--logging-format=json",
-            "--master=https://a",
-            "--permit-address-sharing",
-            "--permit-port-sharing=0",
-            "--pod-max-in-unschedulable-pods-duration=1m",
-            "--requestheader-allowed-names=a",
-            "--requestheader-client-ca-file=a",
-            "--requestheader-extra-headers-prefix=a",
-            "--requestheader-group-headers=a",
-            "--requestheader-username-headers=a",
-            "--secure-port=0",
-            "--show-hidden-metrics-for-version=1.35",
-            "--tls-cert-file=a.crt",
-            "--tls-cipher-suites=a,b",
-            "--tls-private-key-file=a.key",
-            "--v=2",
-            "--vmodule=a=2",
-        ];
-        let flags = parse(&all).unwrap();
-        let config = flags.effective().unwrap();
-        let client = &config.client_connection;
-        assert_eq!((client.qps, client.burst), (2.5, 7));
-        let election = &config.leader_election;
-        assert_eq!(
-            (
-                election.resource_name.as_str(),
-                election.resource_namespace.as_str()
-            ),
-            ("mine", "here")
-        );
-        assert_eq!(config.pod_max_unschedulable, SignedDuration::from_mins(1));
-        let warnings = flags.warnings();
-        assert_eq!(warnings.len(), 1, "{warnings:?}");
-        assert!(warnings[0].contains("--master, --permit-address-sharing"));
-    }
-
-    #[test]
-    fn truths_and_durations_are_those_of_go() {
-        assert!(!parse(&["--leader-elect=f"]).unwrap().leader_elect.unwrap());
-        assert!(parse(&["--leader-elect"]).unwrap().leader_elect.unwrap());
-        let told = parse(&["--profiling=maybe"]).unwrap_err();
-        assert!(told.contains("neither true nor false"), "{told}");
-        assert!(parse(&["--log-flush-frequency=5"]).is_err());
-        assert!(parse(&["--leader-elect-lease-duration=1 minute"]).is_err());
-    }
-
-    #[test]
-    fn s5_074_flags_of_the_election_must_go_together() {
-        let flags = parse(&["--leader-elect-lease-duration=10s"]).unwrap();
-        let told = flags.effective().unwrap_err().to_string();
-        assert_eq!(
-            told,
-            "--leader-elect-*: leaseDuration must be above renewDeadline"
-        );
-        let off = ["--leader-elect=false", "--leader-elect-lease-duration=10s"];
-        assert!(parse(&off).unwrap().effective().is_ok());
-    }
-
-    #[test]
-    fn gates_may_name_their_component_and_come_twice() {
-        let flags = parse(&[
-            "--feature-gates=kube:GangScheduling=false",
-            "--feature-gates=GangScheduling=true, StorageCapacityScoring=1",
-        ]);
-        assert_eq!(
-            flags.unwrap().warnings(),
-            ["--feature-gates StorageCapacityScoring=true changes nothing: it is always off here"]
-        );
-    }
-
-    #[test]
-    fn s4_025_s5_100_the_gates_of_1_36_are_as_they_are_there() {
-        let on = "SchedulerQueueingHints=true,SchedulerPopFromBackoffQ=true,SchedulerAsyncPreemption=true,\
-                  OpportunisticBatching=true";
-        let flags = parse(&[&format!("--feature-gates={on}")]).unwrap();
-        assert_eq!(flags.warnings(), [""; 0]);
-        // Victims are always deleted in the background.
-        let flags = parse(&["--feature-gates=SchedulerAsyncPreemption=false"]).unwrap();
-        let told =
-            "--feature-gates SchedulerAsyncPreemption=false changes nothing: it is always on here";
-        assert_eq!(flags.warnings(), [told]);
-    }
-
-    #[test]
-    fn what_is_not_known_is_told_with_the_nearest() {
-        let told = parse(&["--leader-elct=true"]).unwrap_err();
-        assert!(told.contains("--leader-elect"), "{told}");
-        let told = parse(&["--feature-gates=SchedulerQueueingHint=true"]).unwrap_err();
-        assert!(
-            told.contains("the nearest is SchedulerQueueingHints"),
-            "{told}"
-        );
-        assert!(
-            parse(&["--leader-elect-retry-period=soon"])
-                .unwrap_err()
-                .contains("like 15s")
-        );
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ mod without_effect;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
+use evictd_scheduling::OwnPlugin;
 
 const FILES: [(&str, &str); 1] = [(
     "$KUBECONFIG, ~/.kube/config",
@@ -46,11 +47,16 @@ enum Command {
 impl Cli {
     /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
+        self.run_with(&[])
+    }
+
+    /// The same with plugins of one's own, which the configurations of `run` and `explain` may name.
+    pub fn run_with(self, own: &[OwnPlugin]) -> Result<(), Failure> {
         match self.command {
-            Command::Explain(arguments) => arguments.run(),
+            Command::Explain(arguments) => arguments.run(own),
             Command::Pending(arguments) => arguments.run(),
             Command::Plan(arguments) => arguments.run(),
-            Command::Run(arguments) => arguments.run(),
+            Command::Run(arguments) => arguments.run(own),
             Command::Simulate(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),

@@ -128,7 +128,8 @@ fn full_name(text: &str) -> Result<String, String> {
 /// One pod.
 fn one(pod: &str, pending: &Pending, view: View) -> String {
     let Some(own) = pending.pods.first() else {
-        return format!("{pod} does not wait.");
+        let why = "it has a node, is gone, or its schedulerName is that of no profile of this one.";
+        return view.sentence(&format!("{pod} does not wait here: {why}"));
     };
     let mut parts = vec![table(pending, view)];
     match &pending.help {

@@ -7,6 +7,7 @@ use crate::run::process::{self, RunError};
 use clap::Args;
 use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
+use evictd_scheduling::OwnPlugin;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
@@ -31,8 +32,8 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        let config = self.flags.effective()?;
+    pub(super) fn run(self, own: &[OwnPlugin]) -> Result<(), Failure> {
+        let config = self.flags.effective(own)?;
         if let Some(path) = &self.flags.write_config_to {
             return configuration::write(path, &config);
         }
@@ -53,7 +54,12 @@ impl Arguments {
             .enable_all()
             .build()?;
         runtime
-            .block_on(process::run(&credentials, &config, port.as_ref(), batch))
+            .block_on(process::run(
+                &credentials,
+                (&config, own),
+                port.as_ref(),
+                batch,
+            ))
             .map_err(|error| match error {
                 RunError::Access(_)
                 | RunError::Plugin(_)

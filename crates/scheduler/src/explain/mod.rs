@@ -11,8 +11,8 @@ use crate::preemptor::full_name;
 use evictd_placement::{Cluster, Mistake, Pod};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
-use evictd_scheduling::Framework;
 use evictd_scheduling::config::Configuration;
+use evictd_scheduling::{Framework, OwnPlugin};
 
 /// The input of a decision.
 pub(crate) struct Case {
@@ -46,6 +46,7 @@ impl Case {
         loaded: Loaded,
         pod: wire::Pod,
         config: &Configuration,
+        own: &[OwnPlugin],
     ) -> Result<Self, CaseError> {
         let Loaded {
             mut cluster,
@@ -66,7 +67,7 @@ impl Case {
                 known: known.join(", "),
             }
         })?;
-        let framework = Framework::new(&mut cluster, profile, &[]).map_err(CaseError::Plugin)?;
+        let framework = Framework::new(&mut cluster, profile, own).map_err(CaseError::Plugin)?;
         let name = full_name(&pod);
         let wire = pod.clone();
         let pod = cluster.pod(pod);

@@ -11,12 +11,14 @@ use super::attempts::Failure;
 use super::batch::Batch;
 use super::events::Events;
 use super::extenders::{Extenders, Replies};
+use super::gangs::Gangs;
 use super::groups::GroupStatuses;
 use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::View;
 use super::watches::{BATCH_KINDS, KINDS, News};
-use super::writer::{Outcome, Preemption, Writer};
+use super::writer::{Outcome, Preemption, With, Writer};
+use crate::clock::Steady;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
@@ -63,13 +65,17 @@ pub struct Engine {
     /// Pods whose victims are being deleted, by UID, with what the queue knows them by and since when.
     preempting: HashMap<String, (Arc<str>, Instant)>,
     groups: GroupStatuses,
+    gangs: Gangs,
     /// What the last pod was told, which the next is often told, too.
     told: Arc<str>,
     extenders: Extenders,
     replies: Replies,
     /// Sessions, and whether this process may run them.
     batch: Option<(Batch, watch::Receiver<Role>)>,
+    /// What is written and compared with objects.
     now: fn() -> Timestamp,
+    /// By which pods wait: a clock that is set has none wait for hours, or give up too early.
+    steady: Steady,
 }
 
 /// A pod that was decided about.
@@ -127,11 +133,13 @@ impl Engine {
             first_tried: HashMap::new(),
             preempting: HashMap::new(),
             groups: GroupStatuses::default(),
+            gangs: Gangs::default(),
             told: Arc::default(),
             extenders,
             replies,
             batch: ports.batch,
             now: ports.now,
+            steady: Steady::start((ports.now)()),
         }
     }
 
@@ -170,12 +178,12 @@ impl Engine {
                 _ = stop.changed() => {}
                 () = self.view.is_asked() => {}
                 _ = backoff.tick() => {
-                    self.scheduler.flush_backoff((self.now)());
+                    self.scheduler.flush_backoff(self.steady.now());
                     self.scheduler.leave_overdue((self.now)());
                     self.measure();
                 }
                 () = tick(&mut sessions) => self.session(),
-                _ = leftover.tick() => self.scheduler.flush_unschedulable((self.now)()),
+                _ = leftover.tick() => self.scheduler.flush_unschedulable(self.steady.now()),
             }
         }
     }
@@ -216,7 +224,7 @@ impl Engine {
                 let Some(event) = self.of_living(event) else {
                     return;
                 };
-                self.scheduler.on((self.now)(), &event);
+                self.scheduler.on(self.steady.now(), &event);
                 self.confirm(&event);
                 for mistake in self.scheduler.take_mistakes() {
                     warn!("left out: {mistake}");
@@ -264,18 +272,20 @@ impl Engine {
             return false;
         }
         for count in 0..DECISIONS {
-            if self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full() {
+            let busy = self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full();
+            if busy && !self.gangs.wait_for_others() {
                 return false;
             }
             let (now, began) = ((self.now)(), Instant::now());
             let binding = &self.binding;
             let waiting = |pod: &evictd_placement::Pod| binding.contains_key(pod.uid());
-            let Some(attempt) = self.scheduler.attempt(now, &waiting) else {
+            let Some(attempt) = self.scheduler.attempt(self.steady.now(), &waiting) else {
                 return count > 0;
             };
             self.metrics
                 .scheduling_algorithm_duration
                 .observe([], began.elapsed().as_secs_f64());
+            self.gangs.decided(self.scheduler.take_together());
             let news = self.scheduler.take_groups();
             self.groups.decided(now, news, &self.writer);
             self.carry_out(now, began, attempt);
@@ -323,15 +333,22 @@ impl Engine {
                     first,
                 };
                 self.binding.insert(pod.metadata.uid.clone(), binding);
-                let binder = self.extenders.binder(&pod);
-                let bound =
-                    self.writer
-                        .bind_with(reference.clone(), node.to_string(), prepares, binder);
+                let with = With {
+                    prepares,
+                    binder: self.extenders.binder(&pod),
+                    together: self.gangs.of(&key),
+                };
+                let together = with.together.clone();
+                let bound = self
+                    .writer
+                    .bind_as(reference.clone(), node.to_string(), with);
                 if let Err(busy) = bound {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");
+                    together.inspect(|together| together.fail(busy.into()));
                     self.binding.remove(&pod.metadata.uid);
-                    self.scheduler.bind_failed(now, &key, &pod, &node);
+                    self.scheduler
+                        .bind_failed(self.steady.now(), &key, &pod, &node);
                 }
             }
             Decision::Waits { node } => {
@@ -396,7 +413,8 @@ impl Engine {
         for action in &rejected.actions {
             match action {
                 // One that only waits for a permit goes back into the queue (S4-022).
-                Action::RejectWaiting { uid, .. } if self.scheduler.reject_waiting(now, uid) => {}
+                Action::RejectWaiting { uid, .. }
+                    if self.scheduler.reject_waiting(self.steady.now(), uid) => {}
                 Action::Delete { pod, uid } | Action::RejectWaiting { pod, uid } => {
                     victims.push(reference(pod, uid));
                 }
@@ -450,7 +468,7 @@ impl Engine {
                 for claim in claims.flatten() {
                     let (old, new) = (None, Some(Arc::new(claim)));
                     let change = Change::ResourceClaim(Delta { old, new });
-                    self.scheduler.on((self.now)(), &Event::Change(change));
+                    self.scheduler.on(self.steady.now(), &Event::Change(change));
                 }
             }
             Outcome::Deallocated { pod, failure } => {
@@ -540,7 +558,8 @@ impl Engine {
             return;
         }
         let key = pod_key(&pod.metadata);
-        self.scheduler.bind_failed(now, &key, &pod, node);
+        self.scheduler
+            .bind_failed(self.steady.now(), &key, &pod, node);
         // Of a pod that is gone nothing can be told.
         if self.scheduler.queue().pod(&key).is_some() {
             self.tell(

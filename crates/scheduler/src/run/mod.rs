@@ -12,6 +12,7 @@ mod discovery;
 mod engine;
 mod events;
 mod extenders;
+mod gangs;
 mod groups;
 mod kept;
 pub mod metrics;
@@ -35,5 +36,5 @@ pub use threads::Threads;
 pub use watches::{BatchChange, KINDS, News, start as watch};
 pub use writer::{
     BatchStatus, Busy, Condition, Eviction, GroupCondition, GroupStatus, Limits, Outcome,
-    Preemption, StatusPatch, Writer,
+    Preemption, StatusPatch, Together, With, Writer,
 };

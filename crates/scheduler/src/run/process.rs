@@ -19,7 +19,7 @@ use super::writer::{Limits, Writer};
 use evictd_cluster_client::lease::{self, Elected, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
 use evictd_scheduling::config::{Configuration, LeaderElection, Point};
-use evictd_scheduling::{Framework, Scheduler, Settings, Workers};
+use evictd_scheduling::{Framework, OwnPlugin, Scheduler, Settings, Workers};
 use jiff::{SignedDuration, Timestamp};
 use std::io;
 use std::net::SocketAddr;
@@ -86,10 +86,10 @@ pub struct Port {
     pub always_allowed: Vec<String>,
 }
 
-/// Schedules until a signal comes, or the lease is lost.
+/// Schedules until a signal comes, or the lease is lost. The configuration may name these plugins.
 pub async fn run(
     credentials: &Credentials,
-    config: &Configuration,
+    (config, own): (&Configuration, &[OwnPlugin]),
     port: Option<&Port>,
     batch: Option<BatchSettings>,
 ) -> Result<(), RunError> {
@@ -179,7 +179,7 @@ pub async fn run(
         now: Timestamp::now,
     };
     let (stop, stopped) = watch::channel(false);
-    let engine = Engine::new(scheduler(config).map_err(RunError::Plugin)?, ports);
+    let engine = Engine::new(scheduler(config, own).map_err(RunError::Plugin)?, ports);
     let mut engine = tokio::spawn(engine.run(stopped));
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -262,7 +262,7 @@ async fn ready(mut known: watch::Receiver<bool>, health: Health) {
     }
 }
 
-fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
+fn scheduler(config: &Configuration, own: &[OwnPlugin]) -> Result<Scheduler, String> {
     let settings = Settings {
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
@@ -273,7 +273,7 @@ fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
         let threads = Arc::new(Threads::new());
         let profiles = config.profiles.iter();
         let frameworks = profiles.map(|profile| {
-            let mut framework = Framework::new(cluster, profile, &[])?;
+            let mut framework = Framework::new(cluster, profile, own)?;
             framework.workers = Arc::clone(&threads) as Arc<dyn Workers>;
             Ok(framework)
         });

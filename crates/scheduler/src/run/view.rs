@@ -145,8 +145,12 @@ impl View {
         });
     }
 
-    /// Looks at the queue.
-    pub(super) fn look(&self, now: Timestamp, queue: &SchedulingQueue) {
+    /// Looks at the queue, whose own clock is `steady`.
+    pub(super) fn look(&self, now: Timestamp, steady: Timestamp, queue: &SchedulingQueue) {
+        let wall = |since: Timestamp| {
+            let waited = steady.duration_since(since);
+            now.checked_sub(waited).unwrap_or(since)
+        };
         let pools = [
             (Pool::Active, "active"),
             (Pool::Backoff, "backoff"),
@@ -167,7 +171,7 @@ impl View {
             Some(Waiting {
                 pod: name(pod),
                 pool,
-                since: waits.since,
+                since: wall(waits.since),
                 attempts: waits.attempts,
                 plugins: waits.rejectors.iter().map(PluginName::as_str).collect(),
                 wakes: wakes(waits.rejectors),

@@ -10,15 +10,16 @@ use evictd_scheduler::run::{Engine, Events, Extenders, Limits, Ports, Writer, wa
 use evictd_scheduling::{Framework, Scheduler, Settings};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer, Fault};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-struct Running {
+pub(crate) struct Running {
     api: ApiServer,
-    admin: Actor,
+    pub(crate) admin: Actor,
     exposition: Exposition,
     view: View,
     _stop: watch::Sender<bool>,
@@ -27,6 +28,20 @@ struct Running {
 
 impl Running {
     async fn start(nodes: &[(&str, &str)]) -> Self {
+        Self::with(nodes, |_| {}).await
+    }
+
+    /// With plugins of one's own.
+    pub(crate) async fn with(nodes: &[(&str, &str)], more: impl Fn(&mut Framework)) -> Self {
+        Self::at(nodes, more, Timestamp::now).await
+    }
+
+    /// The same by this clock.
+    async fn at(
+        nodes: &[(&str, &str)],
+        more: impl Fn(&mut Framework),
+        now: fn() -> Timestamp,
+    ) -> Self {
         let api = ApiServer::start().unwrap();
         let admin = api.actor("test");
         for (name, cpu) in nodes {
@@ -58,10 +73,12 @@ impl Running {
             view: view.clone(),
             extenders: Extenders::none(),
             batch: None,
-            now: Timestamp::now,
+            now,
         };
         let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
-            Ok::<_, String>(vec![Framework::of_default(cluster)])
+            let mut framework = Framework::of_default(cluster);
+            more(&mut framework);
+            Ok::<_, String>(vec![framework])
         });
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(Engine::new(scheduler.unwrap(), ports).run(stopped));
@@ -85,7 +102,7 @@ impl Running {
         });
     }
 
-    fn until_bound(&self, name: &str) {
+    pub(crate) fn until_bound(&self, name: &str) {
         wait_until(&format!("{name} has its node"), || {
             node_of_pod(&self.admin, name).is_string()
         });
@@ -166,4 +183,28 @@ async fn the_last_decisions_can_be_asked_for_with_what_every_node_said() {
     assert!(fit["chosen"].as_i64() > fit["runnerUp"].as_i64(), "{web:#}");
     let large = decisions("pod=default/large").remove(0);
     assert_eq!(large["rejections"][0]["count"], 4, "{large:#}");
+}
+
+static SET_BACK: AtomicBool = AtomicBool::new(false);
+
+/// A clock that somebody sets to an hour ago.
+fn unreliable() -> Timestamp {
+    let now = Timestamp::now();
+    let back = SignedDuration::from_hours(i64::from(SET_BACK.load(Ordering::Relaxed)));
+    now.checked_sub(back).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_has_no_pod_wait_for_the_time_to_come_again() {
+    let running = Running::at(&[("one", "2")], |_| {}, unreliable).await;
+    // After an error a pod backs off.
+    let refused = Fault::answer(403).on("create", "pods/binding");
+    running.api.fault(refused.times(1));
+    running.admin.create(pod("late", "1", 0)).unwrap();
+    running.until("scheduler_pending_pods{queue=\"backoff\"} 1");
+    SET_BACK.store(true, Ordering::Relaxed);
+    running.until_bound("late");
+    // And who comes now is not confused by it, either.
+    running.admin.create(pod("later", "1", 0)).unwrap();
+    running.until_bound("later");
 }

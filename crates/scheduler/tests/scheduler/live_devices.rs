@@ -16,7 +16,7 @@ fn create(admin: &Actor, kind: &str, name: &str, spec: &Value) {
 }
 
 /// Nodes with this many cards each, of a class `gpu`.
-fn with_cards(live: &Live, cards: &[(&str, usize)]) {
+pub(crate) fn with_cards(live: &Live, cards: &[(&str, usize)]) {
     let selectors = json!([{ "cel": { "expression": "device.driver == 'gpu.example.com'" } }]);
     create(
         &live.admin,
@@ -34,7 +34,7 @@ fn with_cards(live: &Live, cards: &[(&str, usize)]) {
     }
 }
 
-fn claim(live: &Live, name: &str) {
+pub(crate) fn claim(live: &Live, name: &str) {
     let requests = json!([{ "name": "card", "exactly": { "deviceClassName": "gpu" } }]);
     let claim = json!({ "apiVersion": API, "kind": "ResourceClaim",
         "metadata": { "name": name, "namespace": "default" }, "spec": { "devices": { "requests": requests } } });
@@ -48,20 +48,20 @@ fn user(live: &Live, name: &str, claim: &str, cpu: &str) {
     live.admin.create(user).unwrap();
 }
 
-fn found(live: &Live, claim: &str) -> Value {
+pub(crate) fn found(live: &Live, claim: &str) -> Value {
     live.admin
         .get("resourceclaims", &format!("default/{claim}"))
         .unwrap()
 }
 
 /// The pool and the device that a claim has.
-fn device(claim: &Value) -> Option<(String, String)> {
+pub(crate) fn device(claim: &Value) -> Option<(String, String)> {
     let results = &claim["status"]["allocation"]["devices"]["results"];
     let text = |field: &str| results[0][field].as_str().map(str::to_owned);
     Some((text("pool")?, text("device")?))
 }
 
-fn users(claim: &Value) -> Vec<String> {
+pub(crate) fn users(claim: &Value) -> Vec<String> {
     let reserved = claim["status"]["reservedFor"].as_array().cloned();
     let names = reserved.unwrap_or_default().into_iter();
     names

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use tempfile::NamedTempFile;
 
 /// What an extender was asked, by its verbs.
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// An extender that answers by the last part of the path.
-fn extender(
+pub(crate) fn extender(
     reply: impl Fn(&str, &Value) -> (&'static str, Value) + Send + Sync + 'static,
 ) -> (String, Asked) {
     let asked = Asked::default();
@@ -29,13 +29,21 @@ fn extender(
     (format!("http://{address}/scheduler"), asked)
 }
 
-fn live(nodes: &[(&str, &str)], extenders: &Value) -> (Live, NamedTempFile) {
+pub(crate) fn live(nodes: &[(&str, &str)], extenders: &Value) -> (Live, NamedTempFile) {
+    live_at(ApiServer::start().unwrap(), nodes, extenders)
+}
+
+pub(crate) fn live_at(
+    api: ApiServer,
+    nodes: &[(&str, &str)],
+    extenders: &Value,
+) -> (Live, NamedTempFile) {
     let mut config = NamedTempFile::new().unwrap();
     let text = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "extenders": extenders });
     write!(config, "{text}").unwrap();
     let path = config.path().to_str().unwrap();
-    let live = Live::with(ApiServer::start().unwrap(), nodes, &["--config", path]);
+    let live = Live::with(api, nodes, &["--config", path]);
     (live, config)
 }
 
@@ -188,6 +196,96 @@ fn extenders_that_fail_hang_or_lie_hold_up_nobody_else() {
         assert!(message.contains(words), "{words}: {message}");
         assert!(node_of(&live, "wants").is_null());
     }
+}
+
+/// Answers that are no JSON, or not all of it, or too much.
+#[test]
+fn extenders_that_answer_rubbish_are_told_and_hold_up_nobody_else() {
+    let long = format!(
+        "{{\"NodeNames\": [\"one\"], \"Error\": \"\", \"More\": \"{}\"}}",
+        "x".repeat(10 << 20)
+    );
+    let answers = [
+        ("200 OK", "<html>".to_owned(), "expected value"),
+        (
+            "200 OK",
+            "{\"NodeNames\": [\"one\"".to_owned(),
+            "EOF while parsing",
+        ),
+        ("200 OK", String::new(), "EOF while parsing"),
+        ("200 OK", "[".repeat(1 << 16), "recursion limit"),
+        ("200 OK", long, "an answer of more than 8 MiB"),
+        // The head promises more than there is.
+        (
+            "200 OK\r\nContent-Length: 9999",
+            "{}".to_owned(),
+            "extender http",
+        ),
+        ("502 Bad Gateway", "x".repeat(1 << 20), "xxxxxxxx"),
+    ];
+    for (code, answer, words) in answers {
+        let address = serve_all(move |_, _| (code, answer.clone()));
+        let own = json!({ "urlPrefix": format!("http://{address}/scheduler"), "filterVerb": "filter",
+            "nodeCacheCapable": true,
+            "managedResources": [{ "name": "example.com/licence", "ignoredByScheduler": true }] });
+        let (live, _config) = live(&[("one", "8")], &json!([own]));
+        let mut wants = pod("wants", "1", 1000);
+        wants["spec"]["containers"][0]["resources"]["requests"]["example.com/licence"] = json!("1");
+        live.admin.create(wants).unwrap();
+        live.admin.create(pod("other", "1", 0)).unwrap();
+        live.bound("default/other");
+        let message = told(&live, "wants");
+        assert!(message.contains(words), "{words}: {message}");
+        assert!(message.len() < 2000, "{}", message.len());
+        assert!(node_of(&live, "wants").is_null());
+    }
+}
+
+/// Scores of nodes that nobody asked about, beyond all measure, and without sense.
+#[test]
+fn scores_that_make_no_sense_place_no_pod_where_it_does_not_fit() {
+    let (url, _asked) = extender(|_, _| {
+        let scores = json!([{ "Host": "small", "Score": i64::MAX }, { "Host": "six", "Score": 10 },
+            { "Host": "one", "Score": i64::MIN }, { "Host": "one", "Score": "high" }, { "Host": 7 }, 5, null,
+            { "Host": "two", "Score": 3 }]);
+        ("200 OK", scores)
+    });
+    let own = json!({ "urlPrefix": url, "prioritizeVerb": "prioritize", "weight": i64::MAX, "nodeCacheCapable": true });
+    let nodes = [("one", "8"), ("two", "8"), ("small", "1")];
+    let (live, _config) = live(&nodes, &json!([own]));
+    live.admin.create(pod("first", "2", 0)).unwrap();
+    assert_eq!(live.bound("default/first"), "two");
+}
+
+#[test]
+fn nodes_that_an_extender_rejects_without_being_asked_are_passed_over() {
+    let (url, _asked) = extender(|_, question| {
+        let failed = json!({ "six": "is not here", "": "?", "one": 7 });
+        let left = question["NodeNames"].clone();
+        (
+            "200 OK",
+            json!({ "NodeNames": left, "FailedNodes": failed, "FailedAndUnresolvableNodes": [1] }),
+        )
+    });
+    let own = json!({ "urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": true });
+    let (live, _config) = live(&[("one", "8")], &json!([own]));
+    live.admin.create(pod("first", "2", 0)).unwrap();
+    assert_eq!(live.bound("default/first"), "one");
+}
+
+/// A pod that nobody has bound would wait for ever.
+#[test]
+fn an_extender_that_only_says_that_it_has_bound_a_pod_is_found_out() {
+    let (url, asked) = extender(|_, _| ("200 OK", json!({ "Error": "" })));
+    let own = json!({ "urlPrefix": url, "bindVerb": "bind" });
+    let (live, _config) = live(&[("one", "8")], &json!([own]));
+    live.admin.create(pod("first", "1", 0)).unwrap();
+    let message = told(&live, "first");
+    assert_eq!(
+        message,
+        "the extender says that it has bound the pod, which has no node"
+    );
+    wait_until("it is asked once more", || asked.lock().unwrap().len() >= 2);
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl Live {
         found["spec"]["nodeName"].as_str().unwrap().to_owned()
     }
 
-    fn events(&self, reason: &str) -> Vec<String> {
+    pub(crate) fn events(&self, reason: &str) -> Vec<String> {
         let events = self.admin.list("events").into_iter();
         let events = events.filter(|event| event["reason"] == reason);
         events
@@ -141,7 +141,7 @@ pub(crate) fn pod(name: &str, cpu: &str, priority: i32) -> Value {
 }
 
 /// The condition `PodScheduled` of a pod.
-fn condition(pod: &Value) -> Value {
+pub(crate) fn condition(pod: &Value) -> Value {
     let conditions = pod["status"]["conditions"].as_array().cloned();
     let mut conditions = conditions.unwrap_or_default().into_iter();
     let found = conditions.find(|own| own["type"] == "PodScheduled");
@@ -182,7 +182,7 @@ fn who_asks_is_told_which_pods_wait_and_what_would_help_one() {
     );
     assert_eq!(
         pending(&["--pod", "shop/none"]),
-        "shop/none does not wait.\n"
+        "shop/none does not wait here: it has a node, is gone, or its schedulerName is\nthat of no profile of this one.\n"
     );
     let own: Value = serde_json::from_str(&pending(&["--pod", "large", "-o", "json"])).unwrap();
     assert_eq!(

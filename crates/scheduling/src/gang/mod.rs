@@ -2,15 +2,21 @@
 //!
 //! Whenever one pod of a gang is popped, all of its pods that wait are tried with it, one after the other, on a cluster
 //! that holds those before. Only if enough of them fit do they stay.
+//!
+//! kube-scheduler 1.36 and 1.37 do the same pod by pod: extenders are asked about each, Reserve and Permit are run for each
+//! and taken back, and pods of a group share what a claim was promised in the same cycle. Two things differ: there a gang of
+//! which every pod has to wait in Permit is never placed, and what goes wrong in Permit or before the binding concerns one
+//! pod and not its gang (S5-096).
 
 mod domains;
 mod members;
 mod preemption;
+mod trial;
 
-use crate::cycle::Filtered;
-use crate::decider::{Decided, Decider};
-use crate::framework::Framework;
-use crate::preparations::Preparations;
+use crate::decider::Decided;
+use crate::framework::{Refusal, Waits};
+use crate::plugins::PluginName;
+use crate::preparations::{ClaimRef, Preparations};
 pub(crate) use domains::{Domain, domains};
 use evictd_placement::{Cluster, Mistake, NodeId, Pod, Statement};
 use evictd_pod::wire;
@@ -18,6 +24,7 @@ pub(crate) use members::{Groups, Together, group_of};
 pub(crate) use preemption::{Preemption, Preemptor, preempt};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+pub(crate) use trial::{Answers, Trial};
 
 /// A pod of a gang that is tried.
 #[derive(Debug)]
@@ -37,6 +44,14 @@ pub(crate) struct Member {
     placed: Option<(NodeId, usize)>,
     /// What has to be done for its claims there.
     pub(crate) prepares: Preparations,
+    /// Plugins have reserved what it needs there.
+    reserved: bool,
+    /// The plugins that have it wait there.
+    pub(crate) waits: Waits,
+    /// Nodes where the devices of a claim that it shares would keep other members away.
+    avoids: BTreeSet<NodeId>,
+    /// Nodes about which extenders have to be asked.
+    pub(crate) question: BTreeSet<Arc<str>>,
     pub(crate) end: End,
 }
 
@@ -48,19 +63,24 @@ pub(crate) enum End {
     NotTried,
     /// It can be on this node.
     Fits(Decided),
-    /// It fits nowhere: the words, and the plugins that say so.
-    FitsNowhere(String, BTreeSet<String>),
+    /// It fits nowhere.
+    FitsNowhere(Nowhere),
+    /// A plugin refuses it on the node that was chosen.
+    Refused(Refusal),
+    /// Nothing could be decided about it.
+    Failed(String),
     /// It cannot be read.
     Wrong(String),
 }
 
-/// What a gang is tried with.
-pub(crate) struct Trial<'s> {
-    pub(crate) cluster: &'s mut Cluster,
-    pub(crate) decider: &'s mut Decider,
-    pub(crate) frameworks: &'s [Framework],
-    /// So many of the members have to fit.
-    pub(crate) missing: usize,
+/// Why a pod fits nowhere.
+#[derive(Debug)]
+pub(crate) struct Nowhere {
+    pub(crate) words: String,
+    /// The plugins that say so.
+    pub(crate) plugins: BTreeSet<String>,
+    /// A claim that should give back devices which are of no use where the pod could be.
+    pub(crate) deallocates: Option<ClaimRef>,
 }
 
 impl Member {
@@ -88,6 +108,10 @@ impl Member {
             pod,
             placed: None,
             prepares: Preparations::default(),
+            reserved: false,
+            waits: Waits::new(),
+            avoids: BTreeSet::new(),
+            question: BTreeSet::new(),
             end,
         }
     }
@@ -100,8 +124,24 @@ impl Member {
         }
     }
 
+    /// Why nothing could be decided about it.
+    pub(crate) fn failed(&self) -> Option<String> {
+        match &self.end {
+            End::Failed(message) => Some(message.clone()),
+            _ => None,
+        }
+    }
+
+    /// On some node nothing but devices is in its way.
+    fn lacks_devices(&self) -> bool {
+        let plugin = PluginName::DynamicResources.as_str();
+        matches!(&self.end, End::FitsNowhere(nowhere) if nowhere.plugins.contains(plugin))
+    }
+
+    /// Puts it on a node, and promises it the devices that were chosen there.
     fn put(&mut self, cluster: &mut Cluster, statement: &mut Statement, node: NodeId) {
         if let Some(pod) = self.pod.take() {
+            cluster.promise_devices(&pod, &self.prepares.devices);
             self.placed = Some((node, statement.place(cluster, pod, node)));
         }
     }
@@ -111,93 +151,6 @@ impl Member {
             self.pod = statement.take_back(cluster, placed);
         }
     }
-}
-
-impl Trial<'_> {
-    /// Tries all members, in each domain of the group if all of them must be in one. Leaves those that fit placed if they
-    /// are enough, and none otherwise; the index of the domain.
-    pub(crate) fn run(
-        &mut self,
-        statement: &mut Statement,
-        members: &mut [Member],
-        domains: &[Domain],
-    ) -> Option<usize> {
-        let mut best: Option<(usize, usize)> = None;
-        for (index, domain) in domains.iter().enumerate() {
-            let fit = self.place(statement, members, domain);
-            if fit == members.len() || (fit >= self.missing && domains.len() == 1) {
-                return Some(index);
-            }
-            self.take_back(statement, members);
-            if fit >= self.missing && best.is_none_or(|(most, _)| fit > most) {
-                best = Some((fit, index));
-            }
-        }
-        let (_, index) = best?;
-        self.place(statement, members, &domains[index]);
-        Some(index)
-    }
-
-    /// Places one member after the other until too few are left; how many were placed.
-    fn place(
-        &mut self,
-        statement: &mut Statement,
-        members: &mut [Member],
-        domain: &Domain,
-    ) -> usize {
-        let (mut fit, mut left) = (0, members.len());
-        for member in members {
-            if fit + left < self.missing {
-                break;
-            }
-            left -= 1;
-            fit += usize::from(self.place_one(statement, member, domain));
-        }
-        fit
-    }
-
-    /// Places one member, if it fits.
-    fn place_one(
-        &mut self,
-        statement: &mut Statement,
-        member: &mut Member,
-        domain: &Domain,
-    ) -> bool {
-        let Some(pod) = &member.pod else {
-            return false;
-        };
-        let framework = &self.frameworks[member.profile];
-        let decided = self
-            .decider
-            .decide_among(framework, self.cluster, pod, &|id| domain.contains(id));
-        match decided {
-            Ok(decided) => {
-                let node = decided.chosen;
-                member.prepares = Preparations::begin(self.cluster, pod, node);
-                member.end = End::Fits(decided);
-                member.put(self.cluster, statement, node);
-                true
-            }
-            Err(filtered) => {
-                member.end = nowhere(framework, self.cluster, pod, &filtered);
-                false
-            }
-        }
-    }
-
-    /// Takes all members off their nodes again.
-    fn take_back(&mut self, statement: &mut Statement, members: &mut [Member]) {
-        for member in members {
-            member.take_back(self.cluster, statement);
-        }
-    }
-}
-
-fn nowhere(framework: &Framework, cluster: &Cluster, pod: &Pod, filtered: &Filtered) -> End {
-    End::FitsNowhere(
-        filtered.fit_error(cluster, pod),
-        framework.rejectors(filtered),
-    )
 }
 
 /// Something about a group, for the conditions of its object.

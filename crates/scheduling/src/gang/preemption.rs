@@ -3,6 +3,7 @@
 
 use super::domains::Domain;
 use super::{Member, Together, Trial};
+use crate::preparations::Preparations;
 use evictd_placement::{NodeId, Pod, Statement};
 use evictd_preemption::{Budget, Ineligible, breaking};
 use hashbrown::HashMap;
@@ -147,6 +148,9 @@ fn search(
     let Some(domain) = trial.run(statement, members, preemptor.domains) else {
         return false;
     };
+    if members.iter().any(|own| !own.question.is_empty()) {
+        return false;
+    }
     let domain = &preemptor.domains[domain];
     // Nodes that no member needs get all their pods back at once.
     let mut used = vec![false; trial.cluster.nodes().len()];
@@ -199,22 +203,23 @@ fn reprieve(
         unit.pods.iter().any(|(id, _)| Some(*id) == node)
     };
     let displaced = members.iter().enumerate().filter(|(_, own)| beside(own));
-    let displaced: Vec<(usize, Option<NodeId>)> =
-        displaced.map(|(index, own)| (index, own.node())).collect();
-    for (index, _) in &displaced {
+    let displaced = displaced.map(|(index, own)| (index, own.node(), own.prepares.clone()));
+    let displaced: Vec<(usize, Option<NodeId>, Preparations)> = displaced.collect();
+    for (index, ..) in &displaced {
         members[*index].take_back(trial.cluster, statement);
     }
     put_back(trial, statement, unit);
     let mut places = displaced.iter();
-    if places.all(|(index, _)| trial.place_one(statement, &mut members[*index], domain)) {
+    if places.all(|(index, ..)| trial.place_one(statement, &mut members[*index], domain)) {
         return;
     }
     for removed in &unit.removed {
         statement.remove_again(trial.cluster, *removed);
     }
-    for (index, node) in displaced {
+    for (index, node, prepares) in displaced {
         let member = &mut members[index];
         member.take_back(trial.cluster, statement);
+        member.prepares = prepares;
         if let Some(node) = node {
             member.put(trial.cluster, statement, node);
         }

@@ -67,8 +67,8 @@ pub(crate) enum Scope {
     All,
     /// Waiting pods of at most this priority; and every pod in flight.
     UpTo(i32),
-    /// Every pod but this one.
-    Except(Arc<str>),
+    /// Every pod but these.
+    Except(Arc<[Arc<str>]>),
     /// This pod alone, which is in flight.
     Only(Arc<str>),
 }
@@ -421,7 +421,7 @@ impl<E> Queue<E> {
         };
         match &event.scope {
             Scope::All | Scope::Only(_) => {}
-            Scope::Except(pod) => pods.retain(|other| other != pod),
+            Scope::Except(these) => pods.retain(|other| !these.contains(other)),
             Scope::UpTo(priority) => pods.retain(|pod| {
                 let entry = self.pools.get(pod);
                 entry.is_some_and(|entry| entry.priority <= *priority)

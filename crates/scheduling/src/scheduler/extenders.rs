@@ -4,11 +4,10 @@ use super::{Attempt, Outcome, Scheduler};
 use crate::config::Extender;
 use crate::cycle::{Filtered, Verdict};
 use crate::decider::Decided;
-use crate::evidence::Evidence;
 use crate::extending::{
-    Asked, MAX_EXTENDER_SCORE, NodesReply, Offered, Question, Replay, Reply, is_interested,
+    Asked, Offered, Question, Replay, Reply, asks, choose, is_interested, narrow,
 };
-use evictd_placement::{Code, MAX_SCORE, NodeId, Pod};
+use evictd_placement::{NodeId, Pod};
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -35,7 +34,8 @@ impl Scheduler {
         self.extenders.iter().any(|own| is_interested(own, pod))
     }
 
-    /// The answer to a question of [`Outcome::Ask`]: the attempt goes on. `None` if the pod is gone.
+    /// The answer to a question of [`Outcome::Ask`]: the attempt goes on. `None` if the pod is gone, or one of a gang: what
+    /// becomes of that comes out of [`Scheduler::attempt`].
     pub fn answered(
         &mut self,
         now: Timestamp,
@@ -43,6 +43,11 @@ impl Scheduler {
         reply: Reply,
         waiting: &dyn Fn(&Pod) -> bool,
     ) -> Option<Attempt> {
+        let held = self.permits.keys();
+        let waiting = |pod: &Pod| waiting(pod) || held.iter().any(|key| **key == *pod.uid());
+        if self.answered_of_gang(now, (key, &reply), &waiting) {
+            return None;
+        }
         let asked = self.asked.get_mut(key)?;
         asked.hear(reply);
         let number = asked.number;
@@ -51,7 +56,7 @@ impl Scheduler {
             self.queue.done(key);
             return None;
         };
-        let outcome = self.decide(now, key, &pod, number, waiting);
+        let outcome = self.decide(now, key, &pod, number, &waiting);
         if !matches!(outcome, Outcome::Ask(_)) {
             self.asked.remove(key);
         }
@@ -102,12 +107,8 @@ impl Scheduler {
     fn step(&self, asked: &mut Asked, wire: &wire::Pod, pod: &Pod, profile: usize) -> Step {
         let (framework, cluster) = (&self.frameworks[profile], &self.cluster);
         let mut filtered = Box::new(framework.filter(cluster, pod));
-        let asks = |own: &&Extender| {
-            let verbs = !own.filter_verb.is_empty() || !own.prioritize_verb.is_empty();
-            verbs && is_interested(own, wire)
-        };
         let mut scores = None;
-        if !filtered.feasible.is_empty() && self.extenders.iter().any(|own| asks(&own)) {
+        if !filtered.feasible.is_empty() && self.extenders.iter().any(|own| asks(own, wire)) {
             let reply = match &asked.reply {
                 Some(Ok(reply)) => reply,
                 Some(Err(message)) => return Step::Error(message.clone()),
@@ -116,7 +117,7 @@ impl Scheduler {
             let known = |id: &NodeId| asked.nodes.contains(cluster.node_name(*id));
             let any_new = !filtered.feasible.iter().all(known);
             let alone = filtered.verdicts.contains(&Verdict::NotTried);
-            filtered = self.narrow(reply, filtered);
+            filtered = narrow(cluster, reply, filtered);
             if filtered.feasible.is_empty() && (any_new || alone) && asked.rounds < ROUNDS {
                 // The node that is being freed is not wanted, or nodes fit now that did not when they were asked.
                 asked.leaves_nominated |= alone;
@@ -128,7 +129,8 @@ impl Scheduler {
         if filtered.feasible.is_empty() {
             return Step::FitsNowhere(filtered);
         }
-        Step::Decided(self.choose(pod, profile, &filtered.feasible, scores))
+        let feasible = &filtered.feasible;
+        Step::Decided(choose(framework, cluster, pod, feasible, scores))
     }
 
     fn ask_about(&self, asked: &mut Asked, filtered: &Filtered) -> Step {
@@ -149,58 +151,6 @@ impl Scheduler {
             return Step::FitsNowhere(Box::new(filtered));
         }
         self.ask_about(asked, &filtered)
-    }
-
-    /// Takes the nodes away that the extenders do not want.
-    fn narrow(&self, reply: &NodesReply, mut filtered: Box<Filtered>) -> Box<Filtered> {
-        let feasible = std::mem::take(&mut filtered.feasible);
-        for id in feasible {
-            let name = self.cluster.node_name(id);
-            if reply.left.contains(name) {
-                filtered.feasible.push(id);
-                continue;
-            }
-            // Of what was left out without a word, kube-scheduler thinks that nothing helps there.
-            let said = reply.rejected.get(name).cloned();
-            let said = said.unwrap_or((Code::UnschedulableAndUnresolvable, String::new()));
-            filtered.verdicts[id.index()] = Verdict::ByExtender(filtered.by_extenders.len());
-            filtered.by_extenders.push(said);
-        }
-        filtered
-    }
-
-    /// The best node by the scores of plugins and extenders (S5-055).
-    fn choose(
-        &self,
-        pod: &Pod,
-        profile: usize,
-        feasible: &[NodeId],
-        reply: Option<&NodesReply>,
-    ) -> Decided {
-        let cluster = &self.cluster;
-        let scores = self.frameworks[profile].score(cluster, pod, feasible);
-        let mut totals = match scores {
-            Some(scores) => scores.totals,
-            None => vec![0; feasible.len()],
-        };
-        for (total, id) in totals.iter_mut().zip(feasible) {
-            let own = reply.and_then(|own| own.scores.get(cluster.node_name(*id)));
-            let own = own.copied().unwrap_or(0);
-            let scaled = own.saturating_mul(MAX_SCORE / MAX_EXTENDER_SCORE);
-            *total = total.saturating_add(scaled);
-        }
-        let best = totals.iter().copied().max().unwrap_or(0);
-        let top = feasible.iter().zip(&totals);
-        let top = top.filter(|(_, total)| **total == best);
-        let top: Vec<NodeId> = top.map(|(id, _)| *id).collect();
-        Decided {
-            // It is called with nodes only.
-            chosen: cluster.first_by_name(&top).unwrap_or(feasible[0]),
-            feasible: feasible.len(),
-            score: (feasible.len() > 1).then_some(best),
-            top,
-            evidence: Evidence::default(),
-        }
     }
 
     /// The extenders that take part in a preemption for a pod, with what they have said about it.

@@ -1,10 +1,14 @@
 //! One attempt to place all pods of a gang.
 
+use super::gang_questions::ROUNDS;
+use super::permits::{Waiting, refused};
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::gang::{
-    Domain, End, GroupNews, GroupOutcome, Member, Preemption, Preemptor, Trial, domains, preempt,
+    Answers, Domain, End, GroupNews, GroupOutcome, Member, Preemption, Preemptor, Trial, domains,
+    preempt,
 };
 use crate::plugins::PluginName;
+use crate::preparations::ClaimRef;
 use crate::scheduling_queue::Gang;
 use evictd_placement::{NodeId, Pod, Statement};
 use evictd_preemption::{Action, Ineligible};
@@ -32,14 +36,40 @@ struct Preempted {
 }
 
 impl Scheduler {
-    /// Tries the pods of a gang together, and notes what became of each.
+    /// Tries the pods of a gang together, and notes what became of each. Extenders were asked so many times before.
     pub(super) fn attempt_gang(
         &mut self,
         now: Timestamp,
         gang: Gang,
+        rounds: u32,
         waiting: &dyn Fn(&Pod) -> bool,
     ) {
-        let mut members = self.members(&gang);
+        let members = self.members(&gang);
+        if self.is_asked_about(&gang.name) {
+            let words = format!("pod group {:?} is being decided about", gang.name);
+            return self.reject_gang(now, members, &(words, BTreeSet::new()), None);
+        }
+        let name = Arc::clone(&gang.name);
+        let keys = gang.members.iter().map(|own| Arc::clone(&own.pod));
+        let keys: Vec<Arc<str>> = keys.collect();
+        self.cluster.devices_mut().begin_sharing();
+        self.try_gang(now, gang, members, rounds, waiting);
+        self.cluster.devices_mut().end_sharing();
+        if !self.asking.contains_key(&name) {
+            for key in keys {
+                self.asked.remove(&key);
+            }
+        }
+    }
+
+    fn try_gang(
+        &mut self,
+        now: Timestamp,
+        gang: Gang,
+        mut members: Vec<Member>,
+        rounds: u32,
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) {
         if self.cluster.nodes().is_empty() {
             let message = "no nodes available to schedule pods";
             return self.end_gang(now, members, |_, _| Err(message.to_owned()));
@@ -51,18 +81,61 @@ impl Scheduler {
         let nodes = self.queue.nodes_of_group(&gang.name);
         let domains = domains(&self.cluster, &gang.object, nodes.map(|name| &**name));
         let mut statement = Statement::default();
-        let mut trial = self.trial(gang.missing);
-        if trial.run(&mut statement, &mut members, &domains).is_some() {
-            statement.commit(&mut self.cluster);
+        let mut trial = self.trial(gang.missing, rounds);
+        trial.reserves = true;
+        let found = trial.run(&mut statement, &mut members, &domains).is_some();
+        let failed = members.iter().find_map(Member::failed);
+        let asks = found && members.iter().any(|own| !own.question.is_empty());
+        if found && !asks && failed.is_none() {
+            statement.commit(trial.cluster);
+            return self.place_gang(now, &gang, members);
+        }
+        trial.take_back(&mut statement, &mut members);
+        statement.undo(trial.cluster);
+        if let Some(message) = failed {
+            self.end_gang(now, members, |_, _| Err(message.clone()));
+        } else if asks {
+            self.ask_about_gang(gang, members, rounds);
+        } else {
+            self.refuse_gang(now, (gang, rounds), members, &domains, waiting);
+        }
+    }
+
+    /// Not enough of a gang fit: it is looked for pods that could go.
+    fn refuse_gang(
+        &mut self,
+        now: Timestamp,
+        (gang, rounds): (Gang, u32),
+        mut members: Vec<Member>,
+        domains: &[Domain],
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) {
+        let (words, plugins) = said(&gang, &members, self.cluster.nodes().len());
+        let refuses = |own: &Member| matches!(own.end, End::Refused(_));
+        if members.iter().any(refuses) {
+            // Nobody's end changes what a plugin says of a node.
             self.groups.push(GroupNews {
                 group: gang.object,
-                what: GroupOutcome::Placed,
+                what: GroupOutcome::Unschedulable(words.clone()),
             });
-            return self.place_gang(now, members);
+            return self.reject_gang(now, members, &(words, plugins), None);
         }
-        statement.undo(&mut self.cluster);
-        let (words, plugins) = said(&gang, &members, self.cluster.nodes().len());
-        let found = self.preempt_for_gang(&gang, &mut members, &domains);
+        for member in &mut members {
+            member.question.clear();
+        }
+        let told = members.iter_mut().map(|own| std::mem::take(&mut own.end));
+        let told: Vec<End> = told.collect();
+        let found = self.preempt_for_gang((&gang, rounds), &mut members, domains);
+        if members.iter().any(|own| !own.question.is_empty()) {
+            return self.ask_about_gang(gang, members, rounds);
+        }
+        let failed = members.iter().find_map(Member::failed);
+        for (member, end) in members.iter_mut().zip(told) {
+            member.end = end;
+        }
+        if let Some(message) = failed {
+            return self.end_gang(now, members, |_, _| Err(message.clone()));
+        }
         let (message, freed) = match &found {
             Ok(Some(found)) => (words, self.freed(&members, found, waiting)),
             Ok(None) => {
@@ -116,12 +189,18 @@ impl Scheduler {
         members
     }
 
-    fn trial(&mut self, missing: usize) -> Trial<'_> {
+    fn trial(&mut self, missing: usize, rounds: u32) -> Trial<'_> {
         Trial {
             cluster: &mut self.cluster,
             decider: &mut self.decider,
             frameworks: &self.frameworks,
             missing,
+            answers: Answers {
+                extenders: &self.extenders,
+                asked: &self.asked,
+                more: rounds < ROUNDS,
+            },
+            reserves: false,
         }
     }
 
@@ -161,31 +240,38 @@ impl Scheduler {
     }
 
     /// Enough of a gang fit: they are on their way, and the others are tried later.
-    fn place_gang(&mut self, now: Timestamp, members: Vec<Member>) {
-        self.end_gang(now, members, |own, member| {
-            Ok(match std::mem::take(&mut member.end) {
-                End::Fits(decided) => {
-                    let node: Arc<str> = own.cluster.node_name(decided.chosen).into();
-                    own.nominated.remove(&member.key);
-                    own.queue.assume(&member.key, &node);
-                    own.queue.done(&member.key);
-                    let prepares = std::mem::take(&mut member.prepares);
-                    Outcome::Placed {
-                        node,
-                        decided,
-                        prepares,
-                    }
+    fn place_gang(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>) {
+        let (mut placed, mut others) = (Vec::new(), Vec::new());
+        for mut member in members {
+            let decided = match std::mem::take(&mut member.end) {
+                End::Fits(decided) => decided,
+                end => {
+                    member.end = end;
+                    others.push(member);
+                    continue;
                 }
-                End::FitsNowhere(message, plugins) => {
-                    // Who belongs to a gang takes nobody's place by itself (S4-039).
-                    let declined = "not eligible due to workload aware preemption enabled.";
-                    let message = format!("{message} preemption: {declined}");
-                    Outcome::Unschedulable(rejected((message, plugins), Freed::default()))
-                }
-                End::NotTried | End::Wrong(_) => {
-                    Outcome::Unschedulable(rejected(Said::default(), Freed::default()))
-                }
-            })
+            };
+            let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
+            self.nominated.remove(&member.key);
+            self.queue.assume(&member.key, &node);
+            let waiting = Waiting {
+                pod: member.wire,
+                number: member.number,
+                profile: member.profile,
+                node,
+                decided,
+                prepares: member.prepares,
+                since: now,
+                by: member.waits,
+                gang: Some(Arc::clone(&gang.name)),
+            };
+            placed.push((member.key, waiting));
+        }
+        self.hold_or_bind(now, &gang.name, placed);
+        self.end_gang(now, others, |_, member| {
+            Ok(Outcome::Unschedulable(left_out(std::mem::take(
+                &mut member.end,
+            ))))
         });
     }
 
@@ -201,13 +287,14 @@ impl Scheduler {
         let mut first = preempted.is_some();
         let preempted = preempted.unwrap_or_default();
         let mut freed = preempted.freed.into_iter();
-        self.end_gang(now, members, |_, _| {
+        self.end_gang(now, members, |_, member| {
             let own = freed.next().unwrap_or_default();
             // A pod that may not preempt keeps the nomination that it has.
             let clears_nomination = preempted.is_eligible && own.node.is_none();
             Ok(Outcome::Unschedulable(Rejected {
                 preempts: std::mem::take(&mut first),
                 clears_nomination,
+                deallocates: deallocates(&mut member.end),
                 ..rejected(said.clone(), own)
             }))
         });
@@ -215,7 +302,7 @@ impl Scheduler {
 
     fn preempt_for_gang(
         &mut self,
-        gang: &Gang,
+        (gang, rounds): (&Gang, u32),
         members: &mut [Member],
         domains: &[Domain],
     ) -> Result<Option<Preemption>, Ineligible> {
@@ -245,6 +332,12 @@ impl Scheduler {
             decider: &mut self.decider,
             frameworks: &self.frameworks,
             missing: gang.missing,
+            answers: Answers {
+                extenders: &self.extenders,
+                asked: &self.asked,
+                more: rounds < ROUNDS,
+            },
+            reserves: false,
         };
         let found = preempt(&mut trial, members, &preemptor)?;
         let groups = found.iter().flat_map(|found| &found.groups);
@@ -310,21 +403,49 @@ fn rejected((message, mut plugins): Said, freed: Freed) -> Rejected {
     }
 }
 
+/// What a pod is told whose gang was placed without it.
+fn left_out(end: End) -> Rejected {
+    match end {
+        End::FitsNowhere(nowhere) => {
+            // Who belongs to a gang takes nobody's place by itself (S4-039).
+            let declined = "not eligible due to workload aware preemption enabled.";
+            let message = format!("{} preemption: {declined}", nowhere.words);
+            Rejected {
+                deallocates: nowhere.deallocates,
+                ..rejected((message, nowhere.plugins), Freed::default())
+            }
+        }
+        End::Refused(refusal) => refused(refusal),
+        _ => rejected(Said::default(), Freed::default()),
+    }
+}
+
+fn deallocates(end: &mut End) -> Option<ClaimRef> {
+    match end {
+        End::FitsNowhere(nowhere) => nowhere.deallocates.take(),
+        _ => None,
+    }
+}
+
 /// What is said of a gang that could not be placed: why the first of its pods did not fit, and how many did.
 fn said(gang: &Gang, members: &[Member], nodes: usize) -> Said {
     let (mut first, mut plugins, mut fit) = (None, BTreeSet::new(), 0);
     for member in members {
         match &member.end {
             End::Fits(_) => fit += 1,
-            End::FitsNowhere(words, by) => {
-                first.get_or_insert(words);
-                plugins.extend(by.iter().cloned());
+            End::FitsNowhere(nowhere) => {
+                first.get_or_insert(nowhere.words.clone());
+                plugins.extend(nowhere.plugins.iter().cloned());
             }
-            End::NotTried | End::Wrong(_) => {}
+            End::Refused(refusal) => {
+                let refused = refused(refusal.clone());
+                first.get_or_insert(refused.message);
+                plugins.extend(refused.plugins);
+            }
+            End::NotTried | End::Failed(_) | End::Wrong(_) => {}
         }
     }
-    let none = format!("0/{nodes} nodes are available.");
-    let first = first.unwrap_or(&none);
+    let first = first.unwrap_or_else(|| format!("0/{nodes} nodes are available."));
     let (name, missing) = (&gang.name, gang.missing);
     let words = format!(
         "{first} pod group {name:?}: of the {missing} pods that it needs at once {fit} fit."

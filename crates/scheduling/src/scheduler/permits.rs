@@ -5,17 +5,15 @@ use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::change::{Delta, is_assigned, pod_key};
 use crate::config::print_duration;
 use crate::decider::Decided;
-use crate::plugins::PluginSet;
+use crate::framework::{Refusal, Waits};
+use crate::plugins::{PluginName, PluginSet};
 use crate::preparations::Preparations;
 use evictd_placement::{Chosen, Permit, Pod};
 use evictd_pod::wire;
 use hashbrown::HashMap;
 use jiff::{SignedDuration, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The longest that a plugin can have a pod wait (S5-059).
-const LONGEST: SignedDuration = SignedDuration::from_mins(15);
 
 /// The pods that have a node and wait for plugins to permit their binding.
 #[derive(Debug, Default)]
@@ -25,17 +23,20 @@ pub(super) struct Permits {
     asked_at: u64,
 }
 
+/// A pod that waits for permits.
 #[derive(Debug)]
-struct Waiting {
-    pod: Arc<wire::Pod>,
-    number: u32,
-    profile: usize,
-    node: Arc<str>,
-    decided: Decided,
-    prepares: Preparations,
-    since: Timestamp,
+pub(super) struct Waiting {
+    pub(super) pod: Arc<wire::Pod>,
+    pub(super) number: u32,
+    pub(super) profile: usize,
+    pub(super) node: Arc<str>,
+    pub(super) decided: Decided,
+    pub(super) prepares: Preparations,
+    pub(super) since: Timestamp,
     /// The plugins that have not permitted it yet, with how long they have it wait.
-    by: Vec<(String, SignedDuration)>,
+    pub(super) by: Waits,
+    /// The group with which it is bound or gives its node back.
+    pub(super) gang: Option<Arc<str>>,
 }
 
 impl Waiting {
@@ -52,13 +53,42 @@ impl Permits {
     pub(super) fn keys(&self) -> Vec<Arc<str>> {
         self.waiting.keys().cloned().collect()
     }
+
+    pub(super) fn insert(&mut self, key: Arc<str>, waiting: Waiting) {
+        self.waiting.insert(key, waiting);
+    }
+
+    /// Whether pods of a gang wait.
+    pub(super) fn holds(&self, gang: &str) -> bool {
+        let mut waiting = self.waiting.values();
+        waiting.any(|own| own.gang.as_deref() == Some(gang))
+    }
+
+    /// The gangs that nobody has wait any more.
+    pub(super) fn permitted_gangs(&self) -> Vec<Arc<str>> {
+        let mut gangs: BTreeMap<&Arc<str>, bool> = BTreeMap::new();
+        for own in self.waiting.values() {
+            if let Some(gang) = &own.gang {
+                *gangs.entry(gang).or_insert(true) &= own.by.is_empty();
+            }
+        }
+        let gangs = gangs.into_iter().filter(|(_, permitted)| *permitted);
+        gangs.map(|(gang, _)| Arc::clone(gang)).collect()
+    }
+
+    /// Takes the pods of a gang out, by key.
+    pub(super) fn take_gang(&mut self, gang: &str) -> Vec<(Arc<str>, Waiting)> {
+        let taken = self
+            .waiting
+            .extract_if(|_, own| own.gang.as_deref() == Some(gang));
+        let mut taken: Vec<(Arc<str>, Waiting)> = taken.collect();
+        taken.sort_by(|(one, _), (other, _)| one.cmp(other));
+        taken
+    }
 }
 
 /// A pod that is being placed: what the queue knows it by, which attempt it is, and its profile.
 pub(super) type Placing<'a> = (&'a Arc<str>, &'a Arc<wire::Pod>, u32, usize);
-
-/// A plugin and what it says.
-type Refusal = (String, String);
 
 impl Scheduler {
     /// The pod is on its way, or waits for a permit, unless a plugin refuses (S5-058, S5-059).
@@ -71,10 +101,10 @@ impl Scheduler {
     ) -> Outcome {
         let (key, wire, number, profile) = placing;
         let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
-        let by = match self.permit(profile, wire, &node) {
+        let chosen = self.chosen(wire, &node);
+        let by = match self.frameworks[profile].reserve_and_permit(chosen) {
             Ok(by) => by,
             Err(refusal) => {
-                self.unreserve(profile, wire, &node);
                 self.cluster.release(pod);
                 let rejected = refused(refusal);
                 self.failed(now, key, &rejected.failure());
@@ -94,6 +124,7 @@ impl Scheduler {
             prepares,
             since: now,
             by,
+            gang: None,
         };
         if waiting.by.is_empty() {
             return self.go(now, key, waiting);
@@ -102,42 +133,11 @@ impl Scheduler {
         Outcome::Waits { node }
     }
 
-    /// Reserves, and asks for permits: who has the pod wait, and how long.
-    fn permit(
-        &self,
-        profile: usize,
-        pod: &wire::Pod,
-        node: &str,
-    ) -> Result<Vec<(String, SignedDuration)>, Refusal> {
-        let framework = &self.frameworks[profile];
-        let chosen = self.chosen(pod, node);
-        for plugin in &framework.reserves {
-            let reserved = plugin.reserve(chosen);
-            reserved.map_err(|reason| (plugin.name().to_owned(), reason))?;
-        }
-        let mut by = Vec::new();
-        for plugin in &framework.permits {
-            match plugin.permit(chosen) {
-                Permit::Allow => {}
-                Permit::Wait(timeout) => by.push((plugin.name().to_owned(), timeout.min(LONGEST))),
-                Permit::Reject(reason) => return Err((plugin.name().to_owned(), reason)),
-            }
-        }
-        Ok(by)
-    }
-
-    const fn chosen<'c>(&'c self, pod: &'c wire::Pod, node: &'c str) -> Chosen<'c> {
+    pub(super) const fn chosen<'c>(&'c self, pod: &'c wire::Pod, node: &'c str) -> Chosen<'c> {
         Chosen {
             cluster: &self.cluster,
             pod,
             node,
-        }
-    }
-
-    /// Gives back what was reserved, the last plugin first (S5-058).
-    fn unreserve(&self, profile: usize, pod: &wire::Pod, node: &str) {
-        for plugin in self.frameworks[profile].reserves.iter().rev() {
-            plugin.unreserve(self.chosen(pod, node));
         }
     }
 
@@ -152,11 +152,7 @@ impl Scheduler {
             ..
         } = waiting;
         let chosen = self.chosen(&pod, &node);
-        let mut plugins = self.frameworks[profile].pre_binds.iter();
-        let wrong =
-            plugins.find_map(|plugin| Some((plugin.name(), plugin.pre_bind(chosen).err()?)));
-        if let Some((name, reason)) = wrong {
-            let message = format!("running PreBind plugin {name:?}: {reason}");
+        if let Some(message) = self.frameworks[profile].wrong_before_binding(chosen) {
             self.bind_failed(now, key, &pod, &node);
             return Outcome::Error(message);
         }
@@ -173,6 +169,14 @@ impl Scheduler {
         self.unbind(now, key, (pod, node), PluginSet::default());
     }
 
+    /// A pod that was placed gives back all that it has on its node.
+    pub(super) fn leave_node(&mut self, pod: &wire::Pod, node: &str) {
+        if let Some(profile) = self.profile_of(pod) {
+            self.frameworks[profile].unreserve(self.chosen(pod, node));
+        }
+        self.cluster.remove_pod(&pod.metadata);
+    }
+
     /// The same where plugins have rejected it.
     fn unbind(
         &mut self,
@@ -181,10 +185,7 @@ impl Scheduler {
         (pod, node): (&wire::Pod, &str),
         rejectors: PluginSet,
     ) {
-        if let Some(profile) = self.profile_of(pod) {
-            self.unreserve(profile, pod, node);
-        }
-        self.cluster.remove_pod(&pod.metadata);
+        self.leave_node(pod, node);
         // What is not in flight any more has been deleted meanwhile.
         let moved = self.queue.binding_failed(now, key, rejectors);
         self.moved.extend(moved.into_iter().flatten());
@@ -210,9 +211,9 @@ impl Scheduler {
                 None if asks => self.permit_again(&mut waiting),
                 None => None,
             };
-            match refusal {
-                Some(refusal) => self.withdraw(now, key, waiting, refusal),
-                None if waiting.by.is_empty() => {
+            match (refusal, waiting.gang.clone()) {
+                (Some(refusal), None) => self.withdraw(now, key, waiting, refusal),
+                (None, None) if waiting.by.is_empty() => {
                     let (pod, number) = (Arc::clone(&waiting.pod), waiting.number);
                     let outcome = self.go(now, &key, waiting);
                     self.decided.push_back(Attempt {
@@ -222,11 +223,15 @@ impl Scheduler {
                         outcome,
                     });
                 }
-                None => {
+                (refusal, gang) => {
                     self.permits.waiting.insert(key, waiting);
+                    if let (Some(refusal), Some(gang)) = (refusal, gang) {
+                        self.withdraw_gang(now, &gang, &refusal);
+                    }
                 }
             }
         }
+        self.bind_permitted_gangs(now);
     }
 
     /// Asks those for whom a pod waits. A single one that rejects it counts.
@@ -265,21 +270,21 @@ impl Scheduler {
     /// A pod that waits for a permit has to give way: it goes back into the queue, and need not be deleted (S4-022). Whether
     /// it did wait.
     pub fn reject_waiting(&mut self, now: Timestamp, key: &str) -> bool {
-        let Some((key, waiting)) = self.permits.waiting.remove_entry(key) else {
+        let Some(waiting) = self.permits.waiting.get(key) else {
             return false;
         };
-        self.withdraw(
-            now,
-            key,
-            waiting,
-            ("DefaultPreemption".to_owned(), "preempted".to_owned()),
-        );
+        let refusal = ("DefaultPreemption".to_owned(), "preempted".to_owned());
+        if let Some(gang) = waiting.gang.clone() {
+            self.withdraw_gang(now, &gang, &refusal);
+        } else if let Some((key, waiting)) = self.permits.waiting.remove_entry(key) {
+            self.withdraw(now, key, waiting, refusal);
+        }
         true
     }
 
     /// A pod that waits for a permit is gone, or somebody else has bound it: what was reserved is given back. Its place is
     /// the cluster's business.
-    pub(super) fn end_waiting(&mut self, pods: &Delta<wire::Pod>) {
+    pub(super) fn end_waiting(&mut self, now: Timestamp, pods: &Delta<wire::Pod>) {
         let Some(old) = pods
             .old
             .as_ref()
@@ -291,9 +296,16 @@ impl Scheduler {
             return;
         }
         let key = pod_key(&old.metadata);
-        if let Some(waiting) = self.permits.waiting.remove(&key) {
-            self.unreserve(waiting.profile, &waiting.pod, &waiting.node);
-            self.queue.done(&key);
+        let Some(waiting) = self.permits.waiting.remove(&key) else {
+            return;
+        };
+        let chosen = self.chosen(&waiting.pod, &waiting.node);
+        self.frameworks[waiting.profile].unreserve(chosen);
+        self.queue.done(&key);
+        if let Some(gang) = waiting.gang.filter(|gang| !self.queue.is_whole(gang)) {
+            let plugin = PluginName::GangScheduling.as_str().to_owned();
+            let reason = format!("pod {:?} of its group is gone", old.metadata.name);
+            self.withdraw_gang(now, &gang, &(plugin, reason));
         }
     }
 }
@@ -304,7 +316,7 @@ fn too_long(plugin: &str, timeout: SignedDuration) -> String {
 }
 
 /// What a pod is told that a plugin refuses on the node that was chosen.
-fn refused((plugin, reason): Refusal) -> Rejected {
+pub(super) fn refused((plugin, reason): Refusal) -> Rejected {
     Rejected {
         message: format!("0/1 nodes are available: 1 {reason}."),
         plugins: BTreeSet::from([plugin]),

@@ -1,10 +1,13 @@
 //! Pods that are placed together: what keeps them back until all are there, and how they leave the queue as one.
 
-use super::SchedulingQueue;
+use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::Delta;
+use crate::events::ClusterEvent;
 use crate::gang::{Together, group_of};
-use crate::queue::{Moved, Pool, Popped};
+use crate::plugins::PluginSet;
+use crate::queue::{Moved, Pool, Popped, Scope};
 use evictd_pod::wire;
+use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -51,28 +54,71 @@ impl SchedulingQueue {
     pub(crate) fn take_gang(&mut self, popped: &Popped) -> Option<Gang> {
         let name = group_of(self.known.pods.get(&popped.pod)?)?;
         let groups = &self.known.groups;
-        let object = groups.object(&name).map(Arc::clone);
-        let least = match (&object, groups.min_count(&name)) {
-            (Some(_), None) => return None,
-            (_, least) => least.unwrap_or(0),
-        };
-        let (mut others, mut preempts) = (Vec::new(), false);
-        for pod in groups.waiting(&name).filter(|pod| **pod != popped.pod) {
-            preempts |= self.known.preempting.contains(pod);
-            others.push(Arc::clone(pod));
+        if groups.object(&name).is_some() && groups.min_count(&name).is_none() {
+            return None;
         }
-        preempts |= self.known.preempting.contains(&popped.pod);
-        let missing = least.saturating_sub(self.nodes_of_group(&name).count());
+        let others = groups.waiting(&name).filter(|pod| **pod != popped.pod);
+        let others: Vec<Arc<str>> = others.cloned().collect();
         let mut members = vec![popped.clone()];
         members.extend(others.iter().filter_map(|pod| self.queue.take(pod)));
+        Some(self.gang(name, members))
+    }
+
+    /// The gang of these pods that are in flight, as its group is now.
+    pub(crate) fn gang(&self, name: Arc<str>, mut members: Vec<Popped>) -> Gang {
+        let groups = &self.known.groups;
+        let object = groups.object(&name).map(Arc::clone);
+        let least = groups.min_count(&name).unwrap_or(0);
+        let missing = least.saturating_sub(self.nodes_of_group(&name).count());
+        let preempts = groups
+            .waiting(&name)
+            .any(|pod| self.known.preempting.contains(pod));
+        let is_there = |member: &&Popped| self.known.pods.contains_key(&member.pod);
+        let too_few = members.iter().filter(is_there).count() < missing;
         members.sort_by_cached_key(|member| self.turn(&member.pod));
-        Some(Gang {
-            must_wait: preempts || members.len() < missing || object.is_none(),
+        Gang {
+            must_wait: preempts || too_few || object.is_none(),
             name,
             object: object.unwrap_or_default(),
             missing,
             members,
-        })
+        }
+    }
+
+    /// The pods of a gang, which are assumed, are not bound because plugins have rejected them. Their places are free again, which
+    /// is an event for others only: they would wake each other.
+    pub(crate) fn gang_rejected(
+        &mut self,
+        now: Timestamp,
+        pods: &[Arc<str>],
+        rejectors: PluginSet,
+    ) -> Vec<Moved> {
+        let failure = Failure {
+            rejectors,
+            nomination: Nomination::Cleared,
+            ..Failure::default()
+        };
+        let gone: Vec<ClusterEvent> = pods.iter().filter_map(|pod| self.forget(pod)).collect();
+        let mut moved = Vec::new();
+        for pod in pods {
+            // What is not in flight any more has been deleted meanwhile.
+            moved.extend(self.failed(now, pod, &failure).ok().flatten());
+        }
+        for gone in gone {
+            moved.extend(self.raise(now, gone, Scope::Except(pods.into())));
+        }
+        moved
+    }
+
+    /// The object of a group.
+    pub(crate) fn group(&self, name: &str) -> Option<&Arc<wire::PodGroup>> {
+        self.known.groups.object(name)
+    }
+
+    /// Whether so many pods of a group have a node as have to be placed at once.
+    pub(crate) fn is_whole(&self, group: &str) -> bool {
+        let least = self.known.groups.min_count(group);
+        least.is_none_or(|least| self.nodes_of_group(group).count() >= least)
     }
 
     /// The order in which the pods of a gang are tried: by priority, then by name.

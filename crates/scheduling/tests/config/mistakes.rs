@@ -119,10 +119,15 @@ fn s5_074_plugins_that_are_named_wrongly() {
         ),
         &["profiles[0].plugins.multiPoint.enabled[1].name"],
     );
-    told(
-        &plugins(json!({ "score": { "enabled": [{ "name": "ImageLocality", "weight": -1 }] } })),
-        &["profiles[0].plugins.score.enabled[0].weight"],
-    );
+    for weight in [-1, i64::from(i32::MAX) + 1, i64::MAX] {
+        let scores = json!({ "enabled": [{ "name": "ImageLocality", "weight": weight }] });
+        told(
+            &plugins(json!({ "score": scores })),
+            &["profiles[0].plugins.score.enabled[0].weight"],
+        );
+    }
+    let most = json!({ "enabled": [{ "name": "ImageLocality", "weight": i32::MAX }] });
+    read(&plugins(json!({ "multiPoint": most })));
 }
 
 #[test]

@@ -52,7 +52,10 @@ impl Engine {
         let (now, began) = ((self.now)(), Instant::now());
         let binding = &self.binding;
         let waiting = |pod: &evictd_placement::Pod| binding.contains_key(pod.uid());
-        if let Some(attempt) = self.scheduler.answered(now, key, reply, &waiting) {
+        if let Some(attempt) = self
+            .scheduler
+            .answered(self.steady.now(), key, reply, &waiting)
+        {
             self.carry_out(now, began, attempt);
         }
     }

@@ -32,7 +32,7 @@ impl Engine {
     /// Brings the gauges up to date; every second.
     pub(super) fn measure(&mut self) {
         let queue = self.scheduler.queue();
-        self.view.look((self.now)(), queue);
+        self.view.look((self.now)(), self.steady.now(), queue);
         let pools = [
             ("active", queue.count(Pool::Active)),
             (

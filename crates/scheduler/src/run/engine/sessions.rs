@@ -104,7 +104,7 @@ impl Engine {
             old,
             new: Some(both),
         }));
-        self.scheduler.on((self.now)(), &change);
+        self.scheduler.on(self.steady.now(), &change);
         if let Some((batch, _)) = &mut self.batch {
             batch.assumed(&mut self.scheduler, &new);
         }
@@ -154,7 +154,7 @@ impl Engine {
         if let Some(pod) = batch.not_bound(&key) {
             let (old, new) = (Some(old), None);
             let change = Event::Change(Change::Pod(Delta { old, new }));
-            self.scheduler.on((self.now)(), &change);
+            self.scheduler.on(self.steady.now(), &change);
             batch.assumed(&mut self.scheduler, &pod);
         }
         true

@@ -14,6 +14,9 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+/// How much an extender may say beside what it was sent, in bytes.
+const LONGEST_REASONS: usize = 8 << 20;
+
 /// An extender, and the way to it.
 #[derive(Clone)]
 pub(super) struct Peer {
@@ -54,11 +57,14 @@ impl Peer {
         let url = format!("{}/{verb}", self.config.url_prefix.trim_end_matches('/'));
         let wrong = |problem: String| format!("extender {url}: {problem}");
         let body = serde_json::to_vec(body).map_err(|error| wrong(error.to_string()))?;
+        // It answers with what it was sent, or less, and its reasons.
+        let longest = 2 * body.len() + LONGEST_REASONS;
         let request = Request::post(format!("/{verb}"))
             .header(header::CONTENT_TYPE, "application/json")
             .body(body);
         let what = format!("extender {url}");
-        let answer = self.actions.request(&what, self.timeout(), request).await;
+        let limits = (self.timeout(), longest);
+        let answer = self.actions.request_at_most(&what, limits, request).await;
         answer.map_err(|error| error.to_string())
     }
 

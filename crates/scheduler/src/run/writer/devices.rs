@@ -7,7 +7,7 @@ use super::calls::Calls;
 use super::patient::{read, write};
 use crate::run::attempts::{Failure, FailureKind};
 use evictd_placement::DeviceChoice;
-use evictd_pod::wire::Consumer;
+use evictd_pod::wire::{Allocation, Consumer};
 use evictd_scheduling::ClaimRef;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -76,6 +76,8 @@ fn next(pod: &PodRef, choice: &DeviceChoice, claim: &Value) -> Result<Next, Fail
     match &choice.allocation {
         // An answer may have been lost.
         _ if is_allocated && is_reserved => return Ok(Next::Nothing),
+        // A pod of the same gang may have been faster.
+        Some(own) if has_devices_of(status, own) => {}
         Some(_) if is_allocated => return elsewhere("allocated elsewhere"),
         None if !is_allocated => return elsewhere("deallocated elsewhere"),
         Some(allocation) => {
@@ -99,6 +101,12 @@ fn next(pod: &PodRef, choice: &DeviceChoice, claim: &Value) -> Result<Next, Fail
     Ok(Next::Status(status_of(version, &new)))
 }
 
+/// Whether a claim of this status has these devices.
+fn has_devices_of(status: &Value, allocation: &Allocation) -> bool {
+    let found = Allocation::deserialize(&status["allocation"]);
+    found.is_ok_and(|found| found.has_devices_of(allocation))
+}
+
 fn status_of(version: &Value, status: &Value) -> Value {
     json!({ "metadata": { "resourceVersion": version }, "status": status })
 }
@@ -109,13 +117,20 @@ fn consumers(status: &Value) -> Vec<Consumer> {
 }
 
 /// The pod was not bound: it does not use the claims. Returns them as they are now, devices included that they have got, which
-/// nobody else may be given. Goes on until the server answers.
-pub(super) async fn give_back(calls: &Calls, pod: &PodRef, devices: &[DeviceChoice]) -> Vec<Value> {
+/// nobody else may be given. With `deallocates` a claim that nobody else uses gives those back that it has got for the pod.
+/// Goes on until the server answers.
+pub(super) async fn give_back(
+    calls: &Calls,
+    pod: &PodRef,
+    devices: &[DeviceChoice],
+    deallocates: bool,
+) -> Vec<Value> {
     let mut claims = Vec::new();
     for choice in devices {
         let path = path(&pod.namespace, &choice.claim);
+        let got = choice.allocation.as_ref().filter(|_| deallocates);
         let claim = loop {
-            match unreserved(calls, pod, &path).await {
+            match unused(calls, pod, &path, got).await {
                 Ok(claim) => break claim,
                 Err(failure) if failure.kind == FailureKind::Refused => break None,
                 Err(_) => sleep(PAUSE).await,
@@ -126,29 +141,42 @@ pub(super) async fn give_back(calls: &Calls, pod: &PodRef, devices: &[DeviceChoi
     claims
 }
 
-/// The claim at this path without the pod as its user; `None` if it is gone.
-async fn unreserved(calls: &Calls, pod: &PodRef, path: &str) -> Result<Option<Value>, Failure> {
+/// The claim at this path without the pod as its user, and without what it has got for the pod; `None` if it is gone.
+async fn unused(
+    calls: &Calls,
+    pod: &PodRef,
+    path: &str,
+    got: Option<&Allocation>,
+) -> Result<Option<Value>, Failure> {
     loop {
         let claim = match read(calls, path).await {
             Err(failure) if failure.kind == FailureKind::Gone => return Ok(None),
             other => other?,
         };
-        let mut reserved = consumers(&claim["status"]);
+        let status = &claim["status"];
+        let mut reserved = consumers(status);
         let count = reserved.len();
         reserved.retain(|own| own.uid != pod.uid);
-        if reserved.len() == count {
+        let idle = reserved.is_empty() && got.is_some_and(|got| has_devices_of(status, got));
+        if reserved.len() == count && !idle {
             return Ok(Some(claim));
         }
-        let version = &claim["metadata"]["resourceVersion"];
-        let body = status_of(version, &json!({ "reservedFor": reserved }));
+        let mut new = json!({ "reservedFor": reserved });
+        if idle {
+            new = nothing();
+        }
+        let body = status_of(&claim["metadata"]["resourceVersion"], &new);
         write(calls, &format!("{path}/status"), &body).await?;
     }
 }
 
+fn nothing() -> Value {
+    json!({ "allocation": null, "reservedFor": null, "devices": null })
+}
+
 /// A claim gives its devices back, if it is still as it was when that was decided.
 pub(super) async fn deallocate(calls: &Calls, claim: &ClaimRef) -> Result<(), Failure> {
-    let nothing = json!({ "allocation": null, "reservedFor": null, "devices": null });
-    let mut body = status_of(&json!(claim.resource_version), &nothing);
+    let mut body = status_of(&json!(claim.resource_version), &nothing());
     body["metadata"]["uid"] = claim.uid.as_str().into();
     let path = format!("{}/status", path(&claim.namespace, &claim.name));
     write(calls, &path, &body).await

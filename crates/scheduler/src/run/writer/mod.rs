@@ -19,14 +19,16 @@ mod groups;
 mod patient;
 mod preemption;
 mod status;
+mod together;
 mod volumes;
 
 pub use batch::{BatchStatus, Eviction};
 pub use groups::{GroupCondition, GroupStatus};
 pub use preemption::Preemption;
 pub use status::{Condition, StatusPatch};
+pub use together::Together;
 
-use super::attempts::Failure;
+use super::attempts::{Failure, FailureKind};
 use super::events::Events;
 use super::extenders::Binder;
 use super::pod_ref::PodRef;
@@ -36,6 +38,7 @@ use evictd_scheduling::{ClaimRef, Preparations};
 use serde_json::Value;
 use status::Statuses;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
@@ -140,6 +143,26 @@ pub enum Busy {
     Full,
 }
 
+impl From<Busy> for Failure {
+    fn from(busy: Busy) -> Self {
+        Self {
+            kind: FailureKind::Overloaded,
+            message: busy.to_string(),
+        }
+    }
+}
+
+/// What belongs to a binding beside pod and node.
+#[derive(Default)]
+pub struct With {
+    /// What the pod's claims get before.
+    pub prepares: Preparations,
+    /// An extender that binds.
+    pub binder: Option<Binder>,
+    /// The pods of its gang that are bound only if all of their claims have got what they need.
+    pub together: Option<Together>,
+}
+
 /// Takes writes and carries them out. Clones share their state.
 #[derive(Clone)]
 pub struct Writer(Arc<Shared>);
@@ -156,6 +179,8 @@ struct Shared {
     limits: Limits,
     /// UIDs of the pods whose binding waits or is under way.
     binding: Mutex<HashSet<String>>,
+    /// How many of them wait for others of their gang.
+    at_rest: AtomicUsize,
     /// The same of preemptors.
     preempting: Mutex<HashSet<String>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
@@ -189,6 +214,7 @@ impl Writer {
             victims: Semaphore::new(limits.victims),
             limits,
             binding: Mutex::default(),
+            at_rest: AtomicUsize::new(0),
             preempting: Mutex::default(),
             outcomes,
         };
@@ -198,7 +224,7 @@ impl Writer {
     /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. Of one pod no two are in flight. Must be
     /// called inside the runtime, as all that follow.
     pub fn bind(&self, pod: PodRef, node: String) -> Result<(), Busy> {
-        self.bind_with(pod, node, Preparations::default(), None)
+        self.bind_as(pod, node, With::default())
     }
 
     /// The same with claims that get their volumes and devices before, and perhaps with an extender that binds.
@@ -209,30 +235,28 @@ impl Writer {
         prepares: Preparations,
         binder: Option<Binder>,
     ) -> Result<(), Busy> {
+        let with = With {
+            prepares,
+            binder,
+            together: None,
+        };
+        self.bind_as(pod, node, with)
+    }
+
+    /// The same with all that belongs to it. Of a gang all pods are taken, however many wait.
+    pub fn bind_as(&self, pod: PodRef, node: String, with: With) -> Result<(), Busy> {
         let mut binding = lock(&self.0.binding);
         if binding.contains(&pod.uid) {
             return Err(Busy::InFlight);
         }
-        if binding.len() >= self.0.limits.waiting_bindings {
+        if with.together.is_none() && binding.len() >= self.0.limits.waiting_bindings {
             return Err(Busy::Full);
         }
         binding.insert(pod.uid.clone());
         drop(binding);
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
-            let ready = shared.prepare(&pod, &node, &prepares).await;
-            let result = match (ready, shared.bindings.acquire().await) {
-                (Ok(()), Ok(_turn)) => match binder {
-                    Some(binder) => binder.bind(&pod, &node).await,
-                    None => binding::bind(&shared.calls, &pod, &node).await,
-                },
-                (Err(failure), _) => Err(failure),
-                (Ok(()), Err(_)) => Err(Failure::stopped()),
-            };
-            if result.is_err() && !prepares.devices.is_empty() {
-                let claims = devices::give_back(&shared.calls, &pod, &prepares.devices).await;
-                shared.tell(Outcome::ClaimsRead(claims));
-            }
+            let result = shared.bind(&pod, &node, with).await;
             lock(&shared.binding).remove(&pod.uid);
             shared.tell(match result {
                 Ok(()) => Outcome::Bound { pod, node },
@@ -298,9 +322,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Bindings that wait or are under way.
+    /// Bindings that wait for their turn or are under way, but for those that wait for others of their gang.
     pub fn bindings_in_flight(&self) -> usize {
-        lock(&self.0.binding).len()
+        let at_rest = self.0.at_rest.load(Ordering::Relaxed);
+        lock(&self.0.binding).len().saturating_sub(at_rest)
     }
 
     /// From now on nothing is begun; what is under way goes on. For a scheduler that lost its lease: what waited ends as
@@ -314,6 +339,35 @@ impl Writer {
 }
 
 impl Shared {
+    /// Gives a pod its node, and takes back what was written for its claims if that fails.
+    async fn bind(&self, pod: &PodRef, node: &str, with: With) -> Result<(), Failure> {
+        let mut ready = self.prepare(pod, node, &with.prepares).await;
+        if let Some(together) = &with.together {
+            self.at_rest.fetch_add(1, Ordering::Relaxed);
+            ready = together.arrive(ready).await;
+            self.at_rest.fetch_sub(1, Ordering::Relaxed);
+        }
+        // A gang of which nobody is bound keeps no devices from others.
+        let deallocates = with.together.is_some() && ready.is_err();
+        let mut result = match (ready, self.bindings.acquire().await) {
+            (Ok(()), Ok(_turn)) => match &with.binder {
+                Some(binder) => binder.bind(pod, node).await,
+                None => binding::bind(&self.calls, pod, node).await,
+            },
+            (Err(failure), _) => Err(failure),
+            (Ok(()), Err(_)) => Err(Failure::stopped()),
+        };
+        if result.is_ok() && with.binder.is_some() {
+            result = binding::confirm(&self.calls, pod, node).await;
+        }
+        let devices = &with.prepares.devices;
+        if result.is_err() && !devices.is_empty() {
+            let claims = devices::give_back(&self.calls, pod, devices, deallocates).await;
+            self.tell(Outcome::ClaimsRead(claims));
+        }
+        result
+    }
+
     /// What has to be done for a pod's claims before it is bound. Volumes take longest.
     async fn prepare(
         &self,

@@ -1,0 +1,409 @@
+//! The flags of kube-scheduler 1.36, each by itself and as static pods have them.
+#![allow(clippy::float_cmp, reason = "what is given is what is kept")]
+
+use super::*;
+use clap::Parser;
+use evictd_placement::Plugin;
+use evictd_scheduling::config::Point;
+use std::io::Write;
+use std::sync::Arc;
+
+#[derive(Debug, Parser)]
+struct Command {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+fn parse(arguments: &[&str]) -> Result<Flags, String> {
+    let all = ["scheduler"].into_iter().chain(arguments.iter().copied());
+    Command::try_parse_from(all)
+        .map(|command| command.flags)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn s5_073_the_flags_of_a_static_pod_are_understood() {
+    let flags = parse(&[
+        "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--bind-address=127.0.0.1",
+        "--kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--leader-elect=true",
+        "--leader-elect-lease-duration=30s",
+        "--profiling=false",
+        "--tls-min-version=VersionTLS12",
+        "--feature-gates=SchedulerQueueingHints=true,AllAlpha=true",
+        "-v=4",
+    ]);
+    let flags = flags.unwrap();
+    let config = flags.effective(&[]).unwrap();
+    assert!(config.leader_election.leader_elect);
+    assert_eq!(
+        config.leader_election.lease_duration,
+        SignedDuration::from_secs(30)
+    );
+    assert_eq!((flags.verbosity, flags.secure_port), (4, 10259));
+    assert_eq!(
+        flags.warnings(),
+        [
+            "--feature-gates AllAlpha=true changes nothing: it is always off here",
+            "accepted, but without effect here: --profiling",
+        ]
+    );
+}
+
+/// What becomes of a flag.
+enum Is {
+    /// It means here what it means there, of which this is a part.
+    Meant(fn(&Flags) -> bool),
+    /// It is accepted, and at start it is told that it has no effect.
+    Told,
+}
+
+use Is::{Meant, Told};
+
+fn election(flags: &Flags) -> LeaderElection {
+    flags.effective(&[]).unwrap().leader_election
+}
+
+fn port(flags: &Flags) -> Port {
+    flags.port().unwrap()
+}
+
+fn is_path(found: Option<&PathBuf>) -> bool {
+    found.is_some_and(|path| path.ends_with("file"))
+}
+
+/// Every flag of kube-scheduler 1.36 as its options name them, but for `--help` and `--version`.
+const FLAGS: [(&str, Is); 63] = [
+    ("--config=file", Meant(|own| is_path(own.config.as_ref()))),
+    (
+        "--write-config-to=file",
+        Meant(|own| is_path(own.write_config_to.as_ref())),
+    ),
+    ("--master=https://a", Told),
+    // Secure serving.
+    (
+        "--bind-address=::1",
+        Meant(|own| port(own).address.is_ipv6()),
+    ),
+    ("--secure-port=0", Meant(|own| own.port().is_none())),
+    ("--cert-dir=/tmp", Told),
+    ("--disable-http2-serving", Told),
+    ("--http2-max-streams-per-connection=100", Told),
+    ("--permit-address-sharing=true", Told),
+    ("--permit-port-sharing=true", Told),
+    (
+        "--tls-cert-file=file",
+        Meant(|own| is_path(own.tls_cert_file.as_ref())),
+    ),
+    (
+        "--tls-private-key-file=file",
+        Meant(|own| is_path(own.tls_private_key_file.as_ref())),
+    ),
+    (
+        "--tls-min-version=VersionTLS13",
+        Meant(|own| port(own).only_tls13),
+    ),
+    ("--tls-cipher-suites=a,b", Told),
+    ("--tls-curve-preferences=a", Told),
+    ("--tls-sni-cert-key=a,b", Told),
+    // Authentication and authorization.
+    (
+        "--authentication-kubeconfig=file",
+        Meant(|own| is_path(port(own).authentication.as_ref())),
+    ),
+    (
+        "--authentication-skip-lookup",
+        Meant(|own| port(own).skip_lookup),
+    ),
+    ("--authentication-token-webhook-cache-ttl=10s", Told),
+    ("--authentication-tolerate-lookup-failure=false", Told),
+    (
+        "--client-ca-file=file",
+        Meant(|own| is_path(port(own).client_ca.as_ref())),
+    ),
+    ("--requestheader-allowed-names=a", Told),
+    ("--requestheader-client-ca-file=a", Told),
+    ("--requestheader-extra-headers-prefix=a", Told),
+    ("--requestheader-group-headers=a", Told),
+    ("--requestheader-uid-headers=a", Told),
+    ("--requestheader-username-headers=a", Told),
+    (
+        "--authorization-kubeconfig=file",
+        Meant(|own| is_path(port(own).authorization.as_ref())),
+    ),
+    (
+        "--authorization-always-allow-paths=/a,/b*",
+        Meant(|own| port(own).always_allowed == ["/a", "/b*"]),
+    ),
+    ("--authorization-webhook-cache-authorized-ttl=10s", Told),
+    ("--authorization-webhook-cache-unauthorized-ttl=10s", Told),
+    // Deprecated.
+    ("--profiling=false", Told),
+    ("--contention-profiling=false", Told),
+    (
+        "--kubeconfig=file",
+        Meant(|own| is_path(own.kubeconfig.as_ref())),
+    ),
+    ("--kube-api-content-type=application/json", Told),
+    (
+        "--kube-api-qps=2.5",
+        Meant(|own| own.effective(&[]).unwrap().client_connection.qps == 2.5),
+    ),
+    (
+        "--kube-api-burst=7",
+        Meant(|own| own.effective(&[]).unwrap().client_connection.burst == 7),
+    ),
+    (
+        "--pod-max-in-unschedulable-pods-duration=1m",
+        Meant(|own| {
+            own.effective(&[]).unwrap().pod_max_unschedulable == SignedDuration::from_mins(1)
+        }),
+    ),
+    // Leader election.
+    (
+        "--leader-elect=false",
+        Meant(|own| !election(own).leader_elect),
+    ),
+    (
+        "--leader-elect-lease-duration=1m",
+        Meant(|own| election(own).lease_duration == SignedDuration::from_mins(1)),
+    ),
+    (
+        "--leader-elect-renew-deadline=9s",
+        Meant(|own| election(own).renew_deadline == SignedDuration::from_secs(9)),
+    ),
+    (
+        "--leader-elect-retry-period=1s",
+        Meant(|own| election(own).retry_period == SignedDuration::from_secs(1)),
+    ),
+    (
+        "--leader-elect-resource-lock=leases",
+        Meant(|own| own.effective(&[]).is_ok()),
+    ),
+    (
+        "--leader-elect-resource-name=mine",
+        Meant(|own| election(own).resource_name == "mine"),
+    ),
+    (
+        "--leader-elect-resource-namespace=here",
+        Meant(|own| election(own).resource_namespace == "here"),
+    ),
+    // Feature gates and versions.
+    (
+        "--feature-gates=AllAlpha=false,KubeletPSI=true",
+        Meant(|own| own.warnings().is_empty()),
+    ),
+    ("--emulated-version=kube=1.35", Told),
+    ("--emulation-forward-compatible", Told),
+    ("--min-compatibility-version=kube=1.35", Told),
+    // Metrics.
+    ("--allow-metric-labels=a=b", Told),
+    ("--allow-metric-labels-manifest=a", Told),
+    ("--disabled-metrics=a", Told),
+    ("--show-hidden-metrics-for-version=1.35", Told),
+    // Logs.
+    ("-v=4", Meant(|own| own.verbosity == 4)),
+    ("--v=4", Meant(|own| own.verbosity == 4)),
+    ("--vmodule=a=2", Told),
+    ("--log-flush-frequency=5s", Told),
+    ("--logging-format=json", Told),
+    ("--log-json-info-buffer-size=0", Told),
+    ("--log-json-split-stream", Told),
+    ("--log-text-info-buffer-size=0", Told),
+    ("--log-text-split-stream", Told),
+    (
+        "--leader_elect=false",
+        Meant(|own| !election(own).leader_elect),
+    ),
+];
+
+#[test]
+fn s5_073_every_flag_of_kube_scheduler_means_something_or_is_told() {
+    for (flag, is) in FLAGS {
+        let (name, _) = flag.split_once('=').unwrap_or((flag, ""));
+        // A certificate and its key come together.
+        let pair = match name {
+            "--tls-cert-file" => Some("--tls-private-key-file=other"),
+            "--tls-private-key-file" => Some("--tls-cert-file=other"),
+            _ => None,
+        };
+        let arguments: Vec<&str> = [flag].into_iter().chain(pair).collect();
+        let flags = parse(&arguments).unwrap_or_else(|told| panic!("{flag}: {told}"));
+        match is {
+            Meant(means) => {
+                assert!(means(&flags), "{flag}");
+                assert!(flags.warnings().is_empty(), "{flag}");
+            }
+            Told => {
+                let told = format!("accepted, but without effect here: {name}");
+                assert_eq!(flags.warnings(), [told], "{flag}");
+            }
+        }
+    }
+}
+
+/// The flags of static pods as distributions write them: each is understood, and what has no effect is one line.
+#[test]
+fn s5_073_the_static_pods_of_distributions_are_understood() {
+    const KUBEADM: &str = "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf \
+        --authorization-kubeconfig=/etc/kubernetes/scheduler.conf --bind-address=127.0.0.1 \
+        --kubeconfig=/etc/kubernetes/scheduler.conf --leader-elect=true";
+    let table = [
+        (KUBEADM.to_owned(), ""),
+        (
+            format!(
+                "{KUBEADM} --bind-address=:: --profiling=False --kube-api-qps=50 --kube-api-burst=100 \
+                 --feature-gates=RotateKubeletServerCertificate=true,HPAScaleToZero=true \
+                 --tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+            ),
+            "--profiling, --tls-cipher-suites",
+        ),
+        (
+            "--permit-port-sharing=true --authentication-kubeconfig=/a --authorization-kubeconfig=/a \
+             --bind-address=127.0.0.1 --kubeconfig=/a --leader-elect=false --profiling=false --secure-port=10259 \
+             --tls-cert-file=/a.crt --tls-private-key-file=/a.key"
+                .to_owned(),
+            "--permit-port-sharing, --profiling",
+        ),
+        (
+            "--authentication-tolerate-lookup-failure=false --authentication-kubeconfig=/a \
+             --authorization-kubeconfig=/a --bind-address=127.0.0.1 --config=/config.yaml --leader-elect=true \
+             --profiling=false --tls-min-version=VersionTLS13"
+                .to_owned(),
+            "--authentication-tolerate-lookup-failure, --profiling",
+        ),
+        (
+            "--authentication-kubeconfig=/a --authorization-kubeconfig=/a --config=/config.yaml \
+             --cert-dir=/var/run/kubernetes --feature-gates=GangScheduling=true --tls-cert-file=/a \
+             --tls-private-key-file=/b --logging-format=json --v=2"
+                .to_owned(),
+            "--cert-dir, --logging-format",
+        ),
+    ];
+    for (line, without_effect) in table {
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        let flags = parse(&arguments).unwrap_or_else(|told| panic!("{line}: {told}"));
+        let told = format!("accepted, but without effect here: {without_effect}");
+        let told = (!without_effect.is_empty()).then_some(told);
+        assert_eq!(flags.warnings(), Vec::from_iter(told), "{line}");
+    }
+}
+
+#[test]
+fn of_a_flag_that_comes_twice_the_last_counts() {
+    let flags = parse(&[
+        "--bind-address=127.0.0.1",
+        "--v=4",
+        "--bind-address=::",
+        "-v",
+        "6",
+    ]);
+    let flags = flags.unwrap();
+    assert!(flags.bind_address.is_ipv6());
+    assert_eq!(flags.verbosity, 6);
+}
+
+#[test]
+fn truths_and_durations_are_those_of_go() {
+    assert!(!parse(&["--leader-elect=f"]).unwrap().leader_elect.unwrap());
+    assert!(parse(&["--leader-elect"]).unwrap().leader_elect.unwrap());
+    let told = parse(&["--profiling=maybe"]).unwrap_err();
+    assert!(told.contains("neither true nor false"), "{told}");
+    assert!(parse(&["--log-flush-frequency=5"]).is_err());
+    assert!(parse(&["--leader-elect-lease-duration=1 minute"]).is_err());
+}
+
+#[test]
+fn s5_074_flags_of_the_election_must_go_together() {
+    let flags = parse(&["--leader-elect-lease-duration=10s"]).unwrap();
+    let told = flags.effective(&[]).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "--leader-elect-*: leaseDuration must be above renewDeadline"
+    );
+    let off = ["--leader-elect=false", "--leader-elect-lease-duration=10s"];
+    assert!(parse(&off).unwrap().effective(&[]).is_ok());
+}
+
+#[test]
+fn gates_may_name_their_component_and_come_twice() {
+    let flags = parse(&[
+        "--feature-gates=kube:GangScheduling=false",
+        "--feature-gates=GangScheduling=true, StorageCapacityScoring=1",
+    ]);
+    assert_eq!(
+        flags.unwrap().warnings(),
+        ["--feature-gates StorageCapacityScoring=true changes nothing: it is always off here"]
+    );
+}
+
+#[test]
+fn s4_025_s5_100_the_gates_of_1_36_are_as_they_are_there() {
+    let on = "SchedulerQueueingHints=true,SchedulerPopFromBackoffQ=true,SchedulerAsyncPreemption=true,\
+              OpportunisticBatching=true";
+    let flags = parse(&[&format!("--feature-gates={on}")]).unwrap();
+    assert_eq!(flags.warnings(), [""; 0]);
+    // Victims are always deleted in the background.
+    let flags = parse(&["--feature-gates=SchedulerAsyncPreemption=false"]).unwrap();
+    let told =
+        "--feature-gates SchedulerAsyncPreemption=false changes nothing: it is always on here";
+    assert_eq!(flags.warnings(), [told]);
+}
+
+#[test]
+fn what_is_not_known_is_told_with_the_nearest() {
+    let told = parse(&["--leader-elct=true"]).unwrap_err();
+    assert!(told.contains("--leader-elect"), "{told}");
+    // Also of those that have no effect.
+    for (flag, nearest) in [
+        ("--tls-cipher-suite=a", "'--tls-cipher-suites'"),
+        ("--profilling=false", "'--profiling'"),
+        (
+            "--authorization-kubconfig=a",
+            "'--authorization-kubeconfig'",
+        ),
+    ] {
+        let told = parse(&[flag]).unwrap_err();
+        assert!(told.contains("unexpected argument"), "{told}");
+        assert!(told.contains(nearest), "{flag}: {told}");
+    }
+    let told = parse(&["--feature-gates=SchedulerQueueingHint=true"]).unwrap_err();
+    assert!(
+        told.contains("the nearest is SchedulerQueueingHints"),
+        "{told}"
+    );
+    assert!(
+        parse(&["--leader-elect-retry-period=soon"])
+            .unwrap_err()
+            .contains("like 15s")
+    );
+}
+
+struct Mine;
+
+impl Plugin for Mine {
+    fn name(&self) -> &'static str {
+        "Mine"
+    }
+}
+
+#[test]
+fn a_configuration_may_name_a_plugin_of_ones_own() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
+                - plugins:\n    multiPoint:\n      enabled:\n      - name: Mine\n";
+    write!(file, "{text}").unwrap();
+    let path = file.path().to_str().unwrap();
+    let flags = parse(&["--config", path]).unwrap();
+    let told = flags.effective(&[]).unwrap_err().to_string();
+    assert!(told.contains("\"Mine\": there is no such plugin"), "{told}");
+    let own = OwnPlugin {
+        name: "Mine",
+        points: &[Point::Permit],
+        make: |_, _| Ok(Arc::new(Mine)),
+    };
+    let config = flags.effective(&[own]).unwrap();
+    assert_eq!(config.profiles[0].points.at(Point::Permit), ["Mine"]);
+}

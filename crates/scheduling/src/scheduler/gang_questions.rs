@@ -1,0 +1,99 @@
+//! Gangs about whose pods extenders are asked: about all pods at once, each with the nodes on which it could be beside those
+//! before it. When all answers are there the gang is tried again with them, on the cluster as it is then.
+
+use super::{Attempt, Outcome, Scheduler};
+use crate::extending::{Question, Reply};
+use crate::gang::Member;
+use crate::queue::Popped;
+use crate::scheduling_queue::Gang;
+use evictd_placement::Pod;
+use hashbrown::HashSet;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// Extenders are asked so often in one attempt: again about the nodes that pods come to only because of their answers.
+pub(super) const ROUNDS: u32 = 64;
+
+/// A gang about which extenders are asked.
+#[derive(Debug)]
+pub(super) struct Asking {
+    members: Vec<Popped>,
+    /// The pods whose answers are not there yet.
+    outstanding: HashSet<Arc<str>>,
+    rounds: u32,
+    /// Further pods of its group have come meanwhile.
+    late: bool,
+}
+
+impl Scheduler {
+    /// Puts the questions about the members; none of them has a node meanwhile.
+    pub(super) fn ask_about_gang(&mut self, gang: Gang, members: Vec<Member>, rounds: u32) {
+        let mut outstanding = HashSet::new();
+        for mut member in members {
+            if let Some(pod) = member.pod.take() {
+                self.cluster.release(pod);
+            }
+            if member.question.is_empty() {
+                continue;
+            }
+            outstanding.insert(Arc::clone(&member.key));
+            let asked = self.asked.entry(Arc::clone(&member.key)).or_default();
+            asked.nodes.extend(member.question.iter().cloned());
+            let nodes = member.question.into_iter().collect();
+            self.decided.push_back(Attempt {
+                key: member.key,
+                pod: member.wire,
+                number: member.number,
+                outcome: Outcome::Ask(Question::Nodes(nodes)),
+            });
+        }
+        let asking = Asking {
+            members: gang.members,
+            outstanding,
+            rounds: rounds + 1,
+            late: false,
+        };
+        self.asking.insert(gang.name, asking);
+    }
+
+    /// Whether a gang is asked about; then its further pods wait for what comes of it.
+    pub(super) fn is_asked_about(&mut self, gang: &str) -> bool {
+        let asking = self.asking.get_mut(gang);
+        asking.is_some_and(|asking| {
+            asking.late = true;
+            true
+        })
+    }
+
+    /// The answer about a pod of a gang: with the last one the gang is tried again. Whether it was about one.
+    pub(super) fn answered_of_gang(
+        &mut self,
+        now: Timestamp,
+        (key, reply): (&Arc<str>, &Reply),
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) -> bool {
+        let mut all = self.asking.iter_mut();
+        let Some((name, asking)) = all.find(|(_, own)| own.outstanding.contains(key)) else {
+            return false;
+        };
+        asking.outstanding.remove(key);
+        if let Some(asked) = self.asked.get_mut(key) {
+            asked.hear(reply.clone());
+        }
+        let name = Arc::clone(name);
+        if !asking.outstanding.is_empty() {
+            return true;
+        }
+        let Some(asking) = self.asking.remove(&name) else {
+            return true;
+        };
+        let gang = self.queue.gang(Arc::clone(&name), asking.members);
+        self.attempt_gang(now, gang, asking.rounds, waiting);
+        match self.asking.get_mut(&name) {
+            Some(again) => again.late |= asking.late,
+            None if asking.late => self.moved.extend(self.queue.retry_group(&name)),
+            None => {}
+        }
+        true
+    }
+}

@@ -1,0 +1,306 @@
+//! Pods of a group about which extenders are asked: within the tentative placement, about all at once, and all are placed or
+//! none.
+
+use crate::{Scene, group, pod};
+use evictd_placement::Code;
+use evictd_scheduling::config::Extender;
+use evictd_scheduling::{Attempt, NodesReply, Outcome, Pool, Question, Reply};
+use jiff::SignedDuration;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) fn extender(managed: &[&str]) -> Extender {
+    Extender {
+        url_prefix: "http://extender".to_owned(),
+        filter_verb: "filter".to_owned(),
+        preempt_verb: String::new(),
+        prioritize_verb: "prioritize".to_owned(),
+        weight: 1,
+        bind_verb: String::new(),
+        enable_https: false,
+        tls: None,
+        timeout: SignedDuration::from_secs(5),
+        node_cache_capable: true,
+        managed_resources: managed.iter().map(|own| (*own).to_owned()).collect(),
+        ignored_resources: Vec::new(),
+        ignorable: false,
+    }
+}
+
+/// A pod with the nodes about which the extender was asked.
+type Asked = (String, Vec<String>);
+
+pub(crate) fn allows(nodes: &[Arc<str>], allowed: impl Fn(&str) -> bool) -> NodesReply {
+    let (left, others): (Vec<_>, Vec<_>) = nodes.iter().cloned().partition(|node| allowed(node));
+    let why = (Code::Unschedulable, "has no licence".to_owned());
+    NodesReply {
+        left: left.into_iter().collect(),
+        rejected: others.into_iter().map(|node| (node, why.clone())).collect(),
+        scores: [].into_iter().collect(),
+    }
+}
+
+impl Scene {
+    fn with_extender(managed: &[&str]) -> Self {
+        let mut scene = Self::new();
+        scene.scheduler.set_extenders(vec![extender(managed)]);
+        scene
+    }
+
+    /// What is asked now.
+    fn questions(&mut self) -> Vec<Asked> {
+        let attempts = self.attempts().into_iter();
+        let asked = attempts.filter_map(|attempt| match attempt.outcome {
+            Outcome::Ask(Question::Nodes(nodes)) => {
+                let nodes = nodes.iter().map(ToString::to_string);
+                Some((attempt.key.to_string(), nodes.collect()))
+            }
+            _ => None,
+        });
+        asked.collect()
+    }
+
+    pub(crate) fn answer(&mut self, pod: &str, reply: Result<NodesReply, String>) {
+        let none = |_: &evictd_placement::Pod| false;
+        let key = Arc::from(pod);
+        let attempt = self
+            .scheduler
+            .answered(self.now, &key, Reply::Nodes(reply), &none);
+        assert!(attempt.is_none(), "the others are told, too");
+    }
+
+    /// Answers until nothing is asked any more: what became of the pods, and what was asked.
+    fn settled(
+        &mut self,
+        reply: impl Fn(&str, &[Arc<str>]) -> Result<NodesReply, String>,
+    ) -> (Vec<Attempt>, Vec<Asked>) {
+        let (mut told, mut asked) = (Vec::new(), Vec::new());
+        loop {
+            let (mut questions, before) = (Vec::new(), asked.len());
+            for attempt in self.attempts() {
+                match attempt.outcome {
+                    Outcome::Ask(Question::Nodes(nodes)) => questions.push((attempt.key, nodes)),
+                    outcome => told.push(Attempt { outcome, ..attempt }),
+                }
+            }
+            for (key, nodes) in questions {
+                self.answer(&key, reply(&key, &nodes));
+                let nodes = nodes.iter().map(ToString::to_string).collect();
+                asked.push((key.to_string(), nodes));
+            }
+            if asked.len() == before {
+                return (told, asked);
+            }
+        }
+    }
+}
+
+fn nodes(told: &[Attempt]) -> BTreeMap<String, String> {
+    let placed = told.iter().filter_map(|attempt| match &attempt.outcome {
+        Outcome::Placed { node, .. } => Some((attempt.key.to_string(), node.to_string())),
+        _ => None,
+    });
+    placed.collect()
+}
+
+fn asked(pod: &str, nodes: &[&str]) -> Asked {
+    let nodes = nodes.iter().map(|node| (*node).to_owned());
+    (pod.to_owned(), nodes.collect())
+}
+
+#[test]
+fn s5_050_extenders_are_asked_about_each_pod_beside_those_before_it() {
+    let mut scene = Scene::with_extender(&[]);
+    scene.node("one", "2", "a");
+    scene.node("two", "2", "a");
+    scene.group(group("train", 2));
+    scene.pods("train", 2, "2");
+    assert_eq!(
+        scene.questions(),
+        [
+            asked("train-0", &["one", "two"]),
+            asked("train-1", &["two"])
+        ]
+    );
+    assert_eq!(scene.requested("one"), 0, "nobody has a node meanwhile");
+    let all = |_: &str| true;
+    scene.answer("train-0", Ok(allows(&["one".into(), "two".into()], all)));
+    assert!(scene.attempts().is_empty(), "an answer is missing");
+    scene.answer("train-1", Ok(allows(&["two".into()], all)));
+    let told = scene.attempts();
+    assert_eq!(nodes(&told).len(), 2);
+    assert_eq!(
+        (scene.requested("one"), scene.requested("two")),
+        (2000, 2000)
+    );
+}
+
+#[test]
+fn s5_056_extenders_score_the_nodes_of_a_gang() {
+    let mut scene = Scene::with_extender(&[]);
+    for node in ["one", "two", "three"] {
+        scene.node(node, "8", "a");
+    }
+    scene.group(group("train", 2));
+    scene.pods("train", 2, "1");
+    let (told, _) = scene.settled(|_, nodes| {
+        let mut reply = allows(nodes, |_| true);
+        reply.scores.insert("three".into(), 10);
+        Ok(reply)
+    });
+    assert!(
+        nodes(&told).values().all(|node| node == "three"),
+        "{told:?}"
+    );
+}
+
+/// The answers lead to a node about which the second was not asked.
+#[test]
+fn they_are_asked_again_about_nodes_that_come_into_question_later() {
+    let mut scene = Scene::with_extender(&[]);
+    scene.node("one", "2", "a");
+    scene.node("two", "2", "a");
+    scene.group(group("train", 2));
+    scene.pods("train", 2, "2");
+    let (told, all) =
+        scene.settled(|pod, nodes| Ok(allows(nodes, |node| pod == "train-1" || node == "two")));
+    assert_eq!(all.last().unwrap(), &asked("train-1", &["one"]));
+    let placed = nodes(&told);
+    assert_eq!((&*placed["train-0"], &*placed["train-1"]), ("two", "one"));
+}
+
+#[test]
+fn if_they_do_not_want_one_of_a_gang_nobody_is_placed() {
+    let mut scene = Scene::with_extender(&["example.com/licence"]);
+    scene.node("one", "4", "a");
+    scene.group(group("train", 3));
+    scene.pods("train", 2, "1");
+    let mut wants = pod("train-2", "train", "1");
+    let limits = json!({ "cpu": "1", "example.com/licence": "0" });
+    wants["spec"]["containers"][0]["resources"]["requests"] = limits;
+    scene.pod("train-2", Some(wants));
+    let (told, all) = scene.settled(|_, nodes| Ok(allows(nodes, |_| false)));
+    assert_eq!(all, [asked("train-2", &["one"])], "about no other");
+    assert_eq!(told.len(), 3);
+    for attempt in &told {
+        let Outcome::Unschedulable(rejected) = &attempt.outcome else {
+            panic!("{told:?}");
+        };
+        let words =
+            "0/1 nodes are available: 1 has no licence. pod group \"default/train\": of the 3 pods";
+        assert!(rejected.message.starts_with(words), "{}", rejected.message);
+        assert!(rejected.plugins.contains("Extender"));
+    }
+    assert_eq!(scene.requested("one"), 0);
+    // It may want it later: any event counts, as for a pod by itself (S5-111).
+    scene.node("two", "1", "a");
+    let (told, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert_eq!(nodes(&told).len(), 3);
+}
+
+#[test]
+fn more_than_needed_at_once_are_placed_as_far_as_extenders_want_them() {
+    let mut scene = Scene::with_extender(&[]);
+    scene.node("one", "8", "a");
+    scene.group(group("train", 2));
+    let gate = json!([{ "name": "all" }]);
+    for index in 0..3 {
+        let mut new = pod(&format!("train-{index}"), "train", "1");
+        new["spec"]["schedulingGates"] = gate.clone();
+        scene.pod(&format!("train-{index}"), Some(new));
+    }
+    for index in 0..3 {
+        let name = format!("train-{index}");
+        scene.pod(&name, Some(pod(&name, "train", "1")));
+    }
+    let (told, _) = scene.settled(|pod, nodes| Ok(allows(nodes, |_| pod != "train-1")));
+    assert_eq!(
+        nodes(&told).into_keys().collect::<Vec<_>>(),
+        ["train-0", "train-2"]
+    );
+    assert_eq!(scene.scheduler.queue().len(), 1);
+}
+
+#[test]
+fn an_extender_that_fails_for_one_pod_is_an_error_of_its_gang() {
+    let mut scene = Scene::with_extender(&[]);
+    scene.node("one", "8", "a");
+    scene.group(group("train", 2));
+    scene.pods("train", 2, "1");
+    let (told, _) = scene.settled(|pod, nodes| match pod {
+        "train-1" => Err("extender http://extender: out of order".to_owned()),
+        _ => Ok(allows(nodes, |_| true)),
+    });
+    assert_eq!(told.len(), 2);
+    for attempt in &told {
+        let words = "extender http://extender: out of order";
+        assert!(
+            matches!(&attempt.outcome, Outcome::Error(message) if message == words),
+            "{told:?}"
+        );
+    }
+    assert_eq!(scene.requested("one"), 0);
+    assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 2);
+    scene.group(group("train", 2));
+    let (told, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert_eq!(nodes(&told).len(), 2);
+}
+
+#[test]
+fn who_comes_while_they_are_asked_waits_for_what_comes_of_it() {
+    let mut scene = Scene::with_extender(&[]);
+    scene.node("one", "8", "a");
+    scene.group(group("train", 2));
+    scene.pods("train", 2, "1");
+    assert_eq!(scene.questions().len(), 2);
+    scene.pod("train-2", Some(pod("train-2", "train", "1")));
+    assert!(scene.questions().is_empty());
+    for name in ["train-0", "train-1"] {
+        scene.answer(name, Ok(allows(&["one".into()], |_| true)));
+    }
+    let (told, all) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert_eq!(nodes(&told).len(), 3);
+    assert_eq!(all, [asked("train-2", &["one"])]);
+}
+
+#[test]
+fn a_gang_that_loses_a_pod_while_they_are_asked_is_not_placed() {
+    let mut scene = Scene::with_extender(&[]);
+    scene.node("one", "8", "a");
+    scene.group(group("train", 2));
+    scene.pods("train", 2, "1");
+    assert_eq!(scene.questions().len(), 2);
+    scene.pod("train-0", None);
+    for name in ["train-0", "train-1"] {
+        scene.answer(name, Ok(allows(&["one".into()], |_| true)));
+    }
+    let (told, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert!(nodes(&told).is_empty());
+    assert_eq!(scene.requested("one"), 0);
+    assert_eq!(scene.scheduler.queue().in_flight().count(), 0);
+    scene.pod("train-0", Some(pod("train-0", "train", "1")));
+    let (told, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert_eq!(nodes(&told).len(), 2);
+}
+
+/// Room is made only where the extenders want the gang.
+#[test]
+fn pods_go_for_a_gang_only_on_nodes_that_the_extenders_want() {
+    let mut scene = Scene::with_extender(&[]);
+    scene.node("one", "2", "a");
+    scene.node("two", "2", "a");
+    scene.running("low-one", "one", "2", 0);
+    scene.running("low-two", "two", "2", 0);
+    let mut important = group("train", 1);
+    important["spec"]["priority"] = json!(100);
+    scene.group(important);
+    scene.pods("train", 1, "2");
+    let (told, all) = scene.settled(|_, nodes| Ok(allows(nodes, |node| node == "two")));
+    assert_eq!(all, [asked("train-0", &["one", "two"])]);
+    let Outcome::Unschedulable(rejected) = &told[0].outcome else {
+        panic!("{told:?}");
+    };
+    assert_eq!(rejected.nominated.as_deref(), Some("two"));
+    assert_eq!(rejected.victims[0].0, "default/low-two");
+}
