@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 40] = [
+pub(crate) static RESOURCES: [Resource; 41] = [
     namespaced(
         "",
         "pods",
@@ -213,6 +213,14 @@ pub(crate) static RESOURCES: [Resource; 40] = [
         "SubjectAccessReview",
         &[],
         &[],
+    ),
+    // The server goes by none of them: it has the kinds below, whatever is defined.
+    cluster_wide(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        &["crd"],
+        &["status"],
     ),
     // Custom resources, as Volcano defines them: groups of pods have their status beside their spec.
     Resource {
