@@ -37,7 +37,10 @@ pub fn try_run(command: &mut Command, input: impl AsRef<[u8]>) -> io::Result<Out
 pub fn beside(own: &str, name: &str) -> PathBuf {
     let path = Path::new(own).with_file_name(name);
     let path_shown = path.display();
-    assert!(path.exists(), "{path_shown} is missing: cargo build -p {name}");
+    assert!(
+        path.exists(),
+        "{path_shown} is missing: cargo build -p {name}"
+    );
     path
 }
 

@@ -92,7 +92,8 @@ fn asked(cluster: &Cluster, kind: &'static str, call: &Call) -> Vec<Value> {
                 .any(|rule| covers(rule, call, "CREATE"))
     };
     let configurations = store.list(kind, "");
-    let hooks = configurations.flat_map(|(_, one)| one["webhooks"].as_array().into_iter().flatten());
+    let hooks =
+        configurations.flat_map(|(_, one)| one["webhooks"].as_array().into_iter().flatten());
     hooks.filter(is_about).cloned().collect()
 }
 
@@ -174,7 +175,9 @@ fn failed(hook: &Value, name: &str, error: &(dyn Error + Send + Sync)) -> Status
 
 /// Never with a code that means success.
 fn denied(name: &str, status: &Value) -> Status {
-    let code = status["code"].as_u64().and_then(|code| code.try_into().ok());
+    let code = status["code"]
+        .as_u64()
+        .and_then(|code| code.try_into().ok());
     let message = status["message"].as_str().unwrap_or_default();
     let why = match message {
         "" => " without explanation".to_owned(),

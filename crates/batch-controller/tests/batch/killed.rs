@@ -78,11 +78,16 @@ impl Drop for Scene {
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn annotation<'a>(pod: &'a Value, name: &str) -> &'a str {
-    pod["metadata"]["annotations"][name].as_str().unwrap_or_default()
+    pod["metadata"]["annotations"][name]
+        .as_str()
+        .unwrap_or_default()
 }
 
 fn has_ended(pod: &Value) -> bool {
@@ -111,7 +116,10 @@ fn look(admin: &Actor, wishes: &mut Wishes) {
         let name = format!("default/{}", text(pod, "/metadata/name"));
         let uid = text(pod, "/metadata/uid");
         if goes(pod) {
-            if pod["status"]["conditions"].to_string().contains("PreemptionByScheduler") {
+            if pod["status"]["conditions"]
+                .to_string()
+                .contains("PreemptionByScheduler")
+            {
                 wishes.victims.insert(uid.to_owned());
             }
             let now = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
@@ -165,7 +173,10 @@ impl Scene {
             (NamedTempFile::new().unwrap(), NamedTempFile::new().unwrap());
         write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
         write!(conf, "{CONF}").unwrap();
-        let (wishes, stop) = (Arc::<Mutex<Wishes>>::default(), Arc::<AtomicBool>::default());
+        let (wishes, stop) = (
+            Arc::<Mutex<Wishes>>::default(),
+            Arc::<AtomicBool>::default(),
+        );
         let (actor, wanted, stopped) = (admin.clone(), Arc::clone(&wishes), Arc::clone(&stop));
         let kubelets = thread::spawn(move || {
             while !stopped.load(Ordering::SeqCst) {
@@ -189,7 +200,10 @@ impl Scene {
 
     /// The next number below this; the same in each run.
     fn below(&mut self, end: u64) -> u64 {
-        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.chance = self
+            .chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (self.chance >> 33) % end
     }
 
@@ -265,20 +279,30 @@ impl Scene {
             let wrong = std::mem::take(&mut self.wishes.lock().unwrap().wrong);
             assert!(wrong.is_empty(), "{what}: {wrong:?}");
             if Instant::now() > deadline {
-                let pods = self.admin.list("pods").into_iter();
-                let pods: Vec<String> = pods
-                    .map(|pod| {
-                        let of = |pointer| text(&pod, pointer).to_owned();
-                        [of("/metadata/name"), of("/status/phase"), of("/spec/nodeName")].join(" ")
-                    })
-                    .collect();
-                let jobs = self.admin.list("jobs").into_iter();
-                let jobs: Vec<Value> = jobs.map(|mut job| job["status"].take()).collect();
-                let groups = self.admin.list("podgroups.scheduling.volcano.sh");
-                panic!("still not: {what}\n{pods:#?}\n{jobs:#?}\n{groups:#?}");
+                panic!("still not: {what}\n{}", self.state());
             }
             thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// The jobs' statuses, and all that a session goes by, as `evictd-batch simulate` reads it.
+    fn state(&self) -> Value {
+        let jobs = self.admin.list("jobs").into_iter();
+        let jobs: Vec<Value> = jobs.map(|mut job| job["status"].take()).collect();
+        let mut state = json!({"conf": CONF, "jobs": jobs});
+        for (key, kind) in [
+            ("nodes", "nodes"),
+            ("queues", "queues"),
+            ("podGroups", "podgroups.scheduling.volcano.sh"),
+            ("pods", "pods"),
+            ("priorityClasses", "priorityclasses"),
+        ] {
+            state[key] = self.admin.list(kind).into();
+            for object in state[key].as_array_mut().into_iter().flatten() {
+                object["metadata"]["managedFields"] = Value::Null;
+            }
+        }
+        state
     }
 
     /// That it stays so for a few sessions.
@@ -330,7 +354,11 @@ fn controllers(kubeconfig: &NamedTempFile) -> Child {
     let mut command = batch();
     command.args(["controllers", "--leader-elect=false", "--healthz-address="]);
     command.args(["--listen-address=", "--kubeconfig"]);
-    command.arg(kubeconfig.path()).stderr(Stdio::null()).spawn().unwrap()
+    command
+        .arg(kubeconfig.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn scheduler(kubeconfig: &NamedTempFile, conf: &NamedTempFile) -> Child {
@@ -351,14 +379,18 @@ fn restart(scene: &mut Scene, round: u64) {
     scene.kill();
     scene.until("all pods run", || {
         let running = scene.pods(&name).into_iter();
-        running.filter(|pod| text(pod, "/status/phase") == "Running").count() == 3
+        running
+            .filter(|pod| text(pod, "/status/phase") == "Running")
+            .count()
+            == 3
     });
     scene.wishes.lock().unwrap().fail.insert(name.clone());
     scene.kill();
     scene.until("it runs again", || {
         let pods = scene.pods(&name);
         let again = |pod: &Value| {
-            annotation(pod, "volcano.sh/job-version") != "0" && text(pod, "/status/phase") == "Running"
+            annotation(pod, "volcano.sh/job-version") != "0"
+                && text(pod, "/status/phase") == "Running"
         };
         pods.len() == 3 && pods.iter().all(again)
     });
@@ -415,7 +447,8 @@ fn victims(scene: &Scene, (old, left): (&str, usize), (new, taken): (&str, usize
     scene.stays("each keeps what it has", || {
         (scene.bound(old), scene.bound(new)) == (left, taken)
     });
-    assert_eq!(scene.wishes.lock().unwrap().victims.len(), taken, "victims of {new}");
+    let victims = scene.wishes.lock().unwrap().victims.len();
+    assert_eq!(victims, taken, "victims of {new}");
     scene.completes(new);
     scene.completes(old);
 }

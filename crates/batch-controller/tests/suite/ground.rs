@@ -6,10 +6,10 @@ use evictd_testkit::testing::left_out;
 use evictd_testkit::{Exits, Ground, Imagined, Runtime};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;
-use kube::{Api, Client};
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
 };
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io;
@@ -226,7 +226,9 @@ impl Batch {
         controllers.args(["--leader-elect-resource-namespace", name]);
         controllers.args(["--leader-elect-resource-name", name]);
         for mut program in [scheduler, controllers] {
-            program.arg("--kubeconfig").arg(self.suite.ground.kubeconfig());
+            program
+                .arg("--kubeconfig")
+                .arg(self.suite.ground.kubeconfig());
             let child = program.stderr(self.log()).spawn().unwrap();
             self.programs.push(child);
         }

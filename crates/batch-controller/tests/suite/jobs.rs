@@ -53,7 +53,11 @@ async fn a_job_runs_to_its_end_with_its_plugins_and_goes_when_its_time_is_over()
     let ended = batch.job_is("train", "Completed").await;
     assert_eq!(ended["status"]["succeeded"], 2, "{ended:#}");
     batch.job_looks("train", Value::is_null).await;
-    assert_eq!(definitions().await, before, "definitions are never replaced");
+    assert_eq!(
+        definitions().await,
+        before,
+        "definitions are never replaced"
+    );
 }
 
 #[tokio::test]
@@ -106,7 +110,9 @@ async fn plain_pods_and_gangs_never_get_the_same_room() {
         return;
     };
     for index in 0..4 {
-        batch.create(batch.job(&format!("gang-{index}"), 2, STAYS)).await;
+        batch
+            .create(batch.job(&format!("gang-{index}"), 2, STAYS))
+            .await;
         batch.plain_pod(&format!("plain-{index}")).await;
     }
     let is_full = async || {

@@ -24,15 +24,15 @@ async fn two_queues_share_by_their_weights_and_one_takes_back_what_it_deserves()
     batch.job_is("early", "Running").await;
     batch.create(greedy(&batch, "late", &large, 3)).await;
     let three = |pods: &[Value]| bound(pods) == 3;
-    batch.pods_are("late", "bound as their share is", three).await;
+    batch
+        .pods_are("late", "bound as their share is", three)
+        .await;
     let shared = async || {
         let early = bound(&batch.pods(Some("early")).await);
         let late = bound(&batch.pods(Some("late")).await);
         (early, late) == (1, 3)
     };
-    batch
-        .meanwhile("each queue holds its share", shared)
-        .await;
+    batch.meanwhile("each queue holds its share", shared).await;
 }
 
 #[tokio::test]

@@ -19,7 +19,8 @@ async fn configure(batch: &mut Batch, address: &str) {
     ] {
         let of_kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
         let resource = ApiResource::from_gvk(&of_kind);
-        let here = json!({ "key": "kubernetes.io/metadata.name", "operator": "In", "values": [name] });
+        let here =
+            json!({ "key": "kubernetes.io/metadata.name", "operator": "In", "values": [name] });
         let configuration = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": name },
             "webhooks": [{
@@ -62,7 +63,10 @@ async fn jobs_are_completed_and_refused_in_volcanos_words() {
     for left_to_it in ["schedulerName", "maxRetry", "minAvailable"] {
         job["spec"].as_object_mut().unwrap().remove(left_to_it);
     }
-    job["spec"]["tasks"][0].as_object_mut().unwrap().remove("name");
+    job["spec"]["tasks"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("name");
     // Until it has a certificate, and the API server knows whose.
     let deadline = Instant::now() + AT_MOST / 4;
     let completed = loop {
@@ -72,7 +76,10 @@ async fn jobs_are_completed_and_refused_in_volcanos_words() {
                 assert!(told.contains("failed calling webhook"), "{told}");
             }
             Err(told) if Ground::is_real() => {
-                left_out("webhook", format!("the API server does not reach it: {told}"));
+                left_out(
+                    "webhook",
+                    format!("the API server does not reach it: {told}"),
+                );
                 return;
             }
             Err(told) => panic!("{told}"),
@@ -81,7 +88,10 @@ async fn jobs_are_completed_and_refused_in_volcanos_words() {
     };
     let spec = &completed["spec"];
     assert_eq!(spec["schedulerName"], batch.scheduler_name());
-    assert_eq!((&spec["maxRetry"], &spec["minAvailable"]), (&json!(3), &json!(2)));
+    assert_eq!(
+        (&spec["maxRetry"], &spec["minAvailable"]),
+        (&json!(3), &json!(2))
+    );
     assert_eq!(spec["tasks"][0]["name"], "default0");
 
     let mut twice = job.clone();
@@ -105,7 +115,11 @@ async fn jobs_are_completed_and_refused_in_volcanos_words() {
     let deadline = Instant::now() + AT_MOST;
     // Its own watch tells it of the queue.
     while asked(&batch, &late).await.unwrap_err() != expected {
-        assert!(Instant::now() < deadline, "{:?}", asked(&batch, &late).await);
+        assert!(
+            Instant::now() < deadline,
+            "{:?}",
+            asked(&batch, &late).await
+        );
         sleep(Duration::from_millis(50)).await;
     }
 
