@@ -3,6 +3,7 @@
 use super::call::{Answer, Call, Notice, RoundError};
 use super::delay::{Delayed, Delays};
 use super::duration;
+use super::ending;
 use super::handler;
 use super::info::JobInfo;
 use super::policy::choose;
@@ -193,6 +194,11 @@ impl JobMachine {
     fn found(&mut self, job: Job, pods: &[Arc<TaskPod>]) {
         for pod in pods {
             self.info.set_pod(Arc::clone(pod));
+        }
+        if self.rules.endings_resume {
+            for pod in pods {
+                self.ask(ending::resumed(&job, pod));
+            }
         }
         self.set_job(job);
         for pod in pods {

@@ -1,8 +1,8 @@
 //! A machine and the API server that it changes: every change comes back as an event, when the test lets it.
 
 use evictd_batch::job::{
-    Answer, Call, Done, JobCommand, JobEvent, JobMachine, KeyPair, Notice, OUT_OF_SYNC, Refusal,
-    Rules, Surroundings,
+    Answer, Call, Done, JobCommand, JobEvent, JobMachine, KeyPair, Notice, Refusal, Rules,
+    Surroundings,
 };
 use evictd_batch::wire::{Job, PodGroup, TaskPod};
 use jiff::{SignedDuration, Timestamp};
@@ -239,10 +239,12 @@ impl Cluster {
             return Err(Refusal::Other("a fault".to_owned()));
         }
         match call {
-            Call::MarkPod { name } => {
+            Call::MarkPod { name, annotations } => {
                 let pod = self.stored.get_mut().pods.get(&name).cloned();
                 let mut pod = pod.ok_or(Refusal::NotFound)?;
-                pod["metadata"]["annotations"][OUT_OF_SYNC] = json!("true");
+                for (name, value) in annotations {
+                    pod["metadata"]["annotations"][name] = json!(value);
+                }
                 self.store_pod(pod);
             }
             Call::DeletePod { name, uid } => {

@@ -179,6 +179,6 @@ proptest! {
         cluster.settle();
         prop_assert_eq!(cluster.phase(), "Running");
         prop_assert_eq!(cluster.pods().len(), 3);
-        prop_assert!(cluster.job().status.retry_count <= 1, "{:?}", cluster.job().status);
+        prop_assert_eq!(cluster.job().status.retry_count, 1, "{:?}", cluster.job().status);
     }
 }
