@@ -1,16 +1,25 @@
 //! What a pod's mark says about the ending of pods that has begun, so that one that a crash has cut short is carried out, and
 //! counted, exactly once.
 
-use super::info::{Belonging, partition};
+use super::info::{Belonging, JobInfo, partition};
 use super::names::ENDING;
 use super::request::Request;
 use crate::bus::{Action, Event};
 use crate::wire::{Job, JobStatus, TaskPod};
+use std::collections::BTreeMap;
 
 /// The text of a mark: the action, and the job's version and number of restarts before it.
 pub(super) fn text(action: &Action, before: &JobStatus) -> String {
     let (version, retries) = (before.version, before.retry_count);
     format!("{}/{version}/{retries}", action.as_str())
+}
+
+/// Whether the request was one of [`resumed`] pods, and is so no longer: what a process did before it was killed may be told
+/// late.
+pub(super) fn is_over(info: &JobInfo, job: &Job, request: &Request) -> bool {
+    let resumes = request.event == Event::OutOfSync && request.action.is_some();
+    let mut pods = info.pods.values().flat_map(BTreeMap::values);
+    resumes && !pods.any(|pod| resumed(job, pod).as_ref() == Some(request))
 }
 
 /// The request that carries on what has marked the pod, unless the job's status tells of that already: it is written before the
@@ -27,7 +36,7 @@ pub(super) fn resumed(job: &Job, pod: &TaskPod) -> Option<Request> {
         return None;
     }
     let (namespace, name) = (belonging.namespace, belonging.job);
-    let mut request = Request::of_job(namespace, name, Event::CommandIssued);
+    let mut request = Request::of_job(namespace, name, Event::OutOfSync);
     match action {
         Action::RestartTask => belonging.task.clone_into(&mut request.task_name),
         Action::RestartPod => {

@@ -285,7 +285,7 @@ impl JobMachine {
 
     fn decide(
         &mut self,
-        request: Request,
+        mut request: Request,
         now: Timestamp,
         around: &dyn Surroundings,
         commands: &mut Vec<JobCommand>,
@@ -294,6 +294,10 @@ impl JobMachine {
         let Some(job) = self.info.job.clone() else {
             return;
         };
+        if ending::is_over(&self.info, &job, &request) {
+            self.retries.succeeded(&request);
+            request = handler::job_added(&job);
+        }
         let choice = choose(&job, &request, self.rules);
         if let Some(delay) = choice.delay {
             let name = choice.action.as_str();

@@ -203,13 +203,19 @@ impl Cluster {
         true
     }
 
-    /// Makes the first of the calls that wait, and is killed.
-    pub(super) fn die_half_way(&mut self, done: usize) {
+    /// Makes the first of the calls that wait, and is killed. `late`: they come to the server when the next one has read what
+    /// there is.
+    pub(super) fn die_half_way(&mut self, done: usize, late: bool) {
         let calls = self.calls.pop_front().unwrap_or_default();
+        if late {
+            self.restart();
+        }
         for call in calls.into_iter().take(done) {
             let _ = self.call(call);
         }
-        self.restart();
+        if !late {
+            self.restart();
+        }
     }
 
     /// Lets everything happen that is due, and what the machine itself waits for up to an hour.
