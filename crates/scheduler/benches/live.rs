@@ -4,7 +4,8 @@
 //! `cargo bench -p evictd-scheduler --bench live` takes 5000 nodes with 30 pods each, 10 000 pods that fit, 100 000 that do
 //! not, and needs some GB for the server. `EVICTD_BENCH_FITTING=100000` takes so many that fit: then it is seen whether the
 //! last ten thousand take as long as the first. The server shares the processors with the scheduler, and takes most of them:
-//! its processor time is told, too, so that it is seen what is in the way.
+//! its processor time is told, too, so that it is seen what is in the way. `-- gangs` takes only the 100 gangs of 100 pods on
+//! 1000 nodes, which batch sessions place.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -20,6 +21,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
 
 /// How much of everything.
 struct Size {
@@ -32,7 +34,7 @@ struct Size {
 /// So many pods that fit are made at once.
 const STEP: usize = 10_000;
 
-struct Scheduler(Child);
+struct Scheduler(Child, NamedTempFile);
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
@@ -51,6 +53,18 @@ fn processor(process: u32) -> f64 {
 }
 
 impl Scheduler {
+    fn start(api: &ApiServer, arguments: &[&str]) -> Self {
+        let kubeconfig = file(&api.kubeconfig());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"));
+        command.args(["run", "--secure-port=0", "--leader-elect=false"]);
+        command
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(kubeconfig.path());
+        let child = command.stderr(Stdio::null()).spawn();
+        Self(child.unwrap(), kubeconfig)
+    }
+
     fn processor(&self) -> f64 {
         processor(self.0.id())
     }
@@ -62,6 +76,12 @@ impl Scheduler {
         let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
         kilobytes.unwrap().parse::<f64>().unwrap() / 1024.0
     }
+}
+
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    write!(file, "{text}").unwrap();
+    file
 }
 
 fn pod(name: &str, cpu: &str, priority: i32) -> Value {
@@ -130,21 +150,22 @@ fn main() {
             waiting: 20,
         }
     };
+    if !std::env::args().any(|argument| argument == "gangs") {
+        single_pods(&size);
+    }
+    gangs(if measures {
+        (1000, 100, 100)
+    } else {
+        (10, 3, 4)
+    });
+}
+
+fn single_pods(size: &Size) {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("bench");
-    fill(&admin, &size);
-    let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
-    write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
+    fill(&admin, size);
     let start = Instant::now();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"));
-    command.args([
-        "run",
-        "--secure-port=0",
-        "--leader-elect=false",
-        "--kubeconfig",
-    ]);
-    command.arg(kubeconfig.path()).stderr(Stdio::null());
-    let scheduler = Scheduler(command.spawn().unwrap());
+    let scheduler = Scheduler::start(&api, &[]);
     admin.create(pod("first", "100m", 0)).unwrap();
     wait_until(&admin, "the first pod has its node", || {
         is_bound(&admin, "first")
@@ -231,4 +252,98 @@ fn behind(admin: &Actor, scheduler: &Scheduler, what: &str, told: &dyn Fn() -> u
             told()
         );
     }
+}
+
+/// Volcano's own configuration, where a file names none.
+const BATCH_CONF: &str = "\
+actions: \"enqueue, allocate, backfill\"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+";
+
+/// How long it takes until so many gangs of so many pods have their nodes: those of `facts/batch-bench.md`.
+fn gangs((nodes, gangs, members): (usize, usize, usize)) {
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("bench");
+    for index in 0..nodes {
+        let name = format!("node-{index:05}");
+        let amounts = json!({ "cpu": "32", "memory": "128Gi", "pods": "110" });
+        admin
+            .create(json!({
+                "apiVersion": "v1", "kind": "Node",
+                "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+                "status": { "allocatable": amounts, "capacity": amounts },
+            }))
+            .unwrap();
+    }
+    let of_volcano = |kind: &str, name: &str, spec: Value, status: Value| {
+        json!({ "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": kind,
+            "metadata": { "name": name }, "spec": spec, "status": status })
+    };
+    for name in ["root", "default"] {
+        let open = json!({ "state": "Open" });
+        admin
+            .create(of_volcano("Queue", name, json!({ "weight": 1 }), open))
+            .unwrap();
+    }
+    let conf = file(BATCH_CONF);
+    let path = conf.path().to_str().unwrap();
+    let scheduler = Scheduler::start(&api, &["--batch-conf", path, "--schedule-period=100ms"]);
+    let member = |gang: usize, member: usize| format!("gang-{gang}-{member}");
+    let mut first = pod("first", "1", 0);
+    first["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1Gi".into();
+    admin.create(first.clone()).unwrap();
+    wait_until(&admin, "the first pod has its node", || {
+        is_bound(&admin, "first")
+    });
+    let (server, asked) = (std::process::id(), api.counters().requests);
+    let (start, own, others) = (Instant::now(), scheduler.processor(), processor(server));
+    for gang in 0..gangs {
+        let name = format!("gang-{gang}");
+        let spec = json!({ "minMember": members, "queue": "default",
+            "minResources": { "cpu": members.to_string(), "memory": format!("{members}Gi") } });
+        let status = json!({ "phase": "Pending" });
+        admin
+            .create(of_volcano("PodGroup", &name, spec, status))
+            .unwrap();
+        for index in 0..members {
+            let mut pod = first.clone();
+            pod["metadata"] = json!({ "name": member(gang, index), "annotations": {
+                "scheduling.k8s.io/group-name": name, "volcano.sh/task-spec": "work" } });
+            pod["spec"]["schedulerName"] = "volcano".into();
+            admin.create(pod).unwrap();
+        }
+    }
+    let made = start.elapsed().as_secs_f64();
+    for gang in (0..gangs).rev() {
+        for index in (0..members).rev() {
+            wait_until(&admin, "all gangs have their nodes", || {
+                is_bound(&admin, &member(gang, index))
+            });
+        }
+    }
+    let (took, pods) = (start.elapsed().as_secs_f64(), (gangs * members) as f64);
+    let (own, others) = (scheduler.processor() - own, processor(server) - others);
+    println!(
+        "{gangs} gangs of {members} pods on {nodes} nodes, made in {made:.2} s, have their nodes after {took:.2} s: {:.0} pods a second, {:.3} ms of processor a pod, {:.3} ms of the server's; {:.2} requests a pod; {:.0} MB resident",
+        pods / took,
+        own * 1000.0 / pods,
+        others * 1000.0 / pods,
+        (api.counters().requests - asked) as f64 / pods,
+        scheduler.resident()
+    );
+    let mut asked = std::collections::BTreeMap::<String, usize>::new();
+    for entry in api.log() {
+        *asked
+            .entry(format!("{} {}", entry.verb, entry.what))
+            .or_default() += 1;
+    }
+    println!("{asked:?}");
 }

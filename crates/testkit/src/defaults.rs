@@ -37,6 +37,10 @@ pub(crate) fn fill(store: &Store, resource: &Resource, object: &mut Value) {
             default(object, "spec", json!({}));
             default(object, "status", json!({}));
         }
+        "CustomResourceDefinition" => {
+            let condition = json!({"type": "Established", "status": "True"});
+            object["status"] = json!({"conditions": [condition]});
+        }
         // What its controller writes starts empty, so that it shows as not yet processed.
         "PodDisruptionBudget" => {
             object["status"] = json!({

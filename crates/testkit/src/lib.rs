@@ -58,6 +58,7 @@ pub mod testing;
 mod time;
 mod tls;
 mod watch;
+mod webhooks;
 mod worker;
 mod write;
 

@@ -270,20 +270,22 @@ fn matches_constraints(
             ));
         }
     }
-    let resource = call.resource;
-    let matches = |rule: &Value| {
-        let holds =
-            |field: &str, wanted: &str| list(&rule[field]).any(|one| one == wanted || one == "*");
-        let what = call.what();
-        let below = |one: &Value| {
-            let all = text(one).strip_suffix("/*");
-            !call.subresource.is_empty() && all == Some(resource.plural)
-        };
-        holds("apiGroups", resource.group)
-            && holds("apiVersions", resource.version)
-            && holds("operations", review.operation())
-            && list(&rule["resources"])
-                .any(|one| *one == what.as_str() || one == "*/*" || below(one))
-    };
+    let matches = |rule: &Value| covers(rule, call, review.operation());
     Ok(list(&constraints["resourceRules"]).any(matches))
+}
+
+/// Whether a rule of a policy or a webhook is about this operation on these objects.
+pub(crate) fn covers(rule: &Value, call: &Call, operation: &str) -> bool {
+    let resource = call.resource;
+    let holds =
+        |field: &str, wanted: &str| list(&rule[field]).any(|one| one == wanted || one == "*");
+    let what = call.what();
+    let below = |one: &Value| {
+        let all = text(one).strip_suffix("/*");
+        !call.subresource.is_empty() && all == Some(resource.plural)
+    };
+    holds("apiGroups", resource.group)
+        && holds("apiVersions", resource.version)
+        && holds("operations", operation)
+        && list(&rule["resources"]).any(|one| *one == what.as_str() || one == "*/*" || below(one))
 }

@@ -7,6 +7,7 @@
 
 use serde_json::Value;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
@@ -30,6 +31,17 @@ pub fn try_run(command: &mut Command, input: impl AsRef<[u8]>) -> io::Result<Out
         scope.spawn(move || stdin.write_all(input));
         child.wait_with_output()
     })
+}
+
+/// Another program of the workspace: it is built beside the one at `own`, where its package's tests are built along.
+pub fn beside(own: &str, name: &str) -> PathBuf {
+    let path = Path::new(own).with_file_name(name);
+    let path_shown = path.display();
+    assert!(
+        path.exists(),
+        "{path_shown} is missing: cargo build -p {name}"
+    );
+    path
 }
 
 /// What it wrote to standard output.

@@ -218,6 +218,14 @@ pub(crate) static RESOURCES: [Resource; 41] = [
         &[],
         &[],
     ),
+    // The server goes by none of them: it has the kinds below, whatever is defined.
+    cluster_wide(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        &["crd"],
+        &["status"],
+    ),
     // Custom resources, as Volcano defines them: groups of pods have their status beside their spec.
     Resource {
         version: "v1alpha1",

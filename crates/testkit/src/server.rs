@@ -1,5 +1,6 @@
 //! HTTP on the loopback.
 
+use crate::access::User;
 use crate::body::{Cut, Streamed};
 use crate::call::Call;
 use crate::cluster::Cluster;
@@ -7,7 +8,7 @@ use crate::fault::Effect;
 use crate::log::Entry;
 use crate::status::Status;
 use crate::watch::Watch;
-use crate::{connections, discovery, fault};
+use crate::{connections, discovery, fault, webhooks};
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
@@ -169,9 +170,7 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
                 .map(|found| (200, found))
                 .ok_or_else(Status::no_such_path)
         }
-        (Ok(()), Some(call)) => body(request)
-            .await
-            .and_then(|body| cluster.answer_to(&user, call, body)),
+        (Ok(()), Some(call)) => carry_out(&cluster, &user, call, request).await,
     };
     let (code, mut object, retry_after) = match answered {
         Ok((code, object)) => (code, object, None),
@@ -198,6 +197,16 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
     entry.answered = text.len() as u64;
     cluster.logged(entry);
     whole(&cluster, code, text, retry_after, met.cut)
+}
+
+async fn carry_out(
+    cluster: &Cluster,
+    user: &User,
+    call: &Call,
+    request: Request<Incoming>,
+) -> Result<(u16, Value), Status> {
+    let body = webhooks::admit(cluster, user, call, body(request).await?).await?;
+    cluster.answer_to(user, call, body)
 }
 
 /// Of an object, or of each in a list, as who asks for no more gets it.

@@ -1,7 +1,7 @@
 //! The calls of rounds, carried out against the API server.
 
 use super::keys;
-use evictd_batch::job::{Answer, Call, Done, OUT_OF_SYNC, Refusal, Resource};
+use evictd_batch::job::{Answer, Call, Done, Refusal, Resource};
 use evictd_batch::queue::{self, View};
 use evictd_batch::wire::{Job, TaskPod};
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
@@ -159,8 +159,8 @@ impl Calls {
         let groups =
             format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups");
         match call {
-            Call::MarkPod { name } => {
-                let patch = json!({"metadata": {"annotations": {OUT_OF_SYNC: "true"}}});
+            Call::MarkPod { name, annotations } => {
+                let patch = json!({"metadata": {"annotations": annotations}});
                 self.patch::<Value>(format!("{pods}/{name}"), MERGE, &patch)
                     .await?;
             }

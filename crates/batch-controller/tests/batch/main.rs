@@ -8,6 +8,7 @@ mod cluster;
 mod crashes;
 mod definitions;
 mod jobs;
+mod killed;
 mod live;
 mod manifests;
 mod pages;

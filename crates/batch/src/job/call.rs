@@ -2,6 +2,7 @@
 
 use crate::wire::{Job, TaskPod};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A resource that plugins and volumes make objects of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +47,8 @@ pub enum Call {
     MarkPod {
         /// The pod's name.
         name: String,
+        /// The annotations to set.
+        annotations: BTreeMap<&'static str, String>,
     },
     /// Deletes a pod.
     DeletePod {

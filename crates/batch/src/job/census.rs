@@ -1,6 +1,7 @@
 //! Which pods of a job are there, which are missing and which are too many (S6-040 to S6-043).
 
 use super::call::Call;
+use super::ending;
 use super::info::{Pods, is_marked};
 use super::object::{namespace, pod_name};
 use super::plugins;
@@ -55,7 +56,7 @@ impl Census {
             for index in 0..task.replicas {
                 let name = pod_name(&job.metadata.name, &task.name, index);
                 match left.remove(&name) {
-                    Some(pod) => self.found(&task.name, pod),
+                    Some(pod) => self.found(job, &task.name, pod, rules),
                     None if ready => {
                         calls.push(creation(job, task, index));
                         let task = task.name.clone();
@@ -69,13 +70,15 @@ impl Census {
         calls
     }
 
-    fn found(&mut self, task: &str, pod: Arc<TaskPod>) {
+    fn found(&mut self, job: &Job, task: &str, pod: Arc<TaskPod>, rules: Rules) {
         if pod.metadata.deletion_timestamp.is_some() {
             self.counts.terminating += 1;
             return;
         }
         status::count(&mut self.counts, task, &pod);
-        if is_marked(&pod) {
+        // What the status does not tell yet is carried on as a whole.
+        let resumes = rules.endings_resume && ending::resumed(job, &pod).is_some();
+        if is_marked(&pod) && !resumes {
             self.surplus.push(pod);
         }
     }

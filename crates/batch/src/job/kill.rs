@@ -1,9 +1,11 @@
-//! Ends pods of a job (S6-031 to S6-035): marks them, deletes them, takes back what plugins made, writes the status, and
-//! deletes the PodGroup.
+//! Ends pods of a job (S6-031 to S6-035): marks them, takes back what plugins made, writes the status, deletes them, and
+//! deletes the PodGroup. Volcano deletes them right after it has marked them.
 
 use super::call::{Answer, Call, Done, Notice, Refusal, RoundError};
+use super::ending;
 use super::group;
 use super::info::{JobInfo, partition};
+use super::names::{ENDING, OUT_OF_SYNC};
 use super::plugins;
 use super::request::Request;
 use super::rules::Rules;
@@ -11,8 +13,10 @@ use super::status;
 use super::step::{Next, Step, checked, listed};
 use super::surroundings::Surroundings;
 use super::transition::{Retain, Rule, Target};
+use crate::bus::Action;
 use crate::wire::{Job, JobStatus, TaskPod};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A pod and its task.
@@ -26,6 +30,8 @@ pub(super) struct Kill {
     rule: Rule,
     /// Whether only some pods are meant.
     partial: bool,
+    /// What its marks say; with [`Rules::endings_resume`] only.
+    ending: Option<String>,
     /// Those that go.
     going: Vec<Owned>,
     /// All others.
@@ -126,6 +132,7 @@ impl Kill {
             rules,
             rule,
             partial: false,
+            ending: None,
             going: Vec::new(),
             staying: Vec::new(),
             total: 0,
@@ -138,7 +145,14 @@ impl Kill {
         }
     }
 
-    pub(super) fn start(&mut self, now: Timestamp, around: &dyn Surroundings) -> Step {
+    pub(super) fn start(
+        &mut self,
+        action: &Action,
+        now: Timestamp,
+        around: &dyn Surroundings,
+    ) -> Step {
+        let resumes = self.rules.endings_resume;
+        self.ending = resumes.then(|| ending::text(action, &self.job.status));
         self.proceed(now, around)
     }
 
@@ -192,15 +206,23 @@ impl Kill {
         }
     }
 
-    /// The next stage; or the end, after the last one or if pods could not be ended.
+    /// The next stage; or the end, after the last one or if pods could not be marked or ended. Volcano deletes before it
+    /// writes, so that a crash between loses what it has not written.
     fn advance(&mut self) -> Option<Step> {
+        let resumes = self.rules.endings_resume;
+        let failed = !self.failed.is_empty();
         self.stage = match self.stage {
+            Stage::Mark if resumes && failed => return Some(self.failure()),
+            Stage::Mark if resumes => Stage::Plugins,
             Stage::Mark => Stage::Delete,
-            Stage::Delete if self.failed.is_empty() => Stage::Plugins,
-            Stage::Delete => return Some(self.failure()),
+            Stage::Delete if failed => return Some(self.failure()),
+            Stage::Delete if !resumes => Stage::Plugins,
             Stage::Plugins => Stage::Write,
-            Stage::Write if !self.partial => Stage::Group,
-            Stage::Write | Stage::Group => return Some(self.step(Next::Done(Ok(())))),
+            Stage::Write if resumes => Stage::Delete,
+            Stage::Write | Stage::Delete if !self.partial => Stage::Group,
+            Stage::Write | Stage::Delete | Stage::Group => {
+                return Some(self.step(Next::Done(Ok(()))));
+            }
         };
         None
     }
@@ -226,8 +248,14 @@ impl Kill {
 
     /// All are marked before the first is deleted, so that no deletion is taken for an eviction (S6-035).
     fn marks(&self) -> Vec<Call> {
+        let mut annotations = BTreeMap::from([(OUT_OF_SYNC, "true".to_owned())]);
+        annotations.extend(self.ending.clone().map(|ending| (ENDING, ending)));
         let names = self.going.iter().map(|(_, pod)| pod.metadata.name.clone());
-        names.map(|name| Call::MarkPod { name }).collect()
+        let mark = |name| Call::MarkPod {
+            name,
+            annotations: annotations.clone(),
+        };
+        names.map(mark).collect()
     }
 
     /// A pod that could not be marked is not deleted.

@@ -3,8 +3,9 @@
 use super::call::{Answer, Call, Notice, RoundError};
 use super::delay::{Delayed, Delays};
 use super::duration;
+use super::ending;
 use super::handler;
-use super::info::JobInfo;
+use super::info::{JobInfo, is_marked};
 use super::policy::choose;
 use super::request::Request;
 use super::round::{Round, Task};
@@ -15,7 +16,7 @@ use crate::bus::{Action, Event};
 use crate::retries::Retries;
 use crate::wire::{Job, PodGroup, TaskPod};
 use jiff::Timestamp;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// How often a request is tried before the job is terminated (S6-016).
@@ -77,6 +78,8 @@ pub struct JobMachine {
     reads: Retries<String>,
     delays: Delays,
     active: Option<Active>,
+    /// Whether pods were marked since it was looked what has marked them.
+    marked: bool,
 }
 
 /// The round that is under way.
@@ -113,6 +116,7 @@ impl JobMachine {
             reads: Retries::new(),
             delays: Delays::default(),
             active: None,
+            marked: false,
         }
     }
 
@@ -194,6 +198,7 @@ impl JobMachine {
         for pod in pods {
             self.info.set_pod(Arc::clone(pod));
         }
+        self.marked = true;
         self.set_job(job);
         for pod in pods {
             self.ask(handler::pod_added(&self.info, pod, self.rules));
@@ -209,6 +214,7 @@ impl JobMachine {
     }
 
     fn set_pod(&mut self, pod: &Arc<TaskPod>) {
+        self.marked |= is_marked(pod);
         let old = self.info.set_pod(Arc::clone(pod));
         let request = match old.filter(|old| old.metadata.uid == pod.metadata.uid) {
             Some(old) => handler::pod_changed(&self.info, &old, pod),
@@ -271,15 +277,33 @@ impl JobMachine {
                 self.decide(request, now, around, commands);
             } else if let Some(request) = self.retries.due(now) {
                 self.decide(request, now, around, commands);
-            } else {
+            } else if !self.resume() {
                 return;
             }
         }
     }
 
+    /// Looks whether another process has begun an ending that nobody carries on; whether there is one now that waits.
+    fn resume(&mut self) -> bool {
+        let quiet = self.marked && self.retries.next().is_none();
+        if !quiet || !self.rules.endings_resume {
+            return false;
+        }
+        self.marked = false;
+        let Some(job) = self.info.job.clone() else {
+            return false;
+        };
+        let pods = self.info.pods.values().flat_map(BTreeMap::values);
+        let found: Vec<_> = pods.map(|pod| ending::resumed(&job, pod)).collect();
+        for request in found {
+            self.ask(request);
+        }
+        !self.waiting.is_empty()
+    }
+
     fn decide(
         &mut self,
-        request: Request,
+        mut request: Request,
         now: Timestamp,
         around: &dyn Surroundings,
         commands: &mut Vec<JobCommand>,
@@ -288,6 +312,10 @@ impl JobMachine {
         let Some(job) = self.info.job.clone() else {
             return;
         };
+        if ending::is_over(&self.info, &job, &request) {
+            self.retries.succeeded(&request);
+            request = handler::job_added(&job);
+        }
         let choice = choose(&job, &request, self.rules);
         if let Some(delay) = choice.delay {
             let name = choice.action.as_str();

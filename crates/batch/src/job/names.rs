@@ -17,7 +17,9 @@ pub(super) const REVOCABLE_ZONE: &str = "volcano.sh/revocable-zone";
 pub(super) const BUDGET_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
 pub(super) const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 /// The mark of a pod whose end is no event (S6-035).
-pub const OUT_OF_SYNC: &str = "volcano.sh/controller-out-of-sync";
+pub(super) const OUT_OF_SYNC: &str = "volcano.sh/controller-out-of-sync";
+/// By which ending the pod was marked; of our own.
+pub(super) const ENDING: &str = "batch.evictd.dev/ending";
 
 /// `apiVersion` of jobs.
 pub(super) const JOB_API: &str = "batch.volcano.sh/v1alpha1";

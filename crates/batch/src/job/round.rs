@@ -65,7 +65,7 @@ impl Round {
             return (Self(Work::Nothing), Step::done(Ok(())));
         };
         let mut kill = Box::new(kill);
-        let step = kill.start(now, around);
+        let step = kill.start(task.action, now, around);
         (Self(Work::Kill(kill)), step)
     }
 

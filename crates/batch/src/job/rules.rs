@@ -28,6 +28,9 @@ pub struct Rules {
     /// A pod that is seen for the first time when it has already ended is an event as if that had been seen. For Volcano it
     /// is a pod that waits, so that what failed while no controller ran matches no policy (S6-047).
     pub ended_while_away: bool,
+    /// An ending of pods that a crash has cut short is carried on: marks say by which action, and the status is written before
+    /// the first pod is deleted. With Volcano a restart that is cut short is done in part, and not counted (S6-033, S6-035).
+    pub endings_resume: bool,
 }
 
 impl Rules {
@@ -42,6 +45,7 @@ impl Rules {
         unset_needs_all: true,
         waits_for_what_is_missing: true,
         ended_while_away: true,
+        endings_resume: true,
     };
 
     /// Volcano's.
@@ -55,5 +59,6 @@ impl Rules {
         unset_needs_all: false,
         waits_for_what_is_missing: false,
         ended_while_away: false,
+        endings_resume: false,
     };
 }

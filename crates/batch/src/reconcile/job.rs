@@ -174,10 +174,11 @@ impl Surroundings for Cluster<'_> {
 impl Cluster<'_> {
     fn answer(&mut self, call: Call) -> Answer {
         match call {
-            Call::MarkPod { name } => {
+            Call::MarkPod { name, annotations } => {
                 let pod = self.pods.get_mut(&name).ok_or(Refusal::NotFound)?;
-                let annotations = &mut Arc::make_mut(pod).metadata.annotations;
-                annotations.insert(crate::job::OUT_OF_SYNC.to_owned(), "true".to_owned());
+                let annotations = annotations.into_iter();
+                let own = &mut Arc::make_mut(pod).metadata.annotations;
+                own.extend(annotations.map(|(name, value)| (name.to_owned(), value)));
             }
             Call::DeletePod { name, .. } => return self.delete_pod(&name),
             Call::CreatePod { pod } => return self.create_pod(pod),

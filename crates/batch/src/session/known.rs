@@ -124,6 +124,11 @@ impl Known {
         self.pods.get(key)
     }
 
+    /// Every pod, in the order of their keys.
+    pub fn pods(&self) -> impl Iterator<Item = (&str, &Arc<Pod>)> {
+        self.pods.iter().map(|(key, pod)| (&**key, pod))
+    }
+
     /// A group came or changed.
     pub fn put_group(&mut self, group: Arc<PodGroup>) {
         self.groups.insert(key(&group.metadata), group);

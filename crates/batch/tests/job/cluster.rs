@@ -1,8 +1,8 @@
 //! A machine and the API server that it changes: every change comes back as an event, when the test lets it.
 
 use evictd_batch::job::{
-    Answer, Call, Done, JobCommand, JobEvent, JobMachine, KeyPair, Notice, OUT_OF_SYNC, Refusal,
-    Rules, Surroundings,
+    Answer, Call, Done, JobCommand, JobEvent, JobMachine, KeyPair, Notice, Refusal, Rules,
+    Surroundings,
 };
 use evictd_batch::wire::{Job, PodGroup, TaskPod};
 use jiff::{SignedDuration, Timestamp};
@@ -203,13 +203,19 @@ impl Cluster {
         true
     }
 
-    /// Makes the first of the calls that wait, and is killed.
-    pub(super) fn die_half_way(&mut self, done: usize) {
+    /// Makes the first of the calls that wait, and is killed. `late`: they come to the server when the next one has read what
+    /// there is.
+    pub(super) fn die_half_way(&mut self, done: usize, late: bool) {
         let calls = self.calls.pop_front().unwrap_or_default();
+        if late {
+            self.restart();
+        }
         for call in calls.into_iter().take(done) {
             let _ = self.call(call);
         }
-        self.restart();
+        if !late {
+            self.restart();
+        }
     }
 
     /// Lets everything happen that is due, and what the machine itself waits for up to an hour.
@@ -239,16 +245,21 @@ impl Cluster {
             return Err(Refusal::Other("a fault".to_owned()));
         }
         match call {
-            Call::MarkPod { name } => {
+            Call::MarkPod { name, annotations } => {
                 let pod = self.stored.get_mut().pods.get(&name).cloned();
                 let mut pod = pod.ok_or(Refusal::NotFound)?;
-                pod["metadata"]["annotations"][OUT_OF_SYNC] = json!("true");
+                for (name, value) in annotations {
+                    pod["metadata"]["annotations"][name] = json!(value);
+                }
                 self.store_pod(pod);
             }
             Call::DeletePod { name, uid } => {
                 let stored = self.stored.get_mut();
                 let pod = stored.pods.get(&name).ok_or(Refusal::NotFound)?;
-                assert_eq!(pod["metadata"]["uid"], uid.as_str());
+                // Of a process that was killed, and told late.
+                if pod["metadata"]["uid"] != uid.as_str() {
+                    return Err(Refusal::NotFound);
+                }
                 self.remove_pod(&name);
             }
             Call::CreatePod { mut pod } => {

@@ -41,6 +41,8 @@ pub struct Batch {
     ended_at: u64,
     /// Up to which change of it nodes were looked at.
     renewed_at: u64,
+    /// Whether evictions that another process has begun were looked for.
+    resumed: bool,
 }
 
 impl Batch {
@@ -57,6 +59,7 @@ impl Batch {
             changed: true,
             ended_at: 0,
             renewed_at: 0,
+            resumed: false,
         }
     }
 
@@ -80,25 +83,28 @@ impl Batch {
         &self.known
     }
 
-    /// A pod of any scheduler came, changed or went.
-    pub fn on_pod(&mut self, scheduler: &mut Scheduler, pods: &Delta<wire::Pod>) {
+    /// A pod of any scheduler came, changed or went. Returns one of sessions with what was decided about it, which no watch tells
+    /// yet.
+    pub fn on_pod(
+        &mut self,
+        scheduler: &mut Scheduler,
+        pods: &Delta<wire::Pod>,
+    ) -> Option<Arc<wire::Pod>> {
         let own = |pod: &Arc<wire::Pod>| pod.spec.scheduler_name == self.settings.setting.scheduler;
         match (&pods.old, &pods.new) {
             (_, Some(new)) if own(new) => {
                 let pod = self.known.put_pod(Arc::clone(new));
-                self.put(scheduler, &pod);
+                self.assumed(scheduler, &pod);
+                Some(pod)
             }
             (Some(old), None) if own(old) => {
                 self.known.remove_pod(&old.metadata);
                 scheduler.with_cluster(|cluster| self.cache.remove_pod(cluster, &old.metadata));
+                self.changed = true;
+                None
             }
-            _ => return,
+            _ => None,
         }
-        self.changed = true;
-    }
-
-    fn put(&mut self, scheduler: &mut Scheduler, pod: &wire::Pod) {
-        scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
     }
 
     /// A group of `scheduling.k8s.io` came, changed or went.
@@ -184,6 +190,26 @@ impl Batch {
         Some(outcome)
     }
 
+    /// Before the first session: the pods of which a scheduler of this name has said that they go for another job, and which it
+    /// did not come to delete, each with the reason. Their room is promised already.
+    pub fn interrupted_evictions(&mut self) -> Vec<(String, String)> {
+        if std::mem::replace(&mut self.resumed, true) {
+            return Vec::new();
+        }
+        let pods = self.known.pods().filter_map(|(key, pod)| {
+            let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+            let stays = pod.metadata.deletion_timestamp.is_none() && !ended;
+            let mut conditions = pod.status.conditions.iter().filter(|own| {
+                own.kind == "DisruptionTarget"
+                    && own.status == "True"
+                    && own.reason == "PreemptionByScheduler"
+            });
+            let reason = eviction_reason(self.scheduler(), &conditions.next()?.message)?;
+            stays.then(|| (key.to_owned(), reason.to_owned()))
+        });
+        pods.collect()
+    }
+
     /// A pod is sent to its node. Returns it as it was and as it will be.
     pub fn assume_bound(&mut self, key: &str, node: &str) -> Option<[Arc<wire::Pod>; 2]> {
         let before = Arc::clone(self.known.pod(key)?);
@@ -199,7 +225,7 @@ impl Batch {
     /// What was decided about a pod, or what has become of that, counts from now on.
     pub fn assumed(&mut self, scheduler: &mut Scheduler, pod: &wire::Pod) {
         self.changed = true;
-        self.put(scheduler, pod);
+        scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
     }
 
     /// The status of a job's group is written, or kept for a group of `scheduling.k8s.io`.
@@ -255,4 +281,15 @@ fn stand_in(settings: &BatchSettings) -> Queue {
     queue.spec.weight = 1;
     "Open".clone_into(&mut queue.status.state);
     queue
+}
+
+/// What a pod that goes for another job of this scheduler says about it.
+pub(super) fn eviction_message(scheduler: &str, reason: &str) -> String {
+    format!("{scheduler}: {reason} for another job")
+}
+
+/// The reason in such a message; `None` in another one.
+fn eviction_reason<'a>(scheduler: &str, message: &'a str) -> Option<&'a str> {
+    let reason = message.strip_prefix(scheduler)?.strip_prefix(": ")?;
+    reason.strip_suffix(" for another job")
 }

@@ -139,7 +139,7 @@ impl Drop for Suite {
     }
 }
 
-async fn client(ground: &Ground) -> Client {
+pub(crate) async fn client(ground: &Ground) -> Client {
     let kubeconfig = Kubeconfig::read_from(ground.kubeconfig()).unwrap();
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)

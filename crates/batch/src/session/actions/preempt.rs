@@ -99,6 +99,9 @@ impl Session<'_> {
         if self.caches_refusals(crate::conf::Action::Preempt) {
             self.without_refused(task, &mut nodes, refused);
         }
+        if !within && self.fits_without_victims(steps, Taking::Preempt, task, &nodes) {
+            return true;
+        }
         for node in self.by_score(task, nodes) {
             let own = &self.model.tasks[task];
             let queue = self.model.jobs[own.job].queue;

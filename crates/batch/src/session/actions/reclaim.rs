@@ -45,7 +45,11 @@ impl Session<'_> {
         if self.model.tasks[task].never_preempts || !self.is_preemptive(queue, task) {
             return;
         }
-        for node in self.reachable(task) {
+        let nodes = self.reachable(task);
+        if self.fits_without_victims(steps, Taking::Reclaim, task, &nodes) {
+            return;
+        }
+        for node in nodes {
             let candidates = self.model.nodes[node].tasks.iter().copied();
             let candidates = candidates.filter(|candidate| {
                 let other = &self.model.tasks[*candidate];

@@ -86,6 +86,39 @@ impl Session<'_> {
         self.model.tasks[task].request.within(&idle, Unnamed::Zero)
     }
 
+    /// Promises a task the first of these nodes that has room for it, or will have when those are gone who go already: nobody
+    /// else has to go then. Whether there is one. Volcano leaves that to allocate, which leaves out gangs of which a part
+    /// still lacks room.
+    pub(super) fn fits_without_victims(
+        &mut self,
+        steps: &mut Steps,
+        taking: Taking,
+        task: usize,
+        nodes: &[usize],
+    ) -> bool {
+        if !self.form.fewest_victims {
+            return false;
+        }
+        let fits = |own: &mut Self, node: usize| {
+            let room = own.model.nodes[node].will_have(&own.model.tasks[task].request);
+            room && {
+                let (judge, view) = own.asking();
+                let coupled = judge.passes_coupled(view, task, node);
+                own.fits_now(Wish {
+                    taking,
+                    task,
+                    node,
+                    coupled,
+                })
+            }
+        };
+        let found = nodes.iter().copied().find(|node| fits(self, *node));
+        if let Some(node) = found {
+            self.pipeline_on(steps, task, node, false);
+        }
+        found.is_some()
+    }
+
     /// Whether the task fits on the node now that some have gone.
     fn fits_now(&mut self, wish: Wish) -> bool {
         let own = &self.model.tasks[wish.task];

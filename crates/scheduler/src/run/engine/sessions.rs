@@ -20,13 +20,15 @@ impl Engine {
         let (Event::Change(Change::Pod(pods)), Some((batch, _))) = (&event, &mut self.batch) else {
             return Some(event);
         };
-        batch.on_pod(&mut self.scheduler, pods);
+        // A watch that does not tell yet that a pod goes must not give it its room back.
+        let decided = batch.on_pod(&mut self.scheduler, pods);
         let living = |pod: &Option<Arc<wire::Pod>>| {
             let pod = pod.as_ref()?;
             let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
             (!ended).then(|| Arc::clone(pod))
         };
-        let (old, new) = (living(&pods.old), living(&pods.new));
+        let new = decided.or_else(|| pods.new.clone());
+        let (old, new) = (living(&pods.old), living(&new));
         let known = old.is_some() || new.is_some();
         known.then_some(Event::Change(Change::Pod(Delta { old, new })))
     }
@@ -43,6 +45,11 @@ impl Engine {
             return;
         }
         let (now, began) = ((self.now)(), Instant::now());
+        let interrupted = batch.interrupted_evictions();
+        self.evict_for_session(now, interrupted);
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
         let Some(outcome) = batch.session(&mut self.scheduler) else {
             return;
         };
@@ -59,9 +66,9 @@ impl Engine {
         for (key, node) in &outcome.binds {
             self.bind_of_session(began, key, node);
         }
-        for eviction in &outcome.evicted {
-            self.evict_of_session(now, &eviction.pod, &eviction.reason);
-        }
+        let evicted = outcome.evicted.into_iter();
+        let evicted = evicted.map(|eviction| (eviction.pod, eviction.reason));
+        self.evict_for_session(now, evicted.collect());
         for (key, condition) in outcome.pod_conditions {
             self.tell_of_session(now, &key, condition);
         }
@@ -160,24 +167,31 @@ impl Engine {
         true
     }
 
-    fn evict_of_session(&mut self, now: Timestamp, key: &str, reason: &str) {
-        let Some((batch, _)) = &mut self.batch else {
-            return;
-        };
-        let scheduler = batch.scheduler().to_owned();
-        let Some(both) = batch.assume_evicted(key, now) else {
-            return;
-        };
-        let reference = PodRef::of(&both[0].metadata);
-        info!("{reference} is evicted, because of {reason}");
-        self.events.evicted(&scheduler, &reference, reason);
-        self.assume(both);
-        self.writer.evict(Eviction {
-            pod: reference,
-            reason: reason.to_owned(),
-            scheduler,
-            time: now,
-        });
+    /// Has pods go, each by its key and for a reason.
+    fn evict_for_session(&mut self, now: Timestamp, pods: Vec<(String, String)>) {
+        let mut evictions = Vec::new();
+        for (key, reason) in pods {
+            let Some((batch, _)) = &mut self.batch else {
+                return;
+            };
+            let scheduler = batch.scheduler().to_owned();
+            let Some(both) = batch.assume_evicted(&key, now) else {
+                continue;
+            };
+            let reference = PodRef::of(&both[0].metadata);
+            info!("{reference} is evicted, because of {reason}");
+            self.events.evicted(&scheduler, &reference, &reason);
+            self.assume(both);
+            evictions.push(Eviction {
+                pod: reference,
+                reason,
+                scheduler,
+                time: now,
+            });
+        }
+        if !evictions.is_empty() {
+            self.writer.evict(evictions);
+        }
     }
 
     /// A pod that was to be deleted stays.

@@ -4,12 +4,15 @@ use super::calls::Calls;
 use super::status::{Condition, or_gone, patch_until_answered};
 use super::{Outcome, PodRef, Shared, patient};
 use crate::run::attempts::{Attempts, Failure};
+use crate::run::batch::eviction_message;
 use evictd_batch::wire::PodGroupStatus;
 use evictd_pod::wire::Metadata;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 /// A status of an object that is merged into the one that is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,8 +78,8 @@ pub struct Eviction {
     pub time: Timestamp,
 }
 
-/// Conditions, then the deletion (S6-119). A pod that is gone already is as good as deleted.
-async fn carry_out(shared: &Shared, eviction: &Eviction) -> Result<(), Failure> {
+/// Says of a pod that it goes (S6-119); whether it has to be deleted then, since one that is gone already has not.
+async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
     let Ok(_turn) = shared.victims.acquire().await else {
         return Err(Failure::stopped());
     };
@@ -103,25 +106,56 @@ async fn carry_out(shared: &Shared, eviction: &Eviction) -> Result<(), Failure> 
             "DisruptionTarget",
             true,
             "PreemptionByScheduler",
-            format!("{scheduler}: {why} for another job"),
+            eviction_message(scheduler, why),
         ),
     ];
     let status = json!({ "conditions": conditions });
     let patched = patch_until_answered(&shared.calls, &eviction.pod, &status).await;
-    if or_gone(patched)? {
-        return Ok(());
-    }
+    Ok(!or_gone(patched)?)
+}
+
+/// A pod that is gone already is as good as deleted.
+async fn delete(shared: &Shared, eviction: &Eviction) -> Result<(), Failure> {
+    let Ok(_turn) = shared.victims.acquire().await else {
+        return Err(Failure::stopped());
+    };
     let mut attempts = Attempts::default();
     while let Err(error) = shared.calls.delete(&eviction.pod).await {
-        or_gone(attempts.after(&error).await)?;
+        if or_gone(attempts.after(&error).await)? {
+            break;
+        }
     }
     Ok(())
 }
 
-/// Ends in [`Outcome::NotEvicted`] if the pod stays.
-pub(super) async fn evict(shared: &Shared, eviction: Eviction) {
-    if let Err(failure) = carry_out(shared, &eviction).await {
-        let pod = eviction.pod;
-        shared.tell(Outcome::NotEvicted { pod, failure });
+/// Of each pod is said that it goes before the first is deleted: whoever begins after a crash finds by that who was to go with
+/// those that are gone, and takes no others in their place. Ends in [`Outcome::NotEvicted`] for each pod that stays.
+pub(super) async fn evict(shared: &Arc<Shared>, evictions: Vec<Eviction>) {
+    let mut marks = JoinSet::new();
+    for eviction in evictions {
+        let shared = Arc::clone(shared);
+        marks.spawn(async move { (mark(&shared, &eviction).await, eviction) });
     }
+    let mut marked = Vec::new();
+    // A task that is lost ends with the runtime.
+    while let Some(Ok((result, eviction))) = marks.join_next().await {
+        match result {
+            Ok(true) => marked.push(eviction),
+            Ok(false) => {}
+            Err(failure) => stays(shared, eviction, failure),
+        }
+    }
+    for eviction in marked {
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move {
+            if let Err(failure) = delete(&shared, &eviction).await {
+                stays(&shared, eviction, failure);
+            }
+        });
+    }
+}
+
+fn stays(shared: &Shared, eviction: Eviction, failure: Failure) {
+    let pod = eviction.pod;
+    shared.tell(Outcome::NotEvicted { pod, failure });
 }

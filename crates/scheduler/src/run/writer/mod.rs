@@ -295,10 +295,10 @@ impl Writer {
         let _ = self.0.of_batch.send(status);
     }
 
-    /// Has a pod go for others; ends in [`Outcome::NotEvicted`] if it stays.
-    pub fn evict(&self, eviction: Eviction) {
+    /// Has pods go for others; ends in [`Outcome::NotEvicted`] for each that stays.
+    pub fn evict(&self, evictions: Vec<Eviction>) {
         let shared = Arc::clone(&self.0);
-        tokio::spawn(async move { batch::evict(&shared, eviction).await });
+        tokio::spawn(async move { batch::evict(&shared, evictions).await });
     }
 
     /// Deletes victims for a pod; ends in [`Outcome::Preempted`].
