@@ -2,6 +2,7 @@
 //! deletes the PodGroup.
 
 use super::call::{Answer, Call, Done, Notice, Refusal, RoundError};
+use super::dependencies::Waiting;
 use super::group;
 use super::info::{JobInfo, partition};
 use super::plugins;
@@ -287,7 +288,7 @@ impl Kill {
             let staying = self.staying.iter().filter(|(_, pod)| !is_terminating(pod));
             staying.for_each(|(task, pod)| status::count(own, task, pod));
         }
-        if self.rule.apply(&self.job.spec, own) {
+        if self.rule.apply(&self.job.spec, own, &Waiting::default()) {
             status::stamp(own, now);
         }
         own.running_duration = status::running_duration(&self.job, own);

@@ -28,6 +28,10 @@ pub struct Rules {
     /// A pod that is seen for the first time when it has already ended is an event as if that had been seen. For Volcano it
     /// is a pod that waits, so that what failed while no controller ran matches no policy (S6-047).
     pub ended_while_away: bool,
+    /// What a job's PodGroup demands leaves out tasks that wait for others, and grows when those have their turn; what runs
+    /// meanwhile makes the job run (spark-operator#3154). With Volcano a job whose gang counts such tasks waits for ever
+    /// for pods that are not made before it runs (S6-043, S6-046).
+    pub gangs_grow: bool,
 }
 
 impl Rules {
@@ -42,6 +46,7 @@ impl Rules {
         unset_needs_all: true,
         waits_for_what_is_missing: true,
         ended_while_away: true,
+        gangs_grow: true,
     };
 
     /// Volcano's.
@@ -55,5 +60,6 @@ impl Rules {
         unset_needs_all: false,
         waits_for_what_is_missing: false,
         ended_while_away: false,
+        gangs_grow: false,
     };
 }

@@ -28,6 +28,9 @@ pub struct Form {
     /// A task that was to go and stays is what it was before. With Volcano it counts as running, also if it was only
     /// bound (S6-103).
     pub exact_undo: bool,
+    /// A group whose tasks start one after the other runs while some of them wait for room of which none has a node yet
+    /// (spark-operator#3154). For Volcano it is Unknown, which restarts jobs that have a policy for it.
+    pub stages_run: bool,
 }
 
 impl Default for Form {
@@ -40,6 +43,7 @@ impl Default for Form {
             keeps_shares: true,
             lets_reclaimers_in: true,
             exact_undo: true,
+            stages_run: true,
         }
     }
 }
@@ -55,6 +59,7 @@ impl Form {
             keeps_shares: false,
             lets_reclaimers_in: false,
             exact_undo: false,
+            stages_run: false,
         }
     }
 }

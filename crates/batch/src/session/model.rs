@@ -34,6 +34,8 @@ pub(crate) struct Job {
     /// By role; the sum of it is kept beside.
     pub(crate) min_task_member: Vec<(Role, i32)>,
     pub(crate) min_task_total: i32,
+    /// Whether its tasks start one after the other, so that it needs more when some of them run.
+    pub(crate) in_stages: bool,
     /// Whether its pods have to be near to each other.
     pub(crate) has_topology: bool,
     /// What it needs to be let in.
@@ -75,6 +77,7 @@ impl Job {
             min_member: 0,
             min_task_member: Vec::new(),
             min_task_total: 0,
+            in_stages: false,
             has_topology: false,
             min_resources: None,
             phase: String::new(),
@@ -382,6 +385,18 @@ impl Model {
             }
         }
         by_role
+    }
+
+    /// Whether a job of which tasks run waits for its next ones: of each role there are enough on nodes, or none.
+    pub(crate) fn waits_for_stage(&self, job: usize) -> bool {
+        let own = &self.jobs[job];
+        if !own.in_stages || own.count(Status::Running) == 0 {
+            return false;
+        }
+        let placed = |task: &Task| task.status.is_allocated() || task.status.is_done();
+        let by_role = self.by_role(job, placed);
+        let mut needed = own.min_task_member.iter();
+        needed.all(|(role, min)| by_role.get(role).is_none_or(|placed| placed >= min))
     }
 
     /// Whether enough tasks of each role count.

@@ -8,4 +8,5 @@ mod letting_in;
 mod rubbish;
 mod scenario;
 mod shares;
+mod stages;
 mod taking_room;

@@ -4,12 +4,13 @@ mod nodes;
 mod pods;
 
 use super::model::{Job, Model, Node, Queue};
-use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, key};
+use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
 use super::outcome::Outcome;
 use super::resource::Resource;
 use super::task::{Role, Status};
 use super::{Form, Session};
 use crate::conf::Conf;
+use crate::job::IN_STAGES;
 use crate::wire::{self, PodGroup};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList};
@@ -232,6 +233,8 @@ impl Cache {
             .iter()
             .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count));
         job.min_task_member = roles;
+        let in_stages = wire.metadata.annotations.get(IN_STAGES);
+        job.in_stages = in_stages.is_some_and(|text| is_true(text));
         job.has_topology = wire.spec.network_topology.is_some();
         job.min_resources = need;
         job.phase.clone_from(&wire.status.phase);

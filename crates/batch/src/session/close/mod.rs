@@ -94,6 +94,11 @@ impl Session<'_> {
         }
     }
 
+    /// Whether a job runs although its gang is not complete, since the rest of it has yet to start.
+    fn waits_for_stage(&self, job: usize) -> bool {
+        self.form.stages_run && !self.model.jobs[job].is_ready() && self.model.waits_for_stage(job)
+    }
+
     /// The phase that a job ends the session with (S6-138).
     fn settle(&mut self, job: usize) {
         let own = &self.model.jobs[job];
@@ -104,7 +109,9 @@ impl Session<'_> {
             > 0;
         let done = own.count(Status::Succeeded) + own.count(Status::Failed);
         let scheduled = own.scheduled().saturating_add(self.going(job));
-        let phase = if own.count(Status::Running) > 0 && unschedulable {
+        let phase = if self.waits_for_stage(job) {
+            RUNNING
+        } else if own.count(Status::Running) > 0 && unschedulable {
             UNKNOWN
         } else if scheduled >= own.min_member {
             if done == scheduled {
@@ -150,7 +157,7 @@ impl Session<'_> {
     fn tell(&mut self, job: usize, written: bool, outcome: &mut Outcome) {
         let own = &self.model.jobs[job];
         let text = self.fit_text(job);
-        if own.is_unschedulable_phase() {
+        if own.is_unschedulable_phase() || (written && self.waits_for_stage(job)) {
             let message = format!(
                 "{}/{} tasks in gang unschedulable: {text}",
                 own.count(Status::Pending),
