@@ -1,6 +1,10 @@
 //! What holds for any cluster, in both forms.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod properties {
+    mod placing;
+}
+
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting};
 use evictd_placement::Cluster;

@@ -25,6 +25,10 @@ pub struct Form {
     /// Where reclaim is an action, a job is let in that its queue's share has room for, however full the cluster is
     /// (volcano#3003, #5881). With Volcano plugin overcommit keeps it out, and what was never let in reclaims nothing.
     pub lets_reclaimers_in: bool,
+    /// A job is let in once its smallest gang could be placed on the nodes as they are, beside those that were let in before, or
+    /// when others have gone whom its queue may send away (volcano#3910, kueue#11287). Volcano lets it in if all nodes
+    /// together have enough.
+    pub admits_what_fits: bool,
     /// A task that was to go and stays is what it was before. With Volcano it counts as running, also if it was only
     /// bound (S6-103).
     pub exact_undo: bool,
@@ -42,6 +46,7 @@ impl Default for Form {
             broken_gangs_first: true,
             keeps_shares: true,
             lets_reclaimers_in: true,
+            admits_what_fits: true,
             exact_undo: true,
             stages_run: true,
         }
@@ -58,6 +63,7 @@ impl Form {
             broken_gangs_first: false,
             keeps_shares: false,
             lets_reclaimers_in: false,
+            admits_what_fits: false,
             exact_undo: false,
             stages_run: false,
         }

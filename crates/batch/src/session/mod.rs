@@ -29,11 +29,11 @@
 //! cluster.add_node(&objects.nodes[0]);
 //! let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
 //!
-//! // Only one of the two fits, so that neither is bound.
+//! // Only one of the two fits, so that the job is not let in.
 //! let conf = Conf::read("").expect("the built-in one");
 //! let outcome = cache.session(&mut cluster, &conf, &Form::default());
 //! assert!(outcome.bound.is_empty());
-//! assert_eq!(outcome.phases["default/train"], "Inqueue");
+//! assert_eq!(outcome.phases["default/train"], "Pending");
 //!
 //! // With another node both are.
 //! let two = serde_json::json!({"metadata": {"name": "two"}, "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}});
@@ -52,14 +52,17 @@ mod close;
 mod dispatch;
 mod fit;
 mod form;
+mod gang;
 mod judge;
 mod known;
 mod model;
 mod objects;
 mod order;
 mod outcome;
+mod packing;
 mod plugins;
 mod resource;
+mod rooms;
 mod simulation;
 mod statement;
 mod task;

@@ -56,6 +56,8 @@ pub(crate) struct Job {
     pub(crate) total_request: Resource,
     /// What its tasks with scheduling gates ask for.
     pub(crate) gated: Resource,
+    /// Why this session did not let it in.
+    pub(crate) kept_out: Option<String>,
     /// By task, in the order in which they were found.
     pub(crate) fit_errors: HashMap<usize, FitError>,
     /// Roles that have a fit error.
@@ -90,6 +92,7 @@ impl Job {
             allocated: Resource::default(),
             total_request: Resource::default(),
             gated: Resource::default(),
+            kept_out: None,
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
         }
@@ -105,6 +108,7 @@ impl Job {
             self.said_now.clear();
             self.said_now.resize(self.conditions.len(), false);
         }
+        self.kept_out = None;
         self.fit_errors.clear();
         self.failed_roles.clear();
     }

@@ -21,6 +21,8 @@ impl Session<'_> {
         for job in self.model.live.clone() {
             if gang && !self.model.jobs[job].tasks.is_empty() {
                 self.close_gang(job);
+            } else if let Some(words) = self.model.jobs[job].kept_out.clone() {
+                self.set_condition(job, "Unschedulable", "NotEnoughResources", words);
             }
         }
         for job in self.model.live.clone() {
@@ -99,12 +101,32 @@ impl Session<'_> {
         self.form.stages_run && !self.model.jobs[job].is_ready() && self.model.waits_for_stage(job)
     }
 
+    /// A job was let in: that it could not be placed does not hold any more.
+    pub(crate) fn withdraw_unschedulable(&mut self, job: usize) {
+        let job = &mut self.model.jobs[job];
+        let mut conditions = job.conditions.iter_mut().zip(&mut job.said_now);
+        let known = conditions.find(|(own, _)| own.kind == "Unschedulable" && own.status == "True");
+        let Some((condition, said_now)) = known else {
+            return;
+        };
+        *said_now = true;
+        *condition = PodGroupCondition {
+            kind: std::mem::take(&mut condition.kind),
+            status: "False".to_owned(),
+            reason: "Inqueue".to_owned(),
+            message: "there is room for it".to_owned(),
+            ..PodGroupCondition::default()
+        };
+    }
+
     /// The phase that a job ends the session with (S6-138).
     fn settle(&mut self, job: usize) {
         let own = &self.model.jobs[job];
         let said = own.conditions.iter().zip(&own.said_now);
         let unschedulable = said
-            .filter(|(condition, now)| **now && condition.kind == "Unschedulable")
+            .filter(|(condition, now)| {
+                **now && condition.kind == "Unschedulable" && condition.status == "True"
+            })
             .count()
             > 0;
         let done = own.count(Status::Succeeded) + own.count(Status::Failed);

@@ -75,7 +75,7 @@ impl Session<'_> {
     }
 
     /// Whether a job's queue deserves so much more than it holds and has let in that others will make room for the job.
-    fn may_reclaim(&self, job: usize, need: &Resource) -> bool {
+    pub(crate) fn may_reclaim(&self, job: usize, need: &Resource) -> bool {
         let proportion = self.plugins.proportion.as_ref().map(|own| &own.shares);
         let capacity = self.plugins.capacity.as_ref().map(|own| &own.shares);
         let share = proportion

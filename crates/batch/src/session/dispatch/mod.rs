@@ -33,7 +33,7 @@ fn bool_order(first: bool, other: bool) -> Ordering {
 
 impl Session<'_> {
     /// The plugins that take part at a point, tier by tier.
-    fn at(&self, switch: Switch) -> impl Iterator<Item = impl Iterator<Item = &Plugin>> {
+    pub(crate) fn at(&self, switch: Switch) -> impl Iterator<Item = impl Iterator<Item = &Plugin>> {
         let tiers = self.conf.tiers.iter();
         tiers.map(move |tier| tier.iter().filter(move |own| own.at(switch)))
     }

@@ -51,6 +51,36 @@ impl Judge {
         }
     }
 
+    /// The class of a task: all nodes judge those of one class alike. `None` for one that is on a node or cannot be read.
+    pub(crate) fn class(&mut self, view: View<'_>, task: usize) -> Option<usize> {
+        let own = &view.model.tasks[task];
+        let pod = own.pod.as_ref()?;
+        Some(self.classes.of(view.cluster, pod, &own.request))
+    }
+
+    /// Whether a node might take a task that would have room there; with `others_go`, once some have gone from it. What
+    /// depends on other nodes is not asked: it may change as others are placed.
+    pub(crate) fn might_take(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        node: usize,
+        others_go: bool,
+    ) -> bool {
+        let Ok(at) = self.column(view, task, !others_go) else {
+            return true;
+        };
+        let column = &mut self.columns[at];
+        let reason = column.reasons[node];
+        if reason == NO_REASON {
+            return true;
+        }
+        if others_go {
+            return column.coupled || !self.reasons.is_unresolvable(reason);
+        }
+        column.coupled && column.passes(view, node, true)
+    }
+
     /// The place of a task's column, which is up to date.
     fn column(&mut self, view: View<'_>, task: usize, needs_room: bool) -> Result<usize, FitError> {
         let own = &view.model.tasks[task];
