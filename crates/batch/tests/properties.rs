@@ -3,6 +3,7 @@
 
 mod properties {
     mod placing;
+    mod reserving;
 }
 
 use evictd_batch::conf::Conf;

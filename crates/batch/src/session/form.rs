@@ -29,6 +29,9 @@ pub struct Form {
     /// when others have gone whom its queue may send away (volcano#3910, kueue#11287). Volcano lets it in if all nodes
     /// together have enough.
     pub admits_what_fits: bool,
+    /// Nodes are kept for a job that has waited long, for one at a time and not for ever (volcano#748, #947). With Volcano a
+    /// large job starves while small ones take whatever becomes free.
+    pub reserves: bool,
     /// A task that was to go and stays is what it was before. With Volcano it counts as running, also if it was only
     /// bound (S6-103).
     pub exact_undo: bool,
@@ -47,6 +50,7 @@ impl Default for Form {
             keeps_shares: true,
             lets_reclaimers_in: true,
             admits_what_fits: true,
+            reserves: true,
             exact_undo: true,
             stages_run: true,
         }
@@ -64,6 +68,7 @@ impl Form {
             keeps_shares: false,
             lets_reclaimers_in: false,
             admits_what_fits: false,
+            reserves: false,
             exact_undo: false,
             stages_run: false,
         }

@@ -27,6 +27,23 @@ pub(crate) enum Gang {
     Sum(Resource, i32),
 }
 
+impl Gang {
+    /// What all of it asks for.
+    pub(crate) fn need(&self) -> Resource {
+        match self {
+            Self::Nothing => Resource::default(),
+            Self::Sum(need, _) => need.clone(),
+            Self::Parts(parts) => parts.iter().fold(Resource::default(), |mut sum, part| {
+                let mut all = part.request.clone();
+                #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
+                all.scale(part.count as f64);
+                sum.add(&all);
+                sum
+            }),
+        }
+    }
+}
+
 impl Session<'_> {
     /// The smallest set of pods with which a job can start. Where not all of them are made yet, it follows from what its
     /// group says.

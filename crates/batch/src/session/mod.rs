@@ -61,6 +61,7 @@ mod order;
 mod outcome;
 mod packing;
 mod plugins;
+mod reservation;
 mod resource;
 mod rooms;
 mod simulation;
@@ -84,6 +85,7 @@ use evictd_placement::{Cluster, Statement};
 use judge::{Judge, View};
 use model::Model;
 use plugins::Plugins;
+use reservation::Reservation;
 use task::Status;
 
 /// A session under way.
@@ -95,6 +97,8 @@ pub(crate) struct Session<'c> {
     model: Model,
     plugins: Plugins,
     judge: Judge,
+    /// Nodes that are kept for a job that has waited long.
+    reservation: Option<Reservation>,
     /// The nodes that changed, one after the other.
     log: Vec<usize>,
     /// Tasks that were put somewhere or sent away, with what they were before, in the order in which that was done.
@@ -119,6 +123,7 @@ impl<'c> Session<'c> {
             form,
             plugins: Plugins::open(&model, &conf.tiers),
             judge: Judge::new(&conf.tiers, &model),
+            reservation: None,
             log: Vec::new(),
             touched: Vec::new(),
             binds: Vec::new(),
@@ -129,9 +134,11 @@ impl<'c> Session<'c> {
         };
         let mut outcome = Outcome::default();
         session.report_open(&mut outcome);
+        session.reserve();
         session.act();
         session.report_actions(&mut outcome);
         session.close(&mut outcome);
+        outcome.again_at = session.reservation.as_ref().map(|own| own.until);
         (session.leave(), outcome)
     }
 }
@@ -151,11 +158,15 @@ impl Session<'_> {
     }
 
     /// Who is asked about nodes, and what is looked at.
-    const fn asking(&mut self) -> (&mut Judge, View<'_>) {
+    fn asking(&mut self) -> (&mut Judge, View<'_>) {
         let view = View {
             cluster: self.cluster,
             model: &self.model,
             log: self.log.as_slice(),
+            kept: self
+                .reservation
+                .as_ref()
+                .map_or(&[], |own| own.nodes.as_slice()),
         };
         (&mut self.judge, view)
     }

@@ -56,6 +56,8 @@ pub(crate) struct Job {
     pub(crate) total_request: Resource,
     /// What its tasks with scheduling gates ask for.
     pub(crate) gated: Resource,
+    /// Whether nodes are kept from it for another job in this session.
+    pub(crate) barred: bool,
     /// Why this session did not let it in.
     pub(crate) kept_out: Option<String>,
     /// By task, in the order in which they were found.
@@ -92,6 +94,7 @@ impl Job {
             allocated: Resource::default(),
             total_request: Resource::default(),
             gated: Resource::default(),
+            barred: false,
             kept_out: None,
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
@@ -108,6 +111,7 @@ impl Job {
             self.said_now.clear();
             self.said_now.resize(self.conditions.len(), false);
         }
+        self.barred = false;
         self.kept_out = None;
         self.fit_errors.clear();
         self.failed_roles.clear();
@@ -350,6 +354,8 @@ pub(crate) struct Model {
     /// The sum of what all nodes have.
     pub(crate) total: Resource,
     pub(crate) roles: Vec<Box<str>>,
+    /// The time of the session, if anybody has said it.
+    pub(crate) now: Option<Timestamp>,
 }
 
 impl Model {

@@ -44,14 +44,19 @@ pub(crate) struct Rooms {
     largest: Resource,
     /// By node, what those hold who could go.
     others: HashMap<Others, Vec<Resource>>,
-    seen: HashMap<(Kind, Option<Others>), Seen>,
+    seen: HashMap<Key, Seen>,
 }
+
+/// Pods of a kind, who could go for them, and whether nodes are kept from them.
+type Key = (Kind, Option<Others>, bool);
 
 /// Who asks for room, and whom it counts as gone.
 #[derive(Clone, Copy)]
 struct Asking<'v> {
     view: View<'v>,
     others: Option<Others>,
+    /// Whether nodes are kept from it for another job.
+    barred: bool,
 }
 
 impl Rooms {
@@ -85,10 +90,14 @@ impl Rooms {
         &mut self,
         judge: &mut Judge,
         view: View<'_>,
-        gang: &Gang,
+        (job, gang): (usize, &Gang),
         others: Option<Others>,
     ) -> Result<(), usize> {
-        let asking = Asking { view, others };
+        let asking = Asking {
+            view,
+            others,
+            barred: view.model.jobs[job].barred,
+        };
         let parts = match gang {
             Gang::Nothing => return Ok(()),
             Gang::Sum(need, members) => return self.place_sum(asking, need, *members).ok_or(0),
@@ -120,14 +129,14 @@ impl Rooms {
         asking: Asking<'_>,
         part: &'g Part,
         taken: &mut Vec<Taken<'g>>,
-    ) -> Option<((Kind, Option<Others>), Seen)> {
+    ) -> Option<(Key, Seen)> {
         let view = asking.view;
         if asking.others.is_none() && times(&part.request, |dim| self.largest.get(dim)) == 0 {
             return None;
         }
         let class = part.task.and_then(|task| judge.class(view, task));
         let kind = class.map_or_else(|| Kind::Request(bits(&part.request)), Kind::Class);
-        let key = (kind, asking.others);
+        let key = (kind, asking.others, asking.barred);
         let mut seen = self.seen.get(&key).copied().unwrap_or_default();
         if seen.most.is_some_and(|most| most < part.count) {
             return None;
@@ -204,7 +213,7 @@ impl Rooms {
     /// an average pod: one of the pods asks for at least so much.
     fn place_sum(&mut self, asking: Asking<'_>, need: &Resource, members: i32) -> Option<()> {
         let nodes = 0..self.free.len();
-        let open = |node: &usize| !asking.view.cluster.node(NodeId::of(*node)).unschedulable;
+        let open = |node: &usize| is_open(asking, *node);
         let nodes: Vec<usize> = nodes.filter(open).collect();
         for (dim, need) in need.iter().filter(|(_, need)| *need >= EPSILON) {
             let rooms = nodes.iter().map(|node| self.room(asking, *node, dim));
@@ -251,8 +260,15 @@ fn takes(judge: &mut Judge, asking: Asking<'_>, part: &Part, node: usize) -> boo
     let view = asking.view;
     match part.task {
         Some(task) => judge.might_take(view, task, node, asking.others.is_some()),
-        None => !view.cluster.node(NodeId::of(node)).unschedulable,
+        None => is_open(asking, node),
     }
+}
+
+/// Whether a node is neither cordoned nor kept from who asks.
+fn is_open(asking: Asking<'_>, node: usize) -> bool {
+    let view = asking.view;
+    let kept = asking.barred && view.is_kept(node);
+    !kept && !view.cluster.node(NodeId::of(node)).unschedulable
 }
 
 fn bits(request: &Resource) -> Vec<(Dim, u64)> {
@@ -263,7 +279,7 @@ fn bits(request: &Resource) -> Vec<(Dim, u64)> {
 }
 
 /// How often a request fits into a room.
-fn times(request: &Resource, room: impl Fn(Dim) -> f64) -> usize {
+pub(crate) fn times(request: &Resource, room: impl Fn(Dim) -> f64) -> usize {
     let most = request.iter().map(|(dim, amount)| {
         let room = room(dim) + EPSILON;
         if amount < EPSILON {

@@ -25,14 +25,16 @@ impl Session<'_> {
         };
         let gang = self.smallest_gang(job);
         let (judge, view) = self.asking();
-        let mut placed = own.place(judge, view, &gang, None);
+        let mut placed = own.place(judge, view, (job, &gang), None);
         if placed.is_err() {
             for others in self.others_for(job, &gang) {
                 if !own.knows(others) {
                     own.learn(others, self.held_by(others, job));
                 }
                 let (judge, view) = self.asking();
-                placed = own.place(judge, view, &gang, Some(others)).or(placed);
+                placed = own
+                    .place(judge, view, (job, &gang), Some(others))
+                    .or(placed);
             }
         }
         *rooms = Some(own);
@@ -56,7 +58,7 @@ impl Session<'_> {
             let gang = self.smallest_gang(job);
             let (judge, view) = self.asking();
             // One that does not fit holds nothing, as when room is given out.
-            let _ = rooms.place(judge, view, &gang, None);
+            let _ = rooms.place(judge, view, (job, &gang), None);
         }
         rooms
     }
@@ -76,27 +78,13 @@ impl Session<'_> {
     /// Of whom a job's queue may send some away for it.
     fn others_for(&self, job: usize, gang: &Gang) -> Vec<Others> {
         let own = &self.model.jobs[job];
-        let need = match gang {
-            Gang::Nothing => return Vec::new(),
-            Gang::Sum(need, _) => need.clone(),
-            Gang::Parts(parts) => {
-                let never = |task: &usize| self.model.tasks[*task].never_preempts;
-                if parts
-                    .iter()
-                    .filter_map(|part| part.task)
-                    .any(|task| never(&task))
-                {
-                    return Vec::new();
-                }
-                parts.iter().fold(Resource::default(), |mut sum, part| {
-                    let mut all = part.request.clone();
-                    #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
-                    all.scale(part.count as f64);
-                    sum.add(&all);
-                    sum
-                })
+        if let Gang::Parts(parts) = gang {
+            let mut tasks = parts.iter().filter_map(|part| part.task);
+            if tasks.any(|task| self.model.tasks[task].never_preempts) {
+                return Vec::new();
             }
-        };
+        }
+        let need = gang.need();
         let mut all = Vec::new();
         if self.conf.actions.contains(&Action::Preempt) && !own.has_topology {
             all.push((Taking::Preempt, own.queue, own.priority));

@@ -15,6 +15,7 @@ use crate::wire::{self, PodGroup};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList};
 use hashbrown::{HashMap, HashSet};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -103,6 +104,11 @@ impl Cache {
         let (model, outcome) = Session::run(cluster, model, conf, form);
         self.model = model;
         outcome
+    }
+
+    /// The time of the sessions from now on. Without it no nodes are kept for jobs that have waited long.
+    pub fn set_now(&mut self, now: Timestamp) {
+        self.model.now = Some(now);
     }
 
     /// A node of the cluster came or changed.

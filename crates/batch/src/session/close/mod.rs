@@ -85,8 +85,14 @@ impl Session<'_> {
             last_transition_time: None,
             transition_id: String::new(),
         };
+        self.say(job, condition);
+    }
+
+    /// Sets a condition of a job's group.
+    pub(crate) fn say(&mut self, job: usize, condition: PodGroupCondition) {
         let job = &mut self.model.jobs[job];
-        let known = job.conditions.iter().position(|own| own.kind == kind);
+        let mut known = job.conditions.iter();
+        let known = known.position(|own| own.kind == condition.kind);
         if let Some(at) = known {
             job.conditions[at] = condition;
             job.said_now[at] = true;
@@ -103,20 +109,17 @@ impl Session<'_> {
 
     /// A job was let in: that it could not be placed does not hold any more.
     pub(crate) fn withdraw_unschedulable(&mut self, job: usize) {
-        let job = &mut self.model.jobs[job];
-        let mut conditions = job.conditions.iter_mut().zip(&mut job.said_now);
-        let known = conditions.find(|(own, _)| own.kind == "Unschedulable" && own.status == "True");
-        let Some((condition, said_now)) = known else {
-            return;
-        };
-        *said_now = true;
-        *condition = PodGroupCondition {
-            kind: std::mem::take(&mut condition.kind),
-            status: "False".to_owned(),
-            reason: "Inqueue".to_owned(),
-            message: "there is room for it".to_owned(),
-            ..PodGroupCondition::default()
-        };
+        let mut conditions = self.model.jobs[job].conditions.iter();
+        if conditions.any(|own| own.kind == "Unschedulable" && own.status == "True") {
+            let condition = PodGroupCondition {
+                kind: "Unschedulable".to_owned(),
+                status: "False".to_owned(),
+                reason: "Inqueue".to_owned(),
+                message: "there is room for it".to_owned(),
+                ..PodGroupCondition::default()
+            };
+            self.say(job, condition);
+        }
     }
 
     /// The phase that a job ends the session with (S6-138).

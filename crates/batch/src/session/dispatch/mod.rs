@@ -139,6 +139,9 @@ impl Session<'_> {
 
     /// Whether a queue may have a task more: all plugins say so.
     pub(crate) fn is_allocatable(&self, queue: usize, task: usize) -> bool {
+        if !self.leaves_share(task) {
+            return false;
+        }
         let request = &self.model.tasks[task].request;
         let open = self.model.queues[queue].open;
         self.at(Switch::Allocatable)

@@ -21,14 +21,18 @@ struct Scaled {
     raw: Vec<i64>,
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says something of its own about the answers"
-)]
-pub(super) struct Column {
+/// Whose answers a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
     pub(super) class: usize,
     /// Whether nodes without room refuse.
     pub(super) needs_room: bool,
+    /// Whether nodes refuse that are kept for another job.
+    pub(super) barred: bool,
+}
+
+pub(super) struct Column {
+    pub(super) key: Key,
     request: Resource,
     filters: Vec<Box<dyn Filter>>,
     /// Whether nodes with as many pods as they take refuse.
@@ -60,7 +64,7 @@ impl Column {
         rules: &Rules,
         reasons: &mut Reasons,
         (pod, request): (&Pod, &Resource),
-        (class, needs_room): (usize, bool),
+        key: Key,
     ) -> Self {
         let cluster = view.cluster;
         let filters = rules.filters.iter();
@@ -85,8 +89,7 @@ impl Column {
             }
         }
         let mut own = Self {
-            class,
-            needs_room,
+            key,
             request: request.clone(),
             filters,
             counts_pods: !rules.filters.is_empty(),
@@ -134,7 +137,7 @@ impl Column {
             return Rating::OUT;
         }
         let own = &view.model.nodes[node];
-        let now = !self.needs_room || own.has_idle(&self.request);
+        let now = !self.key.needs_room || own.has_idle(&self.request);
         Rating {
             class: if now { IDLE } else { LATER },
             score: self.score(view, rules, node),
@@ -161,7 +164,13 @@ impl Column {
         pod: &Pod,
         node: usize,
     ) -> ReasonId {
-        if self.needs_room
+        if self.key.barred && view.is_kept(node) {
+            return reasons.intern(Refusal {
+                texts: vec!["node(s) were kept for a job that has waited long".to_owned()],
+                unresolvable: true,
+            });
+        }
+        if self.key.needs_room
             && let Some(dim) = view.model.nodes[node].lacks(&self.request)
         {
             return reasons.intern(Refusal {

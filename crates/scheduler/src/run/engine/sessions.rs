@@ -43,7 +43,7 @@ impl Engine {
             return;
         }
         let (now, began) = ((self.now)(), Instant::now());
-        let Some(outcome) = batch.session(&mut self.scheduler) else {
+        let Some(outcome) = batch.session(&mut self.scheduler, now) else {
             return;
         };
         let took = began.elapsed();
