@@ -7,6 +7,7 @@
 
 mod job {
     mod cluster;
+    mod dependencies;
     mod events;
     mod kills;
     mod life;

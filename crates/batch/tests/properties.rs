@@ -1,6 +1,11 @@
 //! What holds for any cluster, in both forms.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod properties {
+    mod placing;
+    mod reserving;
+}
+
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting};
 use evictd_placement::Cluster;

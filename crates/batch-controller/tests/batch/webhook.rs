@@ -27,7 +27,11 @@ impl Scene {
     fn start(flags: &[&str]) -> Self {
         let api = cluster();
         let account = "system:serviceaccount:volcano-system:evictd-batch-webhook";
-        api.grant("token", account, Some(packaged_rules("webhook-rights.yaml")));
+        api.grant(
+            "token",
+            account,
+            Some(packaged_rules("webhook-rights.yaml")),
+        );
         Self {
             webhook: Webhook::start(&api.kubeconfig_of("token"), flags),
             admin: api.actor("test"),

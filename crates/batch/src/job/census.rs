@@ -1,9 +1,10 @@
 //! Which pods of a job are there, which are missing and which are too many (S6-040 to S6-043).
 
 use super::call::Call;
+use super::dependencies;
 use super::ending;
 use super::info::{Pods, is_marked};
-use super::object::{namespace, pod_name};
+use super::object::pod_name;
 use super::plugins;
 use super::rules::Rules;
 use super::status;
@@ -46,13 +47,10 @@ impl Census {
         let mut calls = Vec::new();
         let names: BTreeSet<&str> = job.spec.tasks.iter().map(|task| &*task.name).collect();
         self.tasks = names.len();
-        let find = |task: &str, name: &str| {
-            let known = pods.get(task).and_then(|pods| pods.get(name)).cloned();
-            known.or_else(|| around.pod(namespace(job), name))
-        };
+        let find = dependencies::finder(job, pods, around);
         for task in &job.spec.tasks {
             let mut left = pods.get(&task.name).cloned().unwrap_or_default();
-            let ready = may_start(job, task, rules, &find);
+            let ready = dependencies::are_ready(job, task, rules, &find);
             for index in 0..task.replicas {
                 let name = pod_name(&job.metadata.name, &task.name, index);
                 match left.remove(&name) {
@@ -90,52 +88,4 @@ fn creation(job: &Job, task: &TaskSpec, index: i32) -> Call {
     Call::CreatePod {
         pod: Value::Object(pod),
     }
-}
-
-/// Whether the tasks that this one waits for are ready: one of several with `any`, else all of them (S6-043).
-fn may_start(
-    job: &Job,
-    task: &TaskSpec,
-    rules: Rules,
-    find: &dyn Fn(&str, &str) -> Option<Arc<TaskPod>>,
-) -> bool {
-    let Some(wait) = &task.depends_on else {
-        return true;
-    };
-    let ready = |name: &String| is_ready(job, name, rules, find);
-    if wait.name.len() > 1 && wait.iteration == "any" {
-        wait.name.iter().any(ready)
-    } else {
-        wait.name.iter().all(ready)
-    }
-}
-
-/// Whether as many pods of the task are done or ready as it needs. One that there is not never is.
-fn is_ready(
-    job: &Job,
-    name: &str,
-    rules: Rules,
-    find: &dyn Fn(&str, &str) -> Option<Arc<TaskPod>>,
-) -> bool {
-    let Some(task) = job.spec.tasks.iter().find(|task| task.name == name) else {
-        return false;
-    };
-    let needed = match task.min_available {
-        None if !rules.unset_needs_all => return true,
-        needed => needed.unwrap_or(task.replicas),
-    };
-    let pods = (0..task.replicas).filter_map(|index| {
-        let pod = pod_name(&job.metadata.name, name, index);
-        find(name, &pod)
-    });
-    let up = pods.filter(|pod| match pod.status.phase.as_str() {
-        "Succeeded" => true,
-        "Running" => pod
-            .status
-            .container_statuses
-            .iter()
-            .all(|status| status.ready),
-        _ => false,
-    });
-    i64::try_from(up.count()).unwrap_or(i64::MAX) >= i64::from(needed)
 }

@@ -1,9 +1,11 @@
 //! The PodGroup of a job (S6-046).
 
 use super::call::{Call, Notice};
+use super::dependencies::{Waiting, needed};
+use super::names::{self, IN_STAGES};
 use super::object::{group_name, metadata, namespace};
 use super::surroundings::Surroundings;
-use super::{names, transition};
+use super::transition;
 use crate::usage::{pod_usage, times};
 use crate::wire::{Job, NetworkTopology, PartitionPolicy, PodGroup, TaskSpec};
 use evictd_pod::wire::{PodSpec, ResourceList, TextMap};
@@ -35,13 +37,19 @@ pub(super) fn pending(job: &Job, group: &PodGroup) -> Option<Notice> {
     })
 }
 
-/// The call that makes the job's PodGroup, or brings it in line with the job; `None` if it is.
-pub(super) fn wanted(job: &Job, around: &dyn Surroundings) -> Option<Call> {
-    let resources = min_resources(job, around);
+/// The call that makes the job's PodGroup, or brings it in line with the job; `None` if it is. It leaves out tasks that wait
+/// for others.
+pub(super) fn wanted(job: &Job, waiting: &Waiting, around: &dyn Surroundings) -> Option<Call> {
+    let resources = min_resources(job, waiting, around);
     match of_job(job, around) {
-        Some(group) => update(job, &group, &resources),
-        None => Some(create(job, &resources)),
+        Some(group) => update(job, waiting, &group, &resources),
+        None => Some(create(job, waiting, &resources)),
     }
+}
+
+/// The tasks whose turn has come.
+fn tasks<'j>(job: &'j Job, waiting: &'j Waiting) -> impl Iterator<Item = &'j TaskSpec> {
+    job.spec.tasks.iter().filter(|task| !waiting.has(task))
 }
 
 fn texts(texts: &TextMap) -> Value {
@@ -53,13 +61,16 @@ fn texts(texts: &TextMap) -> Value {
     )
 }
 
-fn create(job: &Job, resources: &ResourceList) -> Call {
-    let members: BTreeMap<&str, i32> = job.spec.tasks.iter().map(member).collect();
+fn create(job: &Job, waiting: &Waiting, resources: &ResourceList) -> Call {
+    let members: BTreeMap<&str, i32> = tasks(job, waiting).map(member).collect();
     let mut metadata = metadata(job, &group_name(job));
     metadata["annotations"] = texts(&job.metadata.annotations);
+    if waiting.in_stages {
+        metadata["annotations"][IN_STAGES] = "true".into();
+    }
     metadata["labels"] = texts(&job.metadata.labels);
     let mut spec = json!({
-        "minMember": job.spec.min_available,
+        "minMember": waiting.min_available(&job.spec),
         "minTaskMember": members,
         "minResources": resources,
         "queue": job.spec.queue,
@@ -68,7 +79,7 @@ fn create(job: &Job, resources: &ResourceList) -> Call {
     if let Some(topology) = &job.spec.network_topology {
         spec["networkTopology"] = network(topology);
     }
-    let parts = parts(job);
+    let parts = parts(job, waiting);
     if !parts.is_empty() {
         spec["subGroupPolicy"] = Value::Array(parts);
     }
@@ -83,24 +94,34 @@ fn create(job: &Job, resources: &ResourceList) -> Call {
 }
 
 /// The queue is not among what is brought in line.
-fn update(job: &Job, group: &PodGroup, resources: &ResourceList) -> Option<Call> {
+fn update(
+    job: &Job,
+    waiting: &Waiting,
+    group: &PodGroup,
+    resources: &ResourceList,
+) -> Option<Call> {
     let mut spec = Map::new();
     if group.spec.priority_class_name != job.spec.priority_class_name {
         let class = job.spec.priority_class_name.clone();
         spec.insert("priorityClassName".to_owned(), class.into());
     }
     let known = group.spec.min_resources.as_ref();
-    if group.spec.min_member != job.spec.min_available || known != Some(resources) {
-        spec.insert("minMember".to_owned(), job.spec.min_available.into());
+    let min = waiting.min_available(&job.spec);
+    if group.spec.min_member != min || known != Some(resources) {
+        spec.insert("minMember".to_owned(), min.into());
         spec.insert("minResources".to_owned(), replacing(known, resources));
     }
-    let members = job.spec.tasks.iter().map(member);
-    let members = members.filter(|(task, min)| group.spec.min_task_member.get(*task) != Some(min));
-    let members: BTreeMap<&str, i32> = members.collect();
+    let members = tasks(job, waiting).map(member);
+    let members = members.map(|(task, min)| (task, Some(min)));
+    let wait = job.spec.tasks.iter().filter(|task| waiting.has(task));
+    let members = members.chain(wait.map(|task| (&*task.name, None)));
+    let known = &group.spec.min_task_member;
+    let members = members.filter(|(task, min)| known.get(*task) != min.as_ref());
+    let members: BTreeMap<&str, Option<i32>> = members.collect();
     if !members.is_empty() {
         spec.insert("minTaskMember".to_owned(), json!(members));
     }
-    let parts = parts(job);
+    let parts = parts(job, waiting);
     let names: Vec<&str> = job.spec.tasks.iter().map(|task| &*task.name).collect();
     let ours = |part: &&Value| {
         part["name"]
@@ -111,9 +132,18 @@ fn update(job: &Job, group: &PodGroup, resources: &ResourceList) -> Option<Call>
     if parts.iter().ne(known) {
         spec.insert("subGroupPolicy".to_owned(), Value::Array(parts));
     }
-    (!spec.is_empty()).then(|| Call::UpdatePodGroup {
+    let is_told = group.metadata.annotations.contains_key(IN_STAGES);
+    let mut patch = Map::new();
+    if !spec.is_empty() {
+        patch.insert("spec".to_owned(), Value::Object(spec));
+    }
+    if waiting.in_stages && !is_told {
+        let metadata = json!({"annotations": {IN_STAGES: "true"}});
+        patch.insert("metadata".to_owned(), metadata);
+    }
+    (!patch.is_empty()).then(|| Call::UpdatePodGroup {
         name: group.metadata.name.clone(),
-        patch: json!({"spec": spec}),
+        patch: Value::Object(patch),
     })
 }
 
@@ -129,11 +159,7 @@ fn replacing(known: Option<&ResourceList>, resources: &ResourceList) -> Value {
 
 /// How many pods of the task are needed.
 fn member(task: &TaskSpec) -> (&str, i32) {
-    let parts = task.partition_policy.as_ref();
-    let parts = parts.map(|parts| parts.min_partitions.saturating_mul(parts.partition_size));
-    let parts = parts.filter(|pods| *pods != 0);
-    let min = task.min_available.or(parts).unwrap_or(task.replicas);
-    (&task.name, min)
+    (&task.name, needed(task))
 }
 
 /// The tier by its number, else by its name.
@@ -148,7 +174,7 @@ fn network(topology: &NetworkTopology) -> Value {
 }
 
 /// The parts of the group: one for each task that is divided.
-fn parts(job: &Job) -> Vec<Value> {
+fn parts(job: &Job, waiting: &Waiting) -> Vec<Value> {
     let part = |task: &TaskSpec, policy: &PartitionPolicy| {
         let mut part = json!({
             "name": task.name,
@@ -162,7 +188,7 @@ fn parts(job: &Job) -> Vec<Value> {
         }
         part
     };
-    let tasks = job.spec.tasks.iter();
+    let tasks = tasks(job, waiting);
     let divided = tasks.filter_map(|task| Some(part(task, task.partition_policy.as_ref()?)));
     divided.collect()
 }
@@ -175,17 +201,14 @@ struct Share<'a> {
 }
 
 /// What the pods use that are needed first: those of the tasks with the highest priority class (S6-046).
-fn min_resources(job: &Job, around: &dyn Surroundings) -> ResourceList {
-    let mut shares: Vec<Share<'_>> = job
-        .spec
-        .tasks
-        .iter()
+fn min_resources(job: &Job, waiting: &Waiting, around: &dyn Surroundings) -> ResourceList {
+    let mut shares: Vec<Share<'_>> = tasks(job, waiting)
         .map(|task| share(task, around))
         .collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.priority));
-    let wanted = i64::from(job.spec.min_available);
+    let wanted = i64::from(waiting.min_available(&job.spec));
     let mut sum = Sum::default();
-    if wanted < transition::task_min_available(&job.spec) {
+    if wanted < transition::min_available_of(tasks(job, waiting)) {
         sum.first(&shares, wanted);
     } else {
         sum.needed_first(&shares, wanted);

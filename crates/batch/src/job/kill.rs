@@ -2,6 +2,7 @@
 //! deletes the PodGroup. Volcano deletes them right after it has marked them.
 
 use super::call::{Answer, Call, Done, Notice, Refusal, RoundError};
+use super::dependencies::Waiting;
 use super::ending;
 use super::group;
 use super::info::{JobInfo, partition};
@@ -315,7 +316,7 @@ impl Kill {
             let staying = self.staying.iter().filter(|(_, pod)| !is_terminating(pod));
             staying.for_each(|(task, pod)| status::count(own, task, pod));
         }
-        if self.rule.apply(&self.job.spec, own) {
+        if self.rule.apply(&self.job.spec, own, &Waiting::default()) {
             status::stamp(own, now);
         }
         own.running_duration = status::running_duration(&self.job, own);

@@ -16,6 +16,8 @@ pub(super) const COOLDOWN_TIME: &str = "volcano.sh/cooldown-time";
 pub(super) const REVOCABLE_ZONE: &str = "volcano.sh/revocable-zone";
 pub(super) const BUDGET_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
 pub(super) const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
+/// The mark of a group whose `minMember` grows when tasks that depend on others have their turn.
+pub(crate) const IN_STAGES: &str = "batch.evictd.dev/in-stages";
 /// The mark of a pod whose end is no event (S6-035).
 pub(super) const OUT_OF_SYNC: &str = "volcano.sh/controller-out-of-sync";
 /// By which ending the pod was marked; of our own.

@@ -31,6 +31,10 @@ pub struct Rules {
     /// An ending of pods that a crash has cut short is carried on: marks say by which action, and the status is written before
     /// the first pod is deleted. With Volcano a restart that is cut short is done in part, and not counted (S6-033, S6-035).
     pub endings_resume: bool,
+    /// What a job's PodGroup demands leaves out tasks that wait for others, and grows when those have their turn; what runs
+    /// meanwhile makes the job run (spark-operator#3154). With Volcano a job whose gang counts such tasks waits for ever
+    /// for pods that are not made before it runs (S6-043, S6-046).
+    pub gangs_grow: bool,
 }
 
 impl Rules {
@@ -46,6 +50,7 @@ impl Rules {
         waits_for_what_is_missing: true,
         ended_while_away: true,
         endings_resume: true,
+        gangs_grow: true,
     };
 
     /// Volcano's.
@@ -60,5 +65,6 @@ impl Rules {
         waits_for_what_is_missing: false,
         ended_while_away: false,
         endings_resume: false,
+        gangs_grow: false,
     };
 }

@@ -3,6 +3,7 @@
 use super::call::{Answer, Call, Done, KeyPair, MOST_PODS, Notice, Refusal, RoundError};
 use super::census::{Census, Made};
 use super::claims;
+use super::dependencies::Waiting;
 use super::group;
 use super::info::{JobInfo, Pods};
 use super::phase::Phase;
@@ -27,6 +28,8 @@ pub(super) struct Sync {
     initiated: bool,
     pods: BTreeMap<String, Pods>,
     keys: Option<KeyPair>,
+    /// The tasks that wait for others.
+    waiting: Waiting,
     census: Census,
     /// As it will be.
     status: JobStatus,
@@ -75,6 +78,7 @@ impl Sync {
             initiated: status::is_initiated(&job.status),
             pods: info.pods.clone(),
             keys: None,
+            waiting: Waiting::default(),
             census: Census::default(),
             status: job.status.clone(),
             job,
@@ -138,7 +142,8 @@ impl Sync {
                 calls_or(Vec::from_iter(claims::names(&self.job)), Stage::Group)
             }
             Stage::Group => {
-                let call = group::wanted(&self.job, around);
+                self.waiting = Waiting::of(&self.job, &self.pods, self.rules, around);
+                let call = group::wanted(&self.job, &self.waiting, around);
                 calls_or(Vec::from_iter(call), Stage::Gate)
             }
             Stage::Gate => self.gate(now, around),
@@ -264,7 +269,8 @@ impl Sync {
             }
         }
         let before = self.status.clone();
-        self.rule.apply(&self.job.spec, &mut self.status);
+        self.rule
+            .apply(&self.job.spec, &mut self.status, &self.waiting);
         let before = if self.rules.equal_is_unchanged {
             status::forget_empty(&self.job, &mut self.status);
             &self.job.status
@@ -345,7 +351,7 @@ impl Sync {
         if !self.rules.equal_is_unchanged {
             own.running_duration = None;
         }
-        self.rule.apply(&self.job.spec, own);
+        self.rule.apply(&self.job.spec, own, &self.waiting);
         if self.rules.equal_is_unchanged {
             status::forget_empty(&self.job, own);
         }

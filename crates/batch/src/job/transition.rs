@@ -1,8 +1,9 @@
 //! Phases by actions: what is done with the pods, and what the phase becomes (S6-017 to S6-028).
 
+use super::dependencies::Waiting;
 use super::phase::Phase;
 use crate::bus::Action;
-use crate::wire::{JobSpec, JobStatus};
+use crate::wire::{JobSpec, JobStatus, TaskSpec};
 
 /// Which pods an action ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +102,7 @@ fn target(action: &Action) -> Option<Target> {
 impl Rule {
     /// Sets the phase, and the number of restarts; `status` has the new counts already. Returns whether it said that the
     /// phase changes, which is also so where the job enters the phase that it is in.
-    pub fn apply(self, spec: &JobSpec, status: &mut JobStatus) -> bool {
+    pub(super) fn apply(self, spec: &JobSpec, status: &mut JobStatus, waiting: &Waiting) -> bool {
         let next = match self {
             Self::Keep => None,
             Self::Enter(phase) => Some(phase),
@@ -114,12 +115,10 @@ impl Rule {
                 empty.then_some(phase)
             }
             Self::WhilePending => {
-                let started = i64::from(status.running)
-                    + i64::from(status.succeeded)
-                    + i64::from(status.failed);
-                (i64::from(spec.min_available) <= started).then_some(Phase::Running)
+                let under_way = waiting.under_way(spec, status);
+                (under_way.min_available <= under_way.started).then_some(Phase::Running)
             }
-            Self::WhileRunning => while_running(spec, status),
+            Self::WhileRunning => while_running(spec, status, waiting),
             Self::WhileRestarting => while_restarting(spec, status),
         };
         if let Some(phase) = next {
@@ -134,25 +133,25 @@ pub(super) fn replicas(spec: &JobSpec) -> i64 {
     spec.tasks.iter().map(|task| i64::from(task.replicas)).sum()
 }
 
-/// How many pods its tasks need; a task that does not say so needs all.
-pub(super) fn task_min_available(spec: &JobSpec) -> i64 {
-    let of_tasks = spec.tasks.iter();
-    let of_tasks = of_tasks.map(|task| i64::from(task.min_available.unwrap_or(task.replicas)));
+/// How many pods tasks need; a task that does not say so needs all.
+pub(super) fn min_available_of<'t>(tasks: impl Iterator<Item = &'t TaskSpec>) -> i64 {
+    let of_tasks = tasks.map(|task| i64::from(task.min_available.unwrap_or(task.replicas)));
     of_tasks.sum()
 }
 
 /// S6-020, S6-021.
-fn while_running(spec: &JobSpec, status: &JobStatus) -> Option<Phase> {
-    let replicas = replicas(spec);
-    if replicas == 0 {
+fn while_running(spec: &JobSpec, status: &JobStatus, waiting: &Waiting) -> Option<Phase> {
+    if replicas(spec) == 0 {
         return None;
     }
     if spec.min_success.is_some_and(|min| status.succeeded >= min) {
         return Some(Phase::Completed);
     }
-    if i64::from(status.succeeded) + i64::from(status.failed) != replicas {
-        let spare = replicas - i64::from(spec.min_available);
-        return (i64::from(status.pending) > spare).then_some(Phase::Pending);
+    let under_way = waiting.under_way(spec, status);
+    // Where all have ended whose turn has come, that of the others never comes.
+    if i64::from(status.succeeded) + i64::from(status.failed) != under_way.all {
+        let spare = under_way.replicas - under_way.min_available;
+        return (under_way.pending > spare).then_some(Phase::Pending);
     }
     let short = || {
         spec.tasks.iter().any(|task| {
@@ -164,7 +163,7 @@ fn while_running(spec: &JobSpec, status: &JobStatus) -> Option<Phase> {
             }
         })
     };
-    let whole = i64::from(spec.min_available) >= task_min_available(spec);
+    let whole = i64::from(spec.min_available) >= min_available_of(spec.tasks.iter());
     let failed =
         whole && short() || spec.min_success.is_some() || status.succeeded < spec.min_available;
     Some(if failed {

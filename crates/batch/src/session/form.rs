@@ -25,9 +25,19 @@ pub struct Form {
     /// Where reclaim is an action, a job is let in that its queue's share has room for, however full the cluster is
     /// (volcano#3003, #5881). With Volcano plugin overcommit keeps it out, and what was never let in reclaims nothing.
     pub lets_reclaimers_in: bool,
+    /// A job is let in once its smallest gang could be placed on the nodes as they are, beside those that were let in before, or
+    /// when others have gone whom its queue may send away (volcano#3910, kueue#11287). Volcano lets it in if all nodes
+    /// together have enough.
+    pub admits_what_fits: bool,
+    /// Nodes are kept for a job that has waited long, for one at a time and not for ever (volcano#748, #947). With Volcano a
+    /// large job starves while small ones take whatever becomes free.
+    pub reserves: bool,
     /// A task that was to go and stays is what it was before. With Volcano it counts as running, also if it was only
     /// bound (S6-103).
     pub exact_undo: bool,
+    /// A group whose tasks start one after the other runs while some of them wait for room of which none has a node yet
+    /// (spark-operator#3154). For Volcano it is Unknown, which restarts jobs that have a policy for it.
+    pub stages_run: bool,
 }
 
 impl Default for Form {
@@ -39,7 +49,10 @@ impl Default for Form {
             broken_gangs_first: true,
             keeps_shares: true,
             lets_reclaimers_in: true,
+            admits_what_fits: true,
+            reserves: true,
             exact_undo: true,
+            stages_run: true,
         }
     }
 }
@@ -54,7 +67,10 @@ impl Form {
             broken_gangs_first: false,
             keeps_shares: false,
             lets_reclaimers_in: false,
+            admits_what_fits: false,
+            reserves: false,
             exact_undo: false,
+            stages_run: false,
         }
     }
 }

@@ -29,11 +29,11 @@
 //! cluster.add_node(&objects.nodes[0]);
 //! let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
 //!
-//! // Only one of the two fits, so that neither is bound.
+//! // Only one of the two fits, so that the job is not let in.
 //! let conf = Conf::read("").expect("the built-in one");
 //! let outcome = cache.session(&mut cluster, &conf, &Form::default());
 //! assert!(outcome.bound.is_empty());
-//! assert_eq!(outcome.phases["default/train"], "Inqueue");
+//! assert_eq!(outcome.phases["default/train"], "Pending");
 //!
 //! // With another node both are.
 //! let two = serde_json::json!({"metadata": {"name": "two"}, "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}});
@@ -52,14 +52,18 @@ mod close;
 mod dispatch;
 mod fit;
 mod form;
+mod gang;
 mod judge;
 mod known;
 mod model;
 mod objects;
 mod order;
 mod outcome;
+mod packing;
 mod plugins;
+mod reservation;
 mod resource;
+mod rooms;
 mod simulation;
 mod statement;
 mod task;
@@ -83,6 +87,7 @@ use evictd_placement::{Cluster, Statement};
 use judge::{Judge, View};
 use model::Model;
 use plugins::Plugins;
+use reservation::Reservation;
 use task::Status;
 
 /// A session under way.
@@ -94,6 +99,8 @@ pub(crate) struct Session<'c> {
     model: Model,
     plugins: Plugins,
     judge: Judge,
+    /// Nodes that are kept for a job that has waited long.
+    reservation: Option<Reservation>,
     /// The nodes that changed, one after the other.
     log: Vec<usize>,
     /// Tasks that were put somewhere or sent away, with what they were before, in the order in which that was done.
@@ -118,6 +125,7 @@ impl<'c> Session<'c> {
             form,
             plugins: Plugins::open(&model, &conf.tiers),
             judge: Judge::new(&conf.tiers, &model),
+            reservation: None,
             log: Vec::new(),
             touched: Vec::new(),
             binds: Vec::new(),
@@ -128,9 +136,11 @@ impl<'c> Session<'c> {
         };
         let mut outcome = Outcome::default();
         session.report_open(&mut outcome);
+        session.reserve();
         session.act();
         session.report_actions(&mut outcome);
         session.close(&mut outcome);
+        outcome.again_at = session.reservation.as_ref().map(|own| own.until);
         (session.leave(), outcome)
     }
 }
@@ -150,11 +160,15 @@ impl Session<'_> {
     }
 
     /// Who is asked about nodes, and what is looked at.
-    const fn asking(&mut self) -> (&mut Judge, View<'_>) {
+    fn asking(&mut self) -> (&mut Judge, View<'_>) {
         let view = View {
             cluster: self.cluster,
             model: &self.model,
             log: self.log.as_slice(),
+            kept: self
+                .reservation
+                .as_ref()
+                .map_or(&[], |own| own.nodes.as_slice()),
         };
         (&mut self.judge, view)
     }

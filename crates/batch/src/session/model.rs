@@ -37,6 +37,8 @@ pub(crate) struct Job {
     /// By role; the sum of it is kept beside.
     pub(crate) min_task_member: Vec<(Role, i32)>,
     pub(crate) min_task_total: i32,
+    /// Whether its tasks start one after the other, so that it needs more when some of them run.
+    pub(crate) in_stages: bool,
     /// Whether its pods have to be near to each other.
     pub(crate) has_topology: bool,
     /// What it needs to be let in.
@@ -57,6 +59,10 @@ pub(crate) struct Job {
     pub(crate) total_request: Resource,
     /// What its tasks with scheduling gates ask for.
     pub(crate) gated: Resource,
+    /// Whether nodes are kept from it for another job in this session.
+    pub(crate) barred: bool,
+    /// Why this session did not let it in.
+    pub(crate) kept_out: Option<String>,
     /// By task, in the order in which they were found.
     pub(crate) fit_errors: HashMap<usize, FitError>,
     /// Roles that have a fit error.
@@ -79,6 +85,7 @@ impl Job {
             min_member: 0,
             min_task_member: Vec::new(),
             min_task_total: 0,
+            in_stages: false,
             has_topology: false,
             min_resources: None,
             phase: String::new(),
@@ -91,6 +98,8 @@ impl Job {
             allocated: Resource::default(),
             total_request: Resource::default(),
             gated: Resource::default(),
+            barred: false,
+            kept_out: None,
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
         }
@@ -114,6 +123,8 @@ impl Job {
             self.said_now.clear();
             self.said_now.resize(self.conditions.len(), false);
         }
+        self.barred = false;
+        self.kept_out = None;
         self.fit_errors.clear();
         self.failed_roles.clear();
     }
@@ -361,6 +372,8 @@ pub(crate) struct Model {
     /// The sum of what all nodes have.
     pub(crate) total: Resource,
     pub(crate) roles: Vec<Box<str>>,
+    /// The time of the session, if anybody has said it.
+    pub(crate) now: Option<Timestamp>,
 }
 
 impl Model {
@@ -400,6 +413,18 @@ impl Model {
             }
         }
         by_role
+    }
+
+    /// Whether a job of which tasks run waits for its next ones: of each role there are enough on nodes, or none.
+    pub(crate) fn waits_for_stage(&self, job: usize) -> bool {
+        let own = &self.jobs[job];
+        if !own.in_stages || own.count(Status::Running) == 0 {
+            return false;
+        }
+        let placed = |task: &Task| task.status.is_allocated() || task.status.is_done();
+        let by_role = self.by_role(job, placed);
+        let mut needed = own.min_task_member.iter();
+        needed.all(|(role, min)| by_role.get(role).is_none_or(|placed| placed >= min))
     }
 
     /// Whether enough tasks of each role count.

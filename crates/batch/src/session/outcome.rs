@@ -1,6 +1,7 @@
 //! What a session comes to, as it is printed and as a shell carries it out.
 
 use crate::wire::PodGroupStatus;
+use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -76,6 +77,9 @@ pub struct Outcome {
     pub queue_allocated: BTreeMap<String, BTreeMap<String, String>>,
     /// Whatever is told beside.
     pub events: Vec<Event>,
+    /// When another session is due although nothing has changed: nodes are kept for a job no longer than until then.
+    #[serde(skip)]
+    pub again_at: Option<Timestamp>,
 }
 
 /// Why a job was not taken up.

@@ -184,6 +184,15 @@ impl Cluster {
         assert!(self.calls.len() <= 1, "one round at a time");
     }
 
+    /// What the PodGroup demands: `minMember`, `minTaskMember` and of `minResources` the cpu.
+    pub(super) fn demand(&self) -> (i64, Value, Value) {
+        let stored = self.stored.borrow();
+        let spec = &stored.group.as_ref().unwrap()["spec"];
+        let min = spec["minMember"].as_i64().unwrap();
+        let cpu = spec["minResources"]["cpu"].clone();
+        (min, spec["minTaskMember"].clone(), cpu)
+    }
+
     /// Gives the machine one event; returns whether there was one.
     pub(super) fn event(&mut self) -> bool {
         let Some(event) = self.events.pop_front() else {

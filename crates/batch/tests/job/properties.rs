@@ -55,8 +55,11 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-fn cluster(rules: Rules, policies: bool, min: i32) -> Cluster {
-    let tasks = json!([task("a", 2), task("b", 1)]);
+fn cluster(rules: Rules, policies: bool, depends: bool, min: i32) -> Cluster {
+    let mut tasks = json!([task("a", 2), task("b", 1)]);
+    if depends {
+        tasks[1]["dependsOn"] = json!({"name": ["a"]});
+    }
     let mut job = case("", tasks, json!([]))["job"].take();
     job["status"] = json!({});
     job["spec"]["minAvailable"] = json!(min);
@@ -137,11 +140,12 @@ proptest! {
     fn every_job_reaches_a_final_phase_when_its_pods_do(
         volcano in any::<bool>(),
         policies in any::<bool>(),
+        depends in any::<bool>(),
         min in 0_i32..=3,
         story in prop::collection::vec(happens(), 0..40),
     ) {
         let rules = if volcano { Rules::VOLCANO } else { Rules::OURS };
-        let mut cluster = cluster(rules, policies, min);
+        let mut cluster = cluster(rules, policies, depends, min);
         for what in &story {
             happen(&mut cluster, what);
         }
@@ -153,7 +157,7 @@ proptest! {
     fn a_controller_that_is_killed_counts_no_retry_twice_and_makes_all_pods(
         deaths in prop::collection::vec((0_u8..12, 0_usize..4, any::<bool>()), 0..6),
     ) {
-        let mut cluster = cluster(Rules::OURS, true, 3);
+        let mut cluster = cluster(Rules::OURS, true, false, 3);
         cluster.settle();
         cluster.set_group_phase("Inqueue");
         cluster.settle();

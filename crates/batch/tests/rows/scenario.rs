@@ -134,6 +134,12 @@ impl Scenario {
         self
     }
 
+    /// Changes the group of the last job.
+    pub(crate) fn group_with(mut self, with: &Value) -> Self {
+        patch(self.groups.last_mut().unwrap(), with);
+        self
+    }
+
     /// Pods of a job that wait.
     pub(crate) fn waiting(self, job: &str, count: usize, cpu: &str) -> Self {
         (0..count).fold(self, |own, index| {

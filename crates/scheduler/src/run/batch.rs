@@ -37,6 +37,8 @@ pub struct Batch {
     told: HashMap<String, UpstreamOutcome>,
     /// Whether what sessions go by has changed since the last one.
     changed: bool,
+    /// When a session is due although nothing has changed.
+    again_at: Option<Timestamp>,
     /// After which change of the cluster the last session ended.
     ended_at: u64,
     /// Up to which change of it nodes were looked at.
@@ -57,6 +59,7 @@ impl Batch {
             told: HashMap::new(),
             settings,
             changed: true,
+            again_at: None,
             ended_at: 0,
             renewed_at: 0,
             resumed: false,
@@ -172,18 +175,22 @@ impl Batch {
         self.changed = true;
     }
 
-    /// Runs a session, unless nothing has changed since the last one: then it would come to nothing new.
-    pub fn session(&mut self, scheduler: &mut Scheduler) -> Option<Outcome> {
+    /// Runs a session, unless nothing has changed since the last one, and it is not the time either: then it would come to
+    /// nothing new.
+    pub fn session(&mut self, scheduler: &mut Scheduler, now: Timestamp) -> Option<Outcome> {
         let changes = scheduler.cluster().changes().now();
-        if !self.changed && changes == self.ended_at {
+        let due = self.again_at.is_some_and(|at| at <= now);
+        if !self.changed && !due && changes == self.ended_at {
             return None;
         }
+        self.cache.set_now(now);
         let (conf, form, since) = (&self.conf, &self.settings.form, self.renewed_at);
         let outcome = scheduler.with_cluster(|cluster| {
             self.cache.renew(cluster, since);
             self.cache.session(cluster, conf, form)
         });
         self.changed = false;
+        self.again_at = outcome.again_at;
         // What the session itself has tried and undone is looked at again.
         self.renewed_at = changes;
         self.ended_at = scheduler.cluster().changes().now();

@@ -127,14 +127,15 @@ fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
     let conf = conf("enqueue, allocate, backfill");
     let live = start(&[("one", "2500m")], &conf);
     live.admin
-        .create(group("train", "default", 3, "1"))
+        .create(group("train", "default", 3, "3"))
         .unwrap();
     for index in 0..3 {
         live.admin
             .create(member(&format!("train-work-{index}"), "train", "1"))
             .unwrap();
     }
-    let told_of = phase(&live, "default/train", "Inqueue");
+    // It is not even let in.
+    let told_of = phase(&live, "default/train", "Pending");
     let told = |pod: &Value| pod["status"]["conditions"][0]["reason"].is_string();
     for index in 0..3 {
         live.until(&format!("default/train-work-{index}"), "told", told);

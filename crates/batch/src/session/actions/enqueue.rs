@@ -17,11 +17,14 @@ impl Session<'_> {
                 jobs[job.queue].push(index, |one, other| self.job_before(one, other));
             }
         }
+        let mut rooms = None;
         while let Some(queue) = queues.pop(|one, other| self.queue_before(one, other)) {
             let job = jobs[queue].pop(|one, other| self.job_before(one, other));
             let Some(job) = job else { continue };
             let need = self.model.jobs[job].min_resources.clone();
-            if need.is_none_or(|need| self.is_enqueueable(job, &need)) {
+            if need.is_none_or(|need| self.is_enqueueable(job, &need))
+                && self.has_place(job, &mut rooms)
+            {
                 self.enqueued(job);
                 INQUEUE.clone_into(&mut self.model.jobs[job].phase);
             }

@@ -3,6 +3,7 @@
 mod allocate;
 mod backfill;
 mod enqueue;
+mod placing;
 mod preempt;
 mod reclaim;
 mod taking;

@@ -173,13 +173,14 @@ impl Session<'_> {
         })
     }
 
-    /// All tasks of a gang that are on nodes, if each of them may go; nobody of one that got room in this very session. A
-    /// gang is taken as one: that its queue has more than
-    /// its share before the first goes is enough.
+    /// All tasks of a gang that are on nodes, if each of them may go; nobody of one that got room in this very session, or of
+    /// that which wants room. A gang is taken as one: that its queue has more than its share before the first goes is
+    /// enough.
     fn whole_gang(&self, wish: Wish, job: usize) -> Option<Vec<usize>> {
         let own = &self.model.jobs[job];
         let new = [Status::Allocated, Status::Binding, Status::Pipelined];
-        if new.into_iter().any(|status| own.count(status) > 0) {
+        let same = self.model.tasks[wish.task].job == job;
+        if same || new.into_iter().any(|status| own.count(status) > 0) {
             return None;
         }
         let there = own.tasks.iter().copied();

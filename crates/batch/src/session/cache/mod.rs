@@ -5,17 +5,19 @@ mod pods;
 mod upstream;
 
 use super::model::{Job, Model, Node, Queue};
-use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, key};
+use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
 use super::outcome::Outcome;
 use super::resource::Resource;
 use super::task::{Role, Status};
 use super::upstream::QueuesOfWorkloads;
 use super::{Form, Session};
 use crate::conf::Conf;
+use crate::job::IN_STAGES;
 use crate::wire::{self, PodGroup};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList};
 use hashbrown::{HashMap, HashSet};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -112,6 +114,11 @@ impl Cache {
         let (model, outcome) = Session::run(cluster, model, conf, form);
         self.model = model;
         outcome
+    }
+
+    /// The time of the sessions from now on. Without it no nodes are kept for jobs that have waited long.
+    pub fn set_now(&mut self, now: Timestamp) {
+        self.model.now = Some(now);
     }
 
     /// A node of the cluster came or changed.
@@ -242,6 +249,8 @@ impl Cache {
             .iter()
             .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count));
         job.min_task_member = roles;
+        let in_stages = wire.metadata.annotations.get(IN_STAGES);
+        job.in_stages = in_stages.is_some_and(|text| is_true(text));
         job.has_topology = wire.spec.network_topology.is_some();
         job.min_resources = need;
         job.begin(wire.status.clone());

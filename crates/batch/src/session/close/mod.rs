@@ -22,6 +22,8 @@ impl Session<'_> {
         for job in self.model.live.clone() {
             if gang && !self.model.jobs[job].tasks.is_empty() {
                 self.close_gang(job);
+            } else if let Some(words) = self.model.jobs[job].kept_out.clone() {
+                self.set_condition(job, "Unschedulable", "NotEnoughResources", words);
             }
         }
         for job in self.model.live.clone() {
@@ -85,8 +87,14 @@ impl Session<'_> {
             last_transition_time: None,
             transition_id: String::new(),
         };
+        self.say(job, condition);
+    }
+
+    /// Sets a condition of a job's group.
+    pub(crate) fn say(&mut self, job: usize, condition: PodGroupCondition) {
         let job = &mut self.model.jobs[job];
-        let known = job.conditions.iter().position(|own| own.kind == kind);
+        let mut known = job.conditions.iter();
+        let known = known.position(|own| own.kind == condition.kind);
         if let Some(at) = known {
             job.conditions[at] = condition;
             job.said_now[at] = true;
@@ -96,17 +104,41 @@ impl Session<'_> {
         }
     }
 
+    /// Whether a job runs although its gang is not complete, since the rest of it has yet to start.
+    fn waits_for_stage(&self, job: usize) -> bool {
+        self.form.stages_run && !self.model.jobs[job].is_ready() && self.model.waits_for_stage(job)
+    }
+
+    /// A job was let in: that it could not be placed does not hold any more.
+    pub(crate) fn withdraw_unschedulable(&mut self, job: usize) {
+        let mut conditions = self.model.jobs[job].conditions.iter();
+        if conditions.any(|own| own.kind == "Unschedulable" && own.status == "True") {
+            let condition = PodGroupCondition {
+                kind: "Unschedulable".to_owned(),
+                status: "False".to_owned(),
+                reason: "Inqueue".to_owned(),
+                message: "there is room for it".to_owned(),
+                ..PodGroupCondition::default()
+            };
+            self.say(job, condition);
+        }
+    }
+
     /// The phase that a job ends the session with (S6-138).
     fn settle(&mut self, job: usize) {
         let own = &self.model.jobs[job];
         let said = own.conditions.iter().zip(&own.said_now);
         let unschedulable = said
-            .filter(|(condition, now)| **now && condition.kind == "Unschedulable")
+            .filter(|(condition, now)| {
+                **now && condition.kind == "Unschedulable" && condition.status == "True"
+            })
             .count()
             > 0;
         let done = own.count(Status::Succeeded) + own.count(Status::Failed);
         let scheduled = own.scheduled().saturating_add(self.going(job));
-        let phase = if own.count(Status::Running) > 0 && unschedulable {
+        let phase = if self.waits_for_stage(job) {
+            RUNNING
+        } else if own.count(Status::Running) > 0 && unschedulable {
             UNKNOWN
         } else if scheduled >= own.min_member {
             if done == scheduled {
@@ -152,7 +184,7 @@ impl Session<'_> {
     fn tell(&mut self, job: usize, written: bool, outcome: &mut Outcome) {
         let own = &self.model.jobs[job];
         let text = self.fit_text(job);
-        if own.is_unschedulable_phase() {
+        if own.is_unschedulable_phase() || (written && self.waits_for_stage(job)) {
             let message = format!(
                 "{}/{} tasks in gang unschedulable: {text}",
                 own.count(Status::Pending),

@@ -68,6 +68,9 @@ impl Session<'_> {
             let reasons = sorted(reasons.map(|(reason, count)| (reason.to_owned(), count)));
             text = format!("{text}; Pending: {reasons}");
         }
+        if let Some(words) = &own.kept_out {
+            text = format!("{text}. Not let in: {words}");
+        }
         let origin = own.fit_errors.iter();
         let origin = origin.min_by_key(|(task, _)| &self.model.tasks[**task].key);
         if let Some((task, error)) = origin {

@@ -54,7 +54,8 @@ impl Session<'_> {
                 if self.form.lets_reclaimers_in && self.may_reclaim(job, need) {
                     return Ok(Vote::Abstain);
                 }
-                let lacking = overcommit.lacking(need);
+                let kept = self.left_over_at_entry(job).map(|(kept, _)| kept);
+                let lacking = overcommit.lacking(need, kept);
                 let text = "resource in cluster is overused";
                 return words(&mut lacking.into_iter(), text, "overused");
             }
@@ -68,14 +69,17 @@ impl Session<'_> {
         if !self.model.queues[own.queue].open {
             return Err(String::new());
         }
-        let sum = share.with_job(need);
+        let mut sum = share.with_job(need);
+        if let Some((kept, true)) = self.left_over_at_entry(job) {
+            sum.add(kept);
+        }
         let mut exceeded = sum.exceeded(&share.real_capability, need);
         let text = "queue resource quota insufficient";
         words(&mut exceeded, text, "insufficient")
     }
 
     /// Whether a job's queue deserves so much more than it holds and has let in that others will make room for the job.
-    fn may_reclaim(&self, job: usize, need: &Resource) -> bool {
+    pub(crate) fn may_reclaim(&self, job: usize, need: &Resource) -> bool {
         let proportion = self.plugins.proportion.as_ref().map(|own| &own.shares);
         let capacity = self.plugins.capacity.as_ref().map(|own| &own.shares);
         let share = proportion

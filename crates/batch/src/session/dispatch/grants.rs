@@ -7,7 +7,7 @@ use crate::session::resource::{Resource, Unnamed};
 use hashbrown::HashMap;
 
 /// Why others have to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Taking {
     /// From jobs of the same queue.
     Preempt,

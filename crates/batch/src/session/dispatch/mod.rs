@@ -33,7 +33,7 @@ fn bool_order(first: bool, other: bool) -> Ordering {
 
 impl Session<'_> {
     /// The plugins that take part at a point, tier by tier.
-    fn at(&self, switch: Switch) -> impl Iterator<Item = impl Iterator<Item = &Plugin>> {
+    pub(crate) fn at(&self, switch: Switch) -> impl Iterator<Item = impl Iterator<Item = &Plugin>> {
         let tiers = self.conf.tiers.iter();
         tiers.map(move |tier| tier.iter().filter(move |own| own.at(switch)))
     }
@@ -139,6 +139,9 @@ impl Session<'_> {
 
     /// Whether a queue may have a task more: all plugins say so.
     pub(crate) fn is_allocatable(&self, queue: usize, task: usize) -> bool {
+        if !self.leaves_share(task) {
+            return false;
+        }
         let request = &self.model.tasks[task].request;
         let open = self.model.queues[queue].open;
         self.at(Switch::Allocatable)

@@ -21,14 +21,18 @@ struct Scaled {
     raw: Vec<i64>,
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says something of its own about the answers"
-)]
-pub(super) struct Column {
+/// Whose answers a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
     pub(super) class: usize,
     /// Whether nodes without room refuse.
     pub(super) needs_room: bool,
+    /// Whether nodes refuse that are kept for another job.
+    pub(super) barred: bool,
+}
+
+pub(super) struct Column {
+    pub(super) key: Key,
     /// What was said before any node was asked, as if every node had.
     pub(super) refused: Option<FitError>,
     request: Resource,
@@ -62,7 +66,7 @@ impl Column {
         rules: &Rules,
         reasons: &mut Reasons,
         (pod, request): (&Pod, &Resource),
-        (class, needs_room): (usize, bool),
+        key: Key,
     ) -> Self {
         let cluster = view.cluster;
         let refused = rules.refused(cluster, pod);
@@ -88,8 +92,7 @@ impl Column {
             }
         }
         let mut own = Self {
-            class,
-            needs_room,
+            key,
             refused: None,
             request: request.clone(),
             filters,
@@ -147,7 +150,7 @@ impl Column {
             return Rating::OUT;
         }
         let own = &view.model.nodes[node];
-        let now = !self.needs_room || own.has_idle(&self.request);
+        let now = !self.key.needs_room || own.has_idle(&self.request);
         Rating {
             class: if now { IDLE } else { LATER },
             score: self.score(view, rules, node),
@@ -174,7 +177,13 @@ impl Column {
         pod: &Pod,
         node: usize,
     ) -> ReasonId {
-        if self.needs_room
+        if self.key.barred && view.is_kept(node) {
+            return reasons.intern(Refusal {
+                texts: vec!["node(s) were kept for a job that has waited long".to_owned()],
+                unresolvable: true,
+            });
+        }
+        if self.key.needs_room
             && let Some(dim) = view.model.nodes[node].lacks(&self.request)
         {
             return reasons.intern(Refusal {

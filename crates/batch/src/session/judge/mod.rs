@@ -11,7 +11,7 @@ use super::model::Model;
 use super::task::Role;
 use crate::conf::Plugin;
 use class::Classes;
-use column::{Column, IDLE};
+use column::{Column, IDLE, Key};
 use evictd_placement::Cluster;
 use hashbrown::HashMap;
 use rules::Rules;
@@ -26,6 +26,15 @@ pub(crate) struct View<'v> {
     pub(crate) model: &'v Model,
     /// The nodes that changed in this session, one after the other.
     pub(crate) log: &'v [usize],
+    /// By node, those that are kept for a job; empty where none is.
+    pub(crate) kept: &'v [bool],
+}
+
+impl View<'_> {
+    /// Whether a node is kept for a job that waits.
+    pub(crate) fn is_kept(&self, node: usize) -> bool {
+        self.kept.get(node).copied().unwrap_or(false)
+    }
 }
 
 /// What nodes said to the tasks of each role within a turn, by node. Who refused once is not asked again.
@@ -51,6 +60,36 @@ impl Judge {
         }
     }
 
+    /// The class of a task: all nodes judge those of one class alike. `None` for one that is on a node or cannot be read.
+    pub(crate) fn class(&mut self, view: View<'_>, task: usize) -> Option<usize> {
+        let own = &view.model.tasks[task];
+        let pod = own.pod.as_ref()?;
+        Some(self.classes.of(view.cluster, pod, &own.request))
+    }
+
+    /// Whether a node might take a task that would have room there; with `others_go`, once some have gone from it. What
+    /// depends on other nodes is not asked: it may change as others are placed.
+    pub(crate) fn might_take(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        node: usize,
+        others_go: bool,
+    ) -> bool {
+        let Ok(at) = self.column(view, task, !others_go) else {
+            return true;
+        };
+        let column = &mut self.columns[at];
+        let reason = column.reasons[node];
+        if reason == NO_REASON || (column.key.barred && view.is_kept(node)) {
+            return reason == NO_REASON;
+        }
+        if others_go {
+            return column.coupled || !self.reasons.is_unresolvable(reason);
+        }
+        column.coupled && column.passes(view, node, true)
+    }
+
     /// The place of a task's column, which is up to date.
     fn column(&mut self, view: View<'_>, task: usize, needs_room: bool) -> Result<usize, FitError> {
         let own = &view.model.tasks[task];
@@ -60,20 +99,21 @@ impl Judge {
         };
         let class = self.classes.of(view.cluster, pod, &own.request);
         self.clock += 1;
-        let known = self
-            .columns
-            .iter()
-            .position(|column| column.class == class && column.needs_room == needs_room);
+        let key = Key {
+            class,
+            needs_room,
+            // Whoever asks for nothing takes no room that is kept.
+            barred: !view.kept.is_empty() && view.model.jobs[own.job].barred && !own.best_effort,
+        };
+        let known = self.columns.iter().position(|column| column.key == key);
         let at = if let Some(at) = known {
             let column = &mut self.columns[at];
             if !column.refresh(view, &self.rules, &mut self.reasons, pod) {
-                let key = (class, needs_room);
                 let reasons = &mut self.reasons;
                 *column = Column::new(view, &self.rules, reasons, (pod, &own.request), key);
             }
             at
         } else {
-            let key = (class, needs_room);
             let reasons = &mut self.reasons;
             let new = Column::new(view, &self.rules, reasons, (pod, &own.request), key);
             if self.columns.len() < COLUMNS {

@@ -3,12 +3,12 @@
 use super::binpack::Binpack;
 use crate::conf::{Arguments, Plugin as Loaded, PluginName, Switch};
 use crate::session::resource::Dims;
-use evictd_placement::{Cluster, Plugin, Pod, PreFilter};
 use evictd_placement::plugins::{
     DynamicResources, ImageLocality, InterPodAffinity, NodeAffinity, NodePorts,
     NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits,
     PodTopologySpread, Strategy, TaintToleration, VolumeBinding, VolumeZone, WeightedResource,
 };
+use evictd_placement::{Cluster, Plugin, Pod, PreFilter};
 
 /// A score with its weight.
 pub(super) struct Scorer {

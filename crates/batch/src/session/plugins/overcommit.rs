@@ -34,10 +34,13 @@ impl Overcommit {
         Self { idle, inqueue }
     }
 
-    /// The dimensions of which a job needs more than there is.
-    pub(crate) fn lacking(&self, need: &Resource) -> Vec<Dim> {
+    /// The dimensions of which a job needs more than there is, beside what it has to leave over for another.
+    pub(crate) fn lacking(&self, need: &Resource, kept: Option<&Resource>) -> Vec<Dim> {
         let mut sum = self.inqueue.clone();
         sum.add(need);
+        if let Some(kept) = kept {
+            sum.add(kept);
+        }
         sum.exceeded(&self.idle, need).collect()
     }
 

@@ -50,7 +50,7 @@ impl Engine {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
-        let Some(outcome) = batch.session(&mut self.scheduler) else {
+        let Some(outcome) = batch.session(&mut self.scheduler, now) else {
             return;
         };
         let took = began.elapsed();

@@ -1,0 +1,195 @@
+//! Whether a job that asks to be let in could be placed (volcano#3910, kueue#11287).
+
+use crate::conf::{Action, Plugin, PluginName, Switch};
+use crate::session::Session;
+use crate::session::dispatch::Taking;
+use crate::session::gang::Gang;
+use crate::session::resource::{Dim, Resource};
+use crate::session::rooms::{Others, Rooms};
+use crate::session::task::Status;
+
+impl Session<'_> {
+    /// Whether the smallest gang of a job could be placed on the nodes as they are, or when others have gone whom its queue
+    /// may send away. It is noted why it could not; if it could, it has its room from now on.
+    pub(super) fn has_place(&mut self, job: usize, rooms: &mut Option<Rooms>) -> bool {
+        let arguments = self.conf.arguments_of(Action::Enqueue);
+        let asks = arguments.is_none_or(|own| own.boolean("placementEnable", true));
+        let own = &self.model.jobs[job];
+        let runs = own.count(Status::Running) + own.count(Status::Bound) > 0;
+        if !self.form.admits_what_fits || !asks || runs {
+            return true;
+        }
+        let mut own = match rooms.take() {
+            Some(rooms) => rooms,
+            None => self.rooms(),
+        };
+        let gang = self.smallest_gang(job);
+        let (judge, view) = self.asking();
+        let mut placed = own.place(judge, view, (job, &gang), None);
+        if placed.is_err() {
+            for others in self.others_for(job, &gang) {
+                if !own.knows(others) {
+                    own.learn(others, self.held_by(others, job));
+                }
+                let (judge, view) = self.asking();
+                placed = own
+                    .place(judge, view, (job, &gang), Some(others))
+                    .or(placed);
+            }
+        }
+        *rooms = Some(own);
+        match placed {
+            Err(at) => {
+                let words = self.kept_out_words(&gang, at);
+                self.model.jobs[job].kept_out = Some(words);
+            }
+            Ok(()) => self.withdraw_unschedulable(job),
+        }
+        placed.is_ok()
+    }
+
+    /// What is left when those have been placed that were let in before.
+    fn rooms(&mut self) -> Rooms {
+        let mut rooms = Rooms::new(self.asking().1);
+        for job in self.model.live.clone() {
+            if !self.is_on_its_way(job) {
+                continue;
+            }
+            let gang = self.smallest_gang(job);
+            let (judge, view) = self.asking();
+            // One that does not fit holds nothing, as when room is given out.
+            let _ = rooms.place(judge, view, (job, &gang), None);
+        }
+        rooms
+    }
+
+    /// Whether a job was let in and is still to be placed. One that was tried in vain holds nothing, unless a node is being
+    /// freed for it: others need not wait for what may never come.
+    fn is_on_its_way(&self, job: usize) -> bool {
+        let own = &self.model.jobs[job];
+        let freed = |task: &usize| !self.model.tasks[*task].nominated.is_empty();
+        let failed = || {
+            let mut conditions = own.before.conditions.iter();
+            conditions.any(|own| own.kind == "Unschedulable" && own.status == "True")
+        };
+        !own.is_pending() && !own.is_ready() && (!failed() || own.tasks.iter().any(freed))
+    }
+
+    /// Of whom a job's queue may send some away for it.
+    fn others_for(&self, job: usize, gang: &Gang) -> Vec<Others> {
+        let own = &self.model.jobs[job];
+        if let Gang::Parts(parts) = gang {
+            let mut tasks = parts.iter().filter_map(|part| part.task);
+            if tasks.any(|task| self.model.tasks[task].never_preempts) {
+                return Vec::new();
+            }
+        }
+        let need = gang.need();
+        let mut all = Vec::new();
+        if self.conf.actions.contains(&Action::Preempt) && !own.has_topology {
+            all.push((Taking::Preempt, own.queue, own.priority));
+        }
+        let shared = self.plugins.proportion.is_some() || self.plugins.capacity.is_some();
+        let reclaims = self.conf.actions.contains(&Action::Reclaim);
+        if reclaims && (!shared || self.may_reclaim(job, &need)) {
+            all.push((Taking::Reclaim, own.queue, 0));
+        }
+        all
+    }
+
+    /// What those hold on each node who could go for a job. More of them may be counted than would be granted in the end:
+    /// whom plugins grant depends on who has gone before.
+    fn held_by(&self, (taking, queue, _): Others, job: usize) -> Vec<Resource> {
+        let mut held = vec![Resource::default(); self.model.nodes.len()];
+        for (node, own) in self.model.nodes.iter().enumerate() {
+            for task in &own.tasks {
+                let task = &self.model.tasks[*task];
+                let other = &self.model.jobs[task.job];
+                let could_go = task.preemptable
+                    && other.is_live
+                    && match taking {
+                        Taking::Preempt => {
+                            matches!(task.status, Status::Bound | Status::Running)
+                                && other.queue == queue
+                                && self.might_give_way(task.job, job)
+                        }
+                        Taking::Reclaim => {
+                            task.status == Status::Running
+                                && other.queue != queue
+                                && self.model.queues[other.queue].reclaimable
+                                && self.has_more_than_its_share(other.queue)
+                        }
+                    };
+                if could_go {
+                    held[node].add(&task.request);
+                }
+            }
+        }
+        held
+    }
+
+    /// Whether a job may lose pods to another one of its queue: all plugins of a tier that have an opinion say so.
+    fn might_give_way(&self, job: usize, to: usize) -> bool {
+        let own = &self.model.jobs[job];
+        let grants = |plugin: &Plugin| match plugin.name {
+            PluginName::Conformance => Some(true),
+            PluginName::Gang if self.form.whole_gangs => None,
+            PluginName::Gang => Some(own.ready() > own.min_member),
+            PluginName::Priority => Some(own.priority < self.model.jobs[to].priority),
+            PluginName::Drf => {
+                let drf = self.plugins.drf.as_ref();
+                drf.map(|drf| drf.share(job) > drf.share(to))
+            }
+            _ => None,
+        };
+        self.at(Switch::Preemptable).any(|tier| {
+            let mut opinions = tier.filter_map(grants).peekable();
+            opinions.peek().is_some() && opinions.all(|grants| grants)
+        })
+    }
+
+    /// Whether a queue holds more than it deserves of anything, as far as anybody says what it deserves.
+    fn has_more_than_its_share(&self, queue: usize) -> bool {
+        let proportion = self.plugins.proportion.as_ref().map(|own| &own.shares);
+        let capacity = self.plugins.capacity.as_ref().map(|own| &own.shares);
+        let share = proportion.or(capacity).and_then(|own| own.of(queue));
+        share.is_none_or(|own| {
+            let mut held = own.allocated.iter();
+            held.any(|(dim, held)| dim != Dim::PODS && held > own.deserved.get(dim))
+        })
+    }
+
+    /// Why a job is not let in.
+    fn kept_out_words(&self, gang: &Gang, at: usize) -> String {
+        let Gang::Parts(parts) = gang else {
+            return "there is no room now for its minResources".to_owned();
+        };
+        let Some(part) = parts.get(at) else {
+            return "there is no room now for its gang".to_owned();
+        };
+        let role = match &*self.model.roles[part.role as usize] {
+            "" => String::new(),
+            role => format!(" of task {role}"),
+        };
+        let amounts = self.amounts_text(&part.request);
+        let count = part.count;
+        let beside = if parts.len() > 1 {
+            " beside the rest of its gang"
+        } else {
+            ""
+        };
+        format!("there is no room now for {count} pods{role} that ask for {amounts} each{beside}")
+    }
+
+    /// `cpu 2, memory 1Gi`.
+    fn amounts_text(&self, amounts: &Resource) -> String {
+        let some = amounts.some().filter(|(dim, _)| *dim != Dim::PODS);
+        let texts: Vec<String> = some
+            .map(|(dim, amount)| {
+                let name = self.model.dims.name(dim);
+                format!("{name} {}", crate::session::objects::quantity(name, amount))
+            })
+            .collect();
+        texts.join(", ")
+    }
+}

@@ -1,0 +1,183 @@
+//! What a job needs to start: its smallest gang, as pods that are alike.
+
+use super::Session;
+use super::model::Job;
+use super::resource::{Dim, Resource};
+use super::task::{Role, Status, Task};
+
+/// Pods of a gang that are alike.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// One of them; none where they are not made yet.
+    pub(crate) task: Option<usize>,
+    pub(crate) role: Role,
+    /// What each asks for.
+    pub(crate) request: Resource,
+    pub(crate) count: usize,
+}
+
+/// What a job lacks to start.
+#[derive(Debug)]
+pub(crate) enum Gang {
+    /// Nothing, or nothing is known of it.
+    Nothing,
+    /// These pods.
+    Parts(Vec<Part>),
+    /// So much for so many pods; how it is divided among them is not known.
+    Sum(Resource, i32),
+}
+
+impl Gang {
+    /// What all of it asks for.
+    pub(crate) fn need(&self) -> Resource {
+        match self {
+            Self::Nothing => Resource::default(),
+            Self::Sum(need, _) => need.clone(),
+            Self::Parts(parts) => parts.iter().fold(Resource::default(), |mut sum, part| {
+                let mut all = part.request.clone();
+                #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
+                all.scale(part.count as f64);
+                sum.add(&all);
+                sum
+            }),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// The smallest set of pods with which a job can start. Where not all of them are made yet, it follows from what its
+    /// group says.
+    pub(crate) fn smallest_gang(&mut self, job: usize) -> Gang {
+        let there = self.model.by_role(job, Task::is_there);
+        let own = &self.model.jobs[job];
+        let mut needed = own.min_member - own.ready() - own.pending_best_effort;
+        let mut by_role: Vec<(Role, i32)> = Vec::new();
+        if own.goes_by_role() {
+            let lacking = own.min_task_member.iter().map(|(role, min)| {
+                let there = there.get(role).copied().unwrap_or(0);
+                (*role, min.saturating_sub(there))
+            });
+            by_role.extend(lacking.filter(|(_, lacking)| *lacking > 0));
+        }
+        let Some(mut waiting) = self.waiting_parts(job) else {
+            return Gang::Nothing;
+        };
+        let mut parts = Vec::new();
+        for (role, lacking) in by_role {
+            needed = needed.saturating_sub(lacking);
+            let of_role = |part: &Part| part.role == role;
+            if !pick(&mut waiting, lacking, of_role, &mut parts) {
+                return self.gang_of_group(job);
+            }
+        }
+        if !pick(&mut waiting, needed, |_| true, &mut parts) {
+            return self.gang_of_group(job);
+        }
+        if parts.is_empty() {
+            return Gang::Nothing;
+        }
+        // What is hardest to place comes first.
+        let total = &self.model.total;
+        let size = |part: &Part| part.request.dominant(total).1;
+        parts.sort_by(|one, other| size(other).total_cmp(&size(one)));
+        Gang::Parts(parts)
+    }
+
+    /// The tasks of a job that wait, those that are alike together, what asks for least first; `None` if one of them cannot
+    /// be read, which it is told when room is given out.
+    fn waiting_parts(&mut self, job: usize) -> Option<Vec<Part>> {
+        let mut parts: Vec<(usize, Part)> = Vec::new();
+        let tasks: Vec<usize> = self.model.tasks_of(job, Status::Pending).collect();
+        for task in tasks {
+            let own = &self.model.tasks[task];
+            if own.gated || own.best_effort {
+                continue;
+            }
+            let (judge, view) = self.asking();
+            let class = judge.class(view, task)?;
+            let own = &self.model.tasks[task];
+            let mut known = parts.iter_mut();
+            if let Some((_, part)) =
+                known.find(|(other, part)| *other == class && part.role == own.role)
+            {
+                part.count += 1;
+                continue;
+            }
+            let part = Part {
+                task: Some(task),
+                role: own.role,
+                request: own.request.clone(),
+                count: 1,
+            };
+            parts.push((class, part));
+        }
+        let total = &self.model.total;
+        let mut parts: Vec<Part> = parts.into_iter().map(|(_, part)| part).collect();
+        let size = |part: &Part| part.request.dominant(total).1;
+        parts.sort_by(|one, other| size(one).total_cmp(&size(other)));
+        Some(parts)
+    }
+
+    /// The gang of which not all pods are made: where all are of one task, each asks for the same part of the whole.
+    fn gang_of_group(&self, job: usize) -> Gang {
+        let own = &self.model.jobs[job];
+        let (Some(need), Ok(count)) = (&own.min_resources, usize::try_from(own.min_member)) else {
+            return Gang::Nothing;
+        };
+        let need = own.without_gated(need);
+        if count == 0 || need.is_empty() || own.ready() > 0 {
+            return Gang::Nothing;
+        }
+        let Some(role) = only_role(own) else {
+            return Gang::Sum(need, own.min_member);
+        };
+        let mut request = need;
+        request.scale(1.0 / f64::from(own.min_member));
+        request.set(Dim::PODS, 1.0);
+        Gang::Parts(vec![Part {
+            task: None,
+            role,
+            request,
+            count,
+        }])
+    }
+}
+
+/// The only role of a job's smallest gang, if there is only one.
+fn only_role(job: &Job) -> Option<Role> {
+    let mut roles = job.min_task_member.iter().filter(|(_, min)| *min > 0);
+    match (roles.next(), roles.next()) {
+        (Some((role, min)), None) if *min == job.min_member => Some(*role),
+        _ if job.min_member == 1 => Some(0),
+        _ => None,
+    }
+}
+
+/// Moves so many pods to `picked`; false if there are not so many.
+fn pick(
+    waiting: &mut [Part],
+    count: i32,
+    which: impl Fn(&Part) -> bool,
+    picked: &mut Vec<Part>,
+) -> bool {
+    let mut left = usize::try_from(count).unwrap_or(0);
+    for part in waiting.iter_mut().filter(|part| which(part)) {
+        let taken = part.count.min(left);
+        if taken == 0 {
+            continue;
+        }
+        part.count -= taken;
+        left -= taken;
+        let mut known = picked.iter_mut();
+        if let Some(known) = known.find(|own| own.task == part.task) {
+            known.count += taken;
+        } else {
+            picked.push(Part {
+                request: part.request.clone(),
+                count: taken,
+                ..*part
+            });
+        }
+    }
+    left == 0
+}

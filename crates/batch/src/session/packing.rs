@@ -1,0 +1,121 @@
+//! Whether pods of several sizes fit on a few nodes together. To put the largest first on the first node that has room is
+//! not always the way; this tries the others, as long as there are few.
+
+use super::resource::{Resource, Unnamed};
+
+/// So many attempts to put a pod on a node are made.
+const STEPS: usize = 5000;
+/// More nodes, or pods, are not tried.
+const MOST: usize = 64;
+
+/// A node that has room for some of the pods.
+#[derive(Debug)]
+pub(crate) struct Bin {
+    pub(crate) room: Resource,
+    /// Of each size, whether the node takes such pods.
+    pub(crate) takes: Vec<bool>,
+}
+
+/// Pods of one size.
+#[derive(Debug)]
+pub(crate) struct Size<'s> {
+    pub(crate) request: &'s Resource,
+    pub(crate) count: usize,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Packed {
+    /// The size of each pod and the place of its bin.
+    Fits(Vec<(usize, usize)>),
+    /// Pods of this size, and those that need at least as much, are too many.
+    TooMany(usize),
+    /// It is too much to try.
+    Unknown,
+}
+
+/// Packs all pods into bins; sizes that come first are tried first. `slots` says how many pods of a size fit into a bin that
+/// is empty but for what takes its room already.
+pub(crate) fn pack(
+    bins: &mut [Bin],
+    sizes: &[Size<'_>],
+    slots: impl Fn(&Resource, &Resource) -> usize,
+) -> Packed {
+    for (at, size) in sizes.iter().enumerate() {
+        let larger = sizes.iter().enumerate();
+        let larger = larger.filter(|(_, own)| size.request.within(own.request, Unnamed::Zero));
+        let (which, counts): (Vec<usize>, Vec<usize>) =
+            larger.map(|(at, own)| (at, own.count)).unzip();
+        let open = |bin: &&Bin| which.iter().any(|at| bin.takes[*at]);
+        // Each of them takes at least the place of one of this size.
+        let places = bins.iter().filter(open).fold(0_usize, |sum, bin| {
+            sum.saturating_add(slots(size.request, &bin.room))
+        });
+        if counts.into_iter().sum::<usize>() > places {
+            return Packed::TooMany(at);
+        }
+    }
+    let counts = sizes.iter().enumerate();
+    let pods = counts.flat_map(|(at, size)| std::iter::repeat_n(at, size.count));
+    let pods: Vec<usize> = pods.collect();
+    if pods.len() > MOST || bins.len() > MOST {
+        return Packed::Unknown;
+    }
+    let mut search = Search {
+        bins,
+        sizes,
+        pods,
+        steps: 0,
+        chosen: Vec::new(),
+    };
+    if search.place() {
+        let pods = search.pods.into_iter();
+        return Packed::Fits(pods.zip(search.chosen).collect());
+    }
+    if search.steps < STEPS {
+        Packed::TooMany(0)
+    } else {
+        Packed::Unknown
+    }
+}
+
+struct Search<'s> {
+    bins: &'s mut [Bin],
+    sizes: &'s [Size<'s>],
+    /// The size of each pod.
+    pods: Vec<usize>,
+    steps: usize,
+    /// The bins of the first pods.
+    chosen: Vec<usize>,
+}
+
+impl Search<'_> {
+    /// Places the pods that are left. Of pods of one size each goes into the bin of the one before it, or a later one.
+    fn place(&mut self) -> bool {
+        let at = self.chosen.len();
+        let Some(size) = self.pods.get(at).copied() else {
+            return true;
+        };
+        let same = at > 0 && self.pods[at - 1] == size;
+        let first = if same { self.chosen[at - 1] } else { 0 };
+        let request = self.sizes[size].request;
+        for bin in first..self.bins.len() {
+            if self.steps >= STEPS {
+                return false;
+            }
+            self.steps += 1;
+            let own = &mut self.bins[bin];
+            if !own.takes[size] || !request.within(&own.room, Unnamed::Zero) {
+                continue;
+            }
+            own.room.sub(request);
+            self.chosen.push(bin);
+            if self.place() {
+                return true;
+            }
+            self.chosen.pop();
+            self.bins[bin].room.add(request);
+        }
+        false
+    }
+}

@@ -1,0 +1,387 @@
+//! Nodes that are kept for a job that has waited long, so that it does not starve behind smaller ones (volcano#748, #947).
+//!
+//! One job at a time has nodes kept for it: of those that have waited longer than a bound the first in the order of jobs. They
+//! are kept from jobs that come after it. It ends when the job starts, or does not wait any more, and after a second bound: then the
+//! job waits as long as before until it has another turn, and others have theirs. All of it follows from objects: a
+//! condition of the job's group says since when nodes are kept for it, or until when they were.
+
+use super::Session;
+use super::gang::{Gang, Part};
+use super::model::{INQUEUE, UNKNOWN};
+use super::plugins::QueueShare;
+use super::resource::Resource;
+use super::rooms::times;
+use super::task::Status;
+use crate::conf::Action;
+use crate::wire::PodGroupCondition;
+use evictd_placement::NodeId;
+use jiff::{SignedDuration, Timestamp};
+
+/// The type of the condition.
+const RESERVED: &str = "Reserved";
+/// So many nodes are named.
+const NAMED: usize = 5;
+
+/// Nodes that are kept for a job.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    job: usize,
+    /// What it needs.
+    need: Resource,
+    /// By node.
+    pub(crate) nodes: Vec<bool>,
+    /// No longer than until then.
+    pub(crate) until: Timestamp,
+}
+
+/// How long a job waits before nodes are kept for it, and how long they are.
+#[derive(Clone, Copy)]
+struct Bounds {
+    after: SignedDuration,
+    hold: SignedDuration,
+}
+
+impl Session<'_> {
+    /// Decides for which job nodes are kept in this session, and which.
+    pub(crate) fn reserve(&mut self) {
+        let (Some(now), Some(bounds)) = (self.model.now, self.bounds()) else {
+            return;
+        };
+        let held = self.model.live.iter().copied();
+        let held = held.filter_map(|job| Some((job, self.condition_since(job, "True")?)));
+        let held: Vec<(usize, Timestamp)> = held.collect();
+        let mut chosen = None;
+        for (job, since) in held {
+            let over = now.duration_since(since) >= bounds.hold;
+            let nodes = self.nodes_for(job).filter(|_| !over && chosen.is_none());
+            match nodes {
+                Some(nodes) => chosen = Some((job, since, nodes)),
+                None => self.end_reservation(job, over, now),
+            }
+        }
+        if chosen.is_none() {
+            chosen = self.first_starving(now, bounds.after);
+        }
+        if let Some((job, since, nodes)) = chosen {
+            let until = since.checked_add(bounds.hold).unwrap_or(Timestamp::MAX);
+            self.keep(job, since, until, nodes);
+        }
+    }
+
+    fn bounds(&self) -> Option<Bounds> {
+        let arguments = self.conf.arguments_of(Action::Allocate);
+        let seconds = |name: &str, default: f64| {
+            let seconds = arguments.map_or(default, |own| own.number(name, default));
+            SignedDuration::try_from_secs_f64(seconds).unwrap_or(SignedDuration::MAX)
+        };
+        let bounds = Bounds {
+            after: seconds("reservation.afterSeconds", 600.0),
+            hold: seconds("reservation.forSeconds", 14_400.0),
+        };
+        let acts = self.form.reserves && self.conf.actions.contains(&Action::Allocate);
+        (acts && bounds.hold.is_positive()).then_some(bounds)
+    }
+
+    /// Since when the condition of a job has this status, if it has.
+    fn condition_since(&self, job: usize, status: &str) -> Option<Timestamp> {
+        let mut conditions = self.model.jobs[job].conditions.iter();
+        let own = conditions.find(|own| own.kind == RESERVED)?;
+        own.last_transition_time.filter(|_| own.status == status)
+    }
+
+    /// Of the jobs that have waited longer than a bound the first that nodes can be kept for, with those.
+    fn first_starving(
+        &mut self,
+        now: Timestamp,
+        after: SignedDuration,
+    ) -> Option<(usize, Timestamp, Vec<bool>)> {
+        let starves = |job: &usize| {
+            let created = self.model.jobs[*job].created;
+            let since = created.max(self.condition_since(*job, "False"));
+            since.is_some_and(|since| now.duration_since(since) >= after)
+        };
+        let jobs = self.model.live.iter().copied();
+        let mut jobs: Vec<usize> = jobs.filter(starves).collect();
+        jobs.retain(|job| self.waits(*job));
+        jobs.sort_by(|one, other| {
+            let before = |one, other| self.job_before(one, other);
+            before(*other, *one).cmp(&before(*one, *other))
+        });
+        let mut jobs = jobs.into_iter();
+        // As times are written.
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        jobs.find_map(|job| Some((job, now, self.nodes_for(job)?)))
+    }
+
+    /// Whether a job waits for room, and nothing else.
+    fn waits(&self, job: usize) -> bool {
+        let own = &self.model.jobs[job];
+        let starts = own.count(Status::Running) + own.count(Status::Bound) > 0;
+        let pending = own.is_pending();
+        let waiting = pending || own.phase == INQUEUE || own.phase == UNKNOWN;
+        // Pods of one that is not let in may not be made yet.
+        let unmade = pending && own.tasks.is_empty();
+        waiting && !starts && !own.is_ready() && (unmade || self.invalid(job).is_none())
+    }
+
+    /// The nodes that are kept for a job if they are for any: none if it does not wait, if its queue may not have so much, or
+    /// if it would not even fit if all jobs had left.
+    fn nodes_for(&mut self, job: usize) -> Option<Vec<bool>> {
+        if !self.waits(job) {
+            return None;
+        }
+        let gang = self.smallest_gang(job);
+        let need = gang.need();
+        let own = &self.model.jobs[job];
+        let made = !own.tasks.is_empty();
+        if !self.queue_may_have(own.queue, &need, made) {
+            return None;
+        }
+        match gang {
+            Gang::Nothing => None,
+            Gang::Parts(parts) => self.soonest(job, &parts),
+            // One pod asks for so much at least.
+            Gang::Sum(mut request, members) => {
+                request.scale(1.0 / f64::from(members.max(1)));
+                let part = Part {
+                    task: None,
+                    role: 0,
+                    request,
+                    count: usize::try_from(members).unwrap_or(0),
+                };
+                self.soonest(job, &[part])
+            }
+        }
+    }
+
+    /// Whether a queue may ever hold so much.
+    fn queue_may_have(&self, queue: usize, need: &Resource, made: bool) -> bool {
+        let open = self.model.queues[queue].open;
+        open && self.within_share(queue, made, need, |_| need.clone())
+    }
+
+    /// Whether an amount is within what a queue may have, in the dimensions that are asked for. What it deserves follows from
+    /// pods that are made.
+    fn within_share(
+        &self,
+        queue: usize,
+        made: bool,
+        asked: &Resource,
+        amount: impl Fn(&QueueShare) -> Resource,
+    ) -> bool {
+        let proportion = self.plugins.proportion.as_ref();
+        let proportion = proportion.and_then(|own| own.shares.of(queue));
+        let capacity = self.plugins.capacity.as_ref();
+        let capacity = capacity.and_then(|own| own.shares.of(queue));
+        let deserved = proportion.filter(|_| made).is_none_or(|own| {
+            let amount = amount(own);
+            amount.within_for(&own.deserved, asked)
+        });
+        let mut shares = proportion.into_iter().chain(capacity);
+        deserved && shares.all(|own| amount(own).within_for(&own.real_capability, asked))
+    }
+
+    /// What a job has to leave over for the one that nodes are kept for; and whether that is of the
+    /// share of its own queue as well.
+    pub(crate) fn left_over(&self, job: usize) -> Option<(&Resource, bool)> {
+        let own = &self.model.jobs[job];
+        let kept = self.reservation.as_ref().filter(|_| own.barred)?;
+        let same = self.model.jobs[kept.job].queue == own.queue;
+        Some((&kept.need, same))
+    }
+
+    /// What a job that asks to be let in has to leave over, while the one that nodes are kept for is not let in.
+    pub(crate) fn left_over_at_entry(&self, job: usize) -> Option<(&Resource, bool)> {
+        let kept = self.reservation.as_ref()?;
+        let waits = self.model.jobs[kept.job].is_pending();
+        self.left_over(job).filter(|_| waits)
+    }
+
+    /// Whether a task leaves its queue so much of its share as the job needs that nodes are kept for.
+    pub(crate) fn leaves_share(&self, task: usize) -> bool {
+        let task = &self.model.tasks[task];
+        let Some((need, true)) = self.left_over(task.job) else {
+            return true;
+        };
+        let kept = self.reservation.as_ref();
+        let made = kept.is_some_and(|own| !self.model.jobs[own.job].tasks.is_empty());
+        let queue = self.model.jobs[task.job].queue;
+        self.within_share(queue, made, &task.request, |own| {
+            let mut sum = own.with(&task.request);
+            sum.add(need);
+            sum
+        })
+    }
+
+    /// The fewest nodes that can take all of these pods when others have left: those first of which the largest part is free
+    /// already.
+    fn soonest(&mut self, job: usize, parts: &[Part]) -> Option<Vec<bool>> {
+        let model = &self.model;
+        let mut rooms: Vec<Resource> = Vec::with_capacity(model.nodes.len());
+        for node in &model.nodes {
+            let mut room = node.future_idle();
+            let others = node.tasks.iter().map(|task| &model.tasks[*task]);
+            let others = others.filter(|task| {
+                let stays = matches!(task.status, Status::Releasing | Status::Pipelined);
+                !stays && model.jobs[task.job].is_live && task.job != job
+            });
+            others.for_each(|task| room.add(&task.request));
+            rooms.push(room);
+        }
+        let mut kept = vec![false; rooms.len()];
+        for part in parts {
+            let mut order = self.rated(part, &rooms);
+            // Those that are kept already are used first.
+            order.sort_by(|one, other| {
+                let kept = kept[other.node].cmp(&kept[one.node]);
+                kept.then_with(|| other.free.total_cmp(&one.free))
+            });
+            let mut used = first_with_room(&order, part.count)?;
+            drop_needless(&mut used, part.count);
+            let mut left = part.count;
+            for own in used {
+                let count = own.most.min(left);
+                left -= count;
+                kept[own.node] = true;
+                let mut taken = part.request.clone();
+                #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
+                taken.scale(count as f64);
+                rooms[own.node].sub(&taken);
+            }
+        }
+        Some(kept)
+    }
+
+    /// The nodes that pods could be on if others had left, in the order of their names.
+    fn rated(&mut self, part: &Part, rooms: &[Resource]) -> Vec<Rated> {
+        let by_rank = self.model.by_rank.clone();
+        let rated = by_rank.into_iter().filter_map(|node| {
+            let most = times(&part.request, |dim| rooms[node].get(dim));
+            if most == 0 {
+                return None;
+            }
+            let (judge, view) = self.asking();
+            let open = match part.task {
+                Some(task) => judge.might_take(view, task, node, true),
+                None => !view.cluster.node(NodeId::of(node)).unschedulable,
+            };
+            let idle = view.model.nodes[node].future_idle();
+            let parts = part.request.some();
+            let parts = parts.map(|(dim, amount)| idle.get(dim) / amount);
+            let now = parts.fold(f64::INFINITY, f64::min).max(0.0);
+            #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
+            let free = (now / most as f64).min(1.0);
+            open.then_some(Rated { node, most, free })
+        });
+        rated.collect()
+    }
+
+    /// Keeps nodes for a job from all that come after it.
+    fn keep(&mut self, job: usize, since: Timestamp, until: Timestamp, nodes: Vec<bool>) {
+        let priority = |job: usize| self.model.queues[self.model.jobs[job].queue].priority;
+        let after = |other: &usize| {
+            *other != job && priority(*other) <= priority(job) && !self.job_before(*other, job)
+        };
+        let live = self.model.live.iter().copied();
+        let barred: Vec<usize> = live.filter(after).collect();
+        for other in barred {
+            self.model.jobs[other].barred = true;
+        }
+        let by_rank = self.model.by_rank.iter();
+        let kept: Vec<&str> = by_rank
+            .filter(|node| nodes[**node])
+            .map(|node| self.cluster.node_name(NodeId::of(*node)))
+            .collect();
+        let named: Vec<&str> = kept.iter().copied().take(NAMED).collect();
+        let more = match kept.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "nodes are kept for it until {until} at the latest: {}{more}",
+            named.join(", ")
+        );
+        self.say_reserved(job, true, "WaitedLong", message, since);
+        let need = self.smallest_gang(job).need();
+        self.reservation = Some(Reservation {
+            job,
+            need,
+            nodes,
+            until,
+        });
+    }
+
+    fn end_reservation(&mut self, job: usize, over: bool, now: Timestamp) {
+        let (reason, message) = if over {
+            (
+                "HeldLong",
+                "it could not start while nodes were kept for it",
+            )
+        } else if self.waits(job) {
+            (
+                "Withdrawn",
+                "its queue may not have so much, or it fits nowhere",
+            )
+        } else {
+            ("Done", "it does not wait any more")
+        };
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        self.say_reserved(job, false, reason, message.to_owned(), now);
+    }
+
+    fn say_reserved(
+        &mut self,
+        job: usize,
+        holds: bool,
+        reason: &str,
+        message: String,
+        since: Timestamp,
+    ) {
+        let condition = PodGroupCondition {
+            kind: RESERVED.to_owned(),
+            status: if holds { "True" } else { "False" }.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            last_transition_time: Some(since),
+            transition_id: String::new(),
+        };
+        self.say(job, condition);
+    }
+}
+
+/// A node that pods of a part could be on.
+#[derive(Debug, Clone, Copy)]
+struct Rated {
+    node: usize,
+    /// How many of them, when others have left.
+    most: usize,
+    /// Which part of the room for those is free now.
+    free: f64,
+}
+
+/// The first that have room for so many pods together, if all have.
+fn first_with_room(order: &[Rated], count: usize) -> Option<Vec<Rated>> {
+    let mut sum = 0_usize;
+    let mut used = Vec::new();
+    for own in order {
+        if sum >= count {
+            break;
+        }
+        sum = sum.saturating_add(own.most);
+        used.push(*own);
+    }
+    (sum >= count).then_some(used)
+}
+
+/// Leaves out those without whom there is room for so many: the last first.
+fn drop_needless(used: &mut Vec<Rated>, count: usize) {
+    let mut sum = used
+        .iter()
+        .fold(0_usize, |sum, own| sum.saturating_add(own.most));
+    for at in (0..used.len()).rev() {
+        if sum - used[at].most >= count {
+            sum -= used[at].most;
+            used.remove(at);
+        }
+    }
+}

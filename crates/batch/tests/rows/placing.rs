@@ -1,0 +1,199 @@
+//! Jobs are let in once they could be placed.
+
+use crate::scenario::{Scenario, conf, evicted, told};
+use evictd_batch::session::{Form, Outcome};
+use serde_json::{Value, json};
+
+fn only() -> Form {
+    Form {
+        admits_what_fits: true,
+        ..Form::volcano()
+    }
+}
+
+fn enqueue() -> String {
+    conf(
+        "enqueue, allocate",
+        &[&["priority", "gang"], &["overcommit", "predicates"]],
+    )
+}
+
+/// However much is promised already.
+fn anything() -> String {
+    conf("enqueue", &[&["gang"], &["predicates"]])
+}
+
+fn phase<'o>(outcome: &'o Outcome, job: &str) -> &'o str {
+    &outcome.phases[&format!("default/{job}")]
+}
+
+/// A gang of which no pod is made yet.
+fn unmade(pods: i32, cpu: u32) -> Value {
+    let all = u32::try_from(pods).unwrap() * cpu;
+    json!({"minTaskMember": {"work": pods}, "minResources": {"cpu": all.to_string()}})
+}
+
+/// Two nodes of four cores, of which three are free on each.
+fn two_nodes(conf: &str) -> Scenario {
+    Scenario::new(conf)
+        .class("high", 10)
+        .node("a", "4")
+        .node("b", "4")
+        .job("old", 0, "Running")
+        .running("old", 0, &["a", "b"], "1")
+}
+
+#[test]
+fn a_job_that_does_not_fit_on_any_node_is_not_let_in() {
+    let with = |pods: usize| {
+        let need = json!({"minResources": {"cpu": "4"}});
+        two_nodes(&enqueue())
+            .job_with("new", 1, "Pending", &need)
+            .waiting("new", pods, "4")
+    };
+    // Six cores are free, and four of them on no node.
+    for pods in [0, 1] {
+        assert_eq!(phase(&with(pods).run(), "new"), "Inqueue");
+        let ours = with(pods).run_as(&only());
+        assert_eq!(phase(&ours, "new"), "Pending");
+        let group = &ours.pod_groups["default/new"];
+        assert!(group.written);
+        assert_eq!(group.conditions[0].kind, "Unschedulable");
+        let task = if pods == 0 { "" } else { " of task work" };
+        let words = format!("there is no room now for 1 pods{task} that ask for cpu 4 each");
+        let message = &group.conditions[0].message;
+        assert!(message.contains(&words), "{message}");
+        assert!(told(&ours, "new")[0].contains(&words));
+    }
+}
+
+#[test]
+fn what_was_let_in_before_has_its_room() {
+    let gang = |own: Scenario, name: &str, phase: &str, pods: i32, cpu: u32| {
+        own.job_with(name, pods, phase, &unmade(pods, cpu))
+    };
+    // Two pods of three cores have their place, and one of one core beside neither of them.
+    let both = gang(two_nodes(&enqueue()), "first", "Inqueue", 2, 3);
+    let both = gang(both, "second", "Pending", 1, 1);
+    assert_eq!(phase(&both.run(), "second"), "Inqueue");
+    assert_eq!(phase(&both.run_as(&only()), "second"), "Pending");
+    // One that cannot be placed itself holds nothing.
+    let large = gang(two_nodes(&anything()), "first", "Inqueue", 3, 3);
+    let large = gang(large, "second", "Pending", 1, 1);
+    assert_eq!(phase(&large.run_as(&only()), "second"), "Inqueue");
+    // Of several that ask in the same session each counts those before it.
+    let three = ["one", "two", "three"].into_iter();
+    let three = three.fold(two_nodes(&enqueue()), |own, name| {
+        gang(own, name, "Pending", 1, 3)
+    });
+    let ours = three.run_as(&only());
+    let phases = ["one", "two", "three"].map(|name| phase(&ours, name));
+    assert_eq!(phases, ["Inqueue", "Inqueue", "Pending"]);
+}
+
+#[test]
+fn a_job_that_does_not_fit_keeps_nobody_out_behind_it() {
+    let scenario = two_nodes(&enqueue())
+        .job_with("large", 3, "Pending", &unmade(3, 2))
+        .job_with("small", 2, "Pending", &unmade(2, 2));
+    let ours = scenario.run_as(&only());
+    assert_eq!(phase(&ours, "large"), "Pending");
+    assert_eq!(phase(&ours, "small"), "Inqueue");
+}
+
+#[test]
+fn pods_of_several_tasks_are_placed_together() {
+    let role = |role: &str| json!({"metadata": {"annotations": {"volcano.sh/task-spec": role}}});
+    let with = |cpu: &str| {
+        let need = json!({"minTaskMember": {"driver": 1, "worker": 2}});
+        two_nodes(&enqueue())
+            .job_with("new", 3, "Pending", &need)
+            .pod("new-driver-0", "new", cpu, &role("driver"))
+            .pod("new-worker-0", "new", "2", &role("worker"))
+            .pod("new-worker-1", "new", "2", &role("worker"))
+    };
+    assert_eq!(phase(&with("1").run_as(&only()), "new"), "Inqueue");
+    assert_eq!(phase(&with("2").run_as(&only()), "new"), "Pending");
+    // Nothing is said of what tasks ask for that are not made: all of it has to be there somewhere.
+    let spec = |cpu: &str| {
+        let mut spec = json!({"minTaskMember": {"driver": 1, "worker": 2}});
+        spec["minResources"] = json!({"cpu": cpu});
+        two_nodes(&enqueue()).job_with("new", 3, "Pending", &spec)
+    };
+    assert_eq!(phase(&spec("6").run_as(&only()), "new"), "Inqueue");
+    assert_eq!(phase(&spec("7").run_as(&only()), "new"), "Pending");
+}
+
+#[test]
+fn nodes_that_do_not_take_a_pod_have_no_room_for_it() {
+    let elsewhere = json!({"spec": {"nodeSelector": {"kubernetes.io/hostname": "c"}}});
+    let scenario =
+        two_nodes(&enqueue())
+            .job("new", 1, "Pending")
+            .pod("new-work-0", "new", "1", &elsewhere);
+    assert_eq!(phase(&scenario.run(), "new"), "Inqueue");
+    assert_eq!(phase(&scenario.run_as(&only()), "new"), "Pending");
+    let open = scenario.node("c", "1");
+    assert_eq!(phase(&open.run_as(&only()), "new"), "Inqueue");
+}
+
+#[test]
+fn a_job_is_let_in_that_its_queue_may_make_room_for() {
+    let tiers: [&[&str]; 2] = [&["priority", "gang"], &["predicates", "proportion"]];
+    let with = |actions: &str, class: &str| {
+        let mut need = unmade(2, 4);
+        need["priorityClassName"] = json!(class);
+        two_nodes(&conf(actions, &tiers)).job_with("new", 2, "Pending", &need)
+    };
+    let let_in = |actions: &str, class: &str| {
+        phase(&with(actions, class).run_as(&only()), "new") == "Inqueue"
+    };
+    assert!(let_in("enqueue, preempt", "high"));
+    assert!(!let_in("enqueue, preempt", ""));
+    assert!(!let_in("enqueue, reclaim", "high"));
+    // The queue is below its share, and then above it.
+    let reclaims = |cpu: u32| {
+        let mut need = unmade(1, cpu);
+        need["queue"] = json!("r");
+        let conf = conf("enqueue, allocate, reclaim", &tiers);
+        let scenario = Scenario::new(&conf)
+            .queue("r", &json!({}))
+            .node("a", "4")
+            .job("old", 0, "Running")
+            .running("old", 0, &["a", "a", "a", "a"], "1")
+            .job_with("new", 1, "Pending", &need)
+            .waiting("new", 1, &cpu.to_string());
+        scenario.run_as(&Form::default())
+    };
+    assert_eq!(evicted(&reclaims(2)).len(), 2);
+    assert_eq!(phase(&reclaims(3), "new"), "Pending");
+}
+
+#[test]
+fn what_is_going_counts_as_gone_and_an_argument_takes_the_question_out() {
+    let going = json!({
+        "metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"},
+        "spec": {"nodeName": "a"}, "status": {"phase": "Running"},
+    });
+    let full = |conf: &str| {
+        Scenario::new(conf)
+            .node("a", "4")
+            .job_with("new", 1, "Pending", &unmade(1, 4))
+    };
+    let leaving = full(&anything())
+        .job("old", 0, "Running")
+        .pod("old-work-0", "old", "3", &going);
+    assert_eq!(phase(&leaving.run_as(&only()), "new"), "Inqueue");
+    let taken = |conf: &str| {
+        let own = full(conf)
+            .job("old", 0, "Running")
+            .running("old", 0, &["a"], "1");
+        phase(&own.run_as(&only()), "new").to_owned()
+    };
+    let argument = format!(
+        "{}configurations:\n- name: enqueue\n  arguments:\n    placementEnable: false\n",
+        anything()
+    );
+    assert_eq!(taken(&anything()), "Pending");
+    assert_eq!(taken(&argument), "Inqueue");
+}

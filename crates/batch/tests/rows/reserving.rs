@@ -1,0 +1,239 @@
+//! Nodes are kept for a job that has waited long.
+
+use crate::scenario::{Scenario, conf};
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Cache, Form, Outcome, Setting};
+use evictd_placement::Cluster;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+fn only() -> Form {
+    Form {
+        reserves: true,
+        ..Form::volcano()
+    }
+}
+
+fn allocate() -> String {
+    conf(
+        "enqueue, allocate",
+        &[&["priority", "gang"], &["predicates", "nodeorder"]],
+    )
+}
+
+/// A session at this time of the day on which the objects of a scenario are made, from midnight on.
+fn at(scenario: &Scenario, time: &str, form: &Form) -> Outcome {
+    let now: Timestamp = format!("2026-01-01T{time}Z").parse().unwrap();
+    let objects = scenario.objects();
+    let mut cluster = Cluster::new();
+    for node in &objects.nodes {
+        assert!(cluster.add_node(node));
+    }
+    let pods = objects.pods.iter();
+    for pod in pods.filter(|pod| !pod.spec.node_name.is_empty()) {
+        cluster.add_pod(pod.clone()).unwrap();
+    }
+    let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+    cache.set_now(now);
+    let conf = Conf::read(&objects.conf).unwrap();
+    cache.session(&mut cluster, &conf, form)
+}
+
+/// The gang `large` needs two of three nodes of four cores; on `a` three are in use, on the others one.
+fn three_nodes(conf: &str) -> Scenario {
+    Scenario::new(conf)
+        .class("high", 10)
+        .node("a", "4")
+        .node("b", "4")
+        .node("c", "4")
+        .job("old", 0, "Running")
+        .running("old", 0, &["a"], "3")
+        .running("old", 1, &["b", "c"], "1")
+        .job("large", 2, "Inqueue")
+        .waiting("large", 2, "4")
+}
+
+fn with_small(conf: &str) -> Scenario {
+    three_nodes(conf)
+        .job("small", 1, "Inqueue")
+        .waiting("small", 4, "1")
+}
+
+fn bound(outcome: &Outcome) -> Vec<&str> {
+    outcome.binds.values().map(String::as_str).collect()
+}
+
+/// What the group of `large` is told, and whether it holds.
+fn told(outcome: &Outcome) -> Option<(bool, &str, &str)> {
+    let mut conditions = outcome.pod_groups["default/large"].conditions.iter();
+    let own = conditions.find(|own| own.kind == "Reserved")?;
+    Some((own.status == "True", &own.reason, &own.message))
+}
+
+#[test]
+fn the_emptiest_nodes_are_kept_for_a_job_that_has_waited_long() {
+    let scenario = with_small(&allocate());
+    // Before its time, and without the switch, small pods go where most is free.
+    for (time, form) in [("00:09:00", only()), ("01:00:00", Form::volcano())] {
+        let outcome = at(&scenario, time, &form);
+        assert_eq!(bound(&outcome).len(), 4);
+        assert!(bound(&outcome).iter().all(|node| *node != "a"));
+        assert_eq!((told(&outcome), outcome.again_at), (None, None));
+    }
+    let outcome = at(&scenario, "00:11:00", &only());
+    assert_eq!(bound(&outcome), ["a"]);
+    let words = "nodes are kept for it until 2026-01-01T04:11:00Z at the latest: b, c";
+    assert_eq!(told(&outcome), Some((true, "WaitedLong", words)));
+    let until: Timestamp = "2026-01-01T04:11:00Z".parse().unwrap();
+    assert_eq!(outcome.again_at, Some(until));
+    let small = &outcome.pod_conditions["default/small-work-1"].message;
+    assert!(
+        small.contains("kept for a job that has waited long"),
+        "{small}"
+    );
+}
+
+#[test]
+fn nodes_are_kept_from_those_only_that_come_after_the_job() {
+    let job = |class: &str| {
+        three_nodes(&allocate())
+            .job_with("other", 1, "Inqueue", &json!({"priorityClassName": class}))
+            .waiting("other", 4, "1")
+    };
+    assert_eq!(bound(&at(&job(""), "00:11:00", &only())), ["a"]);
+    assert_eq!(bound(&at(&job("high"), "00:11:00", &only())).len(), 4);
+    // One that waited before it goes on.
+    let before = Scenario::new(&allocate())
+        .node("a", "2")
+        .job("old", 0, "Running")
+        .running("old", 0, &["a"], "1")
+        .job("before", 1, "Inqueue")
+        .waiting("before", 1, "1")
+        .job("large", 1, "Inqueue")
+        .waiting("large", 1, "2");
+    assert_eq!(bound(&at(&before, "00:11:00", &only())), ["a"]);
+}
+
+#[test]
+fn no_node_is_kept_that_is_not_needed_or_for_a_job_that_fits_nowhere() {
+    // Its one pod needs one node.
+    let one = Scenario::new(&allocate())
+        .node("a", "4")
+        .node("b", "4")
+        .job("old", 0, "Running")
+        .running("old", 0, &["a", "b"], "1")
+        .job("large", 1, "Inqueue")
+        .waiting("large", 1, "4")
+        .job("small", 1, "Inqueue")
+        .waiting("small", 3, "1");
+    let outcome = at(&one, "00:11:00", &only());
+    assert_eq!(bound(&outcome), ["b", "b", "b"]);
+    for (min, cpu) in [(4, "4"), (1, "5")] {
+        let too_large = Scenario::new(&allocate())
+            .node("a", "4")
+            .node("b", "4")
+            .node("c", "4")
+            .job("large", min, "Inqueue")
+            .waiting("large", usize::try_from(min).unwrap(), cpu)
+            .job("small", 1, "Inqueue")
+            .waiting("small", 12, "1");
+        let outcome = at(&too_large, "00:11:00", &only());
+        assert_eq!((bound(&outcome).len(), told(&outcome)), (12, None));
+    }
+    // What others than jobs hold does not become free.
+    let other = json!({"spec": {"schedulerName": "default-scheduler", "nodeName": "c"}, "status": {"phase": "Running"}});
+    let held = with_small(&allocate()).pod("other", "", "1", &other);
+    let outcome = at(&held, "00:11:00", &only());
+    assert!(told(&outcome).unwrap().2.ends_with("a, b"), "{outcome:?}");
+}
+
+#[test]
+fn a_job_whose_pods_are_not_made_has_nodes_kept_as_well() {
+    let spec = json!({"minTaskMember": {"work": 2}, "minResources": {"cpu": "8"}});
+    let scenario = Scenario::new(&allocate())
+        .node("a", "4")
+        .node("b", "4")
+        .job("old", 0, "Running")
+        .running("old", 0, &["a"], "1")
+        .job_with("large", 2, "Pending", &spec)
+        .job_with(
+            "small",
+            1,
+            "Pending",
+            &json!({"minResources": {"cpu": "1"}}),
+        );
+    let form = Form {
+        reserves: false,
+        ..Form::default()
+    };
+    let phase = |outcome: &Outcome| outcome.phases["default/small"].clone();
+    assert_eq!(phase(&at(&scenario, "00:11:00", &form)), "Inqueue");
+    let outcome = at(&scenario, "00:11:00", &Form::default());
+    assert_eq!(phase(&outcome), "Pending");
+    assert!(told(&outcome).unwrap().0);
+}
+
+/// The condition of the group `large` in a cluster that was restarted meanwhile.
+fn since(holds: bool, time: &str) -> Value {
+    let status = if holds { "True" } else { "False" };
+    let time = format!("2026-01-01T{time}Z");
+    json!({"status": {"conditions": [
+        {"type": "Reserved", "status": status, "lastTransitionTime": time, "reason": "", "message": ""}]}})
+}
+
+#[test]
+fn nodes_are_kept_no_longer_than_a_second_bound_and_then_for_another() {
+    let held = |holds: bool, from: &str| {
+        three_nodes(&allocate())
+            .group_with(&since(holds, from))
+            .job("next", 2, "Inqueue")
+            .waiting("next", 2, "4")
+            .job("small", 1, "Inqueue")
+            .waiting("small", 4, "1")
+    };
+    let of = |outcome: &Outcome, job: &str| {
+        let conditions = outcome.pod_groups[&format!("default/{job}")]
+            .conditions
+            .clone();
+        let own = conditions.into_iter().find(|own| own.kind == "Reserved");
+        own.map(|own| (own.status == "True", own.reason))
+    };
+    let true_of = |reason: &str| Some((true, reason.to_owned()));
+    let outcome = at(&held(true, "01:00:00"), "04:59:00", &only());
+    assert_eq!(of(&outcome, "large"), true_of("WaitedLong"));
+    assert_eq!(of(&outcome, "next"), None);
+    let over = at(&held(true, "01:00:00"), "05:00:00", &only());
+    assert_eq!(of(&over, "large"), Some((false, "HeldLong".to_owned())));
+    assert_eq!(of(&over, "next"), true_of("WaitedLong"));
+    // It waits as long as before until it has another turn.
+    let soon = at(&held(false, "05:00:00"), "05:09:00", &only());
+    assert_eq!(of(&soon, "next"), true_of("WaitedLong"));
+    let later = at(&held(false, "05:00:00"), "05:10:00", &only());
+    assert_eq!(of(&later, "large"), true_of("WaitedLong"));
+}
+
+#[test]
+fn a_job_that_starts_gives_its_nodes_back_and_the_bounds_are_arguments() {
+    let scenario = Scenario::new(&allocate())
+        .node("a", "4")
+        .job("large", 1, "Running")
+        .group_with(&since(true, "01:00:00"))
+        .running("large", 0, &["a"], "1")
+        .job("small", 1, "Inqueue")
+        .waiting("small", 1, "1");
+    let outcome = at(&scenario, "01:10:00", &only());
+    assert_eq!(bound(&outcome), ["a"]);
+    assert!(!told(&outcome).unwrap().0);
+    let arguments = |after: u32, hold: u32| {
+        let own = allocate();
+        format!(
+            "{own}configurations:\n- name: allocate\n  arguments:\n    reservation.afterSeconds: {after}\n    reservation.forSeconds: {hold}\n"
+        )
+    };
+    let kept = |after: u32, hold: u32, time: &str| {
+        let outcome = at(&with_small(&arguments(after, hold)), time, &only());
+        bound(&outcome).len() == 1
+    };
+    assert!(kept(60, 60, "00:02:00") && !kept(300, 60, "00:02:00"));
+    assert!(!kept(60, 0, "00:02:00"), "none are kept for no time");
+}
