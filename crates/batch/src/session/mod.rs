@@ -49,6 +49,7 @@
 mod actions;
 mod cache;
 mod close;
+mod closeup;
 mod dispatch;
 mod fit;
 mod form;
@@ -64,8 +65,12 @@ mod simulation;
 mod statement;
 mod task;
 mod tournament;
+mod watch;
 
 pub use cache::Cache;
+pub use closeup::{
+    Ahead, Closeup, Hold, Lack, NearNode, Places, QueueStand, RolePlaces, Scarce, Stand,
+};
 pub use form::Form;
 pub use known::Known;
 pub use objects::{Objects, Setting, reads_annotation};
@@ -82,6 +87,7 @@ use judge::{Judge, View};
 use model::Model;
 use plugins::Plugins;
 use task::Status;
+use watch::Watch;
 
 /// A session under way.
 pub(crate) struct Session<'c> {
@@ -109,6 +115,7 @@ impl<'c> Session<'c> {
         model: Model,
         conf: &'c Conf,
         form: &'c Form,
+        watch: &mut impl Watch,
     ) -> (Model, Outcome) {
         let mut session = Session {
             placement: Statement::default(),
@@ -126,16 +133,18 @@ impl<'c> Session<'c> {
         };
         let mut outcome = Outcome::default();
         session.report_open(&mut outcome);
-        session.act();
+        watch.opened(&session);
+        session.act(watch);
         session.report_actions(&mut outcome);
         session.close(&mut outcome);
+        watch.closed(&mut session);
         (session.leave(), outcome)
     }
 }
 
 impl Session<'_> {
     /// Takes the actions in their order.
-    fn act(&mut self) {
+    fn act(&mut self, watch: &mut impl Watch) {
         for action in &self.conf.actions {
             match action {
                 Action::Enqueue => self.enqueue(),
@@ -144,6 +153,7 @@ impl Session<'_> {
                 Action::Preempt => self.preempt(),
                 Action::Reclaim => self.reclaim(),
             }
+            watch.acted(self, *action);
         }
     }
 

@@ -36,9 +36,19 @@ impl Overcommit {
 
     /// The dimensions of which a job needs more than there is.
     pub(crate) fn lacking(&self, need: &Resource) -> Vec<Dim> {
+        self.with(need).exceeded(&self.idle, need).collect()
+    }
+
+    /// What would be promised if a job with this need was let in.
+    pub(crate) fn with(&self, need: &Resource) -> Resource {
         let mut sum = self.inqueue.clone();
         sum.add(need);
-        sum.exceeded(&self.idle, need).collect()
+        sum
+    }
+
+    /// How much may be promised.
+    pub(crate) const fn limit(&self) -> &Resource {
+        &self.idle
     }
 
     /// A job was let in that needs so much.
