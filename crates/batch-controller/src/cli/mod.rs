@@ -14,6 +14,7 @@ mod reconcile;
 mod short;
 mod simulate;
 mod webhook;
+mod why;
 
 pub use short::Short;
 
@@ -36,6 +37,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Simulate(simulate::Arguments),
+    Why(why::Arguments),
     Job(job::Arguments),
     Queue(queue::Arguments),
     Admit(admit::Arguments),
@@ -57,6 +59,7 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Simulate(arguments) => arguments.run(),
+            Command::Why(arguments) => arguments.run(),
             Command::Job(arguments) => arguments.run(),
             Command::Queue(arguments) => arguments.run(),
             Command::Admit(arguments) => arguments.run(),
