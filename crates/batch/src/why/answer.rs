@@ -43,6 +43,8 @@ pub struct Answer {
     pub more: Vec<String>,
     /// What would start it, the smallest change of each kind; what happens by itself comes first. Each was tried.
     pub soonest: Vec<Proposal>,
+    /// The jobs before it in the queue, as `closeup.ahead` has them by their pod groups.
+    pub ahead: Vec<String>,
     /// What is known of pods of it that had to go for others, the newest first.
     pub history: Vec<String>,
     /// What the session sees of it; absent where no session looks at it.
@@ -63,6 +65,7 @@ impl Answer {
             headline,
             more: Vec::new(),
             soonest: Vec::new(),
+            ahead: Vec::new(),
             history: Vec::new(),
             closeup: None,
             said: None,

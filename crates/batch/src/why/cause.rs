@@ -4,9 +4,10 @@ use super::answer::{Answer, State};
 use super::change::{Change, counted, named};
 use super::search::{Proposal, Search};
 use super::subject::{Kind, Subject};
+use super::unknown::nearest;
 use super::world::World;
 use super::{life, words};
-use crate::session::{Closeup, Hold, Outcome, Setting};
+use crate::session::{Closeup, Hold, Lack, Outcome, Setting};
 use std::collections::BTreeSet;
 
 /// The whole answer, but for what has happened to the job before.
@@ -23,7 +24,7 @@ pub(super) fn answer(world: &mut World<'_>, subject: &Subject, setting: &Setting
     if starts.is_none() {
         let first = first(world, subject, setting, closeup.as_ref());
         answer.soonest = soonest(world, subject, first);
-        if answer.soonest.is_empty() {
+        if answer.soonest.is_empty() && !unmade(world, subject) {
             let nothing = "None of the changes that were tried starts it alone.";
             answer.more.push(nothing.to_owned());
         }
@@ -32,8 +33,19 @@ pub(super) fn answer(world: &mut World<'_>, subject: &Subject, setting: &Setting
     let mut conditions = group.iter().flat_map(|group| &group.conditions);
     let said = conditions.find(|own| own.kind == "Unschedulable");
     answer.said = said.map(|own| own.message.clone());
-    answer.closeup = closeup;
+    answer.closeup = closeup.map(|mut closeup| {
+        let state = world.queues.get(&closeup.queue.name).map(|own| own.status.state.clone());
+        closeup.queue.state = state.unwrap_or_default();
+        closeup
+    });
+    answer.ahead = ahead(world, answer.closeup.as_ref());
     answer
+}
+
+/// What the jobs are called that come first.
+fn ahead(world: &World<'_>, closeup: Option<&Closeup>) -> Vec<String> {
+    let ahead = closeup.into_iter().flat_map(|closeup| &closeup.ahead);
+    ahead.map(|own| world.job_of(&own.pod_group)).collect()
 }
 
 /// The name of the job's queue, whether that is there or not.
@@ -48,14 +60,13 @@ fn queue_of(world: &World<'_>, subject: &Subject, setting: &Setting) -> String {
 
 /// A job that no session looks at.
 fn unseen(world: &World<'_>, subject: &Subject, setting: &Setting) -> Answer {
-    let name = &subject.name;
+    let name = subject.title();
     let queue = queue_of(world, subject, setting);
     let waits = |why: String| Answer::of(subject, State::Waits, format!("{name} waits: {why}"));
     if !world.queues.contains_key(&queue) {
         let mut own = waits(format!("its queue {queue} does not exist"));
-        let distance = |own: &str| strsim::levenshtein(own, &queue);
-        let known = world.queues.keys().min_by_key(|own| distance(own));
-        if let Some(nearest) = known {
+        let known = world.queues.keys().map(String::as_str);
+        if let Some(nearest) = nearest(&queue, known) {
             own.more.push(format!("The queue whose name is nearest is {nearest}."));
         }
         return own;
@@ -79,11 +90,11 @@ fn seen(
     (outcome, closeup): (&Outcome, &Closeup),
     starts: Option<usize>,
 ) -> Answer {
-    let unmade = !subject.made.pods.is_empty() && !is_pending(world, subject);
+    let unmade = unmade(world, subject);
     if let Some(sessions) = starts.filter(|_| !unmade) {
         return starting(world, subject, outcome, sessions);
     }
-    let name = &subject.name;
+    let name = subject.title();
     let (why, state) = cause(subject, closeup, unmade);
     let count = |status: &str| closeup.pods.get(status).copied().unwrap_or(0);
     let there = count("Running") + count("Bound");
@@ -102,6 +113,11 @@ fn seen(
     let mut own = Answer::of(subject, state, headline);
     own.more = besides(subject, closeup, starts);
     own
+}
+
+/// Whether the controllers have yet to make pods of a job that was let in.
+fn unmade(world: &World<'_>, subject: &Subject) -> bool {
+    !subject.made.pods.is_empty() && !is_pending(world, subject)
 }
 
 fn is_pending(world: &World<'_>, subject: &Subject) -> bool {
@@ -124,13 +140,18 @@ fn cause(subject: &Subject, closeup: &Closeup, unmade: bool) -> (String, State) 
     let queue = &closeup.queue.name;
     let hold = |which: fn(&Hold) -> bool| closeup.holds.iter().find(|hold| which(hold));
     if hold(|hold| matches!(hold, Hold::Closed)).is_some() {
-        return waits(format!("queue {queue} is closed"));
+        let state = closeup.queue.state.to_lowercase();
+        let state = if state.is_empty() { "not open yet" } else { state.as_str() };
+        return waits(format!("queue {queue} is {state}"));
     }
     if let Some(Hold::NotLetIn { plugin, words, lacks }) = hold(|hold| matches!(hold, Hold::NotLetIn { .. })) {
         let amounts = words::amounts(lacks);
         let why = match *plugin {
             _ if lacks.is_empty() => words.clone(),
-            "overcommit" => format!("all that is free is promised to other jobs ({amounts} with it)"),
+            "overcommit" if lacks.iter().all(|own| !own.held.is_positive()) => {
+                format!("it needs more than is left in the cluster ({amounts})")
+            }
+            "overcommit" => format!("other jobs were promised what is left in the cluster ({amounts} with it)"),
             _ => format!("queue {queue} may not have so much ({amounts} with it)"),
         };
         return (why, State::NotLetIn);
@@ -147,21 +168,42 @@ fn cause(subject: &Subject, closeup: &Closeup, unmade: bool) -> (String, State) 
     if let Some(Hold::TooFewPods { .. }) = hold(|hold| matches!(hold, Hold::TooFewPods { .. })) {
         return waits(too_few(subject, closeup));
     }
-    if let Some(Hold::ShareUsed { lacks }) = hold(|hold| matches!(hold, Hold::ShareUsed { .. })) {
-        let amounts = words::amounts(lacks);
-        return waits(format!("queue {queue} holds all that it deserves ({amounts})"));
+    // A queue that may have all of the cluster is not what is too small.
+    let short = found(closeup) < needed(closeup);
+    let limited = closeup.holds.iter().find_map(|hold| limited(closeup, hold));
+    if let Some((why, _)) = limited.filter(|(_, own)| *own || !short) {
+        return waits(format!("queue {queue} {why}"));
     }
-    if let Some(Hold::Limit { plugin, lacks, allowed }) = hold(|hold| matches!(hold, Hold::Limit { .. }))
-        && *allowed < needed(closeup)
-    {
-        let amounts = words::amounts(lacks);
-        let may = if *plugin == "capacity" { "may not have more" } else { "deserves no more" };
-        return waits(format!("queue {queue} {may} ({amounts} with another pod)"));
-    }
-    if found(closeup) < needed(closeup) {
+    if short {
         return waits(no_room(closeup));
     }
     waits("the session gave the room to others, or would free it for others".to_owned())
+}
+
+/// What the share of the job's queue says, and whether it is less than all of the cluster.
+fn limited(closeup: &Closeup, hold: &Hold) -> Option<(String, bool)> {
+    let (lacks, used) = match hold {
+        Hold::ShareUsed { lacks } => (lacks, true),
+        Hold::Limit { lacks, allowed, .. } if *allowed < needed(closeup) => (lacks, false),
+        _ => return None,
+    };
+    let stand = |lack: &Lack| {
+        let mut stands = closeup.queue.resources.iter();
+        stands.find(|own| own.resource == lack.resource)
+    };
+    let capped = |lack: &Lack| stand(lack).is_some_and(|own| own.capped && own.capability == Some(lack.limit));
+    let whole = |lack: &Lack| stand(lack).is_some_and(|own| !own.capped && own.capability == Some(lack.limit));
+    let own = !lacks.iter().all(whole);
+    let capped = lacks.iter().any(capped);
+    let full = used || lacks.iter().any(|lack| lack.held >= lack.limit);
+    let amounts = if full { words::held(lacks) } else { words::amounts(lacks) };
+    let why = match (capped, full) {
+        (true, true) => format!("holds all that it may have ({amounts})"),
+        (true, false) => format!("may not have so much ({amounts} with it)"),
+        (false, true) => format!("holds all that it deserves ({amounts})"),
+        (false, false) => format!("does not deserve so much ({amounts} with it)"),
+    };
+    Some((why, own))
 }
 
 fn too_few(subject: &Subject, closeup: &Closeup) -> String {
@@ -194,14 +236,17 @@ fn no_room(closeup: &Closeup) -> String {
 /// What else there is to say.
 fn besides(subject: &Subject, closeup: &Closeup, starts: Option<usize>) -> Vec<String> {
     let mut more = Vec::new();
+    if subject.title() != subject.name {
+        more.push(format!("{} {} belongs to it.", subject.kind.as_str(), subject.name));
+    }
     let (found, needed) = (found(closeup), needed(closeup));
     if starts.is_some() {
         more.push("Once they are there, it starts.".to_owned());
         more.push("Does evictd-batch controllers run, and is there a quota that refuses pods?".to_owned());
     }
-    if found > 0 && found < needed {
+    if found > 0 && found < needed && needed <= closeup.places.waiting {
         more.push(format!(
-            "There is room for {found} of them, but it starts with {needed} or with none."
+            "It starts with {needed} pods more or with none: the room for {found} is of no use."
         ));
     }
     if subject.made.dependent > 0 && closeup.missing == 0 {
@@ -218,7 +263,7 @@ fn besides(subject: &Subject, closeup: &Closeup, starts: Option<usize>) -> Vec<S
 
 /// A job that starts with all as it is.
 fn starting(world: &World<'_>, subject: &Subject, outcome: &Outcome, sessions: usize) -> Answer {
-    let name = &subject.name;
+    let name = subject.title();
     let own: BTreeSet<&String> = subject.pods(world).map(|(key, _)| key).collect();
     let going = world.pods.iter();
     let going = going.filter(|(_, pod)| pod.metadata.deletion_timestamp.is_some());
@@ -226,11 +271,12 @@ fn starting(world: &World<'_>, subject: &Subject, outcome: &Outcome, sessions: u
     let promised = outcome.pipelined.keys().any(|pod| own.contains(pod));
     let victims: Vec<String> = outcome.evicted.iter().map(|own| own.pod.clone()).collect();
     let bound = outcome.binds.keys().filter(|pod| own.contains(pod)).count();
-    let headline = if subject.is_started(outcome) {
+    let headline = if subject.is_started(outcome, subject.min_member) {
         let pods = counted(bound, "pod");
         format!("{name} starts: the next session binds {pods} of it")
     } else if promised && !victims.is_empty() {
-        format!("{name} starts once {} have gone, which the next session evicts for others", named(&victims))
+        let have = if victims.len() == 1 { "has" } else { "have" };
+        format!("{name} starts once {} {have} made room: the next session evicts for it", named(&victims))
     } else if !going.is_empty() && sessions > 1 {
         let (pods, have) = if going.len() == 1 { ("pod", "is ending has") } else { ("pods", "are ending have") };
         format!("{name} starts once the {pods} that {have} gone: {}", named(&going))
@@ -312,5 +358,6 @@ fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<
     }
     proposals.extend(search.more_on_a_node(&closeup));
     proposals.extend(search.more_nodes(&closeup));
+    proposals.extend(search.smaller_gang(&closeup));
     proposals
 }

@@ -14,8 +14,11 @@ use std::sync::Arc;
 pub enum Change {
     /// Jobs end, and their pods with them.
     JobsEnd {
-        /// Their pod groups, `namespace/name`, or the owners of pods that have none.
+        /// `namespace/name`; the owners of pods that belong to none.
         jobs: Vec<String>,
+        /// Their pod groups.
+        #[serde(skip)]
+        groups: Vec<String>,
         /// Their pods that hold room.
         pods: Vec<String>,
     },
@@ -71,6 +74,13 @@ pub enum Change {
         /// How many.
         count: usize,
     },
+    /// The job needs fewer pods to start.
+    MinMember {
+        /// How many it needs now.
+        from: i32,
+        /// How few do.
+        to: i32,
+    },
     /// The pods' scheduling gates are removed.
     RemoveGates {
         /// Their names.
@@ -91,12 +101,12 @@ impl Change {
     /// Makes the change.
     pub(super) fn apply(&self, world: &mut World<'_>, subject: &Subject) {
         match self {
-            Self::JobsEnd { jobs, pods } => {
+            Self::JobsEnd { groups, pods, .. } => {
                 for pod in pods {
                     world.set_pod(pod, None);
                 }
-                for job in jobs {
-                    world.set_group(job, None);
+                for group in groups {
+                    world.set_group(group, None);
                 }
             }
             Self::PodsEnd { pods } => {
@@ -123,6 +133,7 @@ impl Change {
             }
             Self::Node { node, remedy, .. } => change_node(world, subject, node, remedy),
             Self::MoreNodes { like, count } => more_nodes(world, like, *count),
+            Self::MinMember { to, .. } => smaller_gang(world, subject, *to),
             Self::RemoveGates { .. } => {
                 for pod in own_pods(world, subject) {
                     world.change_pod(&pod, |pod| pod.spec.scheduling_gates.clear());
@@ -158,6 +169,16 @@ fn change_node(world: &mut World<'_>, subject: &Subject, name: &str, remedy: &Re
     }
     remedy.apply(Arc::make_mut(&mut node), &mut evictd_pod::wire::Pod::default());
     world.set_node(name, Some(node));
+}
+
+/// What its tasks need alone is lowered, too.
+fn smaller_gang(world: &mut World<'_>, subject: &Subject, to: i32) {
+    if let Some(mut group) = world.groups.get(&subject.group).cloned() {
+        let own = Arc::make_mut(&mut group);
+        own.spec.min_member = to;
+        own.spec.min_task_member.clear();
+        world.set_group(&subject.group, Some(group));
+    }
 }
 
 fn more_nodes(world: &mut World<'_>, like: &str, count: usize) {
@@ -196,15 +217,21 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::JobsEnd { jobs, pods } => {
+            Self::JobsEnd { jobs, pods, .. } => {
                 let ends = if jobs.len() == 1 { "ends" } else { "end" };
                 let pods = counted(pods.len(), "pod");
                 write!(f, "{} {ends} ({pods})", named(jobs))
             }
             Self::PodsEnd { pods } if pods.len() == 1 => write!(f, "pod {} ends", named(pods)),
             Self::PodsEnd { pods } => write!(f, "{} pods end: {}", pods.len(), named(pods)),
-            Self::OpenQueue { queue } => write!(f, "queue {queue} is opened"),
-            Self::MakeQueue { queue } => write!(f, "queue {queue} is made"),
+            Self::OpenQueue { queue } => write!(
+                f,
+                "queue {queue} is opened: evictd-batch queue operate -n {queue} -a open"
+            ),
+            Self::MakeQueue { queue } => write!(
+                f,
+                "queue {queue} is made: evictd-batch queue create -n {queue} -w 1"
+            ),
             Self::Capability {
                 queue,
                 resource,
@@ -232,6 +259,9 @@ impl fmt::Display for Change {
             },
             Self::MoreNodes { like, count } => {
                 write!(f, "{} like {like} added", counted(*count, "more node"))
+            }
+            Self::MinMember { from, to } => {
+                write!(f, "its minAvailable is lowered to {to} (from {from}), and those of its tasks")
             }
             Self::RemoveGates { gates } => {
                 write!(f, "the pods' scheduling gates are removed: {}", named(gates))

@@ -18,8 +18,10 @@ const MOST: usize = 12;
 /// Pods that end together.
 #[derive(Debug, Clone)]
 struct Unit {
-    /// The pod group, or the owner of pods that have none.
+    /// The job, or the owner of pods that belong to none.
     name: String,
+    /// Its pod group.
+    group: String,
     /// Those that hold room.
     pods: Vec<String>,
     /// Whether it is in the queue of the job.
@@ -29,6 +31,7 @@ struct Unit {
 fn ended(units: &[Unit]) -> Vec<Change> {
     vec![Change::JobsEnd {
         jobs: units.iter().map(|unit| unit.name.clone()).collect(),
+        groups: units.iter().map(|unit| unit.group.clone()).collect(),
         pods: units.iter().flat_map(|unit| unit.pods.clone()).collect(),
     }]
 }
@@ -104,12 +107,13 @@ impl Search<'_, '_> {
             if !holds_room(pod) || is_in(pod, &self.subject.group) {
                 continue;
             }
-            let Some(name) = unit_of(key, pod) else {
+            let Some(group) = unit_of(key, pod) else {
                 continue;
             };
-            let unit = units.entry(name.clone()).or_insert_with(|| Unit {
-                same_queue: own.is_some() && queue(&name) == own,
-                name,
+            let unit = units.entry(group.clone()).or_insert_with(|| Unit {
+                same_queue: own.is_some() && queue(&group) == own,
+                name: world.job_of(&group),
+                group,
                 pods: Vec::new(),
             });
             unit.pods.push(key.clone());

@@ -17,13 +17,14 @@ pub(super) fn answer(world: &World<'_>, subject: &Subject, setting: &Setting) ->
 }
 
 fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
-    let name = &subject.name;
+    let name = subject.title();
     let status = &job.status;
     let answer = |state, headline| Some(Answer::of(subject, state, headline));
     if job.metadata.deletion_timestamp.is_some() {
         return answer(State::Finished, format!("{name} is being deleted"));
     }
     let since = status.state.last_transition_time;
+    let at = since.map_or_else(String::new, |time| format!(" at {time}"));
     let since = since.map_or_else(String::new, |time| format!(" since {time}"));
     let why = match (&*status.state.reason, &*status.state.message) {
         ("", "") => String::new(),
@@ -39,14 +40,14 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
         Phase::Completed => {
             let pods = usize::try_from(status.succeeded).unwrap_or(0);
             let pods = counted(pods, "pod");
-            answer(State::Finished, format!("{name} is completed{since} ({pods} succeeded){why}"))
+            answer(State::Finished, format!("{name} was completed{at} ({pods} succeeded){why}"))
         }
         Phase::Failed => {
             let retries = usize::try_from(status.retry_count).unwrap_or(0);
             let retries = counted(retries, "restart");
-            answer(State::Finished, format!("{name} has failed{since}, after {retries}{why}"))
+            answer(State::Finished, format!("{name} failed{at} after {retries}{why}"))
         }
-        Phase::Terminated => answer(State::Finished, format!("{name} was terminated{since}{why}")),
+        Phase::Terminated => answer(State::Finished, format!("{name} was terminated{at}{why}")),
         Phase::Completing => answer(State::Finished, format!("{name} is completing{since}: {ending}")),
         Phase::Terminating => {
             answer(State::Finished, format!("{name} is terminating{since}: {ending}"))
@@ -56,8 +57,11 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
             answer(State::Waits, headline)
         }
         Phase::Aborting | Phase::Aborted => {
-            let word = if phase == Phase::Aborted { "was aborted" } else { "is being aborted" };
-            let mut own = Answer::of(subject, State::Stopped, format!("{name} {word}{since}{why}"));
+            let text = match phase {
+                Phase::Aborted => format!("was aborted{at}"),
+                _ => format!("is being aborted{since}"),
+            };
+            let mut own = Answer::of(subject, State::Stopped, format!("{name} {text}{why}"));
             let (namespace, name) = (job.metadata.namespace_or_default(), &job.metadata.name);
             own.more.push(format!(
                 "It waits until somebody resumes it: evictd-batch job resume -n {namespace} -N {name}"
@@ -81,7 +85,8 @@ fn of_another(world: &World<'_>, subject: &Subject, setting: &Setting) -> Option
     }
     let headline = format!(
         "{} is placed by the scheduler {first}, not by {}",
-        subject.name, setting.scheduler
+        subject.title(),
+        setting.scheduler
     );
     let mut own = Answer::of(subject, State::Waits, headline);
     own.more.push(format!(
@@ -92,7 +97,7 @@ fn of_another(world: &World<'_>, subject: &Subject, setting: &Setting) -> Option
 
 /// A group that is over, or of which nothing waits.
 fn of_group(world: &World<'_>, subject: &Subject) -> Option<Answer> {
-    let name = &subject.name;
+    let name = subject.title();
     let group = world.groups.get(&subject.group)?;
     let answer = |state, headline| Some(Answer::of(subject, state, headline));
     let phases: Vec<&str> = subject.pods(world).map(|(_, pod)| pod.status.phase.as_str()).collect();

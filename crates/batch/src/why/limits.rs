@@ -9,8 +9,8 @@ use evictd_pod::{Quantity, wire::ResourceList};
 /// A weight beside which the others count for little.
 const HEAVIEST: i32 = 10_000;
 
-/// An amount in the unit that it is counted in, and back.
-fn units(resource: &str, amount: Quantity) -> i64 {
+/// An amount in the unit that it is counted in.
+pub(super) fn units(resource: &str, amount: Quantity) -> i64 {
     match resource {
         MEMORY | EPHEMERAL_STORAGE => amount.value(),
         name if name.starts_with("hugepages-") => amount.value(),
@@ -18,7 +18,8 @@ fn units(resource: &str, amount: Quantity) -> i64 {
     }
 }
 
-fn amount(resource: &str, units: i64) -> Quantity {
+/// The same back.
+pub(super) fn amount(resource: &str, units: i64) -> Quantity {
     match resource {
         CPU => Quantity::milli(units),
         MEMORY | EPHEMERAL_STORAGE => Quantity::bytes(units),
@@ -93,6 +94,31 @@ impl Search<'_, '_> {
         let asked = pods.map(|pod| evictd_pod::resources::scheduler_request(&pod.spec, resource));
         let asked = asked.map(|own| units(resource, own));
         asked.fold(0, i64::saturating_add).max(least)
+    }
+
+    /// The gang made so small that what there is room for, or what is there, starts.
+    pub(super) fn smaller_gang(&mut self, closeup: &Closeup) -> Option<Proposal> {
+        let from = closeup.min_member;
+        let change = |to: i64| {
+            vec![Change::MinMember {
+                from,
+                to: i32::try_from(to).unwrap_or(i32::MAX),
+            }]
+        };
+        if closeup.missing == 0 || from < 2 || !self.proves(&change(1)) {
+            return None;
+        }
+        // The largest gang that starts.
+        let (mut low, mut high) = (1, i64::from(from));
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.proves(&change(middle)) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.proposal(change(low))
     }
 
     /// The queue's weight raised to the smallest that will do.

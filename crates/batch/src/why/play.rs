@@ -16,7 +16,9 @@ impl World<'_> {
         let mut found = None;
         for count in 1..=SESSIONS {
             let outcome = self.session();
-            if subject.is_started(&outcome) {
+            let group = self.groups.get(&subject.group);
+            let min_member = group.map_or(0, |group| group.spec.min_member);
+            if subject.is_started(&outcome, min_member) {
                 found = Some(count);
                 break;
             }

@@ -1,11 +1,13 @@
 //! What could be changed of nodes.
 
 use super::change::Change;
+use super::limits::{amount, units};
 use super::search::{Proposal, Search};
 use crate::session::{Closeup, NearNode};
 use evictd_placement::Pod;
-use evictd_pod::wire;
-use evictd_scheduling::{Framework, Remedy, remedies};
+use evictd_pod::{Quantity, wire};
+use evictd_scheduling::{Framework, Remedy, Verdict, remedies};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most changes of nodes that are told together.
@@ -14,20 +16,45 @@ const COMBINED: usize = 6;
 const ADDED: usize = 64;
 /// How many nodes are tried for each that is told.
 const TRIED: usize = 3;
+/// How many nodes are asked what would have to be different there.
+const ASKED: usize = 8;
+/// For so many pods that come first room is looked for.
+const AHEAD: i64 = 256;
+
+/// What a node lacks for so many pods.
+fn for_pods(near: &NearNode, request: &BTreeMap<String, Quantity>, pods: i64) -> Vec<Change> {
+    let lacks = request.iter().filter_map(|(resource, one)| {
+        let free = near.free.get(resource).copied().unwrap_or(Quantity::ZERO);
+        let lack = times(resource, *one, free, pods)?;
+        let resource = resource.clone();
+        Some(Change::of(&near.node, Remedy::More { resource, amount: lack }))
+    });
+    lacks.collect()
+}
+
+/// By how much so many times an amount exceeds what is free.
+fn times(resource: &str, one: Quantity, free: Quantity, count: i64) -> Option<Quantity> {
+    let wanted = units(resource, one).saturating_mul(count);
+    let lack = wanted.saturating_sub(units(resource, free));
+    (lack > 0).then(|| amount(resource, lack))
+}
 
 impl Search<'_, '_> {
-    /// So much more of what is lacking on one node.
+    /// So much more of what is lacking on one node; more than the job itself needs where others come first.
     pub(super) fn more_on_a_node(&mut self, closeup: &Closeup) -> Option<Proposal> {
-        let more = |near: &NearNode| -> Vec<Change> {
-            let more = near.all.iter().map(|scarce| {
-                let (resource, amount) = (scarce.resource.clone(), scarce.amount);
-                Change::of(&near.node, Remedy::More { resource, amount })
-            });
-            more.collect()
-        };
-        let nearest = closeup.places.nearest.iter().take(TRIED);
-        let found = nearest.map(more).find(|changes| self.proves(changes))?;
-        self.proposal(found)
+        let places = &closeup.places;
+        let ahead = closeup.ahead.iter().map(|own| i64::from(own.waiting));
+        let ahead = ahead.fold(0, i64::saturating_add).clamp(0, AHEAD);
+        let lacking = places.waiting - places.now - places.later;
+        let most = i64::try_from(lacking).unwrap_or(AHEAD) + 2 * ahead;
+        for near in places.nearest.iter().take(TRIED) {
+            let more = |pods: i64| for_pods(near, &places.request, pods);
+            if self.proves(&more(most)) {
+                let least = self.least((0, most), more);
+                return self.proposal(more(least));
+            }
+        }
+        None
     }
 
     /// The fewest nodes more that are like one that is there.
@@ -99,17 +126,29 @@ impl Search<'_, '_> {
         let cluster = &mut self.world.cluster;
         let framework = Framework::of_default(cluster);
         let pod: Pod = cluster.pod(waiting.clone()).ok()?;
-        let filtered = framework.filter(cluster, &pod);
+        let mut filtered = framework.filter(cluster, &pod);
         cluster.release(pod);
-        let found = remedies(cluster, &framework, &waiting, &filtered, TRIED);
-        let mut ways = found.into_iter().flat_map(|own| {
+        // Room is another matter: it is freed, or added.
+        for verdict in &mut filtered.verdicts {
+            if let Verdict::Rejected(index, _) = verdict
+                && framework.filters[*index].name() == "NodeResourcesFit"
+            {
+                *verdict = Verdict::NotTried;
+            }
+        }
+        let found = remedies(cluster, &framework, &waiting, &filtered, ASKED);
+        let ways = found.into_iter().flat_map(|own| {
             let node: Arc<str> = own.node.into();
             let ways = own.alternatives.into_iter();
             ways.map(move |way| (Arc::clone(&node), way))
         });
-        // Room is another matter: it is freed, or added.
         let room = |remedy: &Remedy| matches!(remedy, Remedy::More { .. } | Remedy::Away(_));
-        let (node, way) = ways.find(|(_, way)| !way.iter().any(room))?;
+        let ways = ways.filter(|(_, way)| !way.iter().any(room));
+        // Whoever runs the cluster can change a node, and not a job.
+        let of_pods = |remedy: &Remedy| {
+            matches!(remedy, Remedy::Toleration(_) | Remedy::NoSelector(_) | Remedy::NoNodeAffinity)
+        };
+        let (node, way) = ways.min_by_key(|(_, way)| way.iter().filter(|own| of_pods(own)).count())?;
         Some(way.into_iter().map(|own| Change::of(&node, own)).collect())
     }
 }

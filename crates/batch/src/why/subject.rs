@@ -103,6 +103,12 @@ impl Subject {
         self
     }
 
+    /// What it is called in sentences.
+    pub(super) fn title(&self) -> &str {
+        let job = self.job.as_ref().map(|job| job.metadata.name.as_str());
+        job.unwrap_or(&self.name)
+    }
+
     /// Its pods, `namespace/name`.
     pub(super) fn pods<'w>(
         &self,
@@ -112,15 +118,15 @@ impl Subject {
         world.pods.iter().filter(move |(_, pod)| is_in(pod, &group))
     }
 
-    /// Whether a session starts it: pods are bound, and its gang is complete.
-    pub(super) fn is_started(&self, outcome: &Outcome) -> bool {
+    /// Whether a session starts it: pods are bound, and its gang of so many pods is complete.
+    pub(super) fn is_started(&self, outcome: &Outcome, min_member: i32) -> bool {
         let Some(own) = outcome.pod_groups.get(&self.group) else {
             return false;
         };
         let count = |status: &str| own.tasks.get(status).copied().unwrap_or(0);
         let there = ["Binding", "Bound", "Running", "Succeeded"].map(count);
         let there = there.into_iter().fold(0, i32::saturating_add);
-        count("Binding") > 0 && there >= self.min_member
+        count("Binding") > 0 && there >= min_member
     }
 }
 

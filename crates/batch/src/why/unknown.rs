@@ -16,6 +16,13 @@ pub struct Unknown {
     nearest: Option<String>,
 }
 
+/// The name that was meant, perhaps: one that has hardly a letter in common was not.
+pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let distance = |own: &str| strsim::levenshtein(own, name);
+    let nearest = known.min_by_key(|own| distance(own))?;
+    (distance(nearest) * 2 <= nearest.len().max(name.len()) + 1).then_some(nearest)
+}
+
 impl Unknown {
     pub(super) fn of(
         world: &World<'_>,
@@ -30,10 +37,7 @@ impl Unknown {
             .collect();
         let elsewhere = known.iter().find(|(_, own)| *own == name);
         let here = known.iter().filter(|(own, _)| *own == namespace);
-        let distance = |own: &str| strsim::levenshtein(own, name);
-        let nearest = here.map(|(_, own)| *own).min_by_key(|own| distance(own));
-        // What has hardly a letter in common was not meant.
-        let nearest = nearest.filter(|own| distance(own) * 2 <= own.len().max(name.len()) + 1);
+        let nearest = nearest(name, here.map(|(_, own)| *own));
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

@@ -2,9 +2,6 @@
 
 use crate::session::{Lack, Places};
 
-/// The most reasons of nodes in a line.
-const REASONS: usize = 2;
-
 /// `cpu 40 of 40, memory 80Gi of 100Gi`
 pub(super) fn amounts(lacks: &[Lack]) -> String {
     let amounts = lacks.iter().map(|own| {
@@ -12,13 +9,21 @@ pub(super) fn amounts(lacks: &[Lack]) -> String {
             resource,
             wanted,
             limit,
+            ..
         } = own;
         format!("{resource} {wanted} of {limit}")
     });
     amounts.collect::<Vec<_>>().join(", ")
 }
 
-/// What nodes say, the most frequent first.
+/// The same of what is held without anything more.
+pub(super) fn held(lacks: &[Lack]) -> String {
+    let amounts = lacks.iter().filter(|own| own.held >= own.limit);
+    let amounts = amounts.map(|own| format!("{} {} of {}", own.resource, own.held, own.limit));
+    amounts.collect::<Vec<_>>().join(", ")
+}
+
+/// What most nodes say to the first pod that fits nowhere.
 pub(super) fn reasons(places: &Places) -> String {
     let role = places.roles.iter().find(|role| role.placed < role.waiting);
     let Some(role) = role else {
@@ -30,27 +35,34 @@ pub(super) fn reasons(places: &Places) -> String {
     if places.nodes == 0 {
         return "there is no node".to_owned();
     }
-    let mut counts: Vec<(&String, usize)> = role.refused.iter().map(|(text, own)| (text, *own)).collect();
-    counts.sort_by_key(|(text, count)| (std::cmp::Reverse(*count), *text));
-    let left = counts.len().saturating_sub(REASONS);
-    let told = counts.into_iter().take(REASONS).map(|(text, count)| said(text, count));
-    let mut told: Vec<String> = told.collect();
-    if left > 0 {
-        told.push(format!("{left} more reasons"));
-    }
-    told.join(", ")
+    let counts = role.refused.iter();
+    let most = counts.max_by_key(|(text, count)| (**count, std::cmp::Reverse(*text)));
+    let Some((text, count)) = most else {
+        return String::new();
+    };
+    said(text, *count, places.nodes)
 }
 
-/// What so many nodes say.
-fn said(text: &str, count: usize) -> String {
-    let (nodes, have) = if count == 1 { ("node", "has") } else { ("nodes", "have") };
+/// What so many of all nodes say.
+fn said(text: &str, count: usize, all: usize) -> String {
+    let nodes = match (count, all) {
+        (1, 1) => "the only node".to_owned(),
+        (count, all) if count == all => format!("all {all} nodes"),
+        _ => format!("{count} of {all} nodes"),
+    };
     match text.strip_prefix("Insufficient ") {
         Some(resource) if !resource.contains(' ') => {
-            format!("{count} {nodes} {have} too little {resource}")
+            return format!("too little {resource} on {nodes}");
         }
-        _ => {
-            let text = text.strip_prefix("node(s) ").unwrap_or(text);
-            format!("{count} {nodes}: {text}")
-        }
+        _ => {}
+    }
+    // The texts of filters go on from the number of nodes, most of them with a verb.
+    let rest = text.strip_prefix("node(s) ").unwrap_or(text);
+    let verb = |rest: &str| ["had ", "did"].iter().any(|verb| rest.starts_with(verb));
+    match rest.strip_prefix("were ") {
+        Some(rest) if count == 1 => format!("{nodes} was {rest}"),
+        Some(rest) => format!("{nodes} were {rest}"),
+        None if verb(rest) => format!("{nodes} {rest}"),
+        None => format!("{nodes}: {rest}"),
     }
 }

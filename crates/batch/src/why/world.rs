@@ -96,6 +96,17 @@ impl<'a> World<'a> {
             .closeup(&mut self.cluster, self.conf, self.form, group)
     }
 
+    /// `namespace/name` of the job that a pod group was made for; else its own.
+    pub(super) fn job_of(&self, group: &str) -> String {
+        let known = self.groups.get(group);
+        let owner = known.and_then(|own| {
+            let mut owners = own.metadata.owner_references.iter();
+            owners.find(|owner| owner.controller)
+        });
+        let namespace = group.split('/').next().unwrap_or_default();
+        owner.map_or_else(|| group.to_owned(), |owner| format!("{namespace}/{}", owner.name))
+    }
+
     /// Where changes are now.
     pub(super) const fn mark(&self) -> Mark {
         Mark(self.journal.len())

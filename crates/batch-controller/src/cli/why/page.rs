@@ -31,7 +31,7 @@ pub(super) fn page(answer: &Answer, known: bool, view: View) -> String {
     }
     if let Some(closeup) = answer.closeup.as_ref().filter(|_| waits(answer.state)) {
         parts.push(queue(&closeup.queue, view));
-        parts.extend(ahead(closeup, view));
+        parts.extend(ahead(answer, closeup, view));
         parts.extend(room(&closeup.places, view));
     }
     if !known && answer.closeup.is_some() {
@@ -61,7 +61,10 @@ fn amount(amount: Option<Quantity>) -> String {
 }
 
 fn queue(queue: &QueueStand, view: View) -> String {
-    let state = if queue.open { "open" } else { "not open" };
+    let state = match queue.state.as_str() {
+        "" => "without a state".to_owned(),
+        state => state.to_lowercase(),
+    };
     let by = match queue.plugin {
         Some(plugin) => format!("shares by plugin {plugin}"),
         None => "no plugin shares among queues".to_owned(),
@@ -72,6 +75,9 @@ fn queue(queue: &QueueStand, view: View) -> String {
         "Queue {}: {state}, weight {}; {running} {jobs} room in it; {by}.",
         queue.name, queue.weight
     );
+    if queue.resources.is_empty() {
+        return view.sentence(&head);
+    }
     let shown = queue.resources.iter();
     let shown = shown.filter(|own| own.resource != evictd_pod::resources::PODS);
     let rows = shown.map(|own| {
@@ -96,7 +102,7 @@ fn queue(queue: &QueueStand, view: View) -> String {
     format!("{}\n{table}", view.sentence(&head))
 }
 
-fn ahead(closeup: &Closeup, view: View) -> Option<String> {
+fn ahead(answer: &Answer, closeup: &Closeup, view: View) -> Option<String> {
     let count = closeup.ahead.len();
     if count == 0 {
         return None;
@@ -105,9 +111,10 @@ fn ahead(closeup: &Closeup, view: View) -> Option<String> {
     let left = count.saturating_sub(SHOWN);
     let more = if left > 0 { format!("; {left} are not shown") } else { String::new() };
     let head = format!("{count} {jobs} before it in the queue{more}.");
-    let rows = closeup.ahead.iter().take(SHOWN).map(|own| {
+    let jobs = answer.ahead.iter().zip(&closeup.ahead);
+    let rows = jobs.take(SHOWN).map(|(job, own)| {
         vec![
-            own.job.clone(),
+            job.clone(),
             own.waiting.to_string(),
             own.plugin.unwrap_or("age").to_owned(),
             own.why.clone(),
@@ -139,19 +146,24 @@ fn nodes(role: &RolePlaces, view: View) -> String {
     let each = if request.is_empty() { "nothing".to_owned() } else { request.join(", ") };
     let of = if role.role.is_empty() { String::new() } else { format!(" of task {}", role.role) };
     let head = format!(
-        "There is room for {} of the {} waiting pods{of} ({each} each). To the next one",
+        "There is room for {} of the {} waiting pods{of} ({each} each)",
         role.placed, role.waiting
     );
     if let Some(mistake) = &role.mistake {
-        return view.sentence(&format!("{head}: {mistake}"));
+        return view.sentence(&format!("{head}: {mistake}."));
     }
     let mut counts: Vec<(&String, &usize)> = role.refused.iter().collect();
     counts.sort_by_key(|(text, count)| (Reverse(**count), *text));
     let all: usize = role.refused.values().sum();
     let rows = counts.iter().map(|(text, count)| vec![count.to_string(), (*text).clone()]);
-    let columns = [Column::figure("NODES", 2), Column::sentence("SAY", 1)];
+    let columns = [Column::figure("NODES", 2), Column::sentence("REASON", 1)];
     let table = Table::new(columns, rows).shown(view);
-    let head = view.sentence(&format!("{head} the {all} nodes say:"));
+    let say = match all {
+        0 => return view.sentence(&format!("{head}: there is no node.")),
+        1 => "What the only node says to the next one:".to_owned(),
+        all => format!("What all {all} nodes say to the next one:"),
+    };
+    let head = view.sentence(&format!("{head}. {say}"));
     format!("{head}\n{table}")
 }
 

@@ -41,7 +41,7 @@ pub enum Hold {
         plugin: &'static str,
         /// How many of its pods that wait the queue may still have.
         allowed: usize,
-        /// What is too much with the next one.
+        /// What is too much with those that it needs to start.
         lacks: Vec<Lack>,
     },
 }
@@ -51,6 +51,8 @@ pub enum Hold {
 pub struct Lack {
     /// The resource.
     pub resource: String,
+    /// What there is, or was promised.
+    pub held: Quantity,
     /// What there would be in all.
     pub wanted: Quantity,
     /// What there may be.
@@ -69,8 +71,8 @@ impl Session<'_> {
         let overcommit = self.plugins.overcommit.as_ref();
         let overcommit = overcommit.filter(|_| plugin == PluginName::Overcommit);
         let lacks = match (overcommit, self.share_by(plugin, own.queue)) {
-            (Some(own), _) => self.lacks(&own.with(need), own.limit(), need),
-            (None, Some(share)) => self.lacks(&share.with_job(need), &share.real_capability, need),
+            (Some(own), _) => self.lacks((&own.with(need), own.limit()), need),
+            (None, Some(share)) => self.lacks((&share.with_job(need), &share.real_capability), need),
             (None, None) => Vec::new(),
         };
         let plugin = plugin.as_str();
@@ -92,7 +94,9 @@ impl Session<'_> {
             .total_request
             .some()
             .filter(|(dim, _)| *dim != Dim::PODS);
-        let lacks = asked.map(|(dim, _)| self.lack(dim, &share.allocated, &share.deserved));
+        let nothing = Resource::default();
+        let amounts = (&share.allocated, &share.deserved);
+        let lacks = asked.map(|(dim, _)| self.lack(dim, amounts, &nothing));
         Some(Hold::ShareUsed {
             lacks: lacks.collect(),
         })
@@ -108,27 +112,35 @@ impl Session<'_> {
 
     /// Whether a job's queue may not have all of its pods that wait.
     pub(super) fn limited(&mut self, job: usize) -> Option<Hold> {
-        let queue = self.model.jobs[job].queue;
-        if self.model.jobs[job].is_pending() {
+        let own = &self.model.jobs[job];
+        let queue = own.queue;
+        if own.is_pending() {
             return None;
         }
-        let (mut had, mut refused) = (Vec::new(), None);
-        for task in self.in_order(job) {
-            if self.is_allocatable(queue, task) {
-                self.plugins.allocated(&self.model, task);
-                had.push(task);
-            } else if refused.is_none() {
-                refused = Some(self.limit(queue, task));
+        let missing = usize::try_from(own.min_member.saturating_sub(own.ready())).unwrap_or(0);
+        let tasks = self.in_order(job);
+        let mut had = Vec::new();
+        for task in &tasks {
+            if self.is_allocatable(queue, *task) {
+                self.plugins.allocated(&self.model, *task);
+                had.push(*task);
             }
         }
         let allowed = had.len();
         for task in had {
             self.plugins.deallocated(&self.model, task);
         }
-        let (plugin, lacks) = refused?;
+        if allowed == tasks.len() {
+            return None;
+        }
         if !self.model.queues[queue].open {
             return Some(Hold::Closed);
         }
+        let mut need = Resource::default();
+        for task in tasks.iter().take(missing.max(allowed + 1)) {
+            need.add(&self.model.tasks[*task].request);
+        }
+        let (plugin, lacks) = self.limit(queue, &need);
         Some(Hold::Limit {
             plugin: plugin.as_str(),
             allowed,
@@ -136,9 +148,8 @@ impl Session<'_> {
         })
     }
 
-    /// What of a queue's limit one task more exceeds.
-    fn limit(&self, queue: usize, task: usize) -> (PluginName, Vec<Lack>) {
-        let request = &self.model.tasks[task].request;
+    /// What of a queue's limit so much more exceeds.
+    fn limit(&self, queue: usize, need: &Resource) -> (PluginName, Vec<Lack>) {
         for plugin in [PluginName::Capacity, PluginName::Proportion] {
             let Some(share) = self.share_by(plugin, queue) else {
                 continue;
@@ -147,7 +158,7 @@ impl Session<'_> {
                 PluginName::Capacity => &share.real_capability,
                 _ => &share.deserved,
             };
-            let lacks = self.lacks(&share.with(request), limit, request);
+            let lacks = self.lacks((&share.with(need), limit), need);
             if !lacks.is_empty() {
                 return (plugin, lacks);
             }
@@ -177,15 +188,17 @@ impl Session<'_> {
         shares?.of(queue)
     }
 
-    fn lacks(&self, wanted: &Resource, limit: &Resource, need: &Resource) -> Vec<Lack> {
-        let exceeded = wanted.exceeded(limit, need);
-        exceeded.map(|dim| self.lack(dim, wanted, limit)).collect()
+    fn lacks(&self, amounts: (&Resource, &Resource), need: &Resource) -> Vec<Lack> {
+        let exceeded = amounts.0.exceeded(amounts.1, need);
+        exceeded.map(|dim| self.lack(dim, amounts, need)).collect()
     }
 
-    fn lack(&self, dim: Dim, wanted: &Resource, limit: &Resource) -> Lack {
+    /// What is wanted and what there may be, with and without a need.
+    fn lack(&self, dim: Dim, (wanted, limit): (&Resource, &Resource), need: &Resource) -> Lack {
         let name = self.model.dims.name(dim);
         Lack {
             resource: name.to_owned(),
+            held: written(name, wanted.get(dim) - need.get(dim)),
             wanted: written(name, wanted.get(dim)),
             limit: written(name, limit.get(dim)),
         }

@@ -8,9 +8,10 @@ use serde::Serialize;
 
 /// A job that comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Ahead {
     /// Its pod group, `namespace/name`.
-    pub job: String,
+    pub pod_group: String,
     /// The plugin by whose rule it comes first; absent where only their age or their names decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<&'static str>,
@@ -61,7 +62,7 @@ impl Session<'_> {
             None => "made earlier".to_owned(),
         };
         Ahead {
-            job: theirs.key.to_string(),
+            pod_group: theirs.key.to_string(),
             plugin: plugin.map(PluginName::as_str),
             why,
             waiting: theirs.count(Status::Pending),

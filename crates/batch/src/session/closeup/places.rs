@@ -30,9 +30,12 @@ pub struct Places {
     pub nearest: Vec<NearNode>,
     /// Pods that would find room now or later, with their nodes.
     pub placed: Vec<(String, String)>,
-    /// A pod that fits on no node.
+    /// The first pod that fits on no node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
+    /// What it asks for; `pods` is itself.
+    #[serde(skip)]
+    pub request: BTreeMap<String, Quantity>,
 }
 
 /// The pods of a role.
@@ -60,6 +63,8 @@ pub struct RolePlaces {
 pub struct NearNode {
     /// The node.
     pub node: String,
+    /// What is free of what the pod asks for, or will be once pods that are going have gone.
+    pub free: BTreeMap<String, Quantity>,
     /// What it lacks for one more pod.
     pub one: Vec<Scarce>,
     /// What it lacks for all that fit nowhere.
@@ -88,11 +93,11 @@ impl Session<'_> {
         let mut failed: Vec<usize> = Vec::new();
         for task in tasks {
             let own = &self.model.tasks[task];
-            let alike = |other: &&usize| {
-                let other = &self.model.tasks[**other];
+            let alike = |other: &usize| {
+                let other = &self.model.tasks[*other];
                 own.role != 0 && other.role == own.role && other.request == own.request
             };
-            let fails = failed.iter().find(alike).is_some();
+            let fails = failed.iter().any(alike);
             let role = self.role_at(&mut places.roles, task);
             places.roles[role].waiting += 1;
             if fails {
@@ -116,6 +121,7 @@ impl Session<'_> {
         }
         if let Some(first) = failed.first() {
             places.first = Some(self.model.tasks[*first].key.to_string());
+            places.request = self.asked_by(*first, |_| true);
             places.nearest = self.nearest(*first, &failed);
         }
         self.discard(steps);
@@ -142,18 +148,23 @@ impl Session<'_> {
         if let Some(at) = roles.iter().position(|role| role.role == name) {
             return at;
         }
-        let asked = own.request.some();
-        let asked = asked.filter(|(dim, _)| *dim != Dim::PODS);
+        roles.push(RolePlaces {
+            role: name.to_owned(),
+            request: self.asked_by(task, |dim| dim != Dim::PODS),
+            ..RolePlaces::default()
+        });
+        roles.len() - 1
+    }
+
+    /// What a task asks for of some resources.
+    fn asked_by(&self, task: usize, which: fn(Dim) -> bool) -> BTreeMap<String, Quantity> {
+        let asked = self.model.tasks[task].request.some();
+        let asked = asked.filter(|(dim, _)| which(*dim));
         let request = asked.map(|(dim, amount)| {
             let name = self.model.dims.name(dim);
             (name.to_owned(), written(name, amount))
         });
-        roles.push(RolePlaces {
-            role: name.to_owned(),
-            request: request.collect(),
-            ..RolePlaces::default()
-        });
-        roles.len() - 1
+        request.collect()
     }
 
     fn role_name(&self, role: Role) -> &str {
@@ -213,11 +224,23 @@ impl Session<'_> {
             let id = evictd_placement::NodeId::of(node);
             NearNode {
                 node: self.cluster.node_name(id).to_owned(),
+                free: self.idle_of(&request, &idle),
                 one: scarce(&request),
                 all: scarce(&all),
             }
         });
         told.collect()
+    }
+}
+
+impl Session<'_> {
+    /// How much is idle of what a request names.
+    fn idle_of(&self, request: &Resource, idle: &Resource) -> BTreeMap<String, Quantity> {
+        let free = request.some().map(|(dim, _)| {
+            let name = self.model.dims.name(dim);
+            (name.to_owned(), written(name, idle.get(dim)))
+        });
+        free.collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::written;
 use crate::conf::PluginName;
 use crate::session::Session;
+use crate::session::model::Queue;
 use crate::session::plugins::QueueShare;
 use crate::session::resource::{Dim, EPSILON, Resource};
 use crate::session::task::Status;
@@ -17,6 +18,8 @@ pub struct QueueStand {
     pub name: String,
     /// Whether it is open.
     pub open: bool,
+    /// Its state, as it is stored.
+    pub state: String,
     /// Its weight beside the others'.
     pub weight: f64,
     /// The higher comes first.
@@ -46,6 +49,8 @@ pub struct Stand {
     /// The most that it may have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capability: Option<Quantity>,
+    /// Whether its own capability says so, and not what the cluster has.
+    pub capped: bool,
     /// What its pods hold and wait for.
     pub request: Quantity,
     /// What its jobs that were let in were promised and do not hold yet.
@@ -62,12 +67,13 @@ impl Session<'_> {
         let jobs = self.model.live_jobs();
         let running = jobs.filter(|(_, job)| job.queue == queue && job.allocated_tasks() > 0);
         let resources = match by {
-            Some((_, share)) => self.stands(share, true),
-            None => self.stands(&self.summed(queue), false),
+            Some((_, share)) => self.stands(own, share, true),
+            None => self.stands(own, &self.summed(queue), false),
         };
         QueueStand {
             name: own.name.to_string(),
             open: own.open,
+            state: String::new(),
             weight: own.weight,
             priority: own.priority,
             plugin: by.map(|(plugin, _)| plugin.as_str()),
@@ -90,7 +96,7 @@ impl Session<'_> {
         sum
     }
 
-    fn stands(&self, share: &QueueShare, shared: bool) -> Vec<Stand> {
+    fn stands(&self, queue: &Queue, share: &QueueShare, shared: bool) -> Vec<Stand> {
         let mut dims: Vec<Dim> = Vec::new();
         for amounts in [&share.request, &share.allocated, &share.inqueue] {
             let some = amounts.iter().filter(|(_, amount)| *amount >= EPSILON);
@@ -110,6 +116,9 @@ impl Session<'_> {
                 allocated: amount(&share.allocated),
                 deserved: limit(&share.deserved),
                 capability: limit(&share.real_capability),
+                capped: queue.capability.as_ref().is_some_and(|own| {
+                    own.get(dim) > 0.0 && own.get(dim) <= share.real_capability.get(dim)
+                }),
                 request: amount(&share.request),
                 promised: amount(&share.inqueue),
             }
