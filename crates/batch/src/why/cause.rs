@@ -15,7 +15,7 @@ pub(super) fn answer(world: &mut World<'_>, subject: &Subject, setting: &Setting
     if let Some(plain) = life::answer(world, subject, setting) {
         return plain;
     }
-    let (outcome, closeup) = world.closeup(&subject.group);
+    let (outcome, closeup) = look(world, subject);
     let starts = world.starts(subject);
     let mut answer = match &closeup {
         None => unseen(world, subject, setting),
@@ -33,13 +33,20 @@ pub(super) fn answer(world: &mut World<'_>, subject: &Subject, setting: &Setting
     let mut conditions = group.iter().flat_map(|group| &group.conditions);
     let said = conditions.find(|own| own.kind == "Unschedulable");
     answer.said = said.map(|own| own.message.clone());
-    answer.closeup = closeup.map(|mut closeup| {
-        let state = world.queues.get(&closeup.queue.name).map(|own| own.status.state.clone());
-        closeup.queue.state = state.unwrap_or_default();
-        closeup
-    });
+    answer.closeup = closeup;
     answer.ahead = ahead(world, answer.closeup.as_ref());
     answer
+}
+
+/// A session with a close look at the job.
+fn look(world: &mut World<'_>, subject: &Subject) -> (Outcome, Option<Closeup>) {
+    let (outcome, mut closeup) = world.closeup(&subject.group);
+    if let Some(closeup) = &mut closeup {
+        let queue = world.queues.get(&closeup.queue.name);
+        let state = queue.map(|own| own.status.state.clone());
+        closeup.queue.state = state.unwrap_or_default();
+    }
+    (outcome, closeup)
 }
 
 /// What the jobs are called that come first.
@@ -63,7 +70,9 @@ fn unseen(world: &World<'_>, subject: &Subject, setting: &Setting) -> Answer {
     let name = subject.title();
     let queue = queue_of(world, subject, setting);
     let waits = |why: String| Answer::of(subject, State::Waits, format!("{name} waits: {why}"));
-    if !world.queues.contains_key(&queue) {
+    let plain = matches!(subject.kind, Kind::Pod | Kind::Owner) && subject.job.is_none();
+    let plain = plain && !world.groups.contains_key(&subject.group);
+    if !plain && !world.queues.contains_key(&queue) {
         let mut own = waits(format!("its queue {queue} does not exist"));
         let known = world.queues.keys().map(String::as_str);
         if let Some(nearest) = nearest(&queue, known) {
@@ -71,7 +80,6 @@ fn unseen(world: &World<'_>, subject: &Subject, setting: &Setting) -> Answer {
         }
         return own;
     }
-    let plain = matches!(subject.kind, Kind::Pod | Kind::Owner) && subject.job.is_none();
     let mut own = waits(if plain {
         "its pods belong to no pod group".to_owned()
     } else {
@@ -229,6 +237,7 @@ fn no_room(closeup: &Closeup) -> String {
     match (waiting, lacking) {
         (1, _) => format!("its pod fits on no node ({reasons})"),
         (all, none) if all == none => format!("none of its {all} pods fits on a node ({reasons})"),
+        (_, 1) => format!("1 of its {waiting} pods fits on no node ({reasons})"),
         _ => format!("{lacking} of its {waiting} pods fit on no node ({reasons})"),
     }
 }
@@ -329,7 +338,7 @@ fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<
     for change in &first {
         change.apply(world, subject);
     }
-    let (_, closeup) = world.closeup(&subject.group);
+    let (_, closeup) = look(world, subject);
     world.undo(mark);
     let mut search = Search::new(world, subject);
     search.first = first;
@@ -353,6 +362,7 @@ fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<
             proposals.extend(search.weight(&closeup));
         }
     }
+    proposals.extend(search.priority(&closeup));
     if found(&closeup) < needed(&closeup) {
         proposals.extend(search.reconfigured());
     }

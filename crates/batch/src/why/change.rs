@@ -81,6 +81,13 @@ pub enum Change {
         /// How few do.
         to: i32,
     },
+    /// The job is of a class with a higher priority.
+    Priority {
+        /// Its priority now.
+        from: i32,
+        /// The priority that is enough.
+        to: i32,
+    },
     /// The pods' scheduling gates are removed.
     RemoveGates {
         /// Their names.
@@ -134,6 +141,7 @@ impl Change {
             Self::Node { node, remedy, .. } => change_node(world, subject, node, remedy),
             Self::MoreNodes { like, count } => more_nodes(world, like, *count),
             Self::MinMember { to, .. } => smaller_gang(world, subject, *to),
+            Self::Priority { to, .. } => raise(world, subject, *to),
             Self::RemoveGates { .. } => {
                 for pod in own_pods(world, subject) {
                     world.change_pod(&pod, |pod| pod.spec.scheduling_gates.clear());
@@ -173,11 +181,22 @@ fn change_node(world: &mut World<'_>, subject: &Subject, name: &str, remedy: &Re
 
 /// What its tasks need alone is lowered, too.
 fn smaller_gang(world: &mut World<'_>, subject: &Subject, to: i32) {
-    if let Some(mut group) = world.groups.get(&subject.group).cloned() {
-        let own = Arc::make_mut(&mut group);
-        own.spec.min_member = to;
-        own.spec.min_task_member.clear();
-        world.set_group(&subject.group, Some(group));
+    world.change_group(&subject.group, |group| {
+        group.spec.min_member = to;
+        group.spec.min_task_member.clear();
+    });
+}
+
+/// The job, and its pods that wait, are of a class of their own.
+fn raise(world: &mut World<'_>, subject: &Subject, to: i32) {
+    // No class can have this name.
+    let class = "(the job asked about)";
+    world.add_class(class, to);
+    world.change_group(&subject.group, |group| {
+        class.clone_into(&mut group.spec.priority_class_name);
+    });
+    for pod in own_pods(world, subject) {
+        world.change_pod(&pod, |pod| pod.spec.priority = Some(to));
     }
 }
 
@@ -262,6 +281,9 @@ impl fmt::Display for Change {
             }
             Self::MinMember { from, to } => {
                 write!(f, "its minAvailable is lowered to {to} (from {from}), and those of its tasks")
+            }
+            Self::Priority { from, to } => {
+                write!(f, "its priority is {to} (in place of {from})")
             }
             Self::RemoveGates { gates } => {
                 write!(f, "the pods' scheduling gates are removed: {}", named(gates))

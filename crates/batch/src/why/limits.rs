@@ -54,7 +54,7 @@ impl Search<'_, '_> {
             let needs = self.needs(&own.resource);
             let sum = units(&own.resource, own.request) + units(&own.resource, own.promised);
             let from = units(&own.resource, *from);
-            let step = divisor(divisor(from, needs), units(&own.resource, own.allocated));
+            let step = self.step(&own.resource, divisor(from, needs));
             Some((own.resource.clone(), from, from.max(sum) + needs, step))
         });
         let wanted: Vec<_> = wanted.filter(|(_, from, to, _)| to > from).collect();
@@ -81,6 +81,15 @@ impl Search<'_, '_> {
             needed[index].2 = from + least * step;
         }
         self.proposal(all(&needed))
+    }
+
+    /// The largest amount of which all pods and jobs ask for whole multiples.
+    fn step(&self, resource: &str, of: i64) -> i64 {
+        let pods = self.world.pods.values();
+        let asked = pods.map(|pod| evictd_pod::resources::scheduler_request(&pod.spec, resource));
+        let groups = self.world.groups.values();
+        let least = groups.filter_map(|group| group.spec.min_resources.as_ref()?.get(resource).copied());
+        asked.chain(least).fold(of, |step, own| divisor(step, units(resource, own)))
     }
 
     /// How much of a resource the job's pods that wait ask for, or what it needs to be let in.
@@ -119,6 +128,16 @@ impl Search<'_, '_> {
             }
         }
         self.proposal(change(low))
+    }
+
+    /// The job's priority raised above all that come before it.
+    pub(super) fn priority(&mut self, closeup: &Closeup) -> Option<Proposal> {
+        let highest = closeup.ahead.iter().map(|own| own.priority).max()?;
+        let change = vec![Change::Priority {
+            from: closeup.priority,
+            to: highest.max(closeup.priority).checked_add(1)?,
+        }];
+        self.proposal(change)
     }
 
     /// The queue's weight raised to the smallest that will do.

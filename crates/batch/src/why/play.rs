@@ -80,12 +80,10 @@ impl World<'_> {
         }
         let mut changed = !outcome.binds.is_empty() || !outcome.evicted.is_empty();
         for (key, own) in outcome.pod_groups.iter().filter(|(_, own)| own.written) {
-            let Some(mut group) = self.groups.get(key).cloned() else {
-                continue;
-            };
-            changed |= group.status.phase != own.status.phase;
-            Arc::make_mut(&mut group).status = own.status.clone();
-            self.set_group(key, Some(group));
+            self.change_group(key, |group| {
+                changed |= group.status.phase != own.status.phase;
+                group.status = own.status.clone();
+            });
         }
         changed
     }

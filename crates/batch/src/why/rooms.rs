@@ -13,7 +13,9 @@ use std::sync::Arc;
 /// The most changes of nodes that are told together.
 const COMBINED: usize = 6;
 /// The most nodes that are added.
-const ADDED: usize = 64;
+const ADDED: i64 = 512;
+/// A node that would have to be so many times larger is of no use.
+const LARGER: i64 = 2;
 /// How many nodes are tried for each that is told.
 const TRIED: usize = 3;
 /// How many nodes are asked what would have to be different there.
@@ -32,6 +34,12 @@ fn for_pods(near: &NearNode, request: &BTreeMap<String, Quantity>, pods: i64) ->
     lacks.collect()
 }
 
+/// How many pods wait of jobs that come first.
+fn waiting_ahead(closeup: &Closeup) -> i64 {
+    let ahead = closeup.ahead.iter().map(|own| i64::from(own.waiting));
+    ahead.fold(0, i64::saturating_add)
+}
+
 /// By how much so many times an amount exceeds what is free.
 fn times(resource: &str, one: Quantity, free: Quantity, count: i64) -> Option<Quantity> {
     let wanted = units(resource, one).saturating_mul(count);
@@ -43,24 +51,34 @@ impl Search<'_, '_> {
     /// So much more of what is lacking on one node; more than the job itself needs where others come first.
     pub(super) fn more_on_a_node(&mut self, closeup: &Closeup) -> Option<Proposal> {
         let places = &closeup.places;
-        let ahead = closeup.ahead.iter().map(|own| i64::from(own.waiting));
-        let ahead = ahead.fold(0, i64::saturating_add).clamp(0, AHEAD);
         let lacking = places.waiting - places.now - places.later;
-        let most = i64::try_from(lacking).unwrap_or(AHEAD) + 2 * ahead;
+        let most = i64::try_from(lacking).unwrap_or(AHEAD) + 2 * waiting_ahead(closeup).min(AHEAD);
         for near in places.nearest.iter().take(TRIED) {
             let more = |pods: i64| for_pods(near, &places.request, pods);
             if self.proves(&more(most)) {
                 let least = self.least((0, most), more);
-                return self.proposal(more(least));
+                return self.proposal(more(least)).filter(|own| self.is_of_use(own));
             }
         }
         None
     }
 
+    /// Whether no node has to become much larger than it is.
+    fn is_of_use(&self, proposal: &Proposal) -> bool {
+        proposal.changes.iter().all(|change| {
+            let Change::Node { node, remedy: Remedy::More { resource, amount }, .. } = change else {
+                return true;
+            };
+            let now = self.world.nodes.get(node).and_then(|own| own.status.allocatable.get(resource));
+            now.is_some_and(|now| units(resource, *amount) / LARGER <= units(resource, *now))
+        })
+    }
+
     /// The fewest nodes more that are like one that is there.
     pub(super) fn more_nodes(&mut self, closeup: &Closeup) -> Option<Proposal> {
         let waiting = closeup.places.waiting.max(self.subject.made.pods.len());
-        let most = waiting.clamp(1, ADDED);
+        let waiting = i64::try_from(waiting).unwrap_or(ADDED);
+        let most = waiting.saturating_add(waiting_ahead(closeup)).clamp(1, ADDED);
         let near = closeup.places.nearest.iter().map(|near| near.node.clone());
         let mut kinds: Vec<String> = near.collect();
         kinds.extend(self.largest());
@@ -71,7 +89,6 @@ impl Search<'_, '_> {
                     count: usize::try_from(count).unwrap_or(0),
                 }]
             };
-            let most = i64::try_from(most).unwrap_or(1);
             if self.proves(&change(most)) {
                 let least = self.least((0, most), change);
                 return self.proposal(change(least));

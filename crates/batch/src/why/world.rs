@@ -5,7 +5,7 @@ use crate::session::{Cache, Closeup, Form, Objects, Outcome, Setting};
 use crate::wire::{PodGroup, Queue};
 use evictd_placement::Cluster;
 use evictd_pod::Node;
-use evictd_pod::wire::{Metadata, Pod};
+use evictd_pod::wire::{Metadata, Pod, PriorityClass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ enum Before {
     Pod(String, Option<Arc<Pod>>),
     Group(String, Option<Arc<PodGroup>>),
     Queue(String, Option<Arc<Queue>>),
+    /// A class that was not there.
+    Class(String),
 }
 
 /// How far changes have come, to go back to.
@@ -120,6 +122,10 @@ impl<'a> World<'a> {
                 Some(Before::Pod(key, old)) => self.put_pod(&key, old).map(drop),
                 Some(Before::Group(key, old)) => self.put_group(&key, old).map(drop),
                 Some(Before::Queue(name, old)) => self.put_queue(&name, old).map(drop),
+                Some(Before::Class(name)) => {
+                    self.cache.remove_class(&name);
+                    None
+                }
                 None => None,
             };
         }
@@ -147,6 +153,23 @@ impl<'a> World<'a> {
     pub(super) fn set_queue(&mut self, name: &str, new: Option<Arc<Queue>>) {
         let old = self.put_queue(name, new);
         self.journal.push(Before::Queue(name.to_owned(), old));
+    }
+
+    /// A new class of priorities.
+    pub(super) fn add_class(&mut self, name: &str, value: i32) {
+        let mut class = PriorityClass::default();
+        name.clone_into(&mut class.metadata.name);
+        class.value = value;
+        self.cache.class(&class);
+        self.journal.push(Before::Class(name.to_owned()));
+    }
+
+    /// Changes a pod group.
+    pub(super) fn change_group(&mut self, key: &str, change: impl FnOnce(&mut PodGroup)) {
+        if let Some(mut group) = self.groups.get(key).cloned() {
+            change(Arc::make_mut(&mut group));
+            self.set_group(key, Some(group));
+        }
     }
 
     /// Changes a pod.

@@ -17,6 +17,8 @@ pub struct Ahead {
     pub plugin: Option<&'static str>,
     /// Why, for people.
     pub why: String,
+    /// The priority of its class.
+    pub priority: i32,
     /// How many of its pods wait.
     pub waiting: i32,
 }
@@ -65,6 +67,7 @@ impl Session<'_> {
             pod_group: theirs.key.to_string(),
             plugin: plugin.map(PluginName::as_str),
             why,
+            priority: theirs.priority,
             waiting: theirs.count(Status::Pending),
         }
     }
