@@ -77,7 +77,8 @@ impl Arguments {
     fn conf(&self, gathered: &Gathered) -> Result<(Conf, bool), Failure> {
         let Some(file) = &self.conf else {
             let text = &gathered.objects.conf;
-            let conf = Conf::read(text).map_err(|error| Failure::Input(anyhow!("conf: {error}")))?;
+            let conf =
+                Conf::read(text).map_err(|error| Failure::Input(anyhow!("conf: {error}")))?;
             return Ok((conf, !text.trim().is_empty()));
         };
         let document = Document::read(file, SMALL).map_err(Failure::input)?;

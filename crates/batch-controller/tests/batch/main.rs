@@ -18,6 +18,7 @@ mod served;
 mod short;
 mod simulate;
 mod webhook;
+mod why;
 
 use std::process::Command;
 

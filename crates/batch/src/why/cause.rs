@@ -76,7 +76,8 @@ fn unseen(world: &World<'_>, subject: &Subject, setting: &Setting) -> Answer {
         let mut own = waits(format!("its queue {queue} does not exist"));
         let known = world.queues.keys().map(String::as_str);
         if let Some(nearest) = nearest(&queue, known) {
-            own.more.push(format!("The queue whose name is nearest is {nearest}."));
+            own.more
+                .push(format!("The queue whose name is nearest is {nearest}."));
         }
         return own;
     }
@@ -108,14 +109,21 @@ fn seen(
     let there = count("Running") + count("Bound");
     let all = closeup.pods.values().sum::<i32>();
     let (state, headline) = if there == 0 {
-        let verb = if state == State::NotLetIn { "is not let in" } else { "waits" };
+        let verb = if state == State::NotLetIn {
+            "is not let in"
+        } else {
+            "waits"
+        };
         (state, format!("{name} {verb}: {why}"))
     } else if closeup.missing == 0 {
-        let headline = format!("{name} runs with {there} of its {all} pods; the others wait: {why}");
+        let headline =
+            format!("{name} runs with {there} of its {all} pods; the others wait: {why}");
         (State::RunsInPart, headline)
     } else {
         let needs = closeup.min_member;
-        let headline = format!("{name} runs with {there} of the {needs} pods that it needs; the others wait: {why}");
+        let headline = format!(
+            "{name} runs with {there} of the {needs} pods that it needs; the others wait: {why}"
+        );
         (State::RunsInPart, headline)
     };
     let mut own = Answer::of(subject, state, headline);
@@ -149,17 +157,28 @@ fn cause(subject: &Subject, closeup: &Closeup, unmade: bool) -> (String, State) 
     let hold = |which: fn(&Hold) -> bool| closeup.holds.iter().find(|hold| which(hold));
     if hold(|hold| matches!(hold, Hold::Closed)).is_some() {
         let state = closeup.queue.state.to_lowercase();
-        let state = if state.is_empty() { "not open yet" } else { state.as_str() };
+        let state = if state.is_empty() {
+            "not open yet"
+        } else {
+            state.as_str()
+        };
         return waits(format!("queue {queue} is {state}"));
     }
-    if let Some(Hold::NotLetIn { plugin, words, lacks }) = hold(|hold| matches!(hold, Hold::NotLetIn { .. })) {
+    if let Some(Hold::NotLetIn {
+        plugin,
+        words,
+        lacks,
+    }) = hold(|hold| matches!(hold, Hold::NotLetIn { .. }))
+    {
         let amounts = words::amounts(lacks);
         let why = match *plugin {
             _ if lacks.is_empty() => words.clone(),
             "overcommit" if lacks.iter().all(|own| !own.held.is_positive()) => {
                 format!("it needs more than is left in the cluster ({amounts})")
             }
-            "overcommit" => format!("other jobs were promised what is left in the cluster ({amounts} with it)"),
+            "overcommit" => {
+                format!("other jobs were promised what is left in the cluster ({amounts} with it)")
+            }
             _ => format!("queue {queue} may not have so much ({amounts} with it)"),
         };
         return (why, State::NotLetIn);
@@ -170,7 +189,11 @@ fn cause(subject: &Subject, closeup: &Closeup, unmade: bool) -> (String, State) 
     }
     if !closeup.gated.is_empty() && closeup.places.waiting < needed(closeup) {
         let count = counted(closeup.gated.len(), "pod");
-        let have = if closeup.gated.len() == 1 { "has" } else { "have" };
+        let have = if closeup.gated.len() == 1 {
+            "has"
+        } else {
+            "have"
+        };
         return waits(format!("{count} of it {have} scheduling gates"));
     }
     if let Some(Hold::TooFewPods { .. }) = hold(|hold| matches!(hold, Hold::TooFewPods { .. })) {
@@ -199,12 +222,20 @@ fn limited(closeup: &Closeup, hold: &Hold) -> Option<(String, bool)> {
         let mut stands = closeup.queue.resources.iter();
         stands.find(|own| own.resource == lack.resource)
     };
-    let capped = |lack: &Lack| stand(lack).is_some_and(|own| own.capped && own.capability == Some(lack.limit));
-    let whole = |lack: &Lack| stand(lack).is_some_and(|own| !own.capped && own.capability == Some(lack.limit));
+    let capped = |lack: &Lack| {
+        stand(lack).is_some_and(|own| own.capped && own.capability == Some(lack.limit))
+    };
+    let whole = |lack: &Lack| {
+        stand(lack).is_some_and(|own| !own.capped && own.capability == Some(lack.limit))
+    };
     let own = !lacks.iter().all(whole);
     let capped = lacks.iter().any(capped);
     let full = used || lacks.iter().any(|lack| lack.held >= lack.limit);
-    let amounts = if full { words::held(lacks) } else { words::amounts(lacks) };
+    let amounts = if full {
+        words::held(lacks)
+    } else {
+        words::amounts(lacks)
+    };
     let why = match (capped, full) {
         (true, true) => format!("holds all that it may have ({amounts})"),
         (true, false) => format!("may not have so much ({amounts} with it)"),
@@ -220,7 +251,10 @@ fn too_few(subject: &Subject, closeup: &Closeup) -> String {
     let there = there.map(|(_, count)| *count).sum::<i32>();
     let dependent = subject.made.dependent;
     let failed = closeup.pods.get("Failed").copied().unwrap_or(0);
-    let mut text = format!("it has {there} of the {} pods that it needs", closeup.min_member);
+    let mut text = format!(
+        "it has {there} of the {} pods that it needs",
+        closeup.min_member
+    );
     if dependent > 0 {
         let count = counted(dependent, "pod");
         text = format!("{text}; {count} are made once other tasks run (dependsOn)");
@@ -246,12 +280,18 @@ fn no_room(closeup: &Closeup) -> String {
 fn besides(subject: &Subject, closeup: &Closeup, starts: Option<usize>) -> Vec<String> {
     let mut more = Vec::new();
     if subject.title() != subject.name {
-        more.push(format!("{} {} belongs to it.", subject.kind.as_str(), subject.name));
+        more.push(format!(
+            "{} {} belongs to it.",
+            subject.kind.as_str(),
+            subject.name
+        ));
     }
     let (found, needed) = (found(closeup), needed(closeup));
     if starts.is_some() {
         more.push("Once they are there, it starts.".to_owned());
-        more.push("Does evictd-batch controllers run, and is there a quota that refuses pods?".to_owned());
+        more.push(
+            "Does evictd-batch controllers run, and is there a quota that refuses pods?".to_owned(),
+        );
     }
     if found > 0 && found < needed && needed <= closeup.places.waiting {
         more.push(format!(
@@ -260,12 +300,16 @@ fn besides(subject: &Subject, closeup: &Closeup, starts: Option<usize>) -> Vec<S
     }
     if subject.made.dependent > 0 && closeup.missing == 0 {
         let count = counted(subject.made.dependent, "pod");
-        more.push(format!("{count} more are made once other tasks run (dependsOn)."));
+        more.push(format!(
+            "{count} more are made once other tasks run (dependsOn)."
+        ));
     }
     let gates = closeup.gated.len();
     if gates > 0 && closeup.places.waiting >= needed {
         let count = counted(gates, "pod");
-        more.push(format!("{count} of it with scheduling gates are left alone."));
+        more.push(format!(
+            "{count} of it with scheduling gates are left alone."
+        ));
     }
     more
 }
@@ -285,17 +329,29 @@ fn starting(world: &World<'_>, subject: &Subject, outcome: &Outcome, sessions: u
         format!("{name} starts: the next session binds {pods} of it")
     } else if promised && !victims.is_empty() {
         let have = if victims.len() == 1 { "has" } else { "have" };
-        format!("{name} starts once {} {have} made room: the next session evicts for it", named(&victims))
+        format!(
+            "{name} starts once {} {have} made room: the next session evicts for it",
+            named(&victims)
+        )
     } else if !going.is_empty() && sessions > 1 {
-        let (pods, have) = if going.len() == 1 { ("pod", "is ending has") } else { ("pods", "are ending have") };
-        format!("{name} starts once the {pods} that {have} gone: {}", named(&going))
+        let (pods, have) = if going.len() == 1 {
+            ("pod", "is ending has")
+        } else {
+            ("pods", "are ending have")
+        };
+        format!(
+            "{name} starts once the {pods} that {have} gone: {}",
+            named(&going)
+        )
     } else if is_pending(world, subject) {
         format!("{name} is let in by the next session, and starts then")
     } else {
         format!("{name} starts within {}", counted(sessions, "session"))
     };
     let mut answer = Answer::of(subject, State::Starts, headline);
-    answer.more.push("If it does not: does the scheduler run, with this configuration?".to_owned());
+    answer
+        .more
+        .push("If it does not: does the scheduler run, with this configuration?".to_owned());
     answer
 }
 

@@ -175,7 +175,10 @@ fn change_node(world: &mut World<'_>, subject: &Subject, name: &str, remedy: &Re
             world.change_pod(&key, |pod| remedy.apply(&mut scratch, pod));
         }
     }
-    remedy.apply(Arc::make_mut(&mut node), &mut evictd_pod::wire::Pod::default());
+    remedy.apply(
+        Arc::make_mut(&mut node),
+        &mut evictd_pod::wire::Pod::default(),
+    );
     world.set_node(name, Some(node));
 }
 
@@ -209,7 +212,9 @@ fn more_nodes(world: &mut World<'_>, like: &str, count: usize) {
         let name = format!("{like}-more-{index}");
         let hostname = "kubernetes.io/hostname";
         if node.metadata.labels.contains_key(hostname) {
-            node.metadata.labels.insert(hostname.to_owned(), name.clone());
+            node.metadata
+                .labels
+                .insert(hostname.to_owned(), name.clone());
         }
         node.metadata.name.clone_from(&name);
         world.set_node(&name, Some(Arc::new(node)));
@@ -280,13 +285,20 @@ impl fmt::Display for Change {
                 write!(f, "{} like {like} added", counted(*count, "more node"))
             }
             Self::MinMember { from, to } => {
-                write!(f, "its minAvailable is lowered to {to} (from {from}), and those of its tasks")
+                write!(
+                    f,
+                    "its minAvailable is lowered to {to} (from {from}), and those of its tasks"
+                )
             }
             Self::Priority { from, to } => {
                 write!(f, "its priority is {to} (in place of {from})")
             }
             Self::RemoveGates { gates } => {
-                write!(f, "the pods' scheduling gates are removed: {}", named(gates))
+                write!(
+                    f,
+                    "the pods' scheduling gates are removed: {}",
+                    named(gates)
+                )
             }
         }
     }

@@ -41,7 +41,13 @@ impl Search<'_, '_> {
     /// the first, if not all are needed.
     pub(super) fn ends(&mut self) -> Vec<Proposal> {
         let mut units = self.units();
-        units.sort_by_key(|unit| (!unit.same_queue, Reverse(unit.pods.len()), unit.name.clone()));
+        units.sort_by_key(|unit| {
+            (
+                !unit.same_queue,
+                Reverse(unit.pods.len()),
+                unit.name.clone(),
+            )
+        });
         units.truncate(TOGETHER);
         if units.is_empty() || !self.proves(&ended(&units)) {
             return Vec::new();
@@ -54,7 +60,12 @@ impl Search<'_, '_> {
             }
         }
         let mut proposals = Vec::new();
-        let pods: Vec<String> = found.first().into_iter().flatten().flat_map(|unit| unit.pods.clone()).collect();
+        let pods: Vec<String> = found
+            .first()
+            .into_iter()
+            .flatten()
+            .flat_map(|unit| unit.pods.clone())
+            .collect();
         for units in &found {
             proposals.extend(self.proposal(ended(units)));
         }

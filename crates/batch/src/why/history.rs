@@ -75,10 +75,15 @@ pub(super) fn of(world: &World<'_>, subject: &Subject, events: &[Event]) -> Vec<
     for (key, pod) in subject.pods(world) {
         let conditions = pod.status.conditions.iter();
         let mut going = conditions.filter(|own| {
-            own.kind == "DisruptionTarget" && own.status == "True" && own.reason == "PreemptionByScheduler"
+            own.kind == "DisruptionTarget"
+                && own.status == "True"
+                && own.reason == "PreemptionByScheduler"
         });
         if let Some(condition) = going.next() {
-            told.push((condition.last_transition_time, format!("pod {key}: {}", condition.message)));
+            told.push((
+                condition.last_transition_time,
+                format!("pod {key}: {}", condition.message),
+            ));
         }
     }
     told.sort_by_key(|(time, _)| Reverse(*time));

@@ -33,27 +33,43 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
     };
     let ending = i64::from(status.terminating) + i64::from(status.running);
     let ending = usize::try_from(ending).unwrap_or(0);
-    let ending = format!("{} of it still {}", counted(ending, "pod"), if ending == 1 { "ends" } else { "end" });
+    let ending = format!(
+        "{} of it still {}",
+        counted(ending, "pod"),
+        if ending == 1 { "ends" } else { "end" }
+    );
     let phase = Phase::of(&status.state.phase);
     match phase {
         Phase::Pending | Phase::Running => None,
         Phase::Completed => {
             let pods = usize::try_from(status.succeeded).unwrap_or(0);
             let pods = counted(pods, "pod");
-            answer(State::Finished, format!("{name} was completed{at} ({pods} succeeded){why}"))
+            answer(
+                State::Finished,
+                format!("{name} was completed{at} ({pods} succeeded){why}"),
+            )
         }
         Phase::Failed => {
             let retries = usize::try_from(status.retry_count).unwrap_or(0);
             let retries = counted(retries, "restart");
-            answer(State::Finished, format!("{name} failed{at} after {retries}{why}"))
+            answer(
+                State::Finished,
+                format!("{name} failed{at} after {retries}{why}"),
+            )
         }
         Phase::Terminated => answer(State::Finished, format!("{name} was terminated{at}{why}")),
-        Phase::Completing => answer(State::Finished, format!("{name} is completing{since}: {ending}")),
-        Phase::Terminating => {
-            answer(State::Finished, format!("{name} is terminating{since}: {ending}"))
-        }
+        Phase::Completing => answer(
+            State::Finished,
+            format!("{name} is completing{since}: {ending}"),
+        ),
+        Phase::Terminating => answer(
+            State::Finished,
+            format!("{name} is terminating{since}: {ending}"),
+        ),
         Phase::Restarting => {
-            let headline = format!("{name} restarts{since}: its pods are made anew once all have ended; {ending}");
+            let headline = format!(
+                "{name} restarts{since}: its pods are made anew once all have ended; {ending}"
+            );
             answer(State::Waits, headline)
         }
         Phase::Aborting | Phase::Aborted => {
@@ -73,10 +89,18 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
 
 /// A job whose pods another scheduler places.
 fn of_another(world: &World<'_>, subject: &Subject, setting: &Setting) -> Option<Answer> {
-    let pods = subject.pods(world).map(|(_, pod)| pod.spec.scheduler_name.as_str());
-    let job = subject.job.as_ref().map(|job| job.spec.scheduler_name.as_str());
+    let pods = subject
+        .pods(world)
+        .map(|(_, pod)| pod.spec.scheduler_name.as_str());
+    let job = subject
+        .job
+        .as_ref()
+        .map(|job| job.spec.scheduler_name.as_str());
     let at = format!("{}/{}", subject.namespace, subject.name);
-    let asked = world.pods.get(&at).map(|pod| pod.spec.scheduler_name.as_str());
+    let asked = world
+        .pods
+        .get(&at)
+        .map(|pod| pod.spec.scheduler_name.as_str());
     let mut named = pods.chain(job).chain(asked).filter(|name| !name.is_empty());
     let all: Vec<&str> = named.by_ref().collect();
     let first = *all.first()?;
@@ -100,14 +124,20 @@ fn of_group(world: &World<'_>, subject: &Subject) -> Option<Answer> {
     let name = subject.title();
     let group = world.groups.get(&subject.group)?;
     let answer = |state, headline| Some(Answer::of(subject, state, headline));
-    let phases: Vec<&str> = subject.pods(world).map(|(_, pod)| pod.status.phase.as_str()).collect();
+    let phases: Vec<&str> = subject
+        .pods(world)
+        .map(|(_, pod)| pod.status.phase.as_str())
+        .collect();
     let count = |phase: &str| phases.iter().filter(|own| **own == phase).count();
     let ended = count("Succeeded") + count("Failed");
     if group.status.phase == "Completed" && ended == phases.len() {
         let (succeeded, failed) = (count("Succeeded"), count("Failed"));
         return answer(
             State::Finished,
-            format!("{name} is over: {} succeeded, {failed} failed", counted(succeeded, "pod")),
+            format!(
+                "{name} is over: {} succeeded, {failed} failed",
+                counted(succeeded, "pod")
+            ),
         );
     }
     let waits = |pod: &evictd_pod::wire::Pod| {
@@ -116,9 +146,17 @@ fn of_group(world: &World<'_>, subject: &Subject) -> Option<Answer> {
     let waiting = subject.pods(world).filter(|(_, pod)| waits(pod)).count();
     let running = phases.len() - ended;
     let enough = usize::try_from(subject.min_member).unwrap_or(0) <= phases.len();
-    if waiting == 0 && running > 0 && enough && subject.made.pods.is_empty() && subject.made.dependent == 0 {
+    if waiting == 0
+        && running > 0
+        && enough
+        && subject.made.pods.is_empty()
+        && subject.made.dependent == 0
+    {
         let pods = counted(running, "pod");
-        return answer(State::Runs, format!("{name} runs: all its pods have a node ({pods})"));
+        return answer(
+            State::Runs,
+            format!("{name} runs: all its pods have a node ({pods})"),
+        );
     }
     None
 }

@@ -88,8 +88,11 @@ impl Search<'_, '_> {
         let pods = self.world.pods.values();
         let asked = pods.map(|pod| evictd_pod::resources::scheduler_request(&pod.spec, resource));
         let groups = self.world.groups.values();
-        let least = groups.filter_map(|group| group.spec.min_resources.as_ref()?.get(resource).copied());
-        asked.chain(least).fold(of, |step, own| divisor(step, units(resource, own)))
+        let least =
+            groups.filter_map(|group| group.spec.min_resources.as_ref()?.get(resource).copied());
+        asked
+            .chain(least)
+            .fold(of, |step, own| divisor(step, units(resource, own)))
     }
 
     /// How much of a resource the job's pods that wait ask for, or what it needs to be let in.

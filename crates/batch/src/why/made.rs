@@ -81,7 +81,11 @@ impl Made {
             "Inqueue".clone_into(&mut Arc::make_mut(group).status.phase);
         }
         made.synchronise(job, &around);
-        let replicas = job.spec.tasks.iter().map(|task| usize::try_from(task.replicas));
+        let replicas = job
+            .spec
+            .tasks
+            .iter()
+            .map(|task| usize::try_from(task.replicas));
         let wanted: usize = replicas.map(Result::unwrap_or_default).sum();
         let there = world.pods.values().filter(|pod| is_of(job, pod)).count();
         made.dependent = wanted.saturating_sub(there + made.pods.len());

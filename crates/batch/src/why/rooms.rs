@@ -29,7 +29,13 @@ fn for_pods(near: &NearNode, request: &BTreeMap<String, Quantity>, pods: i64) ->
         let free = near.free.get(resource).copied().unwrap_or(Quantity::ZERO);
         let lack = times(resource, *one, free, pods)?;
         let resource = resource.clone();
-        Some(Change::of(&near.node, Remedy::More { resource, amount: lack }))
+        Some(Change::of(
+            &near.node,
+            Remedy::More {
+                resource,
+                amount: lack,
+            },
+        ))
     });
     lacks.collect()
 }
@@ -66,10 +72,19 @@ impl Search<'_, '_> {
     /// Whether no node has to become much larger than it is.
     fn is_of_use(&self, proposal: &Proposal) -> bool {
         proposal.changes.iter().all(|change| {
-            let Change::Node { node, remedy: Remedy::More { resource, amount }, .. } = change else {
+            let Change::Node {
+                node,
+                remedy: Remedy::More { resource, amount },
+                ..
+            } = change
+            else {
                 return true;
             };
-            let now = self.world.nodes.get(node).and_then(|own| own.status.allocatable.get(resource));
+            let now = self
+                .world
+                .nodes
+                .get(node)
+                .and_then(|own| own.status.allocatable.get(resource));
             now.is_some_and(|now| units(resource, *amount) / LARGER <= units(resource, *now))
         })
     }
@@ -78,7 +93,9 @@ impl Search<'_, '_> {
     pub(super) fn more_nodes(&mut self, closeup: &Closeup) -> Option<Proposal> {
         let waiting = closeup.places.waiting.max(self.subject.made.pods.len());
         let waiting = i64::try_from(waiting).unwrap_or(ADDED);
-        let most = waiting.saturating_add(waiting_ahead(closeup)).clamp(1, ADDED);
+        let most = waiting
+            .saturating_add(waiting_ahead(closeup))
+            .clamp(1, ADDED);
         let near = closeup.places.nearest.iter().map(|near| near.node.clone());
         let mut kinds: Vec<String> = near.collect();
         kinds.extend(self.largest());
@@ -163,9 +180,13 @@ impl Search<'_, '_> {
         let ways = ways.filter(|(_, way)| !way.iter().any(room));
         // Whoever runs the cluster can change a node, and not a job.
         let of_pods = |remedy: &Remedy| {
-            matches!(remedy, Remedy::Toleration(_) | Remedy::NoSelector(_) | Remedy::NoNodeAffinity)
+            matches!(
+                remedy,
+                Remedy::Toleration(_) | Remedy::NoSelector(_) | Remedy::NoNodeAffinity
+            )
         };
-        let (node, way) = ways.min_by_key(|(_, way)| way.iter().filter(|own| of_pods(own)).count())?;
+        let (node, way) =
+            ways.min_by_key(|(_, way)| way.iter().filter(|own| of_pods(own)).count())?;
         Some(way.into_iter().map(|own| Change::of(&node, own)).collect())
     }
 }

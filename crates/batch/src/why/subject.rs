@@ -88,7 +88,10 @@ impl Subject {
         let group = group.filter(|group| !group.is_empty()).cloned();
         let group = group.unwrap_or_else(|| group_name(&pod.metadata));
         let group = format!("{namespace}/{group}");
-        let job = world.groups.get(&group).and_then(|group| owner(jobs, group));
+        let job = world
+            .groups
+            .get(&group)
+            .and_then(|group| owner(jobs, group));
         Ok(own(kind, job, group).completed(world))
     }
 
@@ -135,7 +138,10 @@ pub(super) fn is_in(pod: &Pod, group: &str) -> bool {
     let named = pod.metadata.annotations.get(GROUP);
     named.is_some_and(|name| {
         let namespace = pod.metadata.namespace_or_default();
-        group.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('/')) == Some(name)
+        group
+            .strip_prefix(namespace)
+            .and_then(|rest| rest.strip_prefix('/'))
+            == Some(name)
     })
 }
 
@@ -160,7 +166,12 @@ fn owner(jobs: &[Arc<Job>], group: &PodGroup) -> Option<Arc<Job>> {
 fn is_owned(pod: &Pod, name: &str) -> bool {
     let mut owners = pod.metadata.owner_references.iter();
     owners.any(|owner| {
-        let set = || owner.name.rsplit_once('-').map(|(deployment, _)| deployment);
+        let set = || {
+            owner
+                .name
+                .rsplit_once('-')
+                .map(|(deployment, _)| deployment)
+        };
         owner.controller
             && (owner.name == name || (owner.kind == "ReplicaSet" && set() == Some(name)))
     })

@@ -106,7 +106,10 @@ impl<'a> World<'a> {
             owners.find(|owner| owner.controller)
         });
         let namespace = group.split('/').next().unwrap_or_default();
-        owner.map_or_else(|| group.to_owned(), |owner| format!("{namespace}/{}", owner.name))
+        owner.map_or_else(
+            || group.to_owned(),
+            |owner| format!("{namespace}/{}", owner.name),
+        )
     }
 
     /// Where changes are now.
@@ -209,7 +212,10 @@ impl<'a> World<'a> {
             return old;
         };
         // A pod that is made anew has another UID, by which the cluster knows it.
-        if let Some(old) = old.as_ref().filter(|old| old.metadata.uid != pod.metadata.uid) {
+        if let Some(old) = old
+            .as_ref()
+            .filter(|old| old.metadata.uid != pod.metadata.uid)
+        {
             self.cluster.remove_pod(&old.metadata);
         }
         if pod.spec.node_name.is_empty() {
@@ -223,13 +229,12 @@ impl<'a> World<'a> {
     }
 
     fn put_group(&mut self, key: &str, new: Option<Arc<PodGroup>>) -> Option<Arc<PodGroup>> {
-        let old = replace(&mut self.groups, key, new.clone());
-        match (&new, &old) {
+        match (&new, self.groups.get(key)) {
             (Some(group), _) => self.cache.group(group),
             (None, Some(old)) => self.cache.remove_group(&old.metadata),
             (None, None) => {}
         }
-        old
+        replace(&mut self.groups, key, new)
     }
 
     fn put_queue(&mut self, name: &str, new: Option<Arc<Queue>>) -> Option<Arc<Queue>> {
@@ -249,5 +254,63 @@ fn replace<T>(
     match new {
         Some(new) => all.insert(key.to_owned(), new),
         None => all.remove(key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn objects() -> Objects {
+        let node = |name: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}}});
+        let pod = |name: &str, group: &str, node: Value| {
+            json!({"metadata": {"name": name, "uid": name, "annotations": {"scheduling.k8s.io/group-name": group}},
+                "spec": {"nodeName": node, "schedulerName": "volcano",
+                    "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
+                "status": {"phase": if node.is_null() { "Pending" } else { "Running" }}})
+        };
+        let group = |name: &str, phase: &str| json!({"metadata": {"name": name}, "spec": {"minMember": 1}, "status": {"phase": phase}});
+        let objects = json!({
+            "nodes": [node("a"), node("b")],
+            "queues": [{"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+            "podGroups": [group("runs", "Running"), group("waits", "Inqueue")],
+            "pods": [pod("runs-0", "runs", json!("a")), pod("waits-0", "waits", Value::Null), pod("waits-1", "waits", Value::Null)],
+        });
+        serde_json::from_value(objects).unwrap()
+    }
+
+    #[test]
+    fn what_is_changed_for_a_try_is_put_back_exactly() {
+        let (conf, form) = (Conf::read("").unwrap(), Form::default());
+        let mut world = World::new(
+            Cluster::new(),
+            objects(),
+            Setting::default(),
+            (&conf, &form),
+        );
+        let told = |world: &mut World<'_>| serde_json::to_value(world.session()).unwrap();
+        let before = told(&mut world);
+        let mark = world.mark();
+        world.set_pod("default/runs-0", None);
+        world.set_group("default/runs", None);
+        world.change_pod("default/waits-0", |pod| {
+            "b".clone_into(&mut pod.spec.node_name);
+        });
+        world.change_pod("default/waits-1", |pod| pod.metadata.uid.push_str("-anew"));
+        world.change_queue("default", |queue| {
+            "Closed".clone_into(&mut queue.status.state);
+        });
+        world.add_class("first", 7);
+        world.change_group("default/waits", |group| {
+            "first".clone_into(&mut group.spec.priority_class_name);
+        });
+        let mut node = Node::clone(&world.nodes["a"]);
+        "c".clone_into(&mut node.metadata.name);
+        world.set_node("c", Some(Arc::new(node)));
+        world.set_node("a", None);
+        assert_ne!(told(&mut world), before);
+        world.undo(mark);
+        assert_eq!(told(&mut world), before);
     }
 }

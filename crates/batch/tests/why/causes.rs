@@ -14,7 +14,8 @@ fn asked(scenario: Scenario) -> Answer {
 
 #[test]
 fn too_little_room_names_the_nodes_and_whose_end_is_enough() {
-    let tainted = json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}});
+    let tainted =
+        json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}});
     let cordoned = json!({"spec": {"unschedulable": true}});
     let answer = asked(
         Scenario::new(ALL)
@@ -41,13 +42,15 @@ fn too_little_room_names_the_nodes_and_whose_end_is_enough() {
     assert_eq!(refused["node(s) were unschedulable"], 1);
     assert_eq!(refused.values().sum::<usize>(), 4);
     let near = &closeup.places.nearest[0];
-    assert_eq!((near.node.as_str(), near.one[0].amount.to_string()), ("a", "3".to_owned()));
+    assert_eq!(
+        (near.node.as_str(), near.one[0].amount.to_string()),
+        ("a", "3".to_owned())
+    );
     assert_eq!(
         words(&answer),
         [
             "default/small ends (1 pod)",
             "default/large ends (2 pods)",
-            "pod default/large-work-0 ends",
             "node d is uncordoned",
             "node a has 3 more cpu",
             "1 more node like a added",
@@ -59,7 +62,9 @@ fn too_little_room_names_the_nodes_and_whose_end_is_enough() {
 #[test]
 fn a_queue_that_has_its_share_is_named_with_the_amounts() {
     let nodes = ["a", "b"];
-    let scenario = nodes.iter().fold(Scenario::new(ALL), |own, node| own.node(node, "20"));
+    let scenario = nodes
+        .iter()
+        .fold(Scenario::new(ALL), |own, node| own.node(node, "20"));
     let answer = asked(
         scenario
             .queue("other", &json!({}))
@@ -78,9 +83,15 @@ fn a_queue_that_has_its_share_is_named_with_the_amounts() {
     );
     let words = words(&answer);
     assert_eq!(words[0], "default/own ends (2 pods)");
-    assert!(words.contains(&"queue q's weight is raised to 2 (from 1)"), "{words:?}");
+    assert!(
+        words.contains(&"queue q's weight is raised to 2 (from 1)"),
+        "{words:?}"
+    );
     let queue = &answer.closeup.as_ref().unwrap().queue;
-    assert_eq!((queue.plugin, queue.resources[0].request.to_string()), (Some("proportion"), "24".to_owned()));
+    assert_eq!(
+        (queue.plugin, queue.resources[0].request.to_string()),
+        (Some("proportion"), "24".to_owned())
+    );
 }
 
 #[test]
@@ -108,7 +119,12 @@ fn a_job_that_is_not_let_in_hears_what_is_left() {
             .node("a", "10")
             .job("own", 3, "Running")
             .running("own", 0, &["a", "a", "a"], "3")
-            .job_with("train", 2, "Pending", &json!({"minResources": {"cpu": "4"}}))
+            .job_with(
+                "train",
+                2,
+                "Pending",
+                &json!({"minResources": {"cpu": "4"}}),
+            )
             .waiting("train", 2, "2"),
     );
     assert_eq!(answer.state, State::NotLetIn);
@@ -116,7 +132,10 @@ fn a_job_that_is_not_let_in_hears_what_is_left() {
         answer.headline,
         "train is not let in: it needs more than is left in the cluster (cpu 4 of 3)"
     );
-    assert_eq!(words(&answer)[..2], ["default/own ends (3 pods)", "pod default/own-work-0 ends"]);
+    assert_eq!(
+        words(&answer)[..2],
+        ["default/own ends (3 pods)", "pod default/own-work-0 ends"]
+    );
 }
 
 #[test]
@@ -125,7 +144,12 @@ fn a_queue_that_is_closed_or_missing_is_the_only_thing_that_is_told() {
         asked(
             scenario
                 .node("a", "10")
-                .job_with("train", 1, "Pending", &json!({"queue": "gold", "minResources": {"cpu": "1"}}))
+                .job_with(
+                    "train",
+                    1,
+                    "Pending",
+                    &json!({"queue": "gold", "minResources": {"cpu": "1"}}),
+                )
                 .waiting("train", 1, "1"),
         )
     };
@@ -137,7 +161,10 @@ fn a_queue_that_is_closed_or_missing_is_the_only_thing_that_is_told() {
         ["queue gold is opened: evictd-batch queue operate -n gold -a open"]
     );
     let missing = job(Scenario::new(ALL).queue("golden", &json!({})));
-    assert_eq!(missing.headline, "train waits: its queue gold does not exist");
+    assert_eq!(
+        missing.headline,
+        "train waits: its queue gold does not exist"
+    );
     assert_eq!(missing.more, ["The queue whose name is nearest is golden."]);
     assert_eq!(
         words(&missing),
@@ -155,7 +182,10 @@ fn gates_are_told_and_removed() {
             .waiting("train", 1, "1")
             .pod("train-work-1", "train", "1", &gated),
     );
-    assert_eq!(answer.headline, "train waits: 1 pod of it has scheduling gates");
+    assert_eq!(
+        answer.headline,
+        "train waits: 1 pod of it has scheduling gates"
+    );
     assert_eq!(
         words(&answer),
         ["the pods' scheduling gates are removed: kueue.x-k8s.io/admission"]
@@ -209,7 +239,11 @@ fn who_comes_first_is_told_with_the_rule_and_a_higher_priority_is_proposed() {
             ("default/older", None, "made earlier"),
         ]
     );
-    assert!(words(&answer).contains(&"its priority is 11 (in place of 0)"), "{:?}", words(&answer));
+    assert!(
+        words(&answer).contains(&"its priority is 11 (in place of 0)"),
+        "{:?}",
+        words(&answer)
+    );
 }
 
 #[test]
@@ -227,15 +261,24 @@ fn a_job_that_runs_in_part_is_told_how_many_run() {
         answer.headline,
         "train runs with 2 of its 4 pods; the others wait: none of its 2 pods fits on a node (too little cpu on the only node)"
     );
-    assert_eq!(words(&answer), ["node a has 1 more cpu", "1 more node like a added"]);
+    assert_eq!(
+        words(&answer),
+        ["node a has 1 more cpu", "1 more node like a added"]
+    );
 }
 
 #[test]
 fn a_job_that_starts_by_itself_needs_nothing() {
-    let free = Scenario::new(ALL).node("a", "8").job("train", 1, "Pending").waiting("train", 2, "1");
+    let free = Scenario::new(ALL)
+        .node("a", "8")
+        .job("train", 1, "Pending")
+        .waiting("train", 2, "1");
     let free = asked(free);
     assert_eq!(free.state, State::Starts);
-    assert_eq!(free.headline, "train starts: the next session binds 2 pods of it");
+    assert_eq!(
+        free.headline,
+        "train starts: the next session binds 2 pods of it"
+    );
     assert!(free.soonest.is_empty());
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"nodeName": "a"}, "status": {"phase": "Running"}});
@@ -277,7 +320,14 @@ fn a_job_for_which_others_go_is_told_whom() {
 
 #[test]
 fn where_there_are_no_nodes_that_is_said() {
-    let answer = asked(Scenario::new(ALL).job("train", 1, "Inqueue").waiting("train", 1, "1"));
-    assert_eq!(answer.headline, "train waits: its pod fits on no node (there is no node)");
+    let answer = asked(
+        Scenario::new(ALL)
+            .job("train", 1, "Inqueue")
+            .waiting("train", 1, "1"),
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: its pod fits on no node (there is no node)"
+    );
     assert!(answer.soonest.is_empty());
 }

@@ -55,11 +55,31 @@ fn of(job: Job) -> Answer {
 #[test]
 fn jobs_that_are_over_or_stopped_are_told_plainly() {
     for (phase, state, headline) in [
-        ("Completed", State::Finished, "train was completed at 2026-01-01T00:00:00Z (3 pods succeeded)"),
-        ("Failed", State::Finished, "train failed at 2026-01-01T00:00:00Z after 2 restarts"),
-        ("Terminated", State::Finished, "train was terminated at 2026-01-01T00:00:00Z"),
-        ("Aborted", State::Stopped, "train was aborted at 2026-01-01T00:00:00Z"),
-        ("Aborting", State::Stopped, "train is being aborted since 2026-01-01T00:00:00Z"),
+        (
+            "Completed",
+            State::Finished,
+            "train was completed at 2026-01-01T00:00:00Z (3 pods succeeded)",
+        ),
+        (
+            "Failed",
+            State::Finished,
+            "train failed at 2026-01-01T00:00:00Z after 2 restarts",
+        ),
+        (
+            "Terminated",
+            State::Finished,
+            "train was terminated at 2026-01-01T00:00:00Z",
+        ),
+        (
+            "Aborted",
+            State::Stopped,
+            "train was aborted at 2026-01-01T00:00:00Z",
+        ),
+        (
+            "Aborting",
+            State::Stopped,
+            "train is being aborted since 2026-01-01T00:00:00Z",
+        ),
         (
             "Restarting",
             State::Waits,
@@ -80,7 +100,10 @@ fn a_job_without_a_pod_group_or_pods_asks_for_the_controllers() {
     let mut objects = cluster();
     objects.pod_groups.push(group("Inqueue"));
     let unmade = why(&objects, &[in_phase("Pending")]);
-    assert_eq!(unmade.headline, "train waits: the controllers have not made 3 pods of it");
+    assert_eq!(
+        unmade.headline,
+        "train waits: the controllers have not made 3 pods of it"
+    );
     assert_eq!(unmade.more[0], "Once they are there, it starts.");
     assert!(unmade.soonest.is_empty());
 }
@@ -105,7 +128,10 @@ fn what_a_job_needs_before_its_pods_are_made_is_found_with_the_pods_that_will_be
 #[test]
 fn pods_that_wait_for_those_of_another_task_are_told() {
     let status = json!({"state": {"phase": "Pending"}, "controlledResources": {}});
-    let job = job(status, json!([task("driver", 1, &[]), task("work", 2, &["driver"])]));
+    let job = job(
+        status,
+        json!([task("driver", 1, &[]), task("work", 2, &["driver"])]),
+    );
     let driver = json!({
         "metadata": {"name": "train-driver-0", "namespace": "default", "uid": "p",
             "annotations": {"scheduling.k8s.io/group-name": "train-u1", "volcano.sh/task-spec": "driver",
@@ -134,7 +160,11 @@ fn pods_that_wait_for_those_of_another_task_are_told() {
 
 #[test]
 fn what_is_not_there_is_answered_with_the_nearest_name() {
-    let told = |name: &str| ask(&cluster(), &[in_phase("Pending")], name).unwrap_err().to_string();
+    let told = |name: &str| {
+        ask(&cluster(), &[in_phase("Pending")], name)
+            .unwrap_err()
+            .to_string()
+    };
     assert_eq!(
         told("trian"),
         "no job, pod group, pod or owner of pods is named trian in the namespace default; the nearest name is train"
@@ -145,14 +175,23 @@ fn what_is_not_there_is_answered_with_the_nearest_name() {
     );
     let mut elsewhere = in_phase("Pending");
     "research".clone_into(&mut elsewhere.metadata.namespace);
-    let told = ask(&cluster(), &[elsewhere], "train").unwrap_err().to_string();
-    assert!(told.ends_with("; there is one in the namespace research"), "{told}");
+    let told = ask(&cluster(), &[elsewhere], "train")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        told.ends_with("; there is one in the namespace research"),
+        "{told}"
+    );
 }
 
 #[test]
 fn pods_of_another_scheduler_are_told_so() {
-    let with = json!({"metadata": {"annotations": null}, "spec": {"schedulerName": "default-scheduler"}});
-    let objects = Scenario::new(ALL).node("a", "8").pod("train", "", "1", &with).objects();
+    let with =
+        json!({"metadata": {"annotations": null}, "spec": {"schedulerName": "default-scheduler"}});
+    let objects = Scenario::new(ALL)
+        .node("a", "8")
+        .pod("train", "", "1", &with)
+        .objects();
     let answer = why(&objects, &[]);
     assert_eq!(
         answer.headline,
@@ -164,8 +203,17 @@ fn pods_of_another_scheduler_are_told_so() {
 fn pods_are_found_by_their_owner_and_a_plain_one_may_lack_its_group() {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train-5c9", "uid": "r1", "controller": true}]);
     let with = json!({"metadata": {"ownerReferences": owner, "annotations": null}});
-    let objects = Scenario::new(ALL).node("a", "8").pod("train-5c9-x", "", "1", &with).objects();
+    let objects = Scenario::new(ALL)
+        .node("a", "8")
+        .pod("train-5c9-x", "", "1", &with)
+        .objects();
     let answer = why(&objects, &[]);
-    assert_eq!((answer.kind, answer.pod_group.as_str()), ("Owner", "default/podgroup-r1"));
-    assert_eq!(answer.headline, "train waits: its pods belong to no pod group");
+    assert_eq!(
+        (answer.kind, answer.pod_group.as_str()),
+        ("Owner", "default/podgroup-r1")
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: its pods belong to no pod group"
+    );
 }

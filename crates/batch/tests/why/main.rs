@@ -4,8 +4,8 @@
 
 mod causes;
 mod jobs;
-mod properties;
 mod proof;
+mod properties;
 #[allow(dead_code, unreachable_pub, reason = "not all of it is needed here")]
 #[path = "../rows/scenario.rs"]
 mod scenario;

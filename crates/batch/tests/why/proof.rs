@@ -18,7 +18,11 @@ pub(crate) fn check(objects: &Objects, answer: &Answer) {
 }
 
 fn key(pod: &Pod) -> String {
-    format!("{}/{}", pod.metadata.namespace_or_default(), pod.metadata.name)
+    format!(
+        "{}/{}",
+        pod.metadata.namespace_or_default(),
+        pod.metadata.name
+    )
 }
 
 fn is_own(pod: &Pod) -> bool {
@@ -38,7 +42,9 @@ pub(crate) fn apply(change: &Change, objects: &mut Objects) {
     } = objects;
     let mut queue = |name: &str| queues.iter_mut().position(|own| own.metadata.name == name);
     match change {
-        Change::JobsEnd { jobs, pods: gone, .. } => {
+        Change::JobsEnd {
+            jobs, pods: gone, ..
+        } => {
             pods.retain(|pod| !gone.contains(&key(pod)));
             pod_groups.retain(|group| !jobs.contains(&format!("default/{}", group.metadata.name)));
         }
@@ -64,12 +70,17 @@ pub(crate) fn apply(change: &Change, objects: &mut Objects) {
             let at = queue(name).unwrap();
             queues[at].spec.capability.insert(resource.as_str(), *to);
         }
-        Change::Weight { queue: name, to, .. } => {
+        Change::Weight {
+            queue: name, to, ..
+        } => {
             let at = queue(name).unwrap();
             queues[at].spec.weight = *to;
         }
         Change::Node { node, remedy, .. } => {
-            let node = nodes.iter_mut().find(|own| own.metadata.name == *node).unwrap();
+            let node = nodes
+                .iter_mut()
+                .find(|own| own.metadata.name == *node)
+                .unwrap();
             if let Remedy::Away(_) = remedy {
                 panic!("nobody is sent away");
             }
@@ -79,12 +90,18 @@ pub(crate) fn apply(change: &Change, objects: &mut Objects) {
             remedy.apply(node, &mut Pod::default());
         }
         Change::MoreNodes { like, count } => {
-            let like = nodes.iter().find(|own| own.metadata.name == *like).unwrap().clone();
+            let like = nodes
+                .iter()
+                .find(|own| own.metadata.name == *like)
+                .unwrap()
+                .clone();
             for index in 0..*count {
                 let mut node = like.clone();
                 node.metadata.name = format!("new-{index}");
                 let hostname = "kubernetes.io/hostname".to_owned();
-                node.metadata.labels.insert(hostname, node.metadata.name.clone());
+                node.metadata
+                    .labels
+                    .insert(hostname, node.metadata.name.clone());
                 nodes.push(node);
             }
         }
@@ -134,12 +151,17 @@ fn is_started(objects: &Objects, outcome: &Outcome) -> bool {
         return false;
     };
     let count = |status: &str| own.tasks.get(status).copied().unwrap_or(0);
-    let there: i32 = ["Binding", "Bound", "Running", "Succeeded"].map(count).iter().sum();
+    let there: i32 = ["Binding", "Bound", "Running", "Succeeded"]
+        .map(count)
+        .iter()
+        .sum();
     count("Binding") > 0 && there >= group.spec.min_member
 }
 
 fn carry_out(objects: &mut Objects, outcome: &Outcome) {
-    objects.pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    objects
+        .pods
+        .retain(|pod| pod.metadata.deletion_timestamp.is_none());
     for pod in &mut objects.pods {
         let key = key(pod);
         if let Some(node) = outcome.binds.get(&key) {
@@ -153,7 +175,11 @@ fn carry_out(objects: &mut Objects, outcome: &Outcome) {
         }
     }
     for group in &mut objects.pod_groups {
-        let key = format!("{}/{}", group.metadata.namespace_or_default(), group.metadata.name);
+        let key = format!(
+            "{}/{}",
+            group.metadata.namespace_or_default(),
+            group.metadata.name
+        );
         if let Some(own) = outcome.pod_groups.get(&key).filter(|own| own.written) {
             group.status = own.status.clone();
         }

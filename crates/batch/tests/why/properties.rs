@@ -39,15 +39,17 @@ fn made() -> impl Strategy<Value = Made> {
         any::<bool>(),
         rarely(),
     )
-        .prop_map(|(nodes, running, waiting, train, capability, takes, closed)| Made {
-            nodes,
-            running,
-            waiting,
-            train,
-            capability,
-            takes,
-            closed,
-        })
+        .prop_map(
+            |(nodes, running, waiting, train, capability, takes, closed)| Made {
+                nodes,
+                running,
+                waiting,
+                train,
+                capability,
+                takes,
+                closed,
+            },
+        )
 }
 
 impl Made {
@@ -68,7 +70,9 @@ impl Made {
             own = own.node_with(&format!("n{index}"), &cores.to_string(), &with);
             free.push(*cores);
         }
-        let capability = self.capability.map(|cpu| json!({"capability": {"cpu": cpu.to_string()}}));
+        let capability = self
+            .capability
+            .map(|cpu| json!({"capability": {"cpu": cpu.to_string()}}));
         own = own.queue("gold", &capability.unwrap_or_else(|| json!({})));
         if self.closed {
             own = own.queue_with(&json!({"status": {"state": "Closed"}}));
@@ -123,7 +127,9 @@ fn less(change: &Change) -> Option<Change> {
             from,
             to: Quantity::milli(to.milli_value() - 1000),
         }),
-        Change::MinMember { from, to } if to + 1 < from => Some(Change::MinMember { from, to: to + 1 }),
+        Change::MinMember { from, to } if to + 1 < from => {
+            Some(Change::MinMember { from, to: to + 1 })
+        }
         _ => None,
     }
 }

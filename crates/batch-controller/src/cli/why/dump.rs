@@ -86,7 +86,10 @@ fn object(item: Value) -> Result<Option<Object>, serde_json::Error> {
         item: Value,
         make: fn(Box<T>) -> Object,
     ) -> Result<Option<Object>, serde_json::Error> {
-        serde_json::from_value(item).map(Box::new).map(make).map(Some)
+        serde_json::from_value(item)
+            .map(Box::new)
+            .map(make)
+            .map(Some)
     }
     let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
     let (kind, version) = (text("kind"), text("apiVersion"));

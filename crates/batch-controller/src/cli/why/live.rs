@@ -4,9 +4,9 @@ use super::gathered::{Gathered, Object};
 use crate::cli::cluster::Cluster;
 use crate::cli::connection::Connection;
 use crate::cli::kind::{
-    CLAIMS, CSI_DRIVERS, CSI_NODES, DEVICE_CLASSES, EVENTS, JOBS, Kind, NAMESPACES, NODES, PODS,
-    POD_GROUPS, PRIORITY_CLASSES, QUEUES, RESOURCE_CLAIMS, RESOURCE_SLICES, STORAGE_CAPACITIES,
-    STORAGE_CLASSES, VOLUMES,
+    CLAIMS, CSI_DRIVERS, CSI_NODES, DEVICE_CLASSES, EVENTS, JOBS, Kind, NAMESPACES, NODES,
+    POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, RESOURCE_CLAIMS, RESOURCE_SLICES,
+    STORAGE_CAPACITIES, STORAGE_CLASSES, VOLUMES,
 };
 use evictd_batch::wire::Job;
 use evictd_command::Failure;
@@ -25,9 +25,8 @@ impl Needs {
     /// What the pods of this scheduler need that wait, and those that jobs will have.
     fn of(pods: &[Pod], jobs: &[Job], scheduler: &str) -> Self {
         let mut needs = Self::default();
-        let waits = |pod: &&Pod| {
-            pod.spec.node_name.is_empty() && pod.spec.scheduler_name == scheduler
-        };
+        let waits =
+            |pod: &&Pod| pod.spec.node_name.is_empty() && pod.spec.scheduler_name == scheduler;
         for pod in pods.iter().filter(waits) {
             let mut volumes = pod.spec.volumes.iter();
             needs.volumes |= volumes.any(|volume| {
@@ -69,7 +68,9 @@ pub(super) fn read(
     own.objects.pods = cluster.list(&PODS, "")?;
     match cluster.select(&EVENTS, namespace, "reason=Evict") {
         Ok(events) => own.events = events,
-        Err(failure) => own.warnings.push(format!("evictions of the past are not shown: {failure}")),
+        Err(failure) => own
+            .warnings
+            .push(format!("evictions of the past are not shown: {failure}")),
     }
     let needs = Needs::of(&own.objects.pods, &own.jobs, scheduler);
     let mut also = Also {
@@ -109,11 +110,15 @@ impl Also<'_> {
                 let objects = objects.into_iter().map(Box::new).map(make);
                 let put = |object| self.gathered.put(object).err();
                 let mistakes = objects.filter_map(put);
-                mistakes.map(|mistake| format!("{}: {mistake}", kind.plural)).collect()
+                mistakes
+                    .map(|mistake| format!("{}: {mistake}", kind.plural))
+                    .collect()
             }
             Err(failure) => {
                 let plural = kind.plural;
-                vec![format!("{plural} are not known, so that pods that need some seem to fit nowhere: {failure}")]
+                vec![format!(
+                    "{plural} are not known, so that pods that need some seem to fit nowhere: {failure}"
+                )]
             }
         };
         self.gathered.warnings.extend::<Vec<String>>(warnings);

@@ -51,7 +51,10 @@ fn soonest(answer: &Answer, view: View) -> String {
         _ => "What would start it, each tried in a session:",
     };
     let head = view.paint(Colour::Strong, &view.sentence(what));
-    let lines = answer.soonest.iter().map(|own| view.hanging("  - ", &own.words));
+    let lines = answer
+        .soonest
+        .iter()
+        .map(|own| view.hanging("  - ", &own.words));
     let lines: Vec<String> = lines.collect();
     format!("{head}\n{}", lines.join("\n"))
 }
@@ -66,13 +69,17 @@ fn queue(queue: &QueueStand, view: View) -> String {
         state => state.to_lowercase(),
     };
     let by = match queue.plugin {
-        Some(plugin) => format!("shares by plugin {plugin}"),
-        None => "no plugin shares among queues".to_owned(),
+        Some(plugin) => format!("shared by plugin {plugin}"),
+        None => "shared by no plugin".to_owned(),
     };
     let running = queue.running;
-    let jobs = if running == 1 { "job holds" } else { "jobs hold" };
+    let jobs = if running == 1 {
+        "job holds"
+    } else {
+        "jobs hold"
+    };
     let head = format!(
-        "Queue {}: {state}, weight {}; {running} {jobs} room in it; {by}.",
+        "Queue {}: {state}, weight {}, {by}; {running} {jobs} room in it.",
         queue.name, queue.weight
     );
     if queue.resources.is_empty() {
@@ -109,7 +116,11 @@ fn ahead(answer: &Answer, closeup: &Closeup, view: View) -> Option<String> {
     }
     let jobs = if count == 1 { "job comes" } else { "jobs come" };
     let left = count.saturating_sub(SHOWN);
-    let more = if left > 0 { format!("; {left} are not shown") } else { String::new() };
+    let more = if left > 0 {
+        format!("; {left} are not shown")
+    } else {
+        String::new()
+    };
     let head = format!("{count} {jobs} before it in the queue{more}.");
     let jobs = answer.ahead.iter().zip(&closeup.ahead);
     let rows = jobs.take(SHOWN).map(|(job, own)| {
@@ -131,7 +142,10 @@ fn ahead(answer: &Answer, closeup: &Closeup, view: View) -> Option<String> {
 }
 
 fn room(places: &Places, view: View) -> Vec<String> {
-    let lacking = places.roles.iter().filter(|role| role.placed < role.waiting);
+    let lacking = places
+        .roles
+        .iter()
+        .filter(|role| role.placed < role.waiting);
     let mut parts: Vec<String> = lacking.map(|role| nodes(role, view)).collect();
     if !places.nearest.is_empty() {
         parts.push(nearest(places, view));
@@ -143,8 +157,16 @@ fn room(places: &Places, view: View) -> Vec<String> {
 fn nodes(role: &RolePlaces, view: View) -> String {
     let request = role.request.iter();
     let request: Vec<String> = request.map(|(name, own)| format!("{name} {own}")).collect();
-    let each = if request.is_empty() { "nothing".to_owned() } else { request.join(", ") };
-    let of = if role.role.is_empty() { String::new() } else { format!(" of task {}", role.role) };
+    let each = if request.is_empty() {
+        "nothing".to_owned()
+    } else {
+        request.join(", ")
+    };
+    let of = if role.role.is_empty() {
+        String::new()
+    } else {
+        format!(" of task {}", role.role)
+    };
     let head = format!(
         "There is room for {} of the {} waiting pods{of} ({each} each)",
         role.placed, role.waiting
@@ -155,7 +177,9 @@ fn nodes(role: &RolePlaces, view: View) -> String {
     let mut counts: Vec<(&String, &usize)> = role.refused.iter().collect();
     counts.sort_by_key(|(text, count)| (Reverse(**count), *text));
     let all: usize = role.refused.values().sum();
-    let rows = counts.iter().map(|(text, count)| vec![count.to_string(), (*text).clone()]);
+    let rows = counts
+        .iter()
+        .map(|(text, count)| vec![count.to_string(), (*text).clone()]);
     let columns = [Column::figure("NODES", 2), Column::sentence("REASON", 1)];
     let table = Table::new(columns, rows).shown(view);
     let say = match all {
@@ -168,7 +192,9 @@ fn nodes(role: &RolePlaces, view: View) -> String {
 }
 
 fn scarce(all: &[Scarce]) -> String {
-    let all = all.iter().map(|own| format!("{} {}", own.resource, own.amount));
+    let all = all
+        .iter()
+        .map(|own| format!("{} {}", own.resource, own.amount));
     all.collect::<Vec<_>>().join(", ")
 }
 

@@ -72,7 +72,9 @@ impl Session<'_> {
         let overcommit = overcommit.filter(|_| plugin == PluginName::Overcommit);
         let lacks = match (overcommit, self.share_by(plugin, own.queue)) {
             (Some(own), _) => self.lacks((&own.with(need), own.limit()), need),
-            (None, Some(share)) => self.lacks((&share.with_job(need), &share.real_capability), need),
+            (None, Some(share)) => {
+                self.lacks((&share.with_job(need), &share.real_capability), need)
+            }
             (None, None) => Vec::new(),
         };
         let plugin = plugin.as_str();

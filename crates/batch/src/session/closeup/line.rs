@@ -41,10 +41,14 @@ impl Session<'_> {
             let before = others.iter().filter(|other| self.job_before(**other, one));
             before.count()
         };
-        let mut counted: Vec<(usize, usize)> = others.iter().map(|own| (count(*own), *own)).collect();
+        let mut counted: Vec<(usize, usize)> =
+            others.iter().map(|own| (count(*own), *own)).collect();
         counted.sort_by_key(|(count, own)| (*count, &self.model.jobs[*own].key));
         others = counted.into_iter().map(|(_, own)| own).collect();
-        others.into_iter().map(|other| self.ahead(other, job)).collect()
+        others
+            .into_iter()
+            .map(|other| self.ahead(other, job))
+            .collect()
     }
 
     fn ahead(&self, other: usize, job: usize) -> Ahead {
@@ -60,7 +64,9 @@ impl Session<'_> {
             Some(PluginName::Gang) => "its gang is not complete, and this one's is".to_owned(),
             Some(PluginName::Drf) => self.by_drf(other, job),
             Some(plugin) => format!("plugin {} says so", plugin.as_str()),
-            None if theirs.created == own.created => "made at the same time; the names decide".to_owned(),
+            None if theirs.created == own.created => {
+                "made at the same time; the names decide".to_owned()
+            }
             None => "made earlier".to_owned(),
         };
         Ahead {

@@ -106,18 +106,16 @@ impl Session<'_> {
             }
             let needs_room = !self.model.tasks[task].best_effort;
             let (judge, view) = self.asking();
-            match judge.choose(view, task, needs_room, None) {
-                Ok(node) => {
-                    places.roles[role].placed += 1;
-                    self.try_on(&mut steps, &mut places, task, node);
-                }
-                Err(_) => {
-                    if places.roles[role].refused.is_empty() {
-                        self.refused(&mut places.roles[role], task, needs_room);
-                    }
-                    failed.push(task);
-                }
+            if let Ok(node) = judge.choose(view, task, needs_room, None) {
+                places.roles[role].placed += 1;
+                self.try_on(&mut steps, &mut places, task, node);
+                continue;
             }
+            let told = &mut places.roles[role];
+            if told.refused.is_empty() {
+                self.refused(told, task, needs_room);
+            }
+            failed.push(task);
         }
         if let Some(first) = failed.first() {
             places.first = Some(self.model.tasks[*first].key.to_string());
