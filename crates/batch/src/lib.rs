@@ -11,4 +11,5 @@ pub mod reconcile;
 mod retries;
 pub mod session;
 mod usage;
+pub mod why;
 pub mod wire;

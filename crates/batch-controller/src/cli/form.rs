@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use evictd_batch::job::Rules;
+use evictd_batch::session;
 
 /// Whose rules decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -18,6 +19,14 @@ impl Form {
         match self {
             Self::Evictd => Rules::OURS,
             Self::Volcano => Rules::VOLCANO,
+        }
+    }
+
+    /// The rules of sessions.
+    pub(super) fn session(self) -> session::Form {
+        match self {
+            Self::Evictd => session::Form::default(),
+            Self::Volcano => session::Form::volcano(),
         }
     }
 }

@@ -55,6 +55,110 @@ pub(super) const EVENTS: Kind = Kind {
     word: "event",
 };
 
+pub(super) const PODS: Kind = Kind {
+    group: "",
+    version: "v1",
+    plural: "pods",
+    name: "Pod",
+    word: "pod",
+};
+
+pub(super) const NODES: Kind = Kind {
+    group: "",
+    version: "v1",
+    plural: "nodes",
+    name: "Node",
+    word: "node",
+};
+
+pub(super) const NAMESPACES: Kind = Kind {
+    group: "",
+    version: "v1",
+    plural: "namespaces",
+    name: "Namespace",
+    word: "namespace",
+};
+
+pub(super) const PRIORITY_CLASSES: Kind = Kind {
+    group: "scheduling.k8s.io",
+    version: "v1",
+    plural: "priorityclasses",
+    name: "PriorityClass",
+    word: "priority class",
+};
+
+pub(super) const CLAIMS: Kind = Kind {
+    group: "",
+    version: "v1",
+    plural: "persistentvolumeclaims",
+    name: "PersistentVolumeClaim",
+    word: "claim",
+};
+
+pub(super) const VOLUMES: Kind = Kind {
+    group: "",
+    version: "v1",
+    plural: "persistentvolumes",
+    name: "PersistentVolume",
+    word: "volume",
+};
+
+pub(super) const STORAGE_CLASSES: Kind = Kind {
+    group: "storage.k8s.io",
+    version: "v1",
+    plural: "storageclasses",
+    name: "StorageClass",
+    word: "storage class",
+};
+
+pub(super) const CSI_NODES: Kind = Kind {
+    group: "storage.k8s.io",
+    version: "v1",
+    plural: "csinodes",
+    name: "CSINode",
+    word: "CSI node",
+};
+
+pub(super) const CSI_DRIVERS: Kind = Kind {
+    group: "storage.k8s.io",
+    version: "v1",
+    plural: "csidrivers",
+    name: "CSIDriver",
+    word: "CSI driver",
+};
+
+pub(super) const STORAGE_CAPACITIES: Kind = Kind {
+    group: "storage.k8s.io",
+    version: "v1",
+    plural: "csistoragecapacities",
+    name: "CSIStorageCapacity",
+    word: "storage capacity",
+};
+
+pub(super) const RESOURCE_CLAIMS: Kind = Kind {
+    group: "resource.k8s.io",
+    version: "v1",
+    plural: "resourceclaims",
+    name: "ResourceClaim",
+    word: "resource claim",
+};
+
+pub(super) const RESOURCE_SLICES: Kind = Kind {
+    group: "resource.k8s.io",
+    version: "v1",
+    plural: "resourceslices",
+    name: "ResourceSlice",
+    word: "resource slice",
+};
+
+pub(super) const DEVICE_CLASSES: Kind = Kind {
+    group: "resource.k8s.io",
+    version: "v1",
+    plural: "deviceclasses",
+    name: "DeviceClass",
+    word: "device class",
+};
+
 impl Kind {
     /// As in an object: `batch.volcano.sh/v1alpha1`.
     pub(super) fn api_version(&self) -> String {

@@ -15,6 +15,7 @@ mod service;
 mod short;
 mod simulate;
 mod webhook;
+mod why;
 
 pub use short::Short;
 
@@ -37,6 +38,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Simulate(simulate::Arguments),
+    Why(why::Arguments),
     Job(job::Arguments),
     Queue(queue::Arguments),
     Admit(admit::Arguments),
@@ -58,6 +60,7 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Simulate(arguments) => arguments.run(),
+            Command::Why(arguments) => arguments.run(),
             Command::Job(arguments) => arguments.run(),
             Command::Queue(arguments) => arguments.run(),
             Command::Admit(arguments) => arguments.run(),

@@ -19,6 +19,7 @@ mod served;
 mod short;
 mod simulate;
 mod webhook;
+mod why;
 
 use serde_json::Value;
 use std::fs;

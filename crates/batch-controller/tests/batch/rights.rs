@@ -43,6 +43,10 @@ fn a_right_that_is_missing_is_named() {
             "patch on queues is needed cluster-wide (API group scheduling.volcano.sh)",
         ),
         (
+            "why train",
+            "list on jobs is needed in the namespace default (API group batch.volcano.sh)",
+        ),
+        (
             "queue get -n gold",
             "list on podgroups is needed cluster-wide (API group scheduling.volcano.sh)",
         ),

@@ -49,6 +49,7 @@
 mod actions;
 mod cache;
 mod close;
+mod closeup;
 mod dispatch;
 mod fit;
 mod form;
@@ -69,8 +70,12 @@ mod statement;
 mod task;
 mod tournament;
 mod upstream;
+mod watch;
 
 pub use cache::Cache;
+pub use closeup::{
+    Ahead, Closeup, Hold, Lack, NearNode, Places, QueueStand, RolePlaces, Scarce, Stand,
+};
 pub use form::Form;
 pub use known::Known;
 pub use objects::{Objects, Setting, reads_annotation};
@@ -89,6 +94,7 @@ use model::Model;
 use plugins::Plugins;
 use reservation::Reservation;
 use task::Status;
+use watch::Watch;
 
 /// A session under way.
 pub(crate) struct Session<'c> {
@@ -118,6 +124,7 @@ impl<'c> Session<'c> {
         model: Model,
         conf: &'c Conf,
         form: &'c Form,
+        watch: &mut impl Watch,
     ) -> (Model, Outcome) {
         let mut session = Session {
             placement: Statement::default(),
@@ -136,18 +143,20 @@ impl<'c> Session<'c> {
         };
         let mut outcome = Outcome::default();
         session.report_open(&mut outcome);
+        watch.opened(&session);
         session.reserve();
-        session.act();
+        session.act(watch);
         session.report_actions(&mut outcome);
         session.close(&mut outcome);
         outcome.again_at = session.reservation.as_ref().map(|own| own.until);
+        watch.closed(&mut session);
         (session.leave(), outcome)
     }
 }
 
 impl Session<'_> {
     /// Takes the actions in their order.
-    fn act(&mut self) {
+    fn act(&mut self, watch: &mut impl Watch) {
         for action in &self.conf.actions {
             match action {
                 Action::Enqueue => self.enqueue(),
@@ -156,6 +165,7 @@ impl Session<'_> {
                 Action::Preempt => self.preempt(),
                 Action::Reclaim => self.reclaim(),
             }
+            watch.acted(self, *action);
         }
     }
 

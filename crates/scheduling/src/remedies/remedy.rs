@@ -38,7 +38,7 @@ pub enum Remedy {
 
 impl Remedy {
     /// Changes the node and the pod; who is on the node does not change.
-    pub(super) fn apply(&self, node: &mut Node, pod: &mut Pod) {
+    pub fn apply(&self, node: &mut Node, pod: &mut Pod) {
         match self {
             Self::Uncordon => {
                 node.spec.unschedulable = false;

@@ -4,12 +4,14 @@ mod nodes;
 mod pods;
 mod upstream;
 
+use super::closeup::{Closeup, Seen};
 use super::model::{Job, Model, Node, Queue};
 use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
 use super::outcome::Outcome;
 use super::resource::Resource;
 use super::task::{Role, Status};
 use super::upstream::QueuesOfWorkloads;
+use super::watch::Watch;
 use super::{Form, Session};
 use crate::conf::Conf;
 use crate::job::IN_STAGES;
@@ -109,9 +111,38 @@ impl Cache {
 
     /// Runs one session. Afterwards the cluster and all that is kept here are as they were before.
     pub fn session(&mut self, cluster: &mut Cluster, conf: &Conf, form: &Form) -> Outcome {
+        self.watched(cluster, conf, form, &mut ())
+    }
+
+    /// Runs one session, and looks closely at one job meanwhile, `namespace/name`. Nothing is seen of a job that the session
+    /// does not look at: it has no pod group, or no queue.
+    pub fn closeup(
+        &mut self,
+        cluster: &mut Cluster,
+        conf: &Conf,
+        form: &Form,
+        job: &str,
+    ) -> (Outcome, Option<Closeup>) {
+        let at = self.jobs.get(job).copied();
+        self.settle(cluster);
+        let Some(at) = at.filter(|at| self.model.jobs[*at].is_live) else {
+            return (self.session(cluster, conf, form), None);
+        };
+        let mut seen = Seen::of(at);
+        let outcome = self.watched(cluster, conf, form, &mut seen);
+        (outcome, Some(seen.into_closeup()))
+    }
+
+    fn watched(
+        &mut self,
+        cluster: &mut Cluster,
+        conf: &Conf,
+        form: &Form,
+        watch: &mut impl Watch,
+    ) -> Outcome {
         self.settle(cluster);
         let model = std::mem::take(&mut self.model);
-        let (model, outcome) = Session::run(cluster, model, conf, form);
+        let (model, outcome) = Session::run(cluster, model, conf, form, watch);
         self.model = model;
         outcome
     }

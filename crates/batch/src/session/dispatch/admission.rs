@@ -8,29 +8,30 @@ use crate::session::resource::{Dim, Resource};
 impl Session<'_> {
     /// Whether a job with a need may be let in; whoever objects says so in an event.
     pub(crate) fn is_enqueueable(&mut self, job: usize, need: &Resource) -> bool {
-        let tiers = self.at(Switch::JobEnqueued);
-        let tiers: Vec<Vec<PluginName>> = tiers
-            .map(|tier| tier.map(|plugin| plugin.name).collect())
-            .collect();
-        for tier in tiers {
+        let objection = self.objection(job, need);
+        let allowed = objection.is_none();
+        if let Some((_, words)) = objection.filter(|(_, words)| !words.is_empty()) {
+            self.group_event(job, "Normal", "Unschedulable", words);
+        }
+        allowed
+    }
+
+    /// The plugin that keeps a job with a need out, and in which words; empty for a queue that is closed.
+    pub(crate) fn objection(&self, job: usize, need: &Resource) -> Option<(PluginName, String)> {
+        for tier in self.at(Switch::JobEnqueued) {
             let mut permitted = false;
             for plugin in tier {
-                match self.vote_on(plugin, job, need) {
+                match self.vote_on(plugin.name, job, need) {
                     Ok(Vote::Permit) => permitted = true,
                     Ok(_) => {}
-                    Err(words) => {
-                        if !words.is_empty() {
-                            self.group_event(job, "Normal", "Unschedulable", words);
-                        }
-                        return false;
-                    }
+                    Err(words) => return Some((plugin.name, words)),
                 }
             }
             if permitted {
-                return true;
+                break;
             }
         }
-        true
+        None
     }
 
     /// A plugin's vote on whether a job may be let in; as an error its objection, which is empty for a queue that is

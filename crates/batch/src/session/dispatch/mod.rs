@@ -43,8 +43,18 @@ impl Session<'_> {
         switch: Switch,
         compare: impl Fn(&Plugin) -> Ordering,
     ) -> Option<Ordering> {
-        let mut orders = self.at(switch).flatten().map(compare);
-        orders.find(|order| order.is_ne())
+        self.deciding(switch, compare).map(|(_, order)| order)
+    }
+
+    /// The first plugin that tells two apart, and how.
+    fn deciding(
+        &self,
+        switch: Switch,
+        compare: impl Fn(&Plugin) -> Ordering,
+    ) -> Option<(PluginName, Ordering)> {
+        let plugins = self.at(switch).flatten();
+        let mut orders = plugins.map(|plugin| (plugin.name, compare(plugin)));
+        orders.find(|(_, order)| order.is_ne())
     }
 
     /// Whether one job comes before another.
@@ -59,18 +69,23 @@ impl Session<'_> {
 
     /// What plugins say of the order of two jobs.
     fn job_order(&self, one: usize, other: usize) -> Option<Ordering> {
+        self.job_rule(one, other).map(|(_, order)| order)
+    }
+
+    /// Whether a gang runs in part and comes first for that.
+    pub(crate) fn is_broken(&self, job: &Job) -> bool {
+        self.form.broken_gangs_first
+            && job.count(Status::Running) > 0
+            && job.ready() < job.min_member
+    }
+
+    /// The plugin that decides the order of two jobs, and how; none where only their age and their names do.
+    pub(crate) fn job_rule(&self, one: usize, other: usize) -> Option<(PluginName, Ordering)> {
         let (left, right) = (&self.model.jobs[one], &self.model.jobs[other]);
-        self.first_order(Switch::JobOrder, |plugin| match plugin.name {
+        self.deciding(Switch::JobOrder, |plugin| match plugin.name {
             PluginName::Priority => right.priority.cmp(&left.priority),
-            PluginName::Gang => {
-                let broken = |job: &Job| {
-                    self.form.broken_gangs_first
-                        && job.count(Status::Running) > 0
-                        && job.ready() < job.min_member
-                };
-                bool_order(broken(left), broken(right))
-                    .then_with(|| bool_order(!left.is_ready(), !right.is_ready()))
-            }
+            PluginName::Gang => bool_order(self.is_broken(left), self.is_broken(right))
+                .then_with(|| bool_order(!left.is_ready(), !right.is_ready())),
             PluginName::Drf => self.plugins.drf.as_ref().map_or(Ordering::Equal, |drf| {
                 let namespaces = drf.compare_namespaces(&self.model, one, other);
                 namespaces.then_with(|| drf.share(one).total_cmp(&drf.share(other)))

@@ -13,6 +13,9 @@ use hashbrown::HashMap;
 pub(super) const IDLE: u8 = 2;
 pub(super) const LATER: u8 = 1;
 
+/// What a node says that takes no more pods.
+pub(super) const CROWDED: &str = "node(s) pod number exceeded";
+
 /// A score that is scaled by those of the other nodes.
 struct Scaled {
     score: Box<dyn Score>,
@@ -214,7 +217,7 @@ impl Column {
         let texts = said.iter().map(|(_, rejection)| {
             filter::words_as_said(view.cluster, pod, rejection.reason).join(", ")
         });
-        let crowded = crowded.then(|| "node(s) pod number exceeded".to_owned());
+        let crowded = crowded.then(|| CROWDED.to_owned());
         let reason = reasons.intern(Refusal {
             texts: crowded.into_iter().chain(texts).collect(),
             unresolvable: said.iter().any(|(_, rejection)| !rejection.is_resolvable()),

@@ -255,6 +255,24 @@ impl Judge {
         (reason != NO_REASON).then(|| self.reasons.of(reason))
     }
 
+    /// What each node says against a task now, by node; nothing where it does not refuse.
+    pub(crate) fn refusals(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        needs_room: bool,
+    ) -> Result<impl Iterator<Item = &[String]>, FitError> {
+        let at = self.column(view, task, needs_room)?;
+        let reasons = self.columns[at].reasons.iter();
+        Ok(reasons.map(|reason| self.reasons.of(*reason).texts.as_slice()))
+    }
+
+    /// Whether no filter keeps a task off a node, unless it is for the number of pods there.
+    pub(crate) fn lacks_only_room(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+        let refusal = self.refusal(view, task, node);
+        refusal.is_none_or(|own| own.texts.iter().all(|text| text == column::CROWDED))
+    }
+
     /// Whether no filter keeps a task off a node now.
     pub(crate) fn passes(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
         let at = self.column(view, task, false);

@@ -36,12 +36,23 @@ impl Overcommit {
 
     /// The dimensions of which a job needs more than there is, beside what it has to leave over for another.
     pub(crate) fn lacking(&self, need: &Resource, kept: Option<&Resource>) -> Vec<Dim> {
-        let mut sum = self.inqueue.clone();
-        sum.add(need);
+        let mut sum = self.with(need);
         if let Some(kept) = kept {
             sum.add(kept);
         }
         sum.exceeded(&self.idle, need).collect()
+    }
+
+    /// What would be promised if a job with this need was let in.
+    pub(crate) fn with(&self, need: &Resource) -> Resource {
+        let mut sum = self.inqueue.clone();
+        sum.add(need);
+        sum
+    }
+
+    /// How much may be promised.
+    pub(crate) const fn limit(&self) -> &Resource {
+        &self.idle
     }
 
     /// A job was let in that needs so much.

@@ -1,0 +1,117 @@
+//! A cluster from a file: a list of objects as `kubectl get -o json` prints it, or a session as `simulate` reads it.
+
+use super::gathered::{Gathered, Object};
+use evictd_batch::session::Objects;
+use evictd_batch::wire::Job;
+use evictd_command::Failure;
+use evictd_document::{Document, LARGE};
+use evictd_pod::wire::null_is_default;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+use std::path::Path;
+
+/// What tells the two kinds of files apart.
+#[derive(Deserialize)]
+struct Shape {
+    items: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Value>,
+}
+
+/// What a session's file may hold beside what a session goes by.
+#[derive(Deserialize)]
+struct Beside {
+    #[serde(default, deserialize_with = "null_is_default")]
+    jobs: Vec<Job>,
+}
+
+/// Reads a file.
+pub(super) fn read(file: &Path) -> Result<Gathered, Failure> {
+    let document = Document::read(file, LARGE).map_err(Failure::input)?;
+    let shape: Shape = document.parse().map_err(Failure::input)?;
+    let mut gathered = if shape.items.is_some() {
+        list(&document)?
+    } else {
+        let objects: Objects = document.parse().map_err(Failure::input)?;
+        let Beside { jobs } = document.parse().map_err(Failure::input)?;
+        Gathered {
+            objects,
+            jobs,
+            ..Gathered::default()
+        }
+    };
+    for (what, missing) in [
+        ("nodes", gathered.objects.nodes.is_empty()),
+        ("queues", gathered.objects.queues.is_empty()),
+    ] {
+        if missing {
+            let warning = format!("{} holds no {what}", document.name());
+            gathered.warnings.push(warning);
+        }
+    }
+    Ok(gathered)
+}
+
+fn list(document: &Document) -> Result<Gathered, Failure> {
+    let List { items } = document.parse().map_err(Failure::input)?;
+    let mut gathered = Gathered::default();
+    let mut mistakes = Vec::new();
+    for (index, item) in items.into_iter().enumerate() {
+        let name = item["metadata"]["name"].as_str().unwrap_or_default();
+        let what = format!("{} {name}", item["kind"].as_str().unwrap_or_default());
+        let wrong = |message: String| (format!("items[{index}]"), format!("{what}: {message}"));
+        match object(item).map_err(|error| error.to_string()) {
+            Ok(None) => {}
+            Ok(Some(object)) => {
+                if let Err(mistake) = gathered.put(object) {
+                    mistakes.push(wrong(mistake.to_string()));
+                }
+            }
+            Err(message) => mistakes.push(wrong(message)),
+        }
+    }
+    if mistakes.is_empty() {
+        return Ok(gathered);
+    }
+    Err(Failure::input(document.wrong_fields(mistakes)))
+}
+
+/// An object of a kind that matters.
+fn object(item: Value) -> Result<Option<Object>, serde_json::Error> {
+    fn of<T: DeserializeOwned>(
+        item: Value,
+        make: fn(Box<T>) -> Object,
+    ) -> Result<Option<Object>, serde_json::Error> {
+        serde_json::from_value(item)
+            .map(Box::new)
+            .map(make)
+            .map(Some)
+    }
+    let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
+    let (kind, version) = (text("kind"), text("apiVersion"));
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    match (group, kind.as_str()) {
+        ("", "Node") => of(item, Object::Node),
+        ("", "Pod") => of(item, Object::Pod),
+        ("" | "events.k8s.io", "Event") => of(item, Object::Event),
+        ("", "Namespace") => of(item, Object::Namespace),
+        ("", "PersistentVolumeClaim") => of(item, Object::Claim),
+        ("", "PersistentVolume") => of(item, Object::Volume),
+        ("batch.volcano.sh", "Job") => of(item, Object::Job),
+        ("scheduling.volcano.sh", "PodGroup") => of(item, Object::PodGroup),
+        ("scheduling.volcano.sh", "Queue") => of(item, Object::Queue),
+        ("scheduling.k8s.io", "PriorityClass") => of(item, Object::PriorityClass),
+        ("storage.k8s.io", "StorageClass") => of(item, Object::StorageClass),
+        ("storage.k8s.io", "CSINode") => of(item, Object::CsiNode),
+        ("storage.k8s.io", "CSIDriver") => of(item, Object::CsiDriver),
+        ("storage.k8s.io", "CSIStorageCapacity") => of(item, Object::StorageCapacity),
+        ("resource.k8s.io", "ResourceClaim") => of(item, Object::ResourceClaim),
+        ("resource.k8s.io", "ResourceSlice") => of(item, Object::ResourceSlice),
+        ("resource.k8s.io", "DeviceClass") => of(item, Object::DeviceClass),
+        _ => Ok(None),
+    }
+}

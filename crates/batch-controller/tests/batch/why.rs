@@ -1,0 +1,272 @@
+//! `evictd-batch why`, from files and against an API server.
+
+use crate::batch;
+use crate::cluster::{Cluster, file};
+use evictd_testkit::program::{self, answer, page, refusal, stderr};
+use serde_json::{Value, json};
+use std::process::Output;
+
+fn pod(name: &str, group: &str, cpu: &str, node: Option<&str>) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "annotations": {"scheduling.k8s.io/group-name": group}},
+        "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": "Pending"},
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = json!(node);
+        pod["status"]["phase"] = json!("Running");
+    }
+    pod
+}
+
+fn group(name: &str, min: i32, phase: &str) -> Value {
+    json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minMember": min, "queue": "gold"}, "status": {"phase": phase},
+    })
+}
+
+fn node(name: &str, cordoned: bool) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"unschedulable": cordoned},
+        "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}},
+    })
+}
+
+/// Two nodes, one of them cordoned, and a gang that fits only with both.
+fn objects() -> Vec<Value> {
+    let queue = json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "gold"},
+        "spec": {"weight": 1}, "status": {"state": "Open"},
+    });
+    vec![
+        node("a", false),
+        node("b", true),
+        queue,
+        group("other", 1, "Running"),
+        pod("other-0", "other", "6", Some("a")),
+        group("train", 2, "Inqueue"),
+        pod("train-0", "train", "2", None),
+        pod("train-1", "train", "4", None),
+    ]
+}
+
+fn list(items: Vec<Value>) -> Value {
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+fn of_file(input: &Value, arguments: &[&str]) -> Output {
+    let mut command = batch();
+    command.env("COLUMNS", "80");
+    command
+        .args(["why", "train", "--cluster", "-"])
+        .args(arguments);
+    program::run(&mut command, input.to_string())
+}
+
+const HEADLINE: &str =
+    "train waits: 1 of its 2 pods fits on no node (too little cpu on 1 of 2 nodes)";
+
+#[test]
+fn the_first_line_is_the_answer_and_the_page_fits_eighty_columns() {
+    let whole = page(&of_file(&list(objects()), &[]));
+    let lines: Vec<&str> = whole.lines().collect();
+    assert_eq!(lines[0], format!("{HEADLINE}."));
+    for line in [
+        "  - default/other ends (1 pod)",
+        "  - node b is uncordoned",
+        "    1  Insufficient cpu",
+        "    1  node(s) were unschedulable",
+        "By the built-in configuration; --conf FILE names the scheduler's own.",
+    ] {
+        assert!(lines.contains(&line), "{line}\n{whole}");
+    }
+    let longest = lines.iter().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(80), "{whole}");
+}
+
+#[test]
+fn programs_get_all_of_it() {
+    for form in ["evictd", "volcano"] {
+        let all = answer(&of_file(&list(objects()), &["-o", "json", "--form", form]));
+        assert_eq!(
+            (&all["state"], &all["headline"]),
+            (&json!("waits"), &json!(HEADLINE))
+        );
+        assert_eq!(
+            all["soonest"][0]["changes"][0],
+            json!({"kind": "jobsEnd", "jobs": ["default/other"], "pods": ["default/other-0"]})
+        );
+        let places = &all["closeup"]["places"];
+        assert_eq!(
+            (&places["nodes"], &places["now"], &places["waiting"]),
+            (&json!(2), &json!(1), &json!(2))
+        );
+        assert_eq!(
+            places["nearest"][0]["one"],
+            json!([{"resource": "cpu", "amount": "4"}])
+        );
+        assert_eq!(
+            all["closeup"]["queue"]["resources"][0]["request"],
+            json!("12")
+        );
+    }
+    let yaml = page(&of_file(&list(objects()), &["-o", "yaml"]));
+    assert!(yaml.contains("state: waits\n"), "{yaml}");
+}
+
+#[test]
+fn a_session_is_a_cluster_as_well_and_brings_its_configuration() {
+    let of = |kind: &str| {
+        objects()
+            .into_iter()
+            .filter(|own| own["kind"] == kind)
+            .collect::<Vec<Value>>()
+    };
+    let session = json!({
+        "conf": "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n",
+        "nodes": of("Node"), "queues": of("Queue"), "podGroups": of("PodGroup"), "pods": of("Pod"),
+    });
+    let whole = page(&of_file(&session, &[]));
+    assert!(whole.starts_with(HEADLINE), "{whole}");
+    assert!(!whole.contains("built-in"), "{whole}");
+    assert!(whole.contains("shared by no plugin"), "{whole}");
+    let conf = file("actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gagn\n");
+    let told = of_file(&session, &["--conf", &conf.path().display().to_string()]);
+    assert!(stderr(&told).contains("gagn"), "{}", stderr(&told));
+}
+
+#[test]
+fn what_is_wrong_with_the_question_is_told() {
+    let told = |input: &Value, arguments: &[&str]| refusal(&of_file(input, arguments), 2);
+    let mut command = batch();
+    command.args(["why", "trian", "--cluster", "-"]);
+    let misspelt = program::run(&mut command, list(objects()).to_string());
+    assert_eq!(
+        refusal(&misspelt, 2),
+        "evictd-batch: no job, pod group, pod or owner of pods is named trian in the namespace default; the nearest name is train\n"
+    );
+    let broken = told(
+        &list(vec![
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": 3}),
+        ]),
+        &[],
+    );
+    assert!(
+        broken.contains("items[0]") && broken.contains("Pod x"),
+        "{broken}"
+    );
+    let conf = file("actions: \"dance\"\n");
+    let wrong = told(
+        &list(objects()),
+        &["--conf", &conf.path().display().to_string()],
+    );
+    assert!(wrong.contains("failed to find Action dance"), "{wrong}");
+    let both = told(&list(objects()), &["--context", "prod"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+/// The same objects in an API server.
+fn cluster() -> Cluster {
+    let cluster = Cluster::start();
+    for object in objects() {
+        let made = cluster.admin.create(object.clone()).unwrap();
+        if object["kind"] == "Pod" {
+            let at = format!("default/{}", made["metadata"]["name"].as_str().unwrap());
+            let status = json!({"status": object["status"]});
+            cluster.admin.merge("pods/status", &at, status).unwrap();
+        }
+    }
+    cluster
+}
+
+#[test]
+fn a_live_cluster_is_only_read_and_answers_as_its_dump_does() {
+    let cluster = cluster();
+    let before = cluster.api.log().len();
+    let live = answer(&cluster.run("why train -o json"));
+    assert_eq!(live["headline"], json!(HEADLINE));
+    let dumped = answer(&of_file(&list(objects()), &["-o", "json"]));
+    assert_eq!(live["soonest"], dumped["soonest"]);
+    let asked = cluster.api.log().split_off(before);
+    let mut verbs: Vec<(String, &str)> = asked
+        .iter()
+        .map(|own| (own.what.clone(), own.verb))
+        .collect();
+    verbs.sort();
+    verbs.dedup();
+    let kinds = [
+        "events",
+        "jobs",
+        "nodes",
+        "podgroups",
+        "pods",
+        "priorityclasses",
+        "queues",
+    ];
+    let expected: Vec<(String, &str)> = kinds
+        .iter()
+        .map(|kind| ((*kind).to_owned(), "list"))
+        .collect();
+    assert_eq!(verbs, expected);
+}
+
+#[test]
+fn what_others_evicted_is_shown_and_volumes_are_read_where_pods_need_them() {
+    let cluster = cluster();
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e1", "namespace": "default"},
+        "involvedObject": {"kind": "PodGroup", "namespace": "default", "name": "train"},
+        "type": "Normal", "reason": "Evict", "message": "reclaim", "lastTimestamp": "2026-01-01T00:00:00Z",
+    });
+    cluster.admin.create(event).unwrap();
+    let mut claiming = pod("train-2", "train", "1", None);
+    claiming["spec"]["volumes"] =
+        json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    cluster.admin.create(claiming).unwrap();
+    cluster
+        .admin
+        .merge(
+            "pods/status",
+            "default/train-2",
+            json!({"status": {"phase": "Pending"}}),
+        )
+        .unwrap();
+    let whole = page(&cluster.run("why train"));
+    assert!(
+        whole.contains("Had to go for others:\n  2026-01-01T00:00:00Z pod group train: reclaim"),
+        "{whole}"
+    );
+    assert!(
+        cluster
+            .api
+            .log()
+            .iter()
+            .any(|own| own.what == "persistentvolumeclaims" && own.verb == "list")
+    );
+}
+
+#[test]
+fn without_the_right_to_events_the_answer_is_the_same() {
+    let cluster = cluster();
+    let rule = |groups: &[&str], resources: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": ["list"]});
+    let rules = json!([
+        rule(&["batch.volcano.sh"], &["jobs"]),
+        rule(&["scheduling.volcano.sh"], &["queues", "podgroups"]),
+        rule(&["scheduling.k8s.io"], &["priorityclasses"]),
+        rule(&[""], &["nodes", "pods"]),
+    ]);
+    cluster.api.grant("token", "guest", Some(rules));
+    let kubeconfig = file(&cluster.api.kubeconfig_of("token"));
+    let mut command = batch();
+    command.args(["why", "train", "-k"]).arg(kubeconfig.path());
+    let output = program::run(&mut command, "");
+    assert!(page(&output).starts_with(HEADLINE));
+    assert!(
+        stderr(&output).contains("evictions of the past are not shown"),
+        "{}",
+        stderr(&output)
+    );
+}

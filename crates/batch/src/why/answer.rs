@@ -1,0 +1,74 @@
+//! The answer, with the keys of its JSON.
+
+use super::search::Proposal;
+use super::subject::Subject;
+use crate::session::Closeup;
+use serde::Serialize;
+
+/// How it is with a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum State {
+    /// It waits for room, or for something that it needs before.
+    Waits,
+    /// It waits to be let in.
+    NotLetIn,
+    /// The next sessions start it, with all as it is.
+    Starts,
+    /// All its pods have a node.
+    Runs,
+    /// Its gang runs, and more of its pods wait.
+    RunsInPart,
+    /// It was stopped, and can be resumed.
+    Stopped,
+    /// It is over.
+    Finished,
+}
+
+/// Why a job waits.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// As it was asked for, `namespace/name`.
+    pub job: String,
+    /// What that is: `Job`, `PodGroup`, `Pod`, or `Owner` of pods.
+    pub kind: &'static str,
+    /// Its pod group, `namespace/name`, whether it is there or not.
+    pub pod_group: String,
+    /// How it is with it.
+    pub state: State,
+    /// The answer in a line.
+    pub headline: String,
+    /// What else there is to say, a sentence each.
+    pub more: Vec<String>,
+    /// What would start it, the smallest change of each kind; what happens by itself comes first. Each was tried.
+    pub soonest: Vec<Proposal>,
+    /// The jobs before it in the queue, as `closeup.ahead` has them by their pod groups.
+    pub ahead: Vec<String>,
+    /// What is known of pods of it that had to go for others, the newest first.
+    pub history: Vec<String>,
+    /// What the session sees of it; absent where no session looks at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closeup: Option<Closeup>,
+    /// What the session would write to the pod group's condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
+}
+
+impl Answer {
+    pub(super) fn of(subject: &Subject, state: State, headline: String) -> Self {
+        Self {
+            job: format!("{}/{}", subject.namespace, subject.name),
+            kind: subject.kind.as_str(),
+            pod_group: subject.group.clone(),
+            state,
+            headline,
+            more: Vec::new(),
+            soonest: Vec::new(),
+            ahead: Vec::new(),
+            history: Vec::new(),
+            closeup: None,
+            said: None,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Jobs and pods whose end would start the job: what happens by itself.
+
+use super::change::Change;
+use super::search::{Proposal, Search};
+use super::subject::is_in;
+use evictd_pod::wire::Pod;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The most jobs that are looked at together, and alone.
+const TOGETHER: usize = 256;
+const ALONE: usize = 48;
+/// The most jobs that are told.
+const TOLD: usize = 3;
+/// The most jobs whose end is told as one proposal.
+const MOST: usize = 12;
+
+/// Pods that end together.
+#[derive(Debug, Clone)]
+struct Unit {
+    /// The job, or the owner of pods that belong to none.
+    name: String,
+    /// Its pod group.
+    group: String,
+    /// Those that hold room.
+    pods: Vec<String>,
+    /// Whether it is in the queue of the job.
+    same_queue: bool,
+}
+
+fn ended(units: &[Unit]) -> Vec<Change> {
+    vec![Change::JobsEnd {
+        jobs: units.iter().map(|unit| unit.name.clone()).collect(),
+        groups: units.iter().map(|unit| unit.group.clone()).collect(),
+        pods: units.iter().flat_map(|unit| unit.pods.clone()).collect(),
+    }]
+}
+
+impl Search<'_, '_> {
+    /// The jobs each of which is enough, those with the fewest pods first; else the fewest together. Then the fewest pods of
+    /// the first, if not all are needed.
+    pub(super) fn ends(&mut self) -> Vec<Proposal> {
+        let mut units = self.units();
+        units.sort_by_key(|unit| {
+            (
+                !unit.same_queue,
+                Reverse(unit.pods.len()),
+                unit.name.clone(),
+            )
+        });
+        units.truncate(TOGETHER);
+        if units.is_empty() || !self.proves(&ended(&units)) {
+            return Vec::new();
+        }
+        let mut found = self.alone(&units);
+        if found.is_empty() {
+            let needed = self.needed(units, ended);
+            if needed.len() <= MOST {
+                found.push(needed);
+            }
+        }
+        let mut proposals = Vec::new();
+        let pods: Vec<String> = found
+            .first()
+            .into_iter()
+            .flatten()
+            .flat_map(|unit| unit.pods.clone())
+            .collect();
+        for units in &found {
+            proposals.extend(self.proposal(ended(units)));
+        }
+        if pods.len() > 1 {
+            proposals.extend(self.pods_end(pods));
+        }
+        proposals
+    }
+
+    fn alone(&mut self, units: &[Unit]) -> Vec<Vec<Unit>> {
+        let mut smallest: Vec<&Unit> = units.iter().collect();
+        smallest.sort_by_key(|unit| (unit.pods.len(), !unit.same_queue, unit.name.clone()));
+        let mut found = Vec::new();
+        for unit in smallest.into_iter().take(ALONE) {
+            if found.len() < TOLD && self.proves(&ended(std::slice::from_ref(unit))) {
+                found.push(vec![unit.clone()]);
+            }
+        }
+        found
+    }
+
+    /// The fewest of some pods whose end is enough, if not all are needed.
+    fn pods_end(&mut self, pods: Vec<String>) -> Option<Proposal> {
+        let end = |pods: &[String]| {
+            vec![Change::PodsEnd {
+                pods: pods.to_vec(),
+            }]
+        };
+        let all = pods.len();
+        if !self.proves(&end(&pods)) {
+            return None;
+        }
+        let needed = self.needed(pods, end);
+        if needed.len() == all {
+            return None;
+        }
+        self.proposal(end(&needed))
+    }
+
+    /// All pods that hold room and may end some day, by the group or the owner that they belong to.
+    fn units(&self) -> Vec<Unit> {
+        let world = &*self.world;
+        let queue = |group: &str| {
+            let group = world.groups.get(group);
+            group.map(|group| group.spec.queue.clone())
+        };
+        let own = queue(&self.subject.group);
+        let mut units: BTreeMap<String, Unit> = BTreeMap::new();
+        for (key, pod) in &world.pods {
+            if !holds_room(pod) || is_in(pod, &self.subject.group) {
+                continue;
+            }
+            let Some(group) = unit_of(key, pod) else {
+                continue;
+            };
+            let unit = units.entry(group.clone()).or_insert_with(|| Unit {
+                same_queue: own.is_some() && queue(&group) == own,
+                name: world.job_of(&group),
+                group,
+                pods: Vec::new(),
+            });
+            unit.pods.push(key.clone());
+        }
+        units.into_values().collect()
+    }
+}
+
+fn holds_room(pod: &Pod) -> bool {
+    !pod.spec.node_name.is_empty() && !matches!(&*pod.status.phase, "Succeeded" | "Failed")
+}
+
+/// Whose end would be the pod's. Nobody waits for the end of what belongs to a node or to the cluster itself.
+fn unit_of(key: &str, pod: &Pod) -> Option<String> {
+    let metadata = &pod.metadata;
+    let namespace = metadata.namespace_or_default();
+    if let Some(group) = metadata.annotations.get("scheduling.k8s.io/group-name") {
+        return Some(format!("{namespace}/{group}"));
+    }
+    let mut owners = metadata.owner_references.iter();
+    match owners.find(|owner| owner.controller) {
+        _ if namespace == "kube-system" => None,
+        Some(owner) if matches!(&*owner.kind, "DaemonSet" | "Node") => None,
+        Some(owner) => Some(format!("{namespace}/{}", owner.name)),
+        None => Some(key.to_owned()),
+    }
+}

@@ -1,0 +1,164 @@
+//! What could be changed of the job's queue.
+
+use super::change::Change;
+use super::search::{Proposal, Search};
+use crate::session::Closeup;
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
+use evictd_pod::{Quantity, wire::ResourceList};
+
+/// A weight beside which the others count for little.
+const HEAVIEST: i32 = 10_000;
+
+/// An amount in the unit that it is counted in.
+pub(super) fn units(resource: &str, amount: Quantity) -> i64 {
+    match resource {
+        MEMORY | EPHEMERAL_STORAGE => amount.value(),
+        name if name.starts_with("hugepages-") => amount.value(),
+        _ => amount.milli_value(),
+    }
+}
+
+/// The same back.
+pub(super) fn amount(resource: &str, units: i64) -> Quantity {
+    match resource {
+        CPU => Quantity::milli(units),
+        MEMORY | EPHEMERAL_STORAGE => Quantity::bytes(units),
+        name if name.starts_with("hugepages-") => Quantity::bytes(units),
+        _ => Quantity::milli(units),
+    }
+}
+
+fn divisor(one: i64, other: i64) -> i64 {
+    let (mut one, mut other) = (one.abs(), other.abs());
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one.max(1)
+}
+
+impl Search<'_, '_> {
+    /// The queue's capability raised by as little as will do, one resource after the other.
+    pub(super) fn capability(&mut self, closeup: &Closeup) -> Option<Proposal> {
+        let queue = self.world.queues.get(&closeup.queue.name)?;
+        let now: ResourceList = queue.spec.capability.clone();
+        let name = closeup.queue.name.clone();
+        let raised = |resource: &str, to: Quantity| Change::Capability {
+            queue: name.clone(),
+            resource: resource.to_owned(),
+            from: now.get(resource).copied().unwrap_or(Quantity::ZERO),
+            to,
+        };
+        // All that the queue wants and what the job needs on top.
+        let wanted = closeup.queue.resources.iter().filter_map(|own| {
+            let from = now.get(&own.resource)?;
+            let needs = self.needs(&own.resource);
+            let sum = units(&own.resource, own.request) + units(&own.resource, own.promised);
+            let from = units(&own.resource, *from);
+            let step = self.step(&own.resource, divisor(from, needs));
+            Some((own.resource.clone(), from, from.max(sum) + needs, step))
+        });
+        let wanted: Vec<_> = wanted.filter(|(_, from, to, _)| to > from).collect();
+        let all = |wanted: &[(String, i64, i64, i64)]| -> Vec<Change> {
+            let raised = wanted
+                .iter()
+                .map(|(resource, _, to, _)| raised(resource, amount(resource, *to)));
+            raised.collect()
+        };
+        if wanted.is_empty() || !self.proves(&all(&wanted)) {
+            return None;
+        }
+        let mut needed = self.needed(wanted, all);
+        for index in 0..needed.len() {
+            let (_, from, to, step) = needed[index].clone();
+            // Amounts that jobs ask for come in such steps; the last may be beyond what is known to do.
+            let steps = (to - from).div_euclid(step) + i64::from((to - from) % step != 0);
+            let with = |count: i64| {
+                let mut changed = needed.clone();
+                changed[index].2 = from + count * step;
+                all(&changed)
+            };
+            let least = self.least((0, steps), with);
+            needed[index].2 = from + least * step;
+        }
+        self.proposal(all(&needed))
+    }
+
+    /// The largest amount of which all pods and jobs ask for whole multiples.
+    fn step(&self, resource: &str, of: i64) -> i64 {
+        let pods = self.world.pods.values();
+        let asked = pods.map(|pod| evictd_pod::resources::scheduler_request(&pod.spec, resource));
+        let groups = self.world.groups.values();
+        let least =
+            groups.filter_map(|group| group.spec.min_resources.as_ref()?.get(resource).copied());
+        asked
+            .chain(least)
+            .fold(of, |step, own| divisor(step, units(resource, own)))
+    }
+
+    /// How much of a resource the job's pods that wait ask for, or what it needs to be let in.
+    fn needs(&self, resource: &str) -> i64 {
+        let group = self.world.groups.get(&self.subject.group);
+        let group = group.or(self.subject.made.group.as_ref());
+        let least = group.and_then(|group| group.spec.min_resources.as_ref());
+        let least = least.and_then(|list| list.get(resource));
+        let least = least.map_or(0, |own| units(resource, *own));
+        let pods = self.subject.pods(self.world).map(|(_, pod)| pod);
+        let asked = pods.map(|pod| evictd_pod::resources::scheduler_request(&pod.spec, resource));
+        let asked = asked.map(|own| units(resource, own));
+        asked.fold(0, i64::saturating_add).max(least)
+    }
+
+    /// The gang made so small that what there is room for, or what is there, starts.
+    pub(super) fn smaller_gang(&mut self, closeup: &Closeup) -> Option<Proposal> {
+        let from = closeup.min_member;
+        let change = |to: i64| {
+            vec![Change::MinMember {
+                from,
+                to: i32::try_from(to).unwrap_or(i32::MAX),
+            }]
+        };
+        if closeup.missing == 0 || from < 2 || !self.proves(&change(1)) {
+            return None;
+        }
+        // The largest gang that starts.
+        let (mut low, mut high) = (1, i64::from(from));
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.proves(&change(middle)) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.proposal(change(low))
+    }
+
+    /// The job's priority raised above all that come before it.
+    pub(super) fn priority(&mut self, closeup: &Closeup) -> Option<Proposal> {
+        let highest = closeup.ahead.iter().map(|own| own.priority).max()?;
+        let change = vec![Change::Priority {
+            from: closeup.priority,
+            to: highest.max(closeup.priority).checked_add(1)?,
+        }];
+        self.proposal(change)
+    }
+
+    /// The queue's weight raised to the smallest that will do.
+    pub(super) fn weight(&mut self, closeup: &Closeup) -> Option<Proposal> {
+        let name = closeup.queue.name.clone();
+        let from = self.world.queues.get(&name)?.spec.weight;
+        let change = |to: i64| {
+            vec![Change::Weight {
+                queue: name.clone(),
+                from,
+                to: i32::try_from(to).unwrap_or(i32::MAX),
+            }]
+        };
+        let heaviest = i64::from(from.max(1)) * i64::from(HEAVIEST);
+        if !self.proves(&change(heaviest)) {
+            return None;
+        }
+        let least = self.least((i64::from(from), heaviest), change);
+        self.proposal(change(least))
+    }
+}

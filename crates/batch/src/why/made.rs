@@ -1,0 +1,160 @@
+//! What the controllers would still make for a job: its pod group, and its pods once it is let in.
+
+use super::world::{World, key};
+use crate::bus::{Action, Event};
+use crate::job::{
+    Answer, Call, Done, JobInfo, KeyPair, Next, Refusal, Request, Round, Rules, Surroundings, Task,
+};
+use crate::wire::{Job, PodGroup, TaskPod, TaskPodStatus};
+use evictd_pod::wire::Pod;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Objects that are not there yet.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    pub(super) group: Option<Arc<PodGroup>>,
+    /// By `namespace/name`, as an API server would store them.
+    pub(super) pods: BTreeMap<String, Arc<Pod>>,
+    /// How many pods wait until those of another task are ready.
+    pub(super) dependent: usize,
+}
+
+/// What the controllers would find; every queue, class and claim is there, since the job waits for none of them.
+struct Around<'w> {
+    group: Option<Arc<PodGroup>>,
+    pods: &'w BTreeMap<String, Arc<Pod>>,
+}
+
+impl Surroundings for Around<'_> {
+    fn has_queue(&self, _: &str) -> bool {
+        true
+    }
+
+    fn priority(&self, _: &str) -> Option<i32> {
+        None
+    }
+
+    fn has_claim(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
+    fn pod_group(&self, _: &str, name: &str) -> Option<Arc<PodGroup>> {
+        let group = self.group.as_ref();
+        group.filter(|group| group.metadata.name == name).cloned()
+    }
+
+    fn pod(&self, namespace: &str, name: &str) -> Option<Arc<TaskPod>> {
+        let pod = self.pods.get(&format!("{namespace}/{name}"))?;
+        Some(Arc::new(seen(pod)))
+    }
+}
+
+/// A pod as the controllers see it.
+fn seen(pod: &Pod) -> TaskPod {
+    TaskPod {
+        metadata: pod.metadata.clone(),
+        status: TaskPodStatus {
+            phase: pod.status.phase.clone(),
+            ..TaskPodStatus::default()
+        },
+    }
+}
+
+impl Made {
+    /// What is missing of a job, with the pod group that it has.
+    pub(super) fn of(job: &Job, group: Option<&Arc<PodGroup>>, world: &World<'_>) -> Self {
+        let mut made = Self::default();
+        let mut around = Around {
+            group: group.cloned(),
+            pods: &world.pods,
+        };
+        if around.group.is_none() {
+            made.synchronise(job, &around);
+            around.group.clone_from(&made.group);
+        }
+        if let Some(group) = &mut around.group {
+            // As if it was let in: then pods are made.
+            "Inqueue".clone_into(&mut Arc::make_mut(group).status.phase);
+        }
+        made.synchronise(job, &around);
+        let replicas = job
+            .spec
+            .tasks
+            .iter()
+            .map(|task| usize::try_from(task.replicas));
+        let wanted: usize = replicas.map(Result::unwrap_or_default).sum();
+        let there = world.pods.values().filter(|pod| is_of(job, pod)).count();
+        made.dependent = wanted.saturating_sub(there + made.pods.len());
+        made
+    }
+
+    /// One round of the controllers; what it creates is kept.
+    fn synchronise(&mut self, job: &Job, around: &Around<'_>) {
+        let metadata = &job.metadata;
+        let namespace = metadata.namespace_or_default();
+        let mut info = JobInfo::default();
+        info.set_job(job.clone());
+        for pod in around.pods.values().filter(|pod| is_of(job, pod)) {
+            info.set_pod(Arc::new(seen(pod)));
+        }
+        let request = Request::of_job(namespace, &metadata.name, Event::of("OutOfSync"));
+        let task = Task {
+            action: &Action::SyncJob,
+            request: &request,
+            rules: Rules::OURS,
+        };
+        // Nothing that is made goes by the time.
+        let now = Timestamp::UNIX_EPOCH;
+        let (mut round, mut step) = Round::start(&mut info, task, now, around);
+        while let Next::Calls(calls) = step.next {
+            let answers = calls.into_iter().map(|call| self.answer(call, job));
+            step = round.answered(answers.collect(), now, around);
+        }
+    }
+
+    fn answer(&mut self, call: Call, job: &Job) -> Answer {
+        let unread = |error: serde_json::Error| Refusal::Other(error.to_string());
+        match call {
+            Call::CreatePodGroup { group } => {
+                let group = PodGroup::deserialize(&group).map_err(unread)?;
+                self.group = Some(Arc::new(group));
+            }
+            Call::CreatePod { pod } => {
+                let task = TaskPod::deserialize(&pod).map_err(unread)?;
+                let pod = stored(&pod).map_err(unread)?;
+                self.pods.insert(key(&pod.metadata), Arc::new(pod));
+                return Ok(Done::Pod(Box::new(task)));
+            }
+            Call::WriteStatus { .. } | Call::PatchJob { .. } => {
+                return Ok(Done::Job(Box::new(job.clone())));
+            }
+            Call::MakeKeys => {
+                return Ok(Done::Keys(KeyPair {
+                    private: String::new(),
+                    public: String::new(),
+                }));
+            }
+            _ => {}
+        }
+        Ok(Done::Nothing)
+    }
+}
+
+/// A new pod as an API server stores it.
+fn stored(pod: &Value) -> Result<Pod, serde_json::Error> {
+    let mut pod = Pod::deserialize(pod)?;
+    pod.metadata.uid = format!("made-{}", pod.metadata.name);
+    "Pending".clone_into(&mut pod.status.phase);
+    Ok(pod)
+}
+
+/// Whether a pod is one of the job.
+pub(super) fn is_of(job: &Job, pod: &Pod) -> bool {
+    let mut owners = pod.metadata.owner_references.iter();
+    pod.metadata.namespace_or_default() == job.metadata.namespace_or_default()
+        && owners.any(|owner| owner.controller && owner.uid == job.metadata.uid)
+}

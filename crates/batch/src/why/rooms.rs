@@ -1,0 +1,192 @@
+//! What could be changed of nodes.
+
+use super::change::Change;
+use super::limits::{amount, units};
+use super::search::{Proposal, Search};
+use crate::session::{Closeup, NearNode};
+use evictd_placement::Pod;
+use evictd_pod::{Quantity, wire};
+use evictd_scheduling::{Framework, Remedy, Verdict, remedies};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most changes of nodes that are told together.
+const COMBINED: usize = 6;
+/// The most nodes that are added.
+const ADDED: i64 = 512;
+/// A node that would have to be so many times larger is of no use.
+const LARGER: i64 = 2;
+/// How many nodes are tried for each that is told.
+const TRIED: usize = 3;
+/// How many nodes are asked what would have to be different there.
+const ASKED: usize = 8;
+/// For so many pods that come first room is looked for.
+const AHEAD: i64 = 256;
+
+/// What a node lacks for so many pods.
+fn for_pods(near: &NearNode, request: &BTreeMap<String, Quantity>, pods: i64) -> Vec<Change> {
+    let lacks = request.iter().filter_map(|(resource, one)| {
+        let free = near.free.get(resource).copied().unwrap_or(Quantity::ZERO);
+        let lack = times(resource, *one, free, pods)?;
+        let resource = resource.clone();
+        Some(Change::of(
+            &near.node,
+            Remedy::More {
+                resource,
+                amount: lack,
+            },
+        ))
+    });
+    lacks.collect()
+}
+
+/// How many pods wait of jobs that come first.
+fn waiting_ahead(closeup: &Closeup) -> i64 {
+    let ahead = closeup.ahead.iter().map(|own| i64::from(own.waiting));
+    ahead.fold(0, i64::saturating_add)
+}
+
+/// By how much so many times an amount exceeds what is free.
+fn times(resource: &str, one: Quantity, free: Quantity, count: i64) -> Option<Quantity> {
+    let wanted = units(resource, one).saturating_mul(count);
+    let lack = wanted.saturating_sub(units(resource, free));
+    (lack > 0).then(|| amount(resource, lack))
+}
+
+impl Search<'_, '_> {
+    /// So much more of what is lacking on one node; more than the job itself needs where others come first.
+    pub(super) fn more_on_a_node(&mut self, closeup: &Closeup) -> Option<Proposal> {
+        let places = &closeup.places;
+        let lacking = places.waiting - places.now - places.later;
+        let most = i64::try_from(lacking).unwrap_or(AHEAD) + 2 * waiting_ahead(closeup).min(AHEAD);
+        for near in places.nearest.iter().take(TRIED) {
+            let more = |pods: i64| for_pods(near, &places.request, pods);
+            if self.proves(&more(most)) {
+                let least = self.least((0, most), more);
+                return self.proposal(more(least)).filter(|own| self.is_of_use(own));
+            }
+        }
+        None
+    }
+
+    /// Whether no node has to become much larger than it is.
+    fn is_of_use(&self, proposal: &Proposal) -> bool {
+        proposal.changes.iter().all(|change| {
+            let Change::Node {
+                node,
+                remedy: Remedy::More { resource, amount },
+                ..
+            } = change
+            else {
+                return true;
+            };
+            let now = self
+                .world
+                .nodes
+                .get(node)
+                .and_then(|own| own.status.allocatable.get(resource));
+            now.is_some_and(|now| units(resource, *amount) / LARGER <= units(resource, *now))
+        })
+    }
+
+    /// The fewest nodes more that are like one that is there.
+    pub(super) fn more_nodes(&mut self, closeup: &Closeup) -> Option<Proposal> {
+        let waiting = closeup.places.waiting.max(self.subject.made.pods.len());
+        let waiting = i64::try_from(waiting).unwrap_or(ADDED);
+        let most = waiting
+            .saturating_add(waiting_ahead(closeup))
+            .clamp(1, ADDED);
+        let near = closeup.places.nearest.iter().map(|near| near.node.clone());
+        let mut kinds: Vec<String> = near.collect();
+        kinds.extend(self.largest());
+        for like in kinds.into_iter().take(TRIED) {
+            let change = |count: i64| {
+                vec![Change::MoreNodes {
+                    like: like.clone(),
+                    count: usize::try_from(count).unwrap_or(0),
+                }]
+            };
+            if self.proves(&change(most)) {
+                let least = self.least((0, most), change);
+                return self.proposal(change(least));
+            }
+        }
+        None
+    }
+
+    /// The node with the most cpu.
+    fn largest(&self) -> Option<String> {
+        let nodes = self.world.nodes.iter();
+        let cpu = |node: &evictd_pod::Node| {
+            let cpu = node.status.allocatable.get(evictd_pod::resources::CPU);
+            cpu.map_or(0, evictd_pod::Quantity::milli_value)
+        };
+        let largest = nodes.max_by_key(|(_, node)| cpu(node));
+        largest.map(|(name, _)| name.clone())
+    }
+
+    /// Nodes uncordoned, labelled or tolerated, one after the other until the job starts.
+    pub(super) fn reconfigured(&mut self) -> Option<Proposal> {
+        let mut changes: Vec<Change> = Vec::new();
+        while !self.proves(&changes) {
+            if changes.len() == COMBINED {
+                return None;
+            }
+            changes.extend(self.remedy(&changes)?);
+        }
+        let changes = self.needed(changes, <[Change]>::to_vec);
+        self.proposal(changes)
+    }
+
+    /// The fewest changes of one node that let in the first pod that fits nowhere, after these changes.
+    fn remedy(&mut self, changes: &[Change]) -> Option<Vec<Change>> {
+        let mark = self.world.mark();
+        for change in self.first.iter().chain(changes) {
+            change.apply(self.world, self.subject);
+        }
+        let (_, closeup) = self.world.closeup(&self.subject.group);
+        let found = closeup.and_then(|closeup| self.remedy_for(&closeup));
+        self.world.undo(mark);
+        found
+    }
+
+    fn remedy_for(&mut self, closeup: &Closeup) -> Option<Vec<Change>> {
+        let first = self.world.pods.get(closeup.places.first.as_ref()?)?;
+        let waiting = wire::Pod::clone(first);
+        for (pod, node) in &closeup.places.placed {
+            self.world
+                .change_pod(pod, |pod| pod.spec.node_name.clone_from(node));
+        }
+        let cluster = &mut self.world.cluster;
+        let framework = Framework::of_default(cluster);
+        let pod: Pod = cluster.pod(waiting.clone()).ok()?;
+        let mut filtered = framework.filter(cluster, &pod);
+        cluster.release(pod);
+        // Room is another matter: it is freed, or added.
+        for verdict in &mut filtered.verdicts {
+            if let Verdict::Rejected(index, _) = verdict
+                && framework.filters[*index].name() == "NodeResourcesFit"
+            {
+                *verdict = Verdict::NotTried;
+            }
+        }
+        let found = remedies(cluster, &framework, &waiting, &filtered, ASKED);
+        let ways = found.into_iter().flat_map(|own| {
+            let node: Arc<str> = own.node.into();
+            let ways = own.alternatives.into_iter();
+            ways.map(move |way| (Arc::clone(&node), way))
+        });
+        let room = |remedy: &Remedy| matches!(remedy, Remedy::More { .. } | Remedy::Away(_));
+        let ways = ways.filter(|(_, way)| !way.iter().any(room));
+        // Whoever runs the cluster can change a node, and not a job.
+        let of_pods = |remedy: &Remedy| {
+            matches!(
+                remedy,
+                Remedy::Toleration(_) | Remedy::NoSelector(_) | Remedy::NoNodeAffinity
+            )
+        };
+        let (node, way) =
+            ways.min_by_key(|(_, way)| way.iter().filter(|own| of_pods(own)).count())?;
+        Some(way.into_iter().map(|own| Change::of(&node, own)).collect())
+    }
+}

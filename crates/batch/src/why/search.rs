@@ -1,0 +1,117 @@
+//! Looks for the smallest changes that start a job. Each is tried before it is told.
+
+use super::change::Change;
+use super::subject::Subject;
+use super::world::World;
+use serde::Serialize;
+
+/// Changes that start the job, together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Proposal {
+    /// None of them can be left out.
+    pub changes: Vec<Change>,
+    /// The same for people.
+    pub words: String,
+    /// How many sessions it takes then.
+    pub sessions: usize,
+}
+
+/// Tries changes.
+pub(super) struct Search<'s, 'w> {
+    pub(super) world: &'s mut World<'w>,
+    pub(super) subject: &'s Subject,
+    /// Changes without which nothing else helps.
+    pub(super) first: Vec<Change>,
+    /// How many tries are left.
+    tries: usize,
+}
+
+/// The most tries.
+const TRIES: usize = 600;
+/// So many nodes and pods are looked at by all tries together; a large cluster has fewer tries.
+const EFFORT: usize = 20_000_000;
+const FEWEST_TRIES: usize = 60;
+
+impl<'s, 'w> Search<'s, 'w> {
+    pub(super) fn new(world: &'s mut World<'w>, subject: &'s Subject) -> Self {
+        let size = 1 + world.nodes.len() + world.pods.len();
+        Self {
+            tries: (EFFORT / size).clamp(FEWEST_TRIES, TRIES),
+            world,
+            subject,
+            first: Vec::new(),
+        }
+    }
+
+    /// After how many sessions these changes start the job.
+    pub(super) fn sessions(&mut self, changes: &[Change]) -> Option<usize> {
+        self.tries = self.tries.checked_sub(1)?;
+        let mark = self.world.mark();
+        for change in self.first.iter().chain(changes) {
+            change.apply(self.world, self.subject);
+        }
+        let sessions = self.world.starts(self.subject);
+        self.world.undo(mark);
+        sessions
+    }
+
+    /// Whether these changes start it.
+    pub(super) fn proves(&mut self, changes: &[Change]) -> bool {
+        self.sessions(changes).is_some()
+    }
+
+    /// The proposal of these changes, which is tried once more.
+    pub(super) fn proposal(&mut self, changes: Vec<Change>) -> Option<Proposal> {
+        // This try is always there.
+        self.tries += 1;
+        let sessions = self.sessions(&changes)?;
+        let changes: Vec<Change> = self.first.iter().cloned().chain(changes).collect();
+        let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        Some(Proposal {
+            words: words.join(", and "),
+            changes,
+            sessions,
+        })
+    }
+
+    /// The smallest number of which `change` makes changes that start the job; `enough` is known to be.
+    pub(super) fn least(
+        &mut self,
+        (none, enough): (i64, i64),
+        change: impl Fn(i64) -> Vec<Change>,
+    ) -> i64 {
+        let (mut low, mut high) = (none, enough);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.proves(&change(middle)) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        high
+    }
+
+    /// Leaves out what is not needed: as many as possible at a time, those at the end first. All of them together start the
+    /// job, and so do those that are left.
+    pub(super) fn needed<T: Clone>(
+        &mut self,
+        mut all: Vec<T>,
+        change: impl Fn(&[T]) -> Vec<Change>,
+    ) -> Vec<T> {
+        let mut size = all.len() / 2;
+        while size > 0 {
+            let mut end = all.len();
+            while end > 0 {
+                let begin = end.saturating_sub(size);
+                let without: Vec<T> = all[..begin].iter().chain(&all[end..]).cloned().collect();
+                if !without.is_empty() && self.proves(&change(&without)) {
+                    all = without;
+                }
+                end = begin;
+            }
+            size /= 2;
+        }
+        all
+    }
+}

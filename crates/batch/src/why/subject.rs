@@ -1,0 +1,178 @@
+//! The job that is asked about: by the name of a Job, a PodGroup, a pod, or of whoever owns pods.
+
+use super::Unknown;
+use super::made::Made;
+use super::world::{World, key};
+use crate::pod_group::group_name;
+use crate::session::Outcome;
+use crate::wire::{Job, PodGroup};
+use evictd_pod::wire::{Metadata, Pod};
+use std::sync::Arc;
+
+/// The annotation of a pod that names its group.
+const GROUP: &str = "scheduling.k8s.io/group-name";
+
+/// What the name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Job,
+    PodGroup,
+    Pod,
+    Owner,
+}
+
+impl Kind {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Job => "Job",
+            Self::PodGroup => "PodGroup",
+            Self::Pod => "Pod",
+            Self::Owner => "Owner",
+        }
+    }
+}
+
+/// A job with its pod group.
+pub(super) struct Subject {
+    pub(super) kind: Kind,
+    /// As it was asked for.
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) job: Option<Arc<Job>>,
+    /// `namespace/name` of its pod group, whether that is there or not.
+    pub(super) group: String,
+    pub(super) made: Made,
+    /// So many pods start at once or none.
+    pub(super) min_member: i32,
+}
+
+impl Subject {
+    /// Finds it.
+    pub(super) fn find(
+        world: &World<'_>,
+        jobs: &[Arc<Job>],
+        (namespace, name): (&str, &str),
+    ) -> Result<Self, Unknown> {
+        let is = |metadata: &Metadata| {
+            metadata.namespace_or_default() == namespace && metadata.name == name
+        };
+        let at = format!("{namespace}/{name}");
+        let own = |kind, job: Option<Arc<Job>>, group: String| Self {
+            kind,
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            job,
+            group,
+            made: Made::default(),
+            min_member: 0,
+        };
+        if let Some(job) = jobs.iter().find(|job| is(&job.metadata)) {
+            let group = group_of(world, job);
+            return Ok(own(Kind::Job, Some(Arc::clone(job)), group).completed(world));
+        }
+        if let Some(group) = world.groups.get(&at) {
+            let job = owner(jobs, group);
+            return Ok(own(Kind::PodGroup, job, at).completed(world));
+        }
+        let pods = world.pods.iter();
+        let mut pods = pods.filter(|(_, pod)| pod.metadata.namespace_or_default() == namespace);
+        let exact = world.pods.get(&at).map(|pod| (Kind::Pod, pod));
+        let found = exact.or_else(|| {
+            let owned = pods.find(|(_, pod)| is_owned(pod, name));
+            owned.map(|(_, pod)| (Kind::Owner, pod))
+        });
+        let Some((kind, pod)) = found else {
+            return Err(Unknown::of(world, jobs, (namespace, name)));
+        };
+        let group = pod.metadata.annotations.get(GROUP);
+        let group = group.filter(|group| !group.is_empty()).cloned();
+        let group = group.unwrap_or_else(|| group_name(&pod.metadata));
+        let group = format!("{namespace}/{group}");
+        let job = world
+            .groups
+            .get(&group)
+            .and_then(|group| owner(jobs, group));
+        Ok(own(kind, job, group).completed(world))
+    }
+
+    /// With what the controllers would make.
+    fn completed(mut self, world: &World<'_>) -> Self {
+        let group = world.groups.get(&self.group);
+        if let Some(job) = &self.job {
+            self.made = Made::of(job, group, world);
+        }
+        let group = group.or(self.made.group.as_ref());
+        self.min_member = group.map_or(0, |group| group.spec.min_member);
+        self
+    }
+
+    /// What it is called in sentences.
+    pub(super) fn title(&self) -> &str {
+        let job = self.job.as_ref().map(|job| job.metadata.name.as_str());
+        job.unwrap_or(&self.name)
+    }
+
+    /// Its pods, `namespace/name`.
+    pub(super) fn pods<'w>(
+        &self,
+        world: &'w World<'_>,
+    ) -> impl Iterator<Item = (&'w String, &'w Arc<Pod>)> {
+        let group = self.group.clone();
+        world.pods.iter().filter(move |(_, pod)| is_in(pod, &group))
+    }
+
+    /// Whether a session starts it: pods are bound, and its gang of so many pods is complete.
+    pub(super) fn is_started(&self, outcome: &Outcome, min_member: i32) -> bool {
+        let Some(own) = outcome.pod_groups.get(&self.group) else {
+            return false;
+        };
+        let count = |status: &str| own.tasks.get(status).copied().unwrap_or(0);
+        let there = ["Binding", "Bound", "Running", "Succeeded"].map(count);
+        let there = there.into_iter().fold(0, i32::saturating_add);
+        count("Binding") > 0 && there >= min_member
+    }
+}
+
+/// Whether a pod belongs to the group of this `namespace/name`.
+pub(super) fn is_in(pod: &Pod, group: &str) -> bool {
+    let named = pod.metadata.annotations.get(GROUP);
+    named.is_some_and(|name| {
+        let namespace = pod.metadata.namespace_or_default();
+        group
+            .strip_prefix(namespace)
+            .and_then(|rest| rest.strip_prefix('/'))
+            == Some(name)
+    })
+}
+
+/// The `namespace/name` of a job's group: that of its own name counts as well.
+fn group_of(world: &World<'_>, job: &Job) -> String {
+    let own = key(&job.metadata);
+    let usual = format!("{own}-{}", job.metadata.uid);
+    if !world.groups.contains_key(&usual) && world.groups.contains_key(&own) {
+        return own;
+    }
+    usual
+}
+
+/// The job that a group belongs to.
+fn owner(jobs: &[Arc<Job>], group: &PodGroup) -> Option<Arc<Job>> {
+    let mut owners = group.metadata.owner_references.iter();
+    let uid = &owners.find(|owner| owner.controller)?.uid;
+    jobs.iter().find(|job| job.metadata.uid == *uid).cloned()
+}
+
+/// Whether whoever controls a pod has this name, or is a `ReplicaSet` of a Deployment of it.
+fn is_owned(pod: &Pod, name: &str) -> bool {
+    let mut owners = pod.metadata.owner_references.iter();
+    owners.any(|owner| {
+        let set = || {
+            owner
+                .name
+                .rsplit_once('-')
+                .map(|(deployment, _)| deployment)
+        };
+        owner.controller
+            && (owner.name == name || (owner.kind == "ReplicaSet" && set() == Some(name)))
+    })
+}

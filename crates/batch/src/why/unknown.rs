@@ -1,0 +1,67 @@
+//! A job that is not there, with the nearest name that is.
+
+use super::world::World;
+use crate::wire::Job;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// There is nothing of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Unknown {
+    namespace: String,
+    name: String,
+    /// Another namespace that has one of the name.
+    elsewhere: Option<String>,
+    nearest: Option<String>,
+}
+
+/// The name that was meant, perhaps: one that has hardly a letter in common was not.
+pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let distance = |own: &str| strsim::levenshtein(own, name);
+    let nearest = known.min_by_key(|own| distance(own))?;
+    (distance(nearest) * 2 <= nearest.len().max(name.len()) + 1).then_some(nearest)
+}
+
+impl Unknown {
+    pub(super) fn of(
+        world: &World<'_>,
+        jobs: &[Arc<Job>],
+        (namespace, name): (&str, &str),
+    ) -> Self {
+        let jobs = jobs.iter().map(|job| &job.metadata);
+        let groups = world.groups.values().map(|group| &group.metadata);
+        let known: BTreeSet<(&str, &str)> = jobs
+            .chain(groups)
+            .map(|own| (own.namespace_or_default(), own.name.as_str()))
+            .collect();
+        let elsewhere = known.iter().find(|(_, own)| *own == name);
+        let here = known.iter().filter(|(own, _)| *own == namespace);
+        let nearest = nearest(name, here.map(|(_, own)| *own));
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            elsewhere: elsewhere.map(|(namespace, _)| (*namespace).to_owned()),
+            nearest: nearest.map(str::to_owned),
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace, name, ..
+        } = self;
+        write!(
+            f,
+            "no job, pod group, pod or owner of pods is named {name} in the namespace {namespace}"
+        )?;
+        if let Some(elsewhere) = &self.elsewhere {
+            write!(f, "; there is one in the namespace {elsewhere}")
+        } else if let Some(nearest) = &self.nearest {
+            write!(f, "; the nearest name is {nearest}")
+        } else {
+            Ok(())
+        }
+    }
+}

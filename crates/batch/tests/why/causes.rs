@@ -1,0 +1,333 @@
+//! What a job waits for: the first line, and what would start it.
+
+use crate::scenario::{Scenario, conf};
+use crate::{ALL, why, words};
+use evictd_batch::why::{Answer, State};
+use serde_json::json;
+
+fn asked(scenario: Scenario) -> Answer {
+    let objects = scenario.objects();
+    let answer = why(&objects, &[]);
+    crate::proof::check(&objects, &answer);
+    answer
+}
+
+#[test]
+fn too_little_room_names_the_nodes_and_whose_end_is_enough() {
+    let tainted =
+        json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}});
+    let cordoned = json!({"spec": {"unschedulable": true}});
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "8")
+            .node("b", "8")
+            .node_with("c", "8", &tainted)
+            .node_with("d", "8", &cordoned)
+            .job("small", 1, "Running")
+            .running("small", 0, &["a"], "3")
+            .job("large", 2, "Running")
+            .running("large", 0, &["a", "b"], "3")
+            .job("train", 2, "Inqueue")
+            .waiting("train", 2, "5"),
+    );
+    assert_eq!(answer.state, State::Waits);
+    assert_eq!(
+        answer.headline,
+        "train waits: 1 of its 2 pods fits on no node (too little cpu on 2 of 4 nodes)"
+    );
+    let closeup = answer.closeup.as_ref().unwrap();
+    assert_eq!((closeup.places.now, closeup.places.waiting), (1, 2));
+    let refused = &closeup.places.roles[0].refused;
+    assert_eq!(refused["Insufficient cpu"], 2);
+    assert_eq!(refused["node(s) were unschedulable"], 1);
+    assert_eq!(refused.values().sum::<usize>(), 4);
+    let near = &closeup.places.nearest[0];
+    assert_eq!(
+        (near.node.as_str(), near.one[0].amount.to_string()),
+        ("a", "3".to_owned())
+    );
+    assert_eq!(
+        words(&answer),
+        [
+            "default/small ends (1 pod)",
+            "default/large ends (2 pods)",
+            "node d is uncordoned",
+            "node a has 3 more cpu",
+            "1 more node like a added",
+            "its minAvailable is lowered to 1 (from 2), and those of its tasks",
+        ]
+    );
+}
+
+#[test]
+fn a_queue_that_has_its_share_is_named_with_the_amounts() {
+    let nodes = ["a", "b"];
+    let scenario = nodes
+        .iter()
+        .fold(Scenario::new(ALL), |own, node| own.node(node, "20"));
+    let answer = asked(
+        scenario
+            .queue("other", &json!({}))
+            .job("own", 1, "Running")
+            .running("own", 0, &["a", "b"], "10")
+            .job_with("theirs", 1, "Running", &json!({"queue": "other"}))
+            .running("theirs", 0, &["a", "b"], "5")
+            .job_with("more", 1, "Inqueue", &json!({"queue": "other"}))
+            .waiting("more", 4, "3")
+            .job("train", 1, "Inqueue")
+            .waiting("train", 2, "2"),
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: queue q holds all that it deserves (cpu 20 of 20)"
+    );
+    let words = words(&answer);
+    assert_eq!(words[0], "default/own ends (2 pods)");
+    assert!(
+        words.contains(&"queue q's weight is raised to 2 (from 1)"),
+        "{words:?}"
+    );
+    let queue = &answer.closeup.as_ref().unwrap().queue;
+    assert_eq!(
+        (queue.plugin, queue.resources[0].request.to_string()),
+        (Some("proportion"), "24".to_owned())
+    );
+}
+
+#[test]
+fn a_capability_is_raised_by_no_more_than_needed() {
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "40")
+            .queue("gold", &json!({"capability": {"cpu": "10"}}))
+            .job_with("own", 1, "Running", &json!({"queue": "gold"}))
+            .running("own", 0, &["a"], "7")
+            .job_with("train", 2, "Inqueue", &json!({"queue": "gold"}))
+            .waiting("train", 2, "2"),
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: queue gold may not have so much (cpu 11 of 10 with it)"
+    );
+    assert!(words(&answer).contains(&"queue gold's capability is raised to cpu 11 (from 10)"));
+}
+
+#[test]
+fn a_job_that_is_not_let_in_hears_what_is_left() {
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "10")
+            .job("own", 3, "Running")
+            .running("own", 0, &["a", "a", "a"], "3")
+            .job_with(
+                "train",
+                2,
+                "Pending",
+                &json!({"minResources": {"cpu": "4"}}),
+            )
+            .waiting("train", 2, "2"),
+    );
+    assert_eq!(answer.state, State::NotLetIn);
+    assert_eq!(
+        answer.headline,
+        "train is not let in: it needs more than is left in the cluster (cpu 4 of 3)"
+    );
+    assert_eq!(
+        words(&answer)[..2],
+        ["default/own ends (3 pods)", "pod default/own-work-0 ends"]
+    );
+}
+
+#[test]
+fn a_queue_that_is_closed_or_missing_is_the_only_thing_that_is_told() {
+    let job = |scenario: Scenario| {
+        asked(
+            scenario
+                .node("a", "10")
+                .job_with(
+                    "train",
+                    1,
+                    "Pending",
+                    &json!({"queue": "gold", "minResources": {"cpu": "1"}}),
+                )
+                .waiting("train", 1, "1"),
+        )
+    };
+    let closed = Scenario::new(ALL).queue("gold", &json!({}));
+    let closed = job(closed.queue_with(&json!({"status": {"state": "Closed"}})));
+    assert_eq!(closed.headline, "train waits: queue gold is closed");
+    assert_eq!(
+        words(&closed),
+        ["queue gold is opened: evictd-batch queue operate -n gold -a open"]
+    );
+    let missing = job(Scenario::new(ALL).queue("golden", &json!({})));
+    assert_eq!(
+        missing.headline,
+        "train waits: its queue gold does not exist"
+    );
+    assert_eq!(missing.more, ["The queue whose name is nearest is golden."]);
+    assert_eq!(
+        words(&missing),
+        ["queue gold is made: evictd-batch queue create -n gold -w 1"]
+    );
+}
+
+#[test]
+fn gates_are_told_and_removed() {
+    let gated = json!({"spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}});
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "10")
+            .job("train", 2, "Inqueue")
+            .waiting("train", 1, "1")
+            .pod("train-work-1", "train", "1", &gated),
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: 1 pod of it has scheduling gates"
+    );
+    assert_eq!(
+        words(&answer),
+        ["the pods' scheduling gates are removed: kueue.x-k8s.io/admission"]
+    );
+}
+
+#[test]
+fn labels_are_proposed_where_only_they_are_missing() {
+    let wants = json!({"spec": {"nodeSelector": {"pool": "batch"}}});
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "10")
+            .node("b", "10")
+            .job("train", 2, "Inqueue")
+            .pod("train-work-0", "train", "6", &wants)
+            .pod("train-work-1", "train", "6", &wants),
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: none of its 2 pods fits on a node (all 2 nodes didn't match Pod's node affinity/selector)"
+    );
+    assert_eq!(
+        words(&answer)[0],
+        "node a gets the label pool=batch, and node b gets the label pool=batch"
+    );
+}
+
+#[test]
+fn who_comes_first_is_told_with_the_rule_and_a_higher_priority_is_proposed() {
+    let answer = asked(
+        Scenario::new(ALL)
+            .class("high", 10)
+            .node("a", "4")
+            .job_with("first", 1, "Inqueue", &json!({"priorityClassName": "high"}))
+            .waiting("first", 1, "3")
+            .job("older", 1, "Inqueue")
+            .waiting("older", 1, "3")
+            .job("train", 1, "Inqueue")
+            .waiting("train", 1, "3"),
+    );
+    let closeup = answer.closeup.as_ref().unwrap();
+    let ahead: Vec<_> = closeup
+        .ahead
+        .iter()
+        .map(|own| (own.pod_group.as_str(), own.plugin, own.why.as_str()))
+        .collect();
+    assert_eq!(
+        ahead,
+        [
+            ("default/first", Some("priority"), "priority 10 against 0"),
+            ("default/older", None, "made earlier"),
+        ]
+    );
+    assert!(
+        words(&answer).contains(&"its priority is 11 (in place of 0)"),
+        "{:?}",
+        words(&answer)
+    );
+}
+
+#[test]
+fn a_job_that_runs_in_part_is_told_how_many_run() {
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "8")
+            .job("train", 2, "Running")
+            .running("train", 0, &["a", "a"], "3")
+            .pod("train-work-2", "train", "3", &json!({}))
+            .pod("train-work-3", "train", "3", &json!({})),
+    );
+    assert_eq!(answer.state, State::RunsInPart);
+    assert_eq!(
+        answer.headline,
+        "train runs with 2 of its 4 pods; the others wait: none of its 2 pods fits on a node (too little cpu on the only node)"
+    );
+    assert_eq!(
+        words(&answer),
+        ["node a has 1 more cpu", "1 more node like a added"]
+    );
+}
+
+#[test]
+fn a_job_that_starts_by_itself_needs_nothing() {
+    let free = Scenario::new(ALL)
+        .node("a", "8")
+        .job("train", 1, "Pending")
+        .waiting("train", 2, "1");
+    let free = asked(free);
+    assert_eq!(free.state, State::Starts);
+    assert_eq!(
+        free.headline,
+        "train starts: the next session binds 2 pods of it"
+    );
+    assert!(free.soonest.is_empty());
+    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "a"}, "status": {"phase": "Running"}});
+    let going = asked(
+        Scenario::new(ALL)
+            .node("a", "4")
+            .job("other", 1, "Running")
+            .pod("other-work-0", "other", "3", &going)
+            .job("train", 1, "Inqueue")
+            .waiting("train", 1, "3"),
+    );
+    assert_eq!(
+        going.headline,
+        "train starts once the pod that is ending has gone: default/other-work-0"
+    );
+}
+
+#[test]
+fn a_job_for_which_others_go_is_told_whom() {
+    let conf = conf(
+        "enqueue, allocate, preempt",
+        &[&["priority", "gang"], &["drf", "predicates", "proportion"]],
+    );
+    let answer = asked(
+        Scenario::new(&conf)
+            .class("high", 10)
+            .node("a", "4")
+            .job("other", 1, "Running")
+            .running("other", 0, &["a", "a"], "2")
+            .job_with("train", 1, "Inqueue", &json!({"priorityClassName": "high"}))
+            .waiting("train", 1, "2"),
+    );
+    assert_eq!(answer.state, State::Starts);
+    assert_eq!(
+        answer.headline,
+        "train starts once default/other-work-1 has made room: the next session evicts for it"
+    );
+}
+
+#[test]
+fn where_there_are_no_nodes_that_is_said() {
+    let answer = asked(
+        Scenario::new(ALL)
+            .job("train", 1, "Inqueue")
+            .waiting("train", 1, "1"),
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: its pod fits on no node (there is no node)"
+    );
+    assert!(answer.soonest.is_empty());
+}

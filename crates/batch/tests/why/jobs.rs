@@ -1,0 +1,219 @@
+//! Jobs with what their controllers make of them, and those of which no session has to be asked.
+
+use crate::scenario::Scenario;
+use crate::{ALL, ask, why, words};
+use evictd_batch::session::Objects;
+use evictd_batch::why::{Answer, State};
+use evictd_batch::wire::{Job, PodGroup};
+use serde_json::{Value, json};
+
+/// The job `train` of three pods, with this status.
+fn job(status: Value, tasks: Value) -> Job {
+    let job = json!({
+        "metadata": {"name": "train", "namespace": "default", "uid": "u1"},
+        "spec": {"schedulerName": "volcano", "queue": "q", "minAvailable": 3, "tasks": tasks},
+        "status": status,
+    });
+    serde_json::from_value(job).unwrap()
+}
+
+fn task(name: &str, replicas: i32, depends_on: &[&str]) -> Value {
+    let requests = json!({"requests": {"cpu": "1"}});
+    let mut task = json!({"name": name, "replicas": replicas,
+        "template": {"spec": {"containers": [{"name": "c", "resources": requests}]}}});
+    if !depends_on.is_empty() {
+        task["dependsOn"] = json!({"name": depends_on});
+    }
+    task
+}
+
+fn in_phase(phase: &str) -> Job {
+    let status = json!({"state": {"phase": phase, "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        "controlledResources": {}, "succeeded": 3, "retryCount": 2, "terminating": 1});
+    job(status, json!([task("w", 3, &[])]))
+}
+
+fn cluster() -> Objects {
+    Scenario::new(ALL).node("a", "8").objects()
+}
+
+/// The job's group, as its controller makes it.
+fn group(phase: &str) -> PodGroup {
+    let owner = json!([{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u1", "controller": true}]);
+    let group = json!({
+        "metadata": {"name": "train-u1", "namespace": "default", "ownerReferences": owner},
+        "spec": {"minMember": 3, "queue": "q"}, "status": {"phase": phase},
+    });
+    serde_json::from_value(group).unwrap()
+}
+
+/// A job in a cluster in which nothing of it is there yet.
+fn of(job: Job) -> Answer {
+    why(&cluster(), &[job])
+}
+
+#[test]
+fn jobs_that_are_over_or_stopped_are_told_plainly() {
+    for (phase, state, headline) in [
+        (
+            "Completed",
+            State::Finished,
+            "train was completed at 2026-01-01T00:00:00Z (3 pods succeeded)",
+        ),
+        (
+            "Failed",
+            State::Finished,
+            "train failed at 2026-01-01T00:00:00Z after 2 restarts",
+        ),
+        (
+            "Terminated",
+            State::Finished,
+            "train was terminated at 2026-01-01T00:00:00Z",
+        ),
+        (
+            "Aborted",
+            State::Stopped,
+            "train was aborted at 2026-01-01T00:00:00Z",
+        ),
+        (
+            "Aborting",
+            State::Stopped,
+            "train is being aborted since 2026-01-01T00:00:00Z",
+        ),
+        (
+            "Restarting",
+            State::Waits,
+            "train restarts since 2026-01-01T00:00:00Z: its pods are made anew once all have ended; 1 pod of it still ends",
+        ),
+    ] {
+        let answer = of(in_phase(phase));
+        assert_eq!((answer.state, answer.headline.as_str()), (state, headline));
+    }
+    let aborted = of(in_phase("Aborted"));
+    assert!(aborted.more[0].ends_with("evictd-batch job resume -n default -N train"));
+}
+
+#[test]
+fn a_job_without_a_pod_group_or_pods_asks_for_the_controllers() {
+    let none = of(in_phase("Pending"));
+    assert_eq!(none.headline, "train waits: it has no pod group");
+    let mut objects = cluster();
+    objects.pod_groups.push(group("Inqueue"));
+    let unmade = why(&objects, &[in_phase("Pending")]);
+    assert_eq!(
+        unmade.headline,
+        "train waits: the controllers have not made 3 pods of it"
+    );
+    assert_eq!(unmade.more[0], "Once they are there, it starts.");
+    assert!(unmade.soonest.is_empty());
+}
+
+#[test]
+fn what_a_job_needs_before_its_pods_are_made_is_found_with_the_pods_that_will_be() {
+    let mut objects = Scenario::new(ALL)
+        .node("a", "4")
+        .job("own", 1, "Running")
+        .running("own", 0, &["a", "a"], "2")
+        .objects();
+    let mut waiting = group("Pending");
+    waiting.spec.min_resources = Some(serde_json::from_value(json!({"cpu": "3"})).unwrap());
+    objects.pod_groups.push(waiting);
+    let answer = why(&objects, &[in_phase("Pending")]);
+    assert_eq!(answer.state, State::NotLetIn);
+    // Let in after one pod had ended, it would still not start: three of one core each need both to end.
+    assert_eq!(words(&answer)[0], "default/own ends (2 pods)");
+    assert!(answer.soonest[0].sessions >= 2, "{answer:?}");
+}
+
+#[test]
+fn pods_that_wait_for_those_of_another_task_are_told() {
+    let status = json!({"state": {"phase": "Pending"}, "controlledResources": {}});
+    let job = job(
+        status,
+        json!([task("driver", 1, &[]), task("work", 2, &["driver"])]),
+    );
+    let driver = json!({
+        "metadata": {"name": "train-driver-0", "namespace": "default", "uid": "p",
+            "annotations": {"scheduling.k8s.io/group-name": "train-u1", "volcano.sh/task-spec": "driver",
+                "volcano.sh/job-name": "train", "volcano.sh/job-version": "0"},
+            "ownerReferences": [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u1", "controller": true}]},
+        "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Pending"},
+    });
+    let mut objects = cluster();
+    objects.pod_groups.push(group("Inqueue"));
+    objects.pods.push(serde_json::from_value(driver).unwrap());
+    let answer = why(&objects, std::slice::from_ref(&job));
+    assert_eq!(
+        answer.headline,
+        "train waits: it has 1 of the 3 pods that it needs; 2 pods are made once other tasks run (dependsOn)"
+    );
+    assert_eq!(
+        words(&answer),
+        ["its minAvailable is lowered to 1 (from 3), and those of its tasks"]
+    );
+    // A pod may be named in place of the job.
+    let by_pod = ask(&objects, &[job], "train-driver-0").unwrap();
+    assert_eq!(by_pod.headline, answer.headline);
+    assert_eq!(by_pod.more[0], "Pod train-driver-0 belongs to it.");
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_the_nearest_name() {
+    let told = |name: &str| {
+        ask(&cluster(), &[in_phase("Pending")], name)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        told("trian"),
+        "no job, pod group, pod or owner of pods is named trian in the namespace default; the nearest name is train"
+    );
+    assert_eq!(
+        told("wholly-different"),
+        "no job, pod group, pod or owner of pods is named wholly-different in the namespace default"
+    );
+    let mut elsewhere = in_phase("Pending");
+    "research".clone_into(&mut elsewhere.metadata.namespace);
+    let told = ask(&cluster(), &[elsewhere], "train")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        told.ends_with("; there is one in the namespace research"),
+        "{told}"
+    );
+}
+
+#[test]
+fn pods_of_another_scheduler_are_told_so() {
+    let with =
+        json!({"metadata": {"annotations": null}, "spec": {"schedulerName": "default-scheduler"}});
+    let objects = Scenario::new(ALL)
+        .node("a", "8")
+        .pod("train", "", "1", &with)
+        .objects();
+    let answer = why(&objects, &[]);
+    assert_eq!(
+        answer.headline,
+        "train is placed by the scheduler default-scheduler, not by volcano"
+    );
+}
+
+#[test]
+fn pods_are_found_by_their_owner_and_a_plain_one_may_lack_its_group() {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train-5c9", "uid": "r1", "controller": true}]);
+    let with = json!({"metadata": {"ownerReferences": owner, "annotations": null}});
+    let objects = Scenario::new(ALL)
+        .node("a", "8")
+        .pod("train-5c9-x", "", "1", &with)
+        .objects();
+    let answer = why(&objects, &[]);
+    assert_eq!(
+        (answer.kind, answer.pod_group.as_str()),
+        ("Owner", "default/podgroup-r1")
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: its pods belong to no pod group"
+    );
+}
