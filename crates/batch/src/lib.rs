@@ -10,5 +10,6 @@ pub mod queue;
 pub mod reconcile;
 mod retries;
 pub mod session;
+pub mod trace;
 mod usage;
 pub mod wire;

@@ -34,6 +34,7 @@ mod template;
 mod written;
 
 pub use known::{Known, QUEUE_NAME};
+pub(crate) use names::dns_subdomain;
 pub use patch::{Op, PatchOperation, patched};
 pub use question::{Answer, Namespace, Question, QuestionError};
 

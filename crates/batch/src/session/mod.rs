@@ -69,6 +69,7 @@ pub use cache::Cache;
 pub use form::Form;
 pub use known::Known;
 pub use objects::{Objects, Setting, reads_annotation};
+pub(crate) use objects::{GROUP, TASK_SPEC};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
     Refused, Said,
