@@ -4,7 +4,7 @@ use anyhow::Context;
 use evictd_command::Failure;
 use evictd_document::{Document, DocumentError, SMALL};
 use evictd_scheduling::config::{
-    API_VERSION, Configuration, KubeSchedulerConfiguration, with_nearest, wrong_version,
+    API_VERSION, Configuration, KubeSchedulerConfiguration, wrong_version,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -37,24 +37,11 @@ pub(crate) fn parse(document: &Document) -> Result<Configuration, DocumentError>
         let field = ("apiVersion".to_owned(), wrong_version(&api_version));
         return Err(document.wrong_fields([field]));
     }
-    let wire: KubeSchedulerConfiguration = document.parse().map_err(shorter)?;
+    let wire: KubeSchedulerConfiguration = document.parse()?;
     Configuration::new(&wire, &[]).map_err(|mistakes| {
         let fields = mistakes.into_iter().map(|own| (own.field, own.message));
         document.wrong_fields(fields)
     })
-}
-
-/// Names the nearest field in place of all where one is unknown.
-fn shorter(error: DocumentError) -> DocumentError {
-    match error {
-        DocumentError::Mistakes(mut found) => {
-            for mistake in &mut found.mistakes {
-                mistake.message = with_nearest(&mistake.message);
-            }
-            DocumentError::Mistakes(found)
-        }
-        other => other,
-    }
 }
 
 /// Writes a configuration as YAML.

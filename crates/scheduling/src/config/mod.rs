@@ -25,7 +25,7 @@ pub use args::{Args, SpreadDefaults};
 pub use extender::{Extender, Tls};
 pub use points::{Point, Points};
 pub(crate) use text::print_duration;
-pub use text::{parse_duration, with_nearest};
+pub use text::parse_duration;
 pub use wire::KubeSchedulerConfiguration;
 
 use jiff::SignedDuration;
