@@ -7,6 +7,7 @@ mod bad_input;
 mod cluster;
 mod crashes;
 mod definitions;
+mod demo;
 mod jobs;
 mod live;
 mod manifests;
@@ -17,6 +18,7 @@ mod rights;
 mod served;
 mod short;
 mod simulate;
+mod trace;
 mod webhook;
 
 use std::process::Command;

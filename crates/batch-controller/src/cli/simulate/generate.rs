@@ -12,14 +12,14 @@ pub(super) struct GenerateArguments {
     #[arg(long)]
     generate: bool,
     /// How many jobs come.
-    #[arg(long, value_name = "COUNT", default_value_t = 10_000, requires = "generate",
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, requires = "generate", conflicts_with_all = ["file", "trace"],
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     jobs: u32,
     /// Another seed makes another trace; the same one always the same.
-    #[arg(long, default_value_t = 1, requires = "generate")]
+    #[arg(long, default_value_t = 1, requires = "generate", conflicts_with_all = ["file", "trace"])]
     seed: u64,
     /// The work of all jobs, as a part of what the cluster could do while they arrive.
-    #[arg(long, value_name = "PART", default_value_t = 0.8, requires = "generate", value_parser = load)]
+    #[arg(long, value_name = "PART", default_value_t = 0.8, requires = "generate", conflicts_with_all = ["file", "trace"], value_parser = load)]
     load: f64,
 }
 

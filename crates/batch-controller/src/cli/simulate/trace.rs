@@ -23,16 +23,16 @@ pub(super) struct TraceArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "generate")]
     trace: Option<PathBuf>,
     /// The volcano-scheduler.conf that it is played under. Default: the built-in one.
-    #[arg(long, value_name = "FILE", requires = "trace")]
+    #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["file", "generate"])]
     conf: Option<PathBuf>,
     /// Another one, to play the same trace under and to compare with the first; up to four times.
-    #[arg(long, value_name = "FILE", requires = "trace")]
+    #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["file", "generate"])]
     compare: Vec<PathBuf>,
     /// Write a picture of what queues held over time, of fairness, and of the jobs that waited.
-    #[arg(long, value_name = "FILE", requires = "trace")]
+    #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["file", "generate"])]
     svg: Option<PathBuf>,
     /// How long after a session the next one begins, in the trace's time.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = period, requires = "trace")]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = period, requires = "trace", conflicts_with_all = ["file", "generate"])]
     schedule_period: Seconds,
 }
 

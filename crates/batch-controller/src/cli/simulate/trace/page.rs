@@ -27,7 +27,7 @@ pub(super) fn page(runs: &[Run], view: View) -> String {
     let mut parts = Vec::new();
     if let Some(first) = runs.first() {
         let (jobs, queues) = (first.report.jobs, first.report.queues.len());
-        let head = format!("{jobs} jobs in {queues} queues, played to the end.");
+        let head = format!("{jobs} jobs in {queues} queues.");
         parts.push(view.sentence(&head));
     }
     let legend = runs.iter().zip(NAMES).map(|(run, name)| {
