@@ -10,6 +10,7 @@ pub mod queue;
 pub mod reconcile;
 mod retries;
 pub mod session;
+pub mod trace;
 mod usage;
 pub mod why;
 pub mod wire;

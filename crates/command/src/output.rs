@@ -73,7 +73,7 @@ pub fn write_to_stdout(text: &str) -> Result<(), Failure> {
 }
 
 /// Escapes control characters, except evictd's own colours.
-fn rendered_page(page: &str) -> String {
+pub(crate) fn rendered_page(page: &str) -> String {
     rendered(&printable_but_marks(page))
 }
 

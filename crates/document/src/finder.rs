@@ -212,7 +212,7 @@ impl Finder {
                 } else {
                     error.path().to_string()
                 },
-                message: error.inner().to_string(),
+                message: with_nearest(&error.inner().to_string()),
             });
             if root || self.is_enough() || !take_away(&mut value, &way) {
                 break;
@@ -221,6 +221,21 @@ impl Finder {
         }
         let position = |mistake: &Mistake| mistake.place.map(|place| (place.line, place.column));
         self.found.mistakes[before..].sort_by_key(position);
+    }
+}
+
+/// serde's message about an unknown field with the nearest known one in place of all; any other message as it is.
+fn with_nearest(message: &str) -> String {
+    let unknown = message.strip_prefix("unknown field `");
+    let Some((field, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
+        return message.to_owned();
+    };
+    // Every other part stands between backquotes.
+    let known = known.split('`').skip(1).step_by(2);
+    let nearest = known.min_by_key(|known| strsim::levenshtein(known, field));
+    match nearest {
+        Some(nearest) => format!("unknown field `{field}`; the nearest is `{nearest}`"),
+        None => message.to_owned(),
     }
 }
 

@@ -47,6 +47,30 @@ fn yaml_may_begin_with_a_brace_where_the_name_says_yaml() {
 }
 
 #[test]
+fn an_unknown_key_is_told_with_the_nearest_known_one() {
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Job {
+        #[allow(dead_code)]
+        arrival: u32,
+        #[allow(dead_code)]
+        duration: u32,
+    }
+    for (text, place) in [
+        ("- arival: 1\n  duration: 2\n", "x:1:11: [0].arival: "),
+        (
+            "[{\"duration\": 2,\n  \"arival\": 1}]",
+            "x:2:13: [0].arival: ",
+        ),
+    ] {
+        let document = Document::new("x", text.to_owned()).unwrap();
+        let error = document.parse::<Vec<Job>>().unwrap_err().to_string();
+        let wanted = format!("{place}unknown field `arival`; the nearest is `arrival`");
+        assert!(error.starts_with(&wanted), "{error}");
+    }
+}
+
+#[test]
 fn what_is_not_kubernetes() {
     let table = [
         (

@@ -5,7 +5,7 @@ use evictd_command::Failure;
 use evictd_document::{Document, DocumentError, SMALL};
 use evictd_scheduling::OwnPlugin;
 use evictd_scheduling::config::{
-    API_VERSION, Configuration, KubeSchedulerConfiguration, Point, with_nearest, wrong_version,
+    API_VERSION, Configuration, KubeSchedulerConfiguration, Point, wrong_version,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -41,25 +41,12 @@ pub(crate) fn parse(
         let field = ("apiVersion".to_owned(), wrong_version(&api_version));
         return Err(document.wrong_fields([field]));
     }
-    let wire: KubeSchedulerConfiguration = document.parse().map_err(shorter)?;
+    let wire: KubeSchedulerConfiguration = document.parse()?;
     let own: Vec<(&str, &[Point])> = own.iter().map(|own| (own.name, own.points)).collect();
     Configuration::new(&wire, &own).map_err(|mistakes| {
         let fields = mistakes.into_iter().map(|own| (own.field, own.message));
         document.wrong_fields(fields)
     })
-}
-
-/// Names the nearest field in place of all where one is unknown.
-fn shorter(error: DocumentError) -> DocumentError {
-    match error {
-        DocumentError::Mistakes(mut found) => {
-            for mistake in &mut found.mistakes {
-                mistake.message = with_nearest(&mistake.message);
-            }
-            DocumentError::Mistakes(found)
-        }
-        other => other,
-    }
 }
 
 /// Writes a configuration as YAML.

@@ -1,12 +1,12 @@
 //! A bar on the terminal while a large input is read, or many pods are placed.
 
+use evictd_command::bar;
 use std::io::{self, IsTerminal, Read, Write};
 
 /// Inputs below this size are read so fast that a bar would only flicker.
 const LARGE: u64 = 32 << 20;
 /// The bar is drawn again after this many bytes.
 const STEP: u64 = 8 << 20;
-const WIDTH: u64 = 30;
 
 /// A reader that shows its progress on stderr if that is a terminal.
 pub(crate) struct Progress<R> {
@@ -50,52 +50,13 @@ fn line(name: &str, read: u64, length: Option<u64>) -> String {
     format!("reading {name} {bar}, {mebibytes} of {} MiB", length >> 20)
 }
 
-/// `[###...] 10 %`; `all` is above zero.
-fn bar(done: u64, all: u64) -> String {
-    let share = |of: u64| done.min(all) * of / all;
-    let filled = "#".repeat(usize::try_from(share(WIDTH)).unwrap_or(0));
-    format!("[{filled:.<30}] {} %", share(100))
-}
-
 /// Fewer pods are placed before a bar could be read.
 const MANY: usize = 1000;
 
-/// How many pods have been dealt with, on stderr if that is a terminal.
-pub(crate) struct Count {
-    visible: bool,
-    /// What is drawn; empty before.
-    drawn: String,
-}
-
-impl Count {
-    pub(crate) fn new() -> Self {
-        Self {
-            visible: io::stderr().is_terminal(),
-            drawn: String::new(),
-        }
-    }
-
-    /// So many of so many pods.
-    pub(crate) fn pods(&mut self, done: usize, all: usize) {
-        if !self.visible || all < MANY {
-            return;
-        }
-        let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
-        let bar = bar(number(done), number(all));
-        if bar == self.drawn {
-            return;
-        }
-        // As with reading, an error is ignored.
-        let _ = write!(io::stderr(), "\r\x1b[Kplacing {all} pods {bar}");
-        self.drawn = bar;
-    }
-}
-
-impl Drop for Count {
-    fn drop(&mut self) {
-        if !self.drawn.is_empty() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+/// So many of so many pods are placed.
+pub(crate) fn placed(bar: &mut evictd_command::Progress, done: usize, all: usize) {
+    if all >= MANY {
+        bar.show(format_args!("placing {all} pods"), done, all);
     }
 }
 

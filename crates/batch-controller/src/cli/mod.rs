@@ -4,6 +4,7 @@ mod admit;
 mod cluster;
 mod connection;
 mod controllers;
+mod demo;
 mod form;
 mod issue;
 mod job;
@@ -45,6 +46,7 @@ enum Command {
     Crds(manifests::Definitions),
     Policies(manifests::Policies),
     Controllers(controllers::Arguments),
+    Demo(demo::Arguments),
     Reconcile(reconcile::Arguments),
     Webhook(Box<webhook::Arguments>),
     #[command(
@@ -67,6 +69,7 @@ impl Cli {
             Command::Crds(manifests::Definitions {}) => manifests::Definitions::run(),
             Command::Policies(manifests::Policies {}) => manifests::Policies::run(),
             Command::Controllers(arguments) => arguments.run(),
+            Command::Demo(arguments) => arguments.run(),
             Command::Reconcile(arguments) => arguments.run(),
             Command::Webhook(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),

@@ -1,6 +1,8 @@
-//! `evictd-batch simulate`: one session of the scheduler, on a file.
+//! `evictd-batch simulate`: one session of the scheduler on a file, or jobs that arrive over time.
 
+mod generate;
 mod page;
+mod trace;
 
 use clap::{Args, ValueEnum};
 use evictd_batch::conf::ConfError;
@@ -13,6 +15,10 @@ use std::path::PathBuf;
 const EXAMPLE: &str = r#"Examples:
   evictd-batch simulate session.json
   evictd-batch simulate session.json -o json --form volcano
+  evictd-batch simulate --generate --jobs 10000 --seed 1 > trace.yaml
+  evictd-batch simulate --trace trace.yaml --conf fifo.conf --svg fifo.svg
+  evictd-batch simulate --trace trace.yaml --conf fifo.conf \
+    --compare drf.conf --compare proportion.conf
 
 A file holds a scheduler configuration and what the cluster holds:
   { "conf": "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n",
@@ -25,14 +31,36 @@ A file holds a scheduler configuration and what the cluster holds:
 Without conf the built-in one holds. Pods of the scheduler volcano whose annotation
 scheduling.k8s.io/group-name names a PodGroup are its tasks; so are those whose
 spec.schedulingGroup names one of scheduling.k8s.io. A configuration that
-cannot be used is the answer { "confError": ... }, with exit code 2."#;
+cannot be used is the answer { "confError": ... }, with exit code 2.
 
-/// Runs one session of the scheduler without a cluster: what would be bound, evicted and written.
+A trace holds nodes, queues and the jobs that come; times are in seconds:
+  nodes:
+  - {name: node, count: 8, allocatable: {cpu: 32, memory: 128Gi}}
+  queues:
+  - {name: research, weight: 2}
+  jobs:
+  - name: train
+    queue: research
+    owner: ada               # its namespace
+    priority: 0
+    arrival: 12
+    duration: 600            # of each pod
+    tasks:
+    - {name: worker, replicas: 4, minAvailable: 4, requests: {cpu: 8}}
+A queue can also have priority, deserved, capability, guarantee and reclaimable, a
+trace terminationSeconds: how long a pod that has to go still holds its room."#;
+
+/// Runs sessions of the scheduler without a cluster: one on a file, or as many as jobs need that arrive over time.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// The configuration and the objects, JSON or YAML; - is stdin.
-    file: PathBuf,
+    #[arg(required_unless_present_any = ["trace", "generate"], conflicts_with_all = ["trace", "generate"])]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    trace: trace::TraceArguments,
+    #[command(flatten)]
+    generate: generate::GenerateArguments,
     /// Whose rules decide: ours, or exactly Volcano's.
     #[arg(long, value_enum, default_value_t = FormName::Evictd)]
     form: FormName,
@@ -58,13 +86,23 @@ struct Refused {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let document = Document::read(&self.file, LARGE).map_err(Failure::input)?;
-        let objects: Objects = document.parse().map_err(Failure::input)?;
         let form = match self.form {
             FormName::Evictd => Form::default(),
             FormName::Volcano => Form::volcano(),
         };
-        let (outcome, warnings) = match simulate(&objects, &Setting::default(), &form) {
+        if self.generate.is_asked() {
+            return self.generate.run(self.output);
+        }
+        match &self.file {
+            Some(file) => self.session(file, &form),
+            None => self.trace.run(&form, self.output),
+        }
+    }
+
+    fn session(&self, file: &std::path::Path, form: &Form) -> Result<(), Failure> {
+        let document = Document::read(file, LARGE).map_err(Failure::input)?;
+        let objects: Objects = document.parse().map_err(Failure::input)?;
+        let (outcome, warnings) = match simulate(&objects, &Setting::default(), form) {
             Ok(answer) => answer,
             Err(error) => return self.refuse(&document, &error),
         };

@@ -7,6 +7,7 @@ mod bad_input;
 mod cluster;
 mod crashes;
 mod definitions;
+mod demo;
 mod jobs;
 mod killed;
 mod live;
@@ -18,6 +19,7 @@ mod rights;
 mod served;
 mod short;
 mod simulate;
+mod trace;
 mod webhook;
 mod why;
 

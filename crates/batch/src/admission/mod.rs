@@ -34,6 +34,7 @@ mod template;
 mod written;
 
 pub use known::Known;
+pub(crate) use names::dns_subdomain;
 pub use patch::{Op, PatchOperation, patched};
 pub use question::{Answer, Namespace, Question, QuestionError};
 

@@ -78,6 +78,7 @@ pub use closeup::{
 };
 pub use form::Form;
 pub use known::Known;
+pub(crate) use objects::{GROUP, TASK_SPEC};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,

@@ -1,11 +1,11 @@
 //! `evictd-scheduler simulate`: where pods wait over a timeline, or where they go one after the other.
 
 use crate::configuration;
-use crate::progress::Count;
+use crate::progress;
 use crate::simulate::{question, sequence, timeline};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Failure, Output, warn};
+use evictd_command::{Failure, Output, Progress, warn};
 use evictd_document::{Document, LARGE};
 use evictd_scheduling::config::Invalid;
 use evictd_scheduling::simulation::{self, Sequence, SequenceOutcome, Timeline};
@@ -139,8 +139,10 @@ impl Arguments {
 
 /// Places the pods, and shows how far it is.
 fn placed(sequence: &Sequence) -> Result<SequenceOutcome, Vec<Invalid>> {
-    let mut count = Count::new();
-    simulation::run_sequence(sequence, &mut |done, all| count.pods(done, all))
+    let mut bar = Progress::default();
+    simulation::run_sequence(sequence, &mut |done, all| {
+        progress::placed(&mut bar, done, all);
+    })
 }
 
 fn refused(mistakes: &[Invalid]) -> Failure {

@@ -24,8 +24,8 @@ mod wire;
 pub use args::{Args, SpreadDefaults};
 pub use extender::{Extender, Tls};
 pub use points::{Point, Points};
+pub use text::parse_duration;
 pub(crate) use text::print_duration;
-pub use text::{parse_duration, with_nearest};
 pub use wire::KubeSchedulerConfiguration;
 
 use jiff::SignedDuration;

@@ -98,7 +98,7 @@ pub(super) fn is_extended_resource(name: &str) -> bool {
 }
 
 /// serde's message about an unknown field with the nearest known one in place of all; any other message as it is.
-pub fn with_nearest(message: &str) -> String {
+pub(super) fn with_nearest(message: &str) -> String {
     let unknown = message.strip_prefix("unknown field `");
     let Some((field, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
         return message.to_owned();

@@ -1,0 +1,156 @@
+//! What is wrong with a trace although it can be read.
+
+use super::wire::{Job, Nodes, Queue, Trace};
+use crate::admission::dns_subdomain;
+use evictd_pod::wire::ResourceList;
+use hashbrown::HashSet;
+
+/// The most nodes, and the most pods of all jobs together.
+const MOST_NODES: u64 = 100_000;
+const MOST_PODS: u64 = 10_000_000;
+
+/// A mistake: its field, `jobs[3].queue`, and what is wrong with it.
+type Mistake = (String, String);
+
+impl Trace {
+    /// Every mistake: its field, `jobs[3].queue`, and what is wrong with it. A trace without mistakes can be played.
+    pub fn mistakes(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        if self.nodes.is_empty() {
+            found.push(("nodes".to_owned(), "there are none".to_owned()));
+        }
+        let nodes = self.nodes.iter().map(|own| u64::from(own.count)).sum();
+        too_many(&mut found, "nodes", nodes, MOST_NODES);
+        let pods = self.jobs.iter().flat_map(|job| &job.tasks);
+        let pods = pods.map(|task| u64::from(task.replicas)).sum();
+        too_many(&mut found, "jobs", pods, MOST_PODS);
+        let mut names = HashSet::new();
+        for (index, own) in self.nodes.iter().enumerate() {
+            of_nodes(&mut found, own, &format!("nodes[{index}]"), &mut names);
+        }
+        let mut queues = HashSet::new();
+        for (index, own) in self.queues.iter().enumerate() {
+            of_queue(&mut found, own, &format!("queues[{index}]"));
+            if !queues.insert(own.name.as_str()) {
+                twice(&mut found, &format!("queues[{index}].name"), &own.name);
+            }
+        }
+        if queues.is_empty() {
+            queues.insert("default");
+        }
+        let mut seen = Seen::default();
+        for (index, own) in self.jobs.iter().enumerate() {
+            let place = format!("jobs[{index}]");
+            of_job(&mut found, own, &place, &mut seen);
+            if !queues.contains(own.queue_name()) {
+                let message = self.no_queue(own);
+                let field = if own.queue.is_some() { ".queue" } else { "" };
+                found.push((format!("{place}{field}"), message));
+            }
+        }
+        found
+    }
+
+    fn no_queue(&self, job: &Job) -> String {
+        let name = job.queue_name();
+        let known = self.queues.iter().map(|queue| queue.name.as_str());
+        let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
+        let nearest = nearest.unwrap_or("default");
+        format!("there is no queue {name}; the nearest is {nearest}")
+    }
+}
+
+fn too_many(found: &mut Vec<Mistake>, field: &str, count: u64, most: u64) {
+    if count > most {
+        let what = if field == "jobs" { "pods" } else { field };
+        let message = format!("{count} {what} in all; at most {most} can be played");
+        found.push((field.to_owned(), message));
+    }
+}
+
+fn twice(found: &mut Vec<Mistake>, field: &str, name: &str) {
+    found.push((field.to_owned(), format!("{name} is there already")));
+}
+
+fn name(found: &mut Vec<Mistake>, field: String, name: &str) {
+    if let Some(wrong) = dns_subdomain(name).into_iter().next() {
+        found.push((field, wrong));
+    }
+}
+
+fn none(found: &mut Vec<Mistake>, field: String, count: u32) {
+    if count == 0 {
+        found.push((field, "must be 1 or more".to_owned()));
+    }
+}
+
+fn amounts(found: &mut Vec<Mistake>, place: &str, list: &ResourceList) {
+    let negative = list.iter().filter(|(_, amount)| amount.is_negative());
+    found.extend(
+        negative.map(|(name, amount)| (format!("{place}.{name}"), format!("{amount} is negative"))),
+    );
+}
+
+fn of_nodes(found: &mut Vec<Mistake>, nodes: &Nodes, place: &str, names: &mut HashSet<String>) {
+    name(found, format!("{place}.name"), &nodes.name);
+    none(found, format!("{place}.count"), nodes.count);
+    amounts(found, &format!("{place}.allocatable"), &nodes.allocatable);
+    if u64::from(nodes.count) > MOST_NODES {
+        return;
+    }
+    for name in nodes.names() {
+        if let Some(name) = names.replace(name) {
+            return twice(found, &format!("{place}.name"), &name);
+        }
+    }
+}
+
+fn of_queue(found: &mut Vec<Mistake>, queue: &Queue, place: &str) {
+    name(found, format!("{place}.name"), &queue.name);
+    none(found, format!("{place}.weight"), queue.weight);
+    if queue.weight > i32::MAX.unsigned_abs() {
+        let most = i32::MAX;
+        found.push((format!("{place}.weight"), format!("must be at most {most}")));
+    }
+    for (field, list) in [
+        ("deserved", &queue.deserved),
+        ("capability", &queue.capability),
+        ("guarantee", &queue.guarantee),
+    ] {
+        amounts(found, &format!("{place}.{field}"), list);
+    }
+}
+
+/// Names of which there may be only one.
+#[derive(Default)]
+struct Seen {
+    jobs: HashSet<String>,
+    pods: HashSet<String>,
+}
+
+fn of_job(found: &mut Vec<Mistake>, job: &Job, place: &str, seen: &mut Seen) {
+    name(found, format!("{place}.name"), &job.name);
+    if let Some(owner) = &job.owner {
+        name(found, format!("{place}.owner"), owner);
+    }
+    if !seen.jobs.insert(job.key()) {
+        twice(found, &format!("{place}.name"), &job.key());
+    }
+    if job.tasks.is_empty() {
+        found.push((format!("{place}.tasks"), "there are none".to_owned()));
+    }
+    for (index, task) in job.tasks.iter().enumerate() {
+        let place = format!("{place}.tasks[{index}]");
+        name(found, format!("{place}.name"), &task.name);
+        // The task `b-c` of a job `a` and the task `c` of `a-b` would have pods of the same names, too.
+        if !seen.pods.insert(job.pods_key(task)) {
+            twice(found, &format!("{place}.name"), &job.pods_key(task));
+        }
+        none(found, format!("{place}.replicas"), task.replicas);
+        amounts(found, &format!("{place}.requests"), &task.requests);
+        if task.least() > task.replicas {
+            let message = format!("is more than the {} replicas", task.replicas);
+            found.push((format!("{place}.minAvailable"), message));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! How evenly queues have what they are entitled to.
+
+/// A queue's claim at a moment, in parts of the cluster (0 to 1).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim {
+    pub(super) weight: f64,
+    /// What its pods hold and wait for.
+    pub(super) wants: f64,
+    /// What its pods hold.
+    pub(super) holds: f64,
+}
+
+/// Jain's index of what queues hold in proportion to what they are entitled to: from 1/n, where one of n queues has
+/// everything, to 1, where all have the same part of what they are entitled to. `None` where fewer than two queues want
+/// something, or nobody holds anything.
+pub(super) fn index(claims: &[Claim]) -> Option<f64> {
+    let claims: Vec<Claim> = claims
+        .iter()
+        .copied()
+        .filter(|own| own.wants > 0.0)
+        .collect();
+    if claims.len() < 2 {
+        return None;
+    }
+    let entitled = entitled(&claims);
+    let ratios = claims
+        .iter()
+        .zip(entitled)
+        .map(|(own, part)| own.holds / part);
+    jain(ratios)
+}
+
+/// `(Σx)² / (n·Σx²)`.
+fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for value in values {
+        count += 1.0;
+        sum += value;
+        squares += value * value;
+    }
+    (squares > 0.0).then(|| sum * sum / (count * squares))
+}
+
+/// What each queue is entitled to: the cluster is divided by weight; whoever wants less gets what it wants, and the rest
+/// is divided among the others in the same way (weighted max-min fairness). All want something.
+fn entitled(claims: &[Claim]) -> Vec<f64> {
+    let mut parts = vec![None; claims.len()];
+    let mut left = 1.0_f64;
+    loop {
+        let open = || claims.iter().zip(&parts).filter(|(_, part)| part.is_none());
+        let weights: f64 = open().map(|(own, _)| own.weight).sum();
+        let level = left / weights;
+        let content: Vec<bool> = claims
+            .iter()
+            .zip(&parts)
+            .map(|(own, part)| part.is_none() && own.wants <= level * own.weight)
+            .collect();
+        if !content.contains(&true) {
+            let parts = parts.iter().zip(claims);
+            return parts
+                .map(|(part, own)| part.unwrap_or(level * own.weight))
+                .collect();
+        }
+        for ((own, part), content) in claims.iter().zip(&mut parts).zip(content) {
+            if content {
+                *part = Some(own.wants);
+                left -= own.wants;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn claim(weight: f64, wants: f64, holds: f64) -> Claim {
+        Claim {
+            weight,
+            wants,
+            holds,
+        }
+    }
+
+    fn near(one: f64, other: f64) -> bool {
+        (one - other).abs() < 1e-9
+    }
+
+    #[test]
+    fn who_wants_less_than_its_part_leaves_the_rest_to_the_others() {
+        for (claims, wanted) in [
+            (vec![(1.0, 1.0), (1.0, 1.0)], vec![0.5, 0.5]),
+            (vec![(3.0, 1.0), (1.0, 1.0)], vec![0.75, 0.25]),
+            (
+                vec![(1.0, 0.1), (1.0, 1.0), (2.0, 1.0)],
+                vec![0.1, 0.3, 0.6],
+            ),
+            (vec![(1.0, 0.1), (1.0, 0.2)], vec![0.1, 0.2]),
+            (vec![(1.0, 0.5), (1.0, 0.5)], vec![0.5, 0.5]),
+        ] {
+            let claims: Vec<Claim> = claims.iter().map(|(w, d)| claim(*w, *d, 0.0)).collect();
+            let found = entitled(&claims);
+            let same = found
+                .iter()
+                .zip(&wanted)
+                .all(|(one, other)| near(*one, *other));
+            assert!(same, "{found:?} is not {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn the_index_tells_one_who_has_all_from_equal_parts() {
+        let fair = [claim(3.0, 1.0, 0.75), claim(1.0, 1.0, 0.25)];
+        assert!(near(index(&fair).unwrap(), 1.0));
+        let greedy = [claim(1.0, 1.0, 1.0), claim(1.0, 1.0, 0.0)];
+        assert!(near(index(&greedy).unwrap(), 0.5));
+        // Nobody to compare with, or nothing to compare.
+        assert_eq!(index(&[claim(1.0, 1.0, 1.0), claim(1.0, 0.0, 0.0)]), None);
+        assert_eq!(index(&[claim(1.0, 1.0, 0.0), claim(1.0, 1.0, 0.0)]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_lies_between_one_nth_and_one(
+            claims in prop::collection::vec((1_u32..10, 0.001_f64..1.0, 0.0_f64..1.0), 2..9)
+        ) {
+            let claims: Vec<Claim> = claims.iter()
+                .map(|(weight, wants, part)| claim(f64::from(*weight), *wants, wants * part)).collect();
+            let count = f64::from(u32::try_from(claims.len()).unwrap());
+            if let Some(index) = index(&claims) {
+                prop_assert!(index >= 1.0 / count - 1e-9 && index <= 1.0 + 1e-9, "{}", index);
+            }
+            let parts = entitled(&claims);
+            prop_assert!(parts.iter().sum::<f64>() <= 1.0 + 1e-9);
+            for (part, own) in parts.iter().zip(&claims) {
+                prop_assert!(*part > 0.0 && *part <= own.wants + 1e-9);
+            }
+        }
+    }
+}

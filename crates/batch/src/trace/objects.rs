@@ -1,0 +1,171 @@
+//! The objects that a trace stands for, as a cluster would have them.
+
+use super::wire::{Job, Nodes, Queue, Task, Trace};
+use crate::session::{GROUP, TASK_SPEC};
+use crate::usage::times;
+use crate::wire::{self, PodGroup, PodGroupSpec};
+use evictd_pod::resources::PODS;
+use evictd_pod::wire::{Container, Metadata, Pod, PriorityClass, ResourceList, TextMap};
+use evictd_pod::{Node, Quantity};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// The beginning of every trace: 2026-01-01T00:00:00Z.
+const BEGINNING: i64 = 1_767_225_600_000;
+/// Room for pods on a node that does not say, as with the kubelet.
+const PODS_OF_NODE: i64 = 110;
+
+/// A point in time of a trace.
+pub(super) fn timestamp(millis: u64) -> Option<Timestamp> {
+    let millis = i64::try_from(millis).ok()?;
+    Timestamp::from_millisecond(BEGINNING.checked_add(millis)?).ok()
+}
+
+impl Nodes {
+    /// The names of its nodes.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        let names = |index| match self.count {
+            1 => self.name.clone(),
+            _ => format!("{}-{index}", self.name),
+        };
+        (0..self.count).map(names)
+    }
+}
+
+impl Trace {
+    /// Its nodes.
+    pub(super) fn node_objects(&self) -> impl Iterator<Item = Node> {
+        self.nodes.iter().flat_map(|own| {
+            let mut allocatable = own.allocatable.clone();
+            if !allocatable.contains_key(PODS) {
+                allocatable.insert(PODS, Quantity::count(PODS_OF_NODE));
+            }
+            own.names().map(move |name| {
+                let mut node = Node::default();
+                let labels = [("kubernetes.io/hostname".to_owned(), name.clone())];
+                node.metadata.labels = labels.into_iter().collect();
+                node.metadata.name = name;
+                node.status.allocatable = allocatable.clone();
+                node
+            })
+        })
+    }
+
+    /// Its queues; without any a single one.
+    pub(super) fn queue_list(&self) -> Vec<Queue> {
+        if self.queues.is_empty() {
+            return vec![Queue {
+                name: "default".to_owned(),
+                weight: 1,
+                ..Queue::default()
+            }];
+        }
+        self.queues.clone()
+    }
+
+    /// A class for each priority.
+    pub(super) fn classes(&self) -> impl Iterator<Item = PriorityClass> {
+        let values: std::collections::BTreeSet<i32> =
+            self.jobs.iter().map(|job| job.priority).collect();
+        values.into_iter().map(|value| {
+            let mut class = PriorityClass::default();
+            class.metadata.name = class_name(value);
+            class.value = value;
+            class
+        })
+    }
+}
+
+fn class_name(priority: i32) -> String {
+    format!("priority-{priority}")
+}
+
+/// A queue that is open.
+pub(super) fn queue(own: &Queue) -> wire::Queue {
+    let mut queue = wire::Queue::default();
+    queue.metadata.name.clone_from(&own.name);
+    queue.metadata.creation_timestamp = timestamp(0);
+    queue.spec.weight = i32::try_from(own.weight).unwrap_or(i32::MAX);
+    queue.spec.priority = own.priority;
+    queue.spec.deserved = own.deserved.clone();
+    queue.spec.capability = own.capability.clone();
+    queue.spec.guarantee.resource = own.guarantee.clone();
+    queue.spec.reclaimable = own.reclaimable;
+    "Open".clone_into(&mut queue.status.state);
+    queue
+}
+
+impl Job {
+    /// What the pods of a task have in common: `namespace/job-task`.
+    pub(super) fn pods_key(&self, task: &Task) -> String {
+        format!("{}/{}-{}", self.namespace(), self.name, task.name)
+    }
+
+    /// Its pod group, as the controllers make it.
+    pub(super) fn group(&self, now: u64) -> PodGroup {
+        let count = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+        let members = self.tasks.iter();
+        let members: BTreeMap<String, i32> = members
+            .map(|task| (task.name.clone(), count(task.least())))
+            .collect();
+        PodGroup {
+            metadata: self.metadata(self.name.clone(), now),
+            spec: PodGroupSpec {
+                min_member: count(self.least()),
+                min_task_member: members,
+                queue: self.queue_name().to_owned(),
+                priority_class_name: class_name(self.priority),
+                min_resources: Some(self.least_resources()),
+                ..PodGroupSpec::default()
+            },
+            ..PodGroup::default()
+        }
+    }
+
+    fn metadata(&self, name: String, now: u64) -> Metadata {
+        Metadata {
+            name,
+            namespace: self.namespace().to_owned(),
+            creation_timestamp: timestamp(now),
+            ..Metadata::default()
+        }
+    }
+
+    /// What the pods request that start together.
+    fn least_resources(&self) -> ResourceList {
+        let mut sum = ResourceList::default();
+        for task in &self.tasks {
+            for (name, amount) in task.requests.iter() {
+                let more = times(*amount, i64::from(task.least()));
+                let known = sum.get(name).copied().unwrap_or_default();
+                sum.insert(name, known + more);
+            }
+        }
+        sum
+    }
+
+    /// A pod that waits; `number` is different for each that was ever made.
+    pub(super) fn pod(&self, task: &Task, index: u32, now: u64, number: u64) -> Pod {
+        let name = format!("{}-{}-{index}", self.name, task.name);
+        let mut metadata = self.metadata(name, now);
+        metadata.uid = format!("pod-{number}");
+        let annotations = [(GROUP, &self.name), (TASK_SPEC, &task.name)];
+        let annotations = annotations.map(|(key, text)| (key.to_owned(), text.clone()));
+        metadata.annotations = annotations.into_iter().collect::<TextMap>();
+        let mut container = Container {
+            name: task.name.clone(),
+            ..Container::default()
+        };
+        container.resources.requests = task.requests.clone();
+        let mut pod = Pod {
+            metadata,
+            ..Pod::default()
+        };
+        "volcano".clone_into(&mut pod.spec.scheduler_name);
+        pod.spec.priority = Some(self.priority);
+        pod.spec.priority_class_name = class_name(self.priority);
+        pod.spec.containers.push(container);
+        "Pending".clone_into(&mut pod.status.phase);
+        pod
+    }
+}

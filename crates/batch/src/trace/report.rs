@@ -1,0 +1,184 @@
+//! What playing a trace comes to.
+
+use super::ledger::Ledger;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The figures of a trace that was played.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// How many jobs came.
+    pub jobs: usize,
+    /// How many of them have run to their end.
+    pub finished: usize,
+    /// Those that have not, with the reason; all others came to their end.
+    pub unfinished: Vec<Unfinished>,
+    /// Whether it was broken off because pods were evicted again and again and none came to its end.
+    pub broken_off: bool,
+    /// From the first arrival to the last end of a pod.
+    pub makespan_seconds: f64,
+    /// By resource, the part of the cluster that pods held on average over the makespan (0 to 1).
+    pub utilization: BTreeMap<String, f64>,
+    /// Jain's index over time; absent where never two queues wanted something at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<Fairness>,
+    /// From a job's arrival until it had started: until as many of its pods as start together had a node. Jobs that never
+    /// started are left out.
+    pub wait_seconds: Spread,
+    /// By name.
+    pub queues: BTreeMap<String, QueueReport>,
+    /// Pods that were evicted for others of the same queue.
+    pub preempted_pods: u64,
+    /// Pods that were evicted for others of another queue.
+    pub reclaimed_pods: u64,
+    /// Jobs that lost a pod at least once.
+    pub evicted_jobs: usize,
+    /// By resource, what pods have used that came to their end, in the resource's unit times seconds.
+    pub work_seconds: BTreeMap<String, f64>,
+    /// The same of pods that were evicted and had to start over.
+    pub lost_work_seconds: BTreeMap<String, f64>,
+    /// How many sessions were run.
+    pub sessions: u64,
+    /// The same figures over time.
+    pub series: Timeline,
+}
+
+/// A job that has not come to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unfinished {
+    /// `namespace/name`.
+    pub job: String,
+    /// Its queue.
+    pub queue: String,
+    /// Whether it ever started.
+    pub started: bool,
+    /// What the last session said of it.
+    pub reason: String,
+}
+
+/// Jain's index of fairness among queues: see [`super`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fairness {
+    /// The average over the time in which at least two queues wanted something.
+    pub mean: f64,
+    /// It was below this for a twentieth of that time.
+    pub p5: f64,
+    /// That time.
+    pub seconds: f64,
+}
+
+/// How figures are spread, in seconds. Each is that of a job (nearest rank); all are 0 where there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spread {
+    /// The average.
+    pub mean: f64,
+    /// Half were at most this.
+    pub p50: f64,
+    /// 95 of 100 were at most this.
+    pub p95: f64,
+    /// 99 of 100 were at most this.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// The figures of a queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueReport {
+    /// How many jobs came.
+    pub jobs: usize,
+    /// How many of them have run to their end.
+    pub finished: usize,
+    /// As of all jobs.
+    pub wait_seconds: Spread,
+    /// Pods that were evicted for others of this queue.
+    pub preempted_pods: u64,
+    /// Pods that were evicted for others of another queue.
+    pub reclaimed_pods: u64,
+    /// By resource, the part of the cluster that its pods held on average (0 to 1).
+    pub utilization: BTreeMap<String, f64>,
+}
+
+/// Averages of equal spans of time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeline {
+    /// Length of a span, in seconds; the last one may be cut short.
+    pub span_seconds: f64,
+    /// The beginning of each span, in seconds since the first arrival. All other lists are as long.
+    pub seconds: Vec<f64>,
+    /// By queue and resource, the part of the cluster that its pods held.
+    pub queues: BTreeMap<String, BTreeMap<String, Vec<f64>>>,
+    /// Jain's index; `null` where at no time two queues wanted something.
+    pub fairness: Vec<Option<f64>>,
+    /// Jobs that had come and not started.
+    pub waiting_jobs: Vec<f64>,
+}
+
+impl Spread {
+    /// Of these, in milliseconds.
+    pub(super) fn of(mut millis: Vec<u64>) -> Self {
+        use super::wire::in_seconds;
+        millis.sort_unstable();
+        let count = millis.len();
+        let rank = |percent: usize| {
+            let rank = (count * percent).div_ceil(100).max(1);
+            millis.get(rank - 1).copied().map_or(0.0, in_seconds)
+        };
+        let sum: u128 = millis.iter().map(|own| u128::from(*own)).sum();
+        let mean = sum.checked_div(count as u128).unwrap_or(0);
+        Self {
+            mean: in_seconds(u64::try_from(mean).unwrap_or(u64::MAX)),
+            p50: rank(50),
+            p95: rank(95),
+            p99: rank(99),
+            max: rank(100),
+        }
+    }
+}
+
+impl Timeline {
+    pub(super) fn of(ledger: &Ledger, queues: &[String]) -> Self {
+        use super::wire::in_seconds;
+        let resources = ledger.resources();
+        let mut own = Self {
+            span_seconds: in_seconds(ledger.series().span()),
+            ..Self::default()
+        };
+        for average in ledger.series().averages() {
+            own.seconds.push(in_seconds(average.from));
+            let mut amounts = average.amounts.into_iter();
+            for queue in queues {
+                let queue = own.queues.entry(queue.clone()).or_default();
+                for resource in resources {
+                    let list = queue.entry(resource.to_string()).or_default();
+                    list.push(amounts.next().flatten().unwrap_or(0.0));
+                }
+            }
+            own.fairness.push(amounts.next().flatten());
+            own.waiting_jobs
+                .push(amounts.next().flatten().unwrap_or(0.0));
+        }
+        own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_those_of_jobs() {
+        let spread = Spread::of((1..=200).map(|rank| rank * 1000).collect());
+        let found = [spread.mean, spread.p50, spread.p95, spread.p99, spread.max];
+        assert_eq!(found, [100.5, 100.0, 190.0, 198.0, 200.0]);
+        let one = Spread::of(vec![7000]);
+        assert_eq!([one.mean, one.p50, one.p99, one.max], [7.0; 4]);
+        assert_eq!(Spread::of(Vec::new()), Spread::default());
+    }
+}

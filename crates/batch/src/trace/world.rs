@@ -1,0 +1,64 @@
+//! The cluster as sessions see it: what becomes of pods and pod groups is told to both halves of it in their order.
+
+use super::objects;
+use super::wire::{Queue, Trace};
+use crate::conf::Conf;
+use crate::session::{Cache, Form, Outcome, Setting};
+use crate::wire::PodGroup;
+use evictd_placement::Cluster;
+use evictd_pod::wire::Pod;
+
+#[derive(Debug)]
+pub(super) struct World {
+    cluster: Cluster,
+    cache: Cache,
+}
+
+impl World {
+    /// Nodes and queues, and no job yet.
+    pub(super) fn new(trace: &Trace, queues: &[Queue]) -> Self {
+        let mut cluster = Cluster::new();
+        let mut cache = Cache::new(Setting::default());
+        for node in trace.node_objects() {
+            cluster.add_node(&node);
+            cache.node(&cluster, &node);
+        }
+        for queue in queues {
+            cache.queue(&objects::queue(queue));
+        }
+        for class in trace.classes() {
+            cache.class(&class);
+        }
+        Self { cluster, cache }
+    }
+
+    pub(super) fn session(&mut self, conf: &Conf, form: &Form) -> Outcome {
+        self.cache.session(&mut self.cluster, conf, form)
+    }
+
+    pub(super) fn group(&mut self, group: &PodGroup) {
+        self.cache.group(group);
+    }
+
+    pub(super) fn remove_group(&mut self, group: &PodGroup) {
+        self.cache.remove_group(&group.metadata);
+    }
+
+    /// A pod came, got a node, a promise of one, or has to go. One that cannot be read, which no trace holds, counts as
+    /// nothing on its node.
+    pub(super) fn pod(&mut self, pod: &Pod) {
+        let _ = self.cluster.add_pod(pod.clone());
+        self.cache.pod(&mut self.cluster, pod);
+    }
+
+    /// A pod has come to its end, and its job has not.
+    pub(super) fn ended(&mut self, pod: &Pod) {
+        self.cache.pod(&mut self.cluster, pod);
+        self.cluster.remove_pod(&pod.metadata);
+    }
+
+    pub(super) fn remove_pod(&mut self, pod: &Pod) {
+        self.cache.remove_pod(&mut self.cluster, &pod.metadata);
+        self.cluster.remove_pod(&pod.metadata);
+    }
+}

@@ -1,0 +1,400 @@
+//! Traces: what is played, what is told of it, and what holds for every trace.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_batch::conf::Conf;
+use evictd_batch::session::Form;
+use evictd_batch::trace::{Player, Recipe, Report, Rules, Seconds, Trace, generate, play};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const FIFO: &str = include_str!("../../../config/batch/fifo.conf");
+const DRF: &str = include_str!("../../../config/batch/drf.conf");
+const PROPORTION: &str = include_str!("../../../config/batch/proportion.conf");
+
+fn trace(value: Value) -> Trace {
+    let trace: Trace = serde_json::from_value(value).unwrap();
+    assert_eq!(trace.mistakes(), []);
+    trace
+}
+
+fn rules(conf: &str, form: Form) -> Rules {
+    let conf = Conf::read(conf).unwrap();
+    assert!(conf.warnings.is_empty(), "{:?}", conf.warnings);
+    Rules {
+        conf,
+        form,
+        period: Seconds::from_millis(1000),
+    }
+}
+
+fn played(trace: &Trace, conf: &str) -> Report {
+    play(trace, &rules(conf, Form::default()), &mut |_, _| ())
+}
+
+/// A job in a queue: its arrival and duration, and of its pods how many, how many start together, and cores of each.
+fn job(name: &str, queue: &str, [at, lasts]: [u32; 2], [pods, least, cores]: [u32; 3]) -> Value {
+    json!({"name": name, "queue": queue, "arrival": at, "duration": lasts,
+        "tasks": [{"replicas": pods, "minAvailable": least, "requests": {"cpu": cores}}]})
+}
+
+/// Nodes of four cores, and the queues `a` and `b` of equal weight.
+fn cluster(nodes: u32, jobs: &[Value]) -> Trace {
+    trace(json!({
+        "nodes": [{"name": "node", "count": nodes, "allocatable": {"cpu": 4}}],
+        "queues": [{"name": "a"}, {"name": "b"}], "jobs": jobs,
+    }))
+}
+
+#[test]
+fn a_job_without_room_waits_for_the_end_of_another() {
+    let jobs = [
+        job("first", "a", [0, 60], [2, 2, 2]),
+        job("second", "a", [10, 30], [1, 1, 3]),
+    ];
+    let report = played(&cluster(1, &jobs), FIFO);
+    assert_eq!((report.jobs, report.finished), (2, 2));
+    assert!((report.wait_seconds.max - 50.0).abs() < 0.001, "{report:?}");
+    assert!((report.makespan_seconds - 90.0).abs() < 0.001);
+    // 60 s of four cores and 30 s of three, of 90 s of four.
+    let used = report.utilization["cpu"];
+    assert!((used - 330.0 / 360.0).abs() < 1e-9, "{used}");
+    assert!((report.work_seconds["cpu"] - 330.0).abs() < 1e-9);
+    assert_eq!(report.preempted_pods + report.reclaimed_pods, 0);
+    // Only one queue ever wanted something.
+    assert_eq!(report.fairness, None);
+}
+
+#[test]
+fn evicted_pods_start_over_and_what_they_had_done_is_lost() {
+    let jobs = [
+        job("greedy", "a", [0, 100], [8, 1, 1]),
+        job("other", "b", [40, 20], [2, 2, 2]),
+    ];
+    let report = played(&cluster(2, &jobs), PROPORTION);
+    assert_eq!(report.finished, 2);
+    assert_eq!((report.reclaimed_pods, report.preempted_pods), (4, 0));
+    assert_eq!(report.queues["a"].reclaimed_pods, 4);
+    assert_eq!(report.evicted_jobs, 1);
+    // Each had run for 40 s on one core.
+    assert!(
+        (report.lost_work_seconds["cpu"] - 160.0).abs() < 1e-9,
+        "{report:?}"
+    );
+    assert!((report.work_seconds["cpu"] - (800.0 + 80.0)).abs() < 1e-9);
+    // They hold their room for five seconds more.
+    assert!(
+        (report.queues["b"].wait_seconds.max - 5.0).abs() < 1.001,
+        "{report:?}"
+    );
+}
+
+#[test]
+fn a_job_that_fits_nowhere_is_left_over_with_the_reason() {
+    let jobs = [
+        job("huge", "a", [0, 10], [3, 3, 3]),
+        job("small", "a", [5, 10], [1, 1, 1]),
+    ];
+    let report = played(
+        &cluster(2, &jobs),
+        "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n",
+    );
+    assert_eq!(report.finished, 1);
+    let [left] = report.unfinished.as_slice() else {
+        panic!("{:?}", report.unfinished);
+    };
+    assert_eq!((left.job.as_str(), left.started), ("default/huge", false));
+    assert!(left.reason.contains("Insufficient cpu"), "{}", left.reason);
+    // Who is not even let in is told by whom.
+    let report = played(&cluster(1, &jobs), FIFO);
+    assert!(
+        report.unfinished[0].reason.contains("overused"),
+        "{:?}",
+        report.unfinished
+    );
+}
+
+#[test]
+fn quiet_time_is_skipped() {
+    let jobs = [
+        job("first", "a", [0, 100_000_000], [1, 1, 1]),
+        job("last", "b", [500_000_000, 10], [1, 1, 1]),
+    ];
+    let report = played(&cluster(1, &jobs), FIFO);
+    assert_eq!(report.finished, 2);
+    assert!(report.sessions < 10, "{}", report.sessions);
+    assert!(report.series.seconds.len() <= 300);
+    assert!((report.makespan_seconds - 500_000_010.0).abs() < 1.0);
+}
+
+#[test]
+fn sessions_are_a_period_apart() {
+    let jobs: Vec<Value> = (0..20)
+        .map(|index| job(&format!("job-{index}"), "a", [index, 7], [1, 1, 2]))
+        .collect();
+    let trace = cluster(1, &jobs);
+    let mut rules = rules(FIFO, Form::default());
+    rules.period = Seconds::from_millis(3000);
+    let mut player = Player::new(&trace, &rules);
+    let mut before = None;
+    while player.step() {
+        let now = player.now().as_millis();
+        assert_eq!(now % 3000, 0);
+        assert!(before < Some(now), "{before:?} {now}");
+        before = Some(now);
+    }
+    assert_eq!(player.ended(), 20);
+}
+
+#[test]
+fn a_pod_that_has_all_it_waits_for_is_not_looked_at_again() {
+    let trace = cluster(1, &[job("only", "a", [0, 50], [2, 2, 2])]);
+    let report = played(&trace, FIFO);
+    // One that lets it in and binds it, and one by which its group runs.
+    assert_eq!(report.sessions, 2);
+}
+
+#[test]
+fn who_takes_the_same_room_from_each_other_for_ever_is_broken_off() {
+    let jobs = [
+        job("one", "a", [0, 100], [1, 1, 4]),
+        job("other", "b", [10, 100], [1, 1, 4]),
+    ];
+    // Nobody has a share, and everybody may take from other queues.
+    let conf = "actions: \"allocate, reclaim\"\ntiers:\n- plugins:\n  - name: conformance\n  - name: predicates\n";
+    let report = play(
+        &cluster(1, &jobs),
+        &rules(conf, Form::volcano()),
+        &mut |_, _| (),
+    );
+    assert!(report.broken_off);
+    assert_eq!((report.finished, report.unfinished.len()), (0, 2));
+    assert!(report.reclaimed_pods > 1000, "{}", report.reclaimed_pods);
+}
+
+#[test]
+fn mistakes_are_told_by_their_fields() {
+    let good = json!({"nodes": [{"name": "n", "allocatable": {"cpu": 1}}], "queues": [{"name": "gold"}],
+        "jobs": [job("j", "gold", [0, 1], [2, 1, 1])]});
+    let mistakes = |change: &dyn Fn(&mut Value)| {
+        let mut value = good.clone();
+        change(&mut value);
+        let trace: Trace = serde_json::from_value(value).unwrap();
+        let mistakes = trace.mistakes().into_iter();
+        let told = mistakes.map(|(field, message)| format!("{field}: {message}"));
+        told.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(mistakes(&|_| ()), "");
+    type Change = Box<dyn Fn(&mut Value)>;
+    let table: Vec<(Change, &str)> = vec![
+        (
+            Box::new(|own| own["nodes"] = json!([])),
+            "nodes: there are none",
+        ),
+        (
+            Box::new(|own| own["nodes"][0]["count"] = json!(0)),
+            "nodes[0].count: must be 1 or more",
+        ),
+        (
+            Box::new(|own| own["nodes"][0]["count"] = json!(u32::MAX)),
+            "nodes: 4294967295 nodes in all; at most 100000 can be played",
+        ),
+        (
+            Box::new(|own| own["nodes"][0]["allocatable"]["cpu"] = json!("-1")),
+            "nodes[0].allocatable.cpu: -1 is negative",
+        ),
+        (
+            Box::new(|own| own["queues"][0]["weight"] = json!(0)),
+            "queues[0].weight: must be 1 or more",
+        ),
+        (
+            Box::new(|own| own["queues"][0]["deserved"] = json!({"cpu": "-2"})),
+            "queues[0].deserved.cpu: -2 is negative",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["queue"] = json!("glod")),
+            "jobs[0].queue: there is no queue glod; the nearest is gold",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["tasks"] = json!([])),
+            "jobs[0].tasks: there are none",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["tasks"][0]["replicas"] = json!(0)),
+            "jobs[0].tasks[0].replicas: must be 1 or more\njobs[0].tasks[0].minAvailable: is more than the 0 replicas",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["tasks"][0]["replicas"] = json!(u32::MAX)),
+            "jobs: 4294967295 pods in all; at most 10000000 can be played",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["tasks"][0]["requests"]["cpu"] = json!("-1")),
+            "jobs[0].tasks[0].requests.cpu: -1 is negative",
+        ),
+        (
+            Box::new(|own| own["jobs"] = json!([own["jobs"][0], own["jobs"][0]])),
+            "jobs[1].name: default/j is there already\njobs[1].tasks[0].name: default/j-worker is there already",
+        ),
+    ];
+    for (change, wanted) in table {
+        assert_eq!(mistakes(&change), wanted);
+    }
+}
+
+#[test]
+fn a_generated_trace_is_what_its_statistics_say() {
+    let recipe = Recipe {
+        jobs: 10_000,
+        seed: 1,
+        load: 0.8,
+    };
+    let trace = generate(&recipe);
+    assert_eq!(trace.mistakes(), []);
+    assert_eq!(trace, generate(&recipe));
+    assert_ne!(trace.jobs, generate(&Recipe { seed: 2, ..recipe }).jobs);
+    let measured = &trace.statistics["measured"];
+    let pods: u64 = trace
+        .jobs
+        .iter()
+        .flat_map(|job| &job.tasks)
+        .map(|task| u64::from(task.replicas))
+        .sum();
+    assert_eq!(measured["pods"], pods);
+    // Half of all jobs are short, and the largest hundredth of them is more than a quarter of the work.
+    let median = measured["durationSeconds"]["p50"].as_f64().unwrap();
+    assert!((270.0..330.0).contains(&median), "{median}");
+    assert!(
+        measured["partOfWorkOfLargestHundredth"].as_f64().unwrap() > 0.25,
+        "{measured}"
+    );
+    // By day more come than by night: more than a day is covered.
+    let hours: Vec<u64> = serde_json::from_value(measured["arrivalsByHourOfDay"].clone()).unwrap();
+    assert!(hours[13] > 2 * hours[3], "{hours:?}");
+    assert_eq!(hours.iter().sum::<u64>(), 10_000);
+    let span = measured["arrivalSpanSeconds"].as_f64().unwrap();
+    let work = measured["workCoreSeconds"].as_f64().unwrap();
+    assert!((work / (span * 640.0) - 0.8).abs() < 0.01);
+}
+
+/// Jobs that fit into an empty cluster of three nodes of four cores; or into their queues' shares of it, which are 2, 4 and
+/// 6 cores: a job that needs more of a queue than its share may wait for ever under the plugin proportion, also on an idle
+/// cluster, if another job that was not let in wants the rest.
+fn jobs(into_shares: bool) -> impl Strategy<Value = Vec<Value>> {
+    let one = (
+        0_u32..80,
+        1_u32..50,
+        1_u32..5,
+        1_u32..5,
+        1_u32..5,
+        0_usize..3,
+        0_i32..2,
+    );
+    prop::collection::vec(one, 1..14).prop_map(move |jobs| {
+        let jobs = jobs.into_iter().enumerate();
+        let jobs = jobs.map(
+            |(index, (at, lasts, pods, least, cores, queue, priority))| {
+                let share = if into_shares { [2, 4, 6][queue] } else { 12 };
+                let cores = cores.min(share);
+                let room = (3 * (4 / cores)).min(share / cores);
+                let least = least.min(pods).min(room);
+                let queue = ["a", "b", "c"][queue];
+                let mut job = job(
+                    &format!("job-{index}"),
+                    queue,
+                    [at, lasts],
+                    [pods, least, cores],
+                );
+                job["priority"] = json!(priority);
+                job
+            },
+        );
+        jobs.collect()
+    })
+}
+
+fn three_queues(jobs: &[Value]) -> Trace {
+    trace(json!({
+        "nodes": [{"name": "node", "count": 3, "allocatable": {"cpu": 4}}], "terminationSeconds": 2,
+        "queues": [{"name": "a"}, {"name": "b", "weight": 2}, {"name": "c", "weight": 3}], "jobs": jobs,
+    }))
+}
+
+fn holds_always(trace: &Trace, report: &Report) {
+    assert_eq!(report.finished + report.unfinished.len(), report.jobs);
+    let queues = report.queues.values();
+    assert_eq!(queues.map(|queue| queue.jobs).sum::<usize>(), report.jobs);
+    let used = report.utilization["cpu"];
+    assert!((0.0..=1.0 + 1e-9).contains(&used), "{used}");
+    let spans = report.series.seconds.len();
+    for span in 0..spans {
+        let held: f64 = report
+            .series
+            .queues
+            .values()
+            .map(|queue| queue["cpu"][span])
+            .sum();
+        assert!((-1e-9..=1.0 + 1e-9).contains(&held), "{held}");
+        if let Some(index) = report.series.fairness[span] {
+            assert!((1.0 / 3.0 - 1e-9..=1.0 + 1e-9).contains(&index), "{index}");
+        }
+    }
+    let ended = trace.jobs.iter().filter(|job| {
+        let mut left = report.unfinished.iter();
+        !left.any(|own| own.job == format!("default/{}", job.name))
+    });
+    let work: f64 = ended
+        .map(|job| {
+            let task = &job.tasks[0];
+            let cores = task.requests.get("cpu").unwrap().milli_value();
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            let (cores, seconds) = (
+                cores as f64 / 1000.0,
+                job.duration.as_millis() as f64 / 1000.0,
+            );
+            cores * f64::from(task.replicas) * seconds
+        })
+        .sum();
+    let done = report.work_seconds["cpu"];
+    assert!(done >= work - 1e-6, "{done} {work}");
+    if report.unfinished.is_empty() {
+        assert!((done - work).abs() < 1e-6, "{done} {work}");
+        // What was held is what was done, what was lost, and the time in which pods were going.
+        let held = used * report.makespan_seconds * 12.0;
+        assert!(
+            held >= done + report.lost_work_seconds["cpu"] - 1e-6,
+            "{held}"
+        );
+    }
+}
+
+fn ends_whole(jobs: &[Value], conf: &str) {
+    let trace = three_queues(jobs);
+    let report = played(&trace, conf);
+    holds_always(&trace, &report);
+    assert_eq!(report.unfinished, [], "{conf}");
+    // The same again.
+    assert_eq!(report, played(&trace, conf));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_job_that_fits_comes_to_its_end_and_nothing_is_lost(jobs in jobs(false)) {
+        ends_whole(&jobs, FIFO);
+        ends_whole(&jobs, DRF);
+    }
+
+    #[test]
+    fn every_job_that_fits_its_queues_share_comes_to_its_end(jobs in jobs(true)) {
+        ends_whole(&jobs, PROPORTION);
+    }
+
+    #[test]
+    fn volcanos_way_counts_alike(jobs in jobs(false)) {
+        let trace = three_queues(&jobs);
+        for conf in [FIFO, DRF, PROPORTION] {
+            let rules = rules(conf, Form::volcano());
+            holds_always(&trace, &play(&trace, &rules, &mut |_, _| ()));
+        }
+    }
+}
