@@ -2,11 +2,14 @@
 
 mod devices;
 mod pods;
+mod sharing;
 mod spread;
 mod statement;
 mod told;
 
 pub(crate) use devices::Seen;
+use sharing::Chosen;
+pub(crate) use sharing::ChosenVolume;
 pub use statement::Statement;
 
 use crate::changes::Changes;
@@ -49,6 +52,7 @@ pub struct Cluster {
     namespaces: Objects<Symbol, Labels>,
     storage: Storage,
     devices: Inventory,
+    chosen: Option<Chosen>,
     images: Images,
     topologies: Topologies,
     spreaders: Spreaders,
@@ -126,6 +130,7 @@ impl Default for Cluster {
             namespaces: Objects::default(),
             storage: Storage::default(),
             devices: Inventory::default(),
+            chosen: None,
             images: Images::default(),
             topologies: Topologies::default(),
             spreaders: Spreaders::default(),

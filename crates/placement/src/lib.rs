@@ -76,6 +76,7 @@ mod storage;
 mod symbol;
 mod table;
 mod template;
+mod volumes;
 
 pub use changes::Changes;
 pub use checks::{Checks, Trial};
@@ -84,8 +85,8 @@ pub use devices::DeviceChoice;
 pub use evictd_pod::selector::SelectorError;
 pub use features::Features;
 pub use filter::{
-    Code, Filter, Here, Reason, Rejection, VolumeChoice, device_choices, shared_claims,
-    unavailable_claim, volume_choices,
+    Code, Filter, Here, Reason, Rejection, device_choices, shared_claims, unavailable_claim,
+    volume_choices,
 };
 pub use group::{Group, GroupId};
 pub use id::NodeId;
@@ -102,3 +103,4 @@ pub use symbol::{Symbol, Symbols};
 pub use template::{
     Claim, HostPort, Owner, PodTerm, Spread, Template, TemplateId, Toleration, Volume,
 };
+pub use volumes::VolumeChoice;

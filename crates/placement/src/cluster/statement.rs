@@ -138,7 +138,7 @@ impl Placed {
         let node = self.node.take()?;
         let at = cluster.find(&cluster.nodes[node.index()].pods, &self.known_as)?;
         let mut pod = cluster.take_off(node, at);
-        cluster.devices.give_back(&self.known_as);
+        cluster.leave_chosen(&self.known_as);
         cluster.leave_group(&mut pod);
         if let Some(Place::Node(name)) = cluster.places.remove(&self.known_as) {
             cluster.symbols.release(name);

@@ -32,7 +32,7 @@ pub(crate) use inclusion::Inclusion;
 pub(crate) use inter_pod_affinity::selects;
 pub(crate) use node_affinity::allows;
 pub(crate) use taints::tolerates;
-pub use volume_binding::{VolumeChoice, volume_choices};
+pub use volume_binding::volume_choices;
 
 /// Whether pods that leave can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

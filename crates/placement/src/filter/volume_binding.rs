@@ -2,12 +2,13 @@
 
 use super::claims;
 use super::{Code, Filter, Here, Reason, Rejection};
-use crate::cluster::Cluster;
+use crate::cluster::{ChosenVolume, Cluster};
 use crate::id::NodeId;
 use crate::pod::Pod;
 use crate::selector::{NodeSelector, Selector};
 use crate::storage::{ClaimState, PersistentClaim, PersistentVolume};
 use crate::symbol::Symbol;
+use crate::volumes::VolumeChoice;
 
 const OUT_OF_REACH: &str = "node(s) didn't match PersistentVolume's node affinity";
 const TOO_LITTLE_ROOM: &str = "node(s) did not have enough free storage";
@@ -63,23 +64,6 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     (!nothing).then(|| Box::new(filter) as _)
 }
 
-/// What has to be done for a claim of a pod before the pod can be bound to its node (S5-094).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VolumeChoice {
-    /// The claim gets this volume.
-    Bind {
-        /// The claim's name in the pod's namespace.
-        claim: String,
-        /// The volume.
-        volume: String,
-    },
-    /// A volume is made for the claim, for this node.
-    Provision {
-        /// The claim's name in the pod's namespace.
-        claim: String,
-    },
-}
-
 /// What has to be done for the claims of a pod that goes to this node, on which it fits.
 pub fn volume_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<VolumeChoice> {
     let here = Here::new(cluster, node);
@@ -91,7 +75,7 @@ pub fn volume_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<VolumeC
     let text = |symbol| cluster.symbols().text(symbol).to_owned();
     let mut taken = Vec::new();
     let choices = waiting.into_iter().map(|(claim, own)| {
-        let found = match claim.selected_node {
+        let found = match own.selected_node {
             None => own.find(here, &taken),
             Some(_) => None,
         };
@@ -118,22 +102,36 @@ impl Waiting {
     fn new(cluster: &Cluster, claim: &PersistentClaim) -> Option<Self> {
         let storage = cluster.storage();
         let class = storage.classes.get(&claim.class?)?;
+        let full_name = claims::full_name(cluster, claim);
+        let chosen = cluster.chosen();
+        let own = chosen.and_then(|chosen| chosen.of(&full_name));
+        // Those that other claims get are as good as gone.
+        let is_left = |volume: &str| match (own, chosen) {
+            (Some(ChosenVolume::Volume(own)), _) => own == volume,
+            (_, Some(chosen)) => !chosen.has_volume(volume),
+            (_, None) => true,
+        };
+        let made_for = match own {
+            Some(ChosenVolume::MadeFor(node)) => cluster.symbols().get(node),
+            _ => None,
+        };
         let same_class = storage.volumes.iter();
         let same_class = same_class.filter(|(_, volume)| volume.class == claim.class);
+        let name = |volume: &Symbol| cluster.symbols().text(*volume);
         let mut volumes: Vec<_> = same_class
             .filter(|(_, volume)| suffices(cluster, volume, claim))
+            .filter(|(symbol, _)| is_left(name(symbol)))
             .collect();
         // A volume that is promised to it is the only one that will do.
         if volumes.iter().any(|(_, volume)| volume.claim.is_some()) {
             volumes.retain(|(_, volume)| volume.claim.is_some());
         }
-        let name = |volume: &Symbol| cluster.symbols().text(*volume);
         volumes.sort_by_key(|(symbol, volume)| (volume.capacity, name(symbol)));
         let volumes = volumes.into_iter();
         Some(Self {
-            claim: claims::full_name(cluster, claim),
+            claim: full_name,
             requested: claim.requested,
-            selected_node: claim.selected_node,
+            selected_node: claim.selected_node.or(made_for),
             volumes: volumes
                 .map(|(symbol, volume)| (*symbol, volume.affinity.clone()))
                 .collect(),

@@ -18,6 +18,7 @@ mod live_gangs;
 mod live_groups;
 mod live_rights;
 mod live_scheduling;
+mod live_static_pod;
 mod live_upstream;
 mod metrics;
 mod oracle;

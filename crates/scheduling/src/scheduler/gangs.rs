@@ -52,9 +52,9 @@ impl Scheduler {
         let name = Arc::clone(&gang.name);
         let keys = gang.members.iter().map(|own| Arc::clone(&own.pod));
         let keys: Vec<Arc<str>> = keys.collect();
-        self.cluster.devices_mut().begin_sharing();
+        self.cluster.begin_sharing();
         self.try_gang(now, gang, members, rounds, waiting);
-        self.cluster.devices_mut().end_sharing();
+        self.cluster.end_sharing();
         if !self.asking.contains_key(&name) {
             for key in keys {
                 self.asked.remove(&key);

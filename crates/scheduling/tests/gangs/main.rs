@@ -12,6 +12,7 @@ mod everything;
 mod extenders;
 mod permits;
 mod placing;
+mod volumes;
 
 struct Scene {
     scheduler: Scheduler,
