@@ -3,6 +3,7 @@
 
 mod properties {
     mod placing;
+    mod quiet;
     mod reserving;
 }
 
@@ -332,7 +333,7 @@ proptest! {
         cores in 1_u32..9,
         conf in 0_usize..4,
     ) {
-        // Preemption is left out: priority and fairness may pull a queue to and fro, if tiers are written so.
+        // Preemption within a queue has a property of its own.
         let conf = CONFS[conf].replace(" preempt,", "");
         let conf = conf.replace("\"enqueue, allocate, backfill", "\"enqueue, allocate, reclaim, backfill");
         let mut jobs = jobs;

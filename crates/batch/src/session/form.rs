@@ -22,6 +22,10 @@ pub struct Form {
     /// Nobody goes for another queue from one that holds no more than it deserves (volcano#377, #3729, #4947): two
     /// queues would take the same room from each other in turn. With Volcano an earlier tier may grant them.
     pub keeps_shares: bool,
+    /// Nobody goes for a job of its queue that comes after its own when room is given out, as the first plugin says that
+    /// tells them apart: else the two would take the same room from each other in turn. With Volcano any tier may grant it,
+    /// so that priority and drf in different tiers pull a queue to and fro.
+    pub keeps_order: bool,
     /// Where reclaim is an action, a job is let in that its queue's share has room for, however full the cluster is
     /// (volcano#3003, #5881). With Volcano plugin overcommit keeps it out, and what was never let in reclaims nothing.
     pub lets_reclaimers_in: bool,
@@ -48,6 +52,7 @@ impl Default for Form {
             asks_placement: true,
             broken_gangs_first: true,
             keeps_shares: true,
+            keeps_order: true,
             lets_reclaimers_in: true,
             admits_what_fits: true,
             reserves: true,
@@ -66,6 +71,7 @@ impl Form {
             asks_placement: false,
             broken_gangs_first: false,
             keeps_shares: false,
+            keeps_order: false,
             lets_reclaimers_in: false,
             admits_what_fits: false,
             reserves: false,

@@ -86,7 +86,7 @@ fn the_rest_of_a_group_that_grew_comes_before_newcomers() {
 }
 
 #[test]
-fn no_driver_goes_for_its_own_executors() {
+fn no_driver_goes_for_its_own_executors_or_for_an_equal() {
     let preempt = |first: &str| {
         let tiers: [&[&str]; 3] = [&[first], &["conformance", "gang"], &["predicates"]];
         conf("allocate, preempt", &tiers)
@@ -94,6 +94,10 @@ fn no_driver_goes_for_its_own_executors() {
     for first in ["priority", "drf"] {
         let alone = grown(&preempt(first), "2", 2);
         assert_eq!(evicted(&alone.run_as(&Form::default())), [""; 0]);
+        let equal = grown(&preempt(first), "2", 2)
+            .job("equal", 1, "Inqueue")
+            .waiting("equal", 1, "2");
+        assert_eq!(evicted(&equal.run_as(&Form::default())), [""; 0]);
     }
     // What is more important may take its place.
     let high: Value = json!({"priorityClassName": "high"});

@@ -170,6 +170,54 @@ fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
     );
 }
 
+/// What the group of a job says of a kind.
+fn condition(live: &Live, group: &str, kind: &str) -> Option<Value> {
+    let found = live.admin.get(GROUPS, group).unwrap_or_default();
+    let mut conditions = found["status"]["conditions"].as_array()?.iter();
+    conditions.find(|own| own["type"] == kind).cloned()
+}
+
+#[test]
+fn a_node_is_kept_for_a_job_that_has_waited_and_no_longer_than_it_may() {
+    let mut conf = conf("enqueue, allocate, backfill");
+    let arguments = "configurations:\n- name: allocate\n  arguments:\n    reservation.afterSeconds: 1\n    reservation.forSeconds: 6\n";
+    write!(conf, "{arguments}").unwrap();
+    let live = start(&[("one", "4")], &conf);
+    live.admin.create(group("old", "default", 1, "1")).unwrap();
+    live.admin.create(member("old-work-0", "old", "1")).unwrap();
+    live.bound("default/old-work-0");
+    run_what_is_bound(&live);
+    live.admin
+        .create(group("large", "default", 1, "4"))
+        .unwrap();
+    live.admin
+        .create(member("large-work-0", "large", "4"))
+        .unwrap();
+    let mut touched = 0;
+    wait_until("the node is kept", || {
+        // A session is run when something changes.
+        touched += 1;
+        let touch = json!({ "metadata": { "annotations": { "touched": touched.to_string() } } });
+        let _ = live.admin.merge(GROUPS, "default/large", touch);
+        condition(&live, "default/large", "Reserved").is_some_and(|own| {
+            let message = own["message"].as_str().unwrap_or_default();
+            own["status"] == "True" && message.ends_with(": one")
+        })
+    });
+    live.admin
+        .create(group("small", "default", 1, "1"))
+        .unwrap();
+    live.admin
+        .create(member("small-work-0", "small", "1"))
+        .unwrap();
+    wait_until("the small one is told", || {
+        condition(&live, "default/small", "Unschedulable").is_some()
+    });
+    assert!(node_of(&live, "small-work-0").is_null());
+    // Nothing changes any more, but the time comes.
+    live.bound("default/small-work-0");
+}
+
 #[test]
 fn s6_119_reclaim_deletes_pods_of_another_queue_and_binds_when_they_are_gone() {
     let conf = conf("enqueue, allocate, reclaim");

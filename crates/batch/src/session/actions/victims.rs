@@ -194,7 +194,10 @@ impl Session<'_> {
             self.model.tasks[*task].preemptable && !granted().is_empty()
         };
         let all = there.iter().all(may_go);
-        all.then(|| self.victims_in_order(there))
+        let precedes = wish.taking == Taking::Reclaim
+            || !self.form.keeps_order
+            || self.preceded(wish.task, &there).len() == there.len();
+        (all && precedes).then(|| self.victims_in_order(there))
     }
 
     /// Lets those stay without whom it would do: who would go last first.

@@ -30,6 +30,9 @@ impl Session<'_> {
     /// starts anew with its own. The first tier that grants somebody decides.
     pub(crate) fn granted(&self, taking: Taking, task: usize, candidates: &[usize]) -> Vec<usize> {
         let mut victims = self.granted_by_tiers(taking, task, candidates);
+        if taking == Taking::Preempt && self.form.keeps_order {
+            victims = self.preceded(task, &victims);
+        }
         if taking == Taking::Reclaim && self.form.keeps_shares {
             for plugin in [PluginName::Proportion, PluginName::Capacity] {
                 if let Some(granted) = self.granted_by(plugin, taking, task, &victims) {

@@ -2,6 +2,7 @@
 
 mod admission;
 mod grants;
+mod precedence;
 
 pub(crate) use grants::Taking;
 

@@ -29,6 +29,26 @@ impl JobShare {
     }
 }
 
+/// The order of two shares when the first has got an amount and the second has lost one.
+fn compare_after(
+    model: &Model,
+    (own, more): (&JobShare, &Resource),
+    (other, less): (&JobShare, &Resource),
+) -> Ordering {
+    let (mut with, mut without) = (own.allocated.clone(), other.allocated.clone());
+    with.add(more);
+    without.sub(less);
+    let (_, with) = with.dominant(&model.total);
+    let (_, without) = without.dominant(&model.total);
+    if with > without + DELTA {
+        Ordering::Greater
+    } else if own.share + DELTA < other.share {
+        Ordering::Less
+    } else {
+        Ordering::Equal
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Drf {
     pub(crate) jobs: Vec<JobShare>,
@@ -115,6 +135,31 @@ impl Drf {
             own < theirs || (own - theirs).abs() <= DELTA
         });
         victims.collect()
+    }
+
+    /// Whether a task's job comes before another one: it held less, and does not hold more when the task has its room and the
+    /// other job has lost so much. Where the task would go beyond that the other one comes first.
+    pub(crate) fn compare_after(
+        &self,
+        model: &Model,
+        task: usize,
+        other: usize,
+        lost: &Resource,
+    ) -> Ordering {
+        let own = &model.tasks[task];
+        let of_jobs = compare_after(
+            model,
+            (&self.jobs[own.job], &own.request),
+            (&self.jobs[other], lost),
+        );
+        let (left, right) = (namespace(model, own.job), namespace(model, other));
+        let Some(namespaces) = self.namespaces.as_ref().filter(|_| left != right) else {
+            return of_jobs;
+        };
+        let nothing = JobShare::default();
+        let of = |name: &str| namespaces.get(name).unwrap_or(&nothing);
+        let of_namespaces = compare_after(model, (of(left), &own.request), (of(right), lost));
+        of_namespaces.then(of_jobs)
     }
 
     /// Which of two queues comes first along their paths; equal without a hierarchy.
