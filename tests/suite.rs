@@ -1,5 +1,6 @@
 //! What evictd does in a cluster. It runs against the testkit, and unchanged against a real cluster, on the machine that is
-//! its node; see [`evictd_testkit::Ground`]. What it relies on there is in the testkit's suite of this name.
+//! its node; see [`evictd_testkit::Ground`]. What it relies on there is in the testkit's suite of this name; the scheduler and
+//! the batch controllers have theirs in their crates.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

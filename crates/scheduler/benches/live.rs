@@ -34,13 +34,16 @@ struct Size {
 /// So many pods that fit are made at once.
 const STEP: usize = 10_000;
 
-struct Scheduler(Child, NamedTempFile);
+struct Scheduler {
+    program: Child,
+    _kubeconfig: NamedTempFile,
+}
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
         // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.program.kill();
+        let _ = self.program.wait();
     }
 }
 
@@ -62,16 +65,19 @@ impl Scheduler {
             .arg("--kubeconfig")
             .arg(kubeconfig.path());
         let child = command.stderr(Stdio::null()).spawn();
-        Self(child.unwrap(), kubeconfig)
+        Self {
+            program: child.unwrap(),
+            _kubeconfig: kubeconfig,
+        }
     }
 
     fn processor(&self) -> f64 {
-        processor(self.0.id())
+        processor(self.program.id())
     }
 
     /// Megabytes that are resident.
     fn resident(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.program.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:"));
         let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
         kilobytes.unwrap().parse::<f64>().unwrap() / 1024.0

@@ -14,14 +14,19 @@ pub(crate) fn crashes() -> u64 {
 /// Waits until the server has seen so many requests more, or for a moment.
 pub(crate) fn requests(api: &ApiServer, admin: &Actor, more: u64) {
     let wanted = api.counters().requests + more;
+    wait(admin, Duration::from_millis(500), || {
+        api.counters().requests >= wanted
+    });
+}
+
+/// Waits until this holds, asked after each change; whether it came to that in time.
+pub(crate) fn wait(admin: &Actor, at_most: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .unwrap();
-    let seen = admin.wait(Duration::from_millis(500), |_| {
-        (api.counters().requests >= wanted).then_some(())
-    });
-    runtime.block_on(seen);
+    let seen = admin.wait(at_most, |_| holds().then_some(()));
+    runtime.block_on(seen).is_some()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! finally bound in part, and no second set of victims.
 
 use crate::batch;
-use crate::crashes::{crashes, requests};
+use crate::crashes::{crashes, requests, wait};
 use evictd_testkit::program::beside;
 use evictd_testkit::{Actor, ApiServer, Fault};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::NamedTempFile;
 
 const NODES: usize = 4;
@@ -179,9 +179,12 @@ impl Scene {
         );
         let (actor, wanted, stopped) = (admin.clone(), Arc::clone(&wishes), Arc::clone(&stop));
         let kubelets = thread::spawn(move || {
+            // What they are to do with pods is no change that they would wait for.
             while !stopped.load(Ordering::SeqCst) {
-                look(&actor, &mut wanted.lock().unwrap());
-                thread::sleep(Duration::from_millis(2));
+                wait(&actor, Duration::from_millis(20), || {
+                    look(&actor, &mut wanted.lock().unwrap());
+                    false
+                });
             }
         });
         Self {
@@ -274,15 +277,12 @@ impl Scene {
     }
 
     fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let deadline = Instant::now() + AT_MOST;
-        while !holds() {
+        let held = wait(&self.admin, AT_MOST, || {
             let wrong = std::mem::take(&mut self.wishes.lock().unwrap().wrong);
             assert!(wrong.is_empty(), "{what}: {wrong:?}");
-            if Instant::now() > deadline {
-                panic!("still not: {what}\n{}", self.state());
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
+            holds()
+        });
+        assert!(held, "still not: {what}\n{}", self.state());
     }
 
     /// The jobs' statuses, and all that a session goes by, as `evictd-batch simulate` reads it.
@@ -307,11 +307,8 @@ impl Scene {
 
     /// That it stays so for a few sessions.
     fn stays(&self, what: &str, holds: impl Fn() -> bool) {
-        let until = Instant::now() + Duration::from_millis(300);
-        while Instant::now() < until {
-            assert!(holds(), "no longer: {what}");
-            thread::sleep(Duration::from_millis(5));
-        }
+        let changed = wait(&self.admin, Duration::from_millis(300), || !holds());
+        assert!(!changed, "no longer: {what}");
     }
 
     fn job(&self, name: &str) -> Value {

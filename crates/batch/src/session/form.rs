@@ -14,7 +14,9 @@ pub struct Form {
     /// it does, whoever of them was needed.
     pub fewest_victims: bool,
     /// Whether a task can be on a node is asked again with those who have to go away from it, before anybody goes
-    /// (volcano#4926). Volcano's reclaim asks only before.
+    /// (volcano#4926). Volcano's reclaim asks only before. A pod to which a node was promised that has no room for it and
+    /// gets none, since whoever promised it was killed or others were faster, may take room elsewhere; in Volcano it waits
+    /// for ever (S6-116).
     pub asks_placement: bool,
     /// Where gangs decide the order of jobs, one that runs in part comes first (volcano#5805). With Volcano it waits
     /// among all that do not run yet.

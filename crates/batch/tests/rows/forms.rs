@@ -48,6 +48,48 @@ fn whole_gangs_go_or_none() {
 }
 
 #[test]
+fn s6_116_a_promise_of_a_node_that_gets_no_room_is_not_waited_for() {
+    let conf = conf("allocate, preempt", &[&["priority", "gang", "predicates"]]);
+    let victims = |nominated: &str, form: &Form| {
+        let new = json!({"spec": {"priority": 5}, "status": {"nominatedNodeName": nominated}});
+        let outcome = Scenario::new(&conf)
+            .class("high", 10)
+            .node("a", "2")
+            .job("old", 0, "Running")
+            .running("old", 0, &["a", "a"], "1")
+            .job_with("new", 1, "Inqueue", &json!({"priorityClassName": "high"}))
+            .pod("new-work-0", "new", "1", &new)
+            .run_as(form);
+        evicted(&outcome).len()
+    };
+    for nominated in ["a", "gone"] {
+        assert_eq!(victims(nominated, &Form::volcano()), 0);
+        let ours = only(|form| form.asks_placement = true);
+        assert_eq!(victims(nominated, &ours), 1);
+    }
+}
+
+#[test]
+fn room_that_is_getting_free_is_used_before_anybody_else_goes() {
+    let conf = conf("allocate, preempt", &[&["priority", "gang", "predicates"]]);
+    let goes = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "b"}, "status": {"phase": "Running"}});
+    let scenario = Scenario::new(&conf)
+        .class("high", 10)
+        .node("a", "2")
+        .node("b", "2")
+        .job("old", 0, "Running")
+        .running("old", 0, &["a", "a", "b"], "1")
+        .pod("old-work-3", "old", "1", &goes)
+        .job_with("new", 2, "Inqueue", &json!({"priorityClassName": "high"}))
+        .waiting("new", 2, "1");
+    // One goes already: for a gang of two one more has to, and Volcano takes two.
+    assert_eq!(evicted(&scenario.run()).len(), 2);
+    let ours = scenario.run_as(&only(|form| form.fewest_victims = true));
+    assert_eq!(evicted(&ours).len(), 1);
+}
+
+#[test]
 fn gangs_that_can_spare_a_pod_come_first() {
     let spare = Scenario::new(&reclaim())
         .queue("r", &json!({}))

@@ -66,12 +66,17 @@ impl Session<'_> {
         if own.never_preempts || own.nominated.is_empty() {
             return !own.never_preempts;
         }
+        let anew = self.form.asks_placement;
         let Some(id) = self.cluster.find_node(&own.nominated) else {
-            return false;
+            return anew;
         };
         let (judge, view) = self.asking();
         match judge.refusal(view, task, id.index()) {
-            None => false,
+            // Filters do not count what a node has left.
+            None => {
+                let request = &self.model.tasks[task].request;
+                anew && !self.model.nodes[id.index()].will_have(request)
+            }
             Some(refusal) if refusal.unresolvable => true,
             Some(_) => {
                 let priority = self.model.tasks[task]
