@@ -18,14 +18,14 @@ use gathered::Gathered;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "Examples:
-  evictd-batch why train -n research
-  evictd-batch why train -n research --conf volcano-scheduler.conf --context prod
+  evictd-batch why train -n research --context prod
+  evictd-batch why train -n research --conf volcano-scheduler.conf
 
-  kubectl get nodes,pods,pc,jobs.batch.volcano.sh,podgroups.scheduling.volcano.sh,\\
-queues.scheduling.volcano.sh -A -o json > cluster.json
+  kubectl get nodes,pods,pc,jobs.batch.volcano.sh,queues.scheduling.volcano.sh,\\
+podgroups.scheduling.volcano.sh -A -o json > cluster.json
   evictd-batch why train -n research --cluster cluster.json
 
-JOB is the name of a Job, of a PodGroup, of a pod, or of whoever owns pods. A file
+JOB is the name of a Job, a PodGroup, a pod, or of whoever owns pods. The file
 is such a list, or one for evictd-batch simulate.";
 
 /// Why a job waits, was preempted or runs in part, and what would start it soonest

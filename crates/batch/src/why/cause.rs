@@ -153,62 +153,72 @@ fn found(closeup: &Closeup) -> usize {
 /// What the job waits for.
 fn cause(subject: &Subject, closeup: &Closeup, unmade: bool) -> (String, State) {
     let waits = |why: String| (why, State::Waits);
-    let queue = &closeup.queue.name;
-    let hold = |which: fn(&Hold) -> bool| closeup.holds.iter().find(|hold| which(hold));
-    if hold(|hold| matches!(hold, Hold::Closed)).is_some() {
-        let state = closeup.queue.state.to_lowercase();
-        let state = if state.is_empty() {
-            "not open yet"
-        } else {
-            state.as_str()
-        };
-        return waits(format!("queue {queue} is {state}"));
-    }
-    if let Some(Hold::NotLetIn {
-        plugin,
-        words,
-        lacks,
-    }) = hold(|hold| matches!(hold, Hold::NotLetIn { .. }))
-    {
-        let amounts = words::amounts(lacks);
-        let why = match *plugin {
-            _ if lacks.is_empty() => words.clone(),
-            "overcommit" if lacks.iter().all(|own| !own.held.is_positive()) => {
-                format!("it needs more than is left in the cluster ({amounts})")
-            }
-            "overcommit" => {
-                format!("other jobs were promised what is left in the cluster ({amounts} with it)")
-            }
-            _ => format!("queue {queue} may not have so much ({amounts} with it)"),
-        };
-        return (why, State::NotLetIn);
+    let kept_out = closeup
+        .holds
+        .iter()
+        .find_map(|hold| kept_out(closeup, hold));
+    if let Some(kept_out) = kept_out {
+        return kept_out;
     }
     if unmade {
         let count = counted(subject.made.pods.len(), "pod");
         return waits(format!("the controllers have not made {count} of it"));
     }
     if !closeup.gated.is_empty() && closeup.places.waiting < needed(closeup) {
-        let count = counted(closeup.gated.len(), "pod");
-        let have = if closeup.gated.len() == 1 {
-            "has"
-        } else {
-            "have"
-        };
+        let gated = closeup.gated.len();
+        let have = if gated == 1 { "has" } else { "have" };
+        let count = counted(gated, "pod");
         return waits(format!("{count} of it {have} scheduling gates"));
     }
-    if let Some(Hold::TooFewPods { .. }) = hold(|hold| matches!(hold, Hold::TooFewPods { .. })) {
+    let few = |hold: &Hold| matches!(hold, Hold::TooFewPods { .. });
+    if closeup.holds.iter().any(few) {
         return waits(too_few(subject, closeup));
     }
     // A queue that may have all of the cluster is not what is too small.
     let short = found(closeup) < needed(closeup);
     let limited = closeup.holds.iter().find_map(|hold| limited(closeup, hold));
     if let Some((why, _)) = limited.filter(|(_, own)| *own || !short) {
-        return waits(format!("queue {queue} {why}"));
+        return waits(format!("queue {} {why}", closeup.queue.name));
     }
     if short {
         return waits(no_room(closeup));
     }
     waits("the session gave the room to others, or would free it for others".to_owned())
+}
+
+/// Why a job is not let in, or may not have anything.
+fn kept_out(closeup: &Closeup, hold: &Hold) -> Option<(String, State)> {
+    let queue = &closeup.queue;
+    let (plugin, words, lacks) = match hold {
+        Hold::Closed => {
+            let state = match queue.state.as_str() {
+                "" => "not open yet".to_owned(),
+                state => state.to_lowercase(),
+            };
+            return Some((format!("queue {} is {state}", queue.name), State::Waits));
+        }
+        Hold::NotLetIn {
+            plugin,
+            words,
+            lacks,
+        } => (*plugin, words, lacks),
+        _ => return None,
+    };
+    let amounts = words::amounts(lacks);
+    let why = match plugin {
+        _ if lacks.is_empty() => words.clone(),
+        "overcommit" if lacks.iter().all(|own| !own.held.is_positive()) => {
+            format!("it needs more than is left in the cluster ({amounts})")
+        }
+        "overcommit" => {
+            format!("other jobs were promised what is left in the cluster ({amounts} with it)")
+        }
+        _ => format!(
+            "queue {} may not have so much ({amounts} with it)",
+            queue.name
+        ),
+    };
+    Some((why, State::NotLetIn))
 }
 
 /// What the share of the job's queue says, and whether it is less than all of the cluster.

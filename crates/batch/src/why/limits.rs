@@ -3,8 +3,8 @@
 use super::change::Change;
 use super::search::{Proposal, Search};
 use crate::session::Closeup;
+use evictd_pod::Quantity;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
-use evictd_pod::{Quantity, wire::ResourceList};
 
 /// A weight beside which the others count for little.
 const HEAVIEST: i32 = 10_000;
@@ -39,48 +39,68 @@ fn divisor(one: i64, other: i64) -> i64 {
 impl Search<'_, '_> {
     /// The queue's capability raised by as little as will do, one resource after the other.
     pub(super) fn capability(&mut self, closeup: &Closeup) -> Option<Proposal> {
-        let queue = self.world.queues.get(&closeup.queue.name)?;
-        let now: ResourceList = queue.spec.capability.clone();
-        let name = closeup.queue.name.clone();
-        let raised = |resource: &str, to: Quantity| Change::Capability {
-            queue: name.clone(),
-            resource: resource.to_owned(),
-            from: now.get(resource).copied().unwrap_or(Quantity::ZERO),
-            to,
-        };
-        // All that the queue wants and what the job needs on top.
-        let wanted = closeup.queue.resources.iter().filter_map(|own| {
-            let from = now.get(&own.resource)?;
-            let needs = self.needs(&own.resource);
-            let sum = units(&own.resource, own.request) + units(&own.resource, own.promised);
-            let from = units(&own.resource, *from);
-            let step = self.step(&own.resource, divisor(from, needs));
-            Some((own.resource.clone(), from, from.max(sum) + needs, step))
-        });
-        let wanted: Vec<_> = wanted.filter(|(_, from, to, _)| to > from).collect();
-        let all = |wanted: &[(String, i64, i64, i64)]| -> Vec<Change> {
-            let raised = wanted
-                .iter()
-                .map(|(resource, _, to, _)| raised(resource, amount(resource, *to)));
-            raised.collect()
-        };
-        if wanted.is_empty() || !self.proves(&all(&wanted)) {
+        let lifted = self.lifted(closeup);
+        if lifted.is_empty() || !self.proves(&lifted) {
             return None;
         }
-        let mut needed = self.needed(wanted, all);
-        for index in 0..needed.len() {
-            let (_, from, to, step) = needed[index].clone();
+        let needed = self.needed(lifted, <[Change]>::to_vec);
+        let tight = self.tightened(needed);
+        self.proposal(tight)
+    }
+
+    /// The queue's capability raised to all that it wants and what the job needs on top.
+    pub(super) fn lifted(&self, closeup: &Closeup) -> Vec<Change> {
+        let name = &closeup.queue.name;
+        let Some(queue) = self.world.queues.get(name) else {
+            return Vec::new();
+        };
+        let stands = closeup.queue.resources.iter();
+        let lifted = stands.filter_map(|own| {
+            let resource = own.resource.as_str();
+            let from = *queue.spec.capability.get(resource)?;
+            let wanted = units(resource, own.request) + units(resource, own.promised);
+            let to = units(resource, from).max(wanted) + self.needs(resource);
+            Some(Change::Capability {
+                queue: name.clone(),
+                resource: resource.to_owned(),
+                from,
+                to: amount(resource, to),
+            })
+        });
+        lifted.collect()
+    }
+
+    /// The same changes with capabilities that are raised by no more than needed. All of them together start the job.
+    pub(super) fn tightened(&mut self, mut changes: Vec<Change>) -> Vec<Change> {
+        for index in 0..changes.len() {
+            let Change::Capability {
+                queue,
+                resource,
+                from,
+                to,
+            } = changes[index].clone()
+            else {
+                continue;
+            };
+            let (low, high) = (units(&resource, from), units(&resource, to));
             // Amounts that jobs ask for come in such steps; the last may be beyond what is known to do.
-            let steps = (to - from).div_euclid(step) + i64::from((to - from) % step != 0);
+            let step = self.step(&resource, low);
+            let steps = (high - low).div_euclid(step) + i64::from((high - low) % step != 0);
+            let raised = |count: i64| Change::Capability {
+                queue: queue.clone(),
+                resource: resource.clone(),
+                from,
+                to: amount(&resource, low + count * step),
+            };
             let with = |count: i64| {
-                let mut changed = needed.clone();
-                changed[index].2 = from + count * step;
-                all(&changed)
+                let mut tried = changes.clone();
+                tried[index] = raised(count);
+                tried
             };
             let least = self.least((0, steps), with);
-            needed[index].2 = from + least * step;
+            changes[index] = raised(least);
         }
-        self.proposal(all(&needed))
+        changes
     }
 
     /// The largest amount of which all pods and jobs ask for whole multiples.

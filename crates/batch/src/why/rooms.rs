@@ -125,16 +125,18 @@ impl Search<'_, '_> {
         largest.map(|(name, _)| name.clone())
     }
 
-    /// Nodes uncordoned, labelled or tolerated, one after the other until the job starts.
+    /// Nodes uncordoned, labelled or tolerated, one after the other until the job starts; and its queue's capability raised if
+    /// that is too little then.
     pub(super) fn reconfigured(&mut self) -> Option<Proposal> {
         let mut changes: Vec<Change> = Vec::new();
         while !self.proves(&changes) {
-            if changes.len() == COMBINED {
+            if changes.len() >= COMBINED {
                 return None;
             }
             changes.extend(self.remedy(&changes)?);
         }
         let changes = self.needed(changes, <[Change]>::to_vec);
+        let changes = self.tightened(changes);
         self.proposal(changes)
     }
 
@@ -151,7 +153,14 @@ impl Search<'_, '_> {
     }
 
     fn remedy_for(&mut self, closeup: &Closeup) -> Option<Vec<Change>> {
-        let first = self.world.pods.get(closeup.places.first.as_ref()?)?;
+        let Some(first) = &closeup.places.first else {
+            let lifted = self.lifted(closeup);
+            // Once it was lifted, it is not what is too small.
+            let higher = |change: &Change| matches!(change, Change::Capability { from, to, .. } if to > from);
+            let helps = !closeup.holds.is_empty() && lifted.iter().any(higher);
+            return helps.then_some(lifted);
+        };
+        let first = self.world.pods.get(first)?;
         let waiting = wire::Pod::clone(first);
         for (pod, node) in &closeup.places.placed {
             self.world

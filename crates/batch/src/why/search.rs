@@ -101,6 +101,7 @@ impl<'s, 'w> Search<'s, 'w> {
     ) -> Vec<T> {
         let mut size = all.len() / 2;
         while size > 0 {
+            let before = all.len();
             let mut end = all.len();
             while end > 0 {
                 let begin = end.saturating_sub(size);
@@ -110,7 +111,10 @@ impl<'s, 'w> Search<'s, 'w> {
                 }
                 end = begin;
             }
-            size /= 2;
+            // What was needed beside something else may not be needed without it.
+            if size > 1 || all.len() == before {
+                size /= 2;
+            }
         }
         all
     }
