@@ -248,3 +248,27 @@ fn a_configuration_that_is_wrong_is_told_and_what_is_passed_over_is_warned_of() 
         ]
     );
 }
+
+#[test]
+fn what_queues_were_promised_counts_when_room_is_given_out_to_jobs_that_ask() {
+    let mut scenario = Scenario::new(&conf(
+        "enqueue",
+        &[&["gang"], &["predicates", "proportion"]],
+    ))
+    .node("n", "8")
+    .queue("one", &json!({}))
+    .queue("two", &json!({"weight": 3}));
+    for index in 0..6 {
+        for queue in ["one", "two"] {
+            let spec = json!({"queue": queue, "minResources": {"cpu": "2"}});
+            scenario = scenario.job_with(&format!("{queue}-{index}"), 1, "Pending", &spec);
+        }
+    }
+    let outcome = scenario.run_as(&Form::default());
+    let let_in = |queue: &str| {
+        let jobs = outcome.phases.iter();
+        let jobs = jobs.filter(|(name, phase)| name.contains(queue) && *phase == "Inqueue");
+        jobs.count()
+    };
+    assert_eq!((let_in("one"), let_in("two")), (1, 3));
+}

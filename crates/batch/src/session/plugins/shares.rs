@@ -125,6 +125,23 @@ impl Shares {
         }
     }
 
+    /// The largest part of its fair share of the cluster that a queue holds or was promised: what it deserves where that is
+    /// laid down, what its weight says otherwise.
+    pub(crate) fn promised(&self, queue: usize, total: &Resource, laid_down: bool) -> f64 {
+        let Some(own) = self.of(queue) else {
+            return 0.0;
+        };
+        let mut fair = own.deserved.clone();
+        if !laid_down || fair.is_empty() {
+            let weights: f64 = self.queues.iter().flatten().map(|own| own.weight).sum();
+            fair = total.clone();
+            fair.scale(own.weight / weights.max(1.0));
+        }
+        let held = own.with(&own.inqueue);
+        let parts = fair.some().map(|(dim, fair)| share(held.get(dim), fair));
+        parts.fold(0.0, f64::max)
+    }
+
     pub(crate) fn share(&self, queue: usize) -> f64 {
         self.of(queue).map_or(0.0, |own| own.share)
     }
