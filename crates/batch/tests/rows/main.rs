@@ -5,6 +5,7 @@ mod ends;
 mod forms;
 mod giving_room;
 mod letting_in;
+mod renewal;
 mod rubbish;
 mod scenario;
 mod shares;
