@@ -6,6 +6,7 @@
 //! | `nodes` | 5000 | 10 | 100 |
 //! | `full` | 5000 | 10 | 100, and nothing fits |
 //! | `calm` | 5000 | 100 | 10, all of which run |
+//! | `renew` | 5000, all changed | none | 30 pods of another scheduler on each node |
 //!
 //! Nodes have 32 cores, 128 GiB and room for 110 pods; a pod asks for one core and one GiB. Reading objects is counted
 //! apart (`read`), because a scheduler that runs keeps what it has read. Each is measured as Volcano decides and as ours
@@ -182,6 +183,27 @@ fn full(bencher: Bencher<'_, '_>, form: &str) {
 #[divan::bench(sample_count = 10, args = FORMS)]
 fn calm(bencher: Bencher<'_, '_>, form: &str) {
     CALM.measure(bencher, &named(form), 0);
+}
+
+/// What is on the nodes is taken from the cluster anew.
+#[divan::bench(sample_count = 20)]
+fn renew(bencher: Bencher<'_, '_>) {
+    let objects = Recipe { gangs: 0, ..NODES }.objects();
+    let mut cluster = Recipe::cluster(&objects);
+    let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+    let since = cluster.changes().now();
+    for index in 0..NODES.nodes * 30 {
+        let node = index % NODES.nodes;
+        let pod = json!({
+            "metadata": {"namespace": "default", "name": format!("other-{index}"), "uid": format!("other-{index}")},
+            "spec": {"nodeName": format!("node-{node:05}"), "containers": [
+                {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}}}]},
+            "status": {"phase": "Running"},
+        });
+        let pod = serde_json::from_value(pod).unwrap();
+        cluster.add_pod(pod).unwrap();
+    }
+    bencher.bench_local(|| cache.renew(&cluster, since));
 }
 
 #[divan::bench(sample_count = 5)]

@@ -74,6 +74,11 @@ impl ScalarSums {
         sum.map_or(0, |(_, sum)| *sum)
     }
 
+    /// Every resource of which something is asked for, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (Symbol, i64)> {
+        self.0.iter().copied()
+    }
+
     /// Adds `times` times what a pod asks for.
     pub(crate) fn add(&mut self, list: &[(Symbol, i64)], times: i64) {
         for (name, amount) in list {

@@ -68,7 +68,7 @@ fn configuration() -> String {
 }
 
 /// The queues `default` and `other`, a node with so many cores, and this.
-fn session(cpu: &str, groups: Vec<Value>, pods: Vec<Value>, more: &Value) -> Outcome {
+fn session(cpu: &str, groups: &[Value], pods: &[Value], more: &Value) -> Outcome {
     let mut file = json!({
         "conf": configuration(), "nodes": [node("a", cpu)], "queues": [queue("default"), queue("other")],
         "upstreamPodGroups": groups, "pods": pods,
@@ -106,7 +106,7 @@ fn queue_of(outcome: &Outcome, group: &str) -> String {
 
 #[test]
 fn a_gang_is_placed_whole_or_not_at_all_and_its_group_is_told_which() {
-    let with = |cpu: &str| session(cpu, vec![gang("t", 3, "")], members("t", 3), &json!({}));
+    let with = |cpu: &str| session(cpu, &[gang("t", 3, "")], &members("t", 3), &json!({}));
     let placed = with("3");
     assert_eq!(short(&placed.bound), ["t-0", "t-1", "t-2"]);
     assert_eq!(told(&placed, "t"), Some(&UpstreamOutcome::Scheduled));
@@ -123,7 +123,7 @@ fn a_gang_is_placed_whole_or_not_at_all_and_its_group_is_told_which() {
 fn pods_of_a_basic_group_are_placed_one_by_one() {
     let mut group = gang("t", 3, "");
     group["spec"]["schedulingPolicy"] = json!({"basic": {}});
-    let outcome = session("2", vec![group], members("t", 3), &json!({}));
+    let outcome = session("2", &[group], &members("t", 3), &json!({}));
     assert_eq!(outcome.bound.len(), 2);
 }
 
@@ -137,7 +137,7 @@ fn a_queue_is_named_by_the_group_else_its_workload_else_its_pods() {
         let queues = ["default", "g", "w", "p"].map(queue);
         let workload = json!({"metadata": {"name": "w", "annotations": {QUEUE: workload}}});
         let more = json!({"queues": queues, "workloads": [workload]});
-        queue_of(&session("1", vec![own], pods, &more), "t")
+        queue_of(&session("1", &[own], &pods, &more), "t")
     };
     assert_eq!(with("g", "w", "p"), "g");
     assert_eq!(with("", "w", "p"), "w");
@@ -159,7 +159,7 @@ fn the_priority_is_the_groups_own_else_that_of_its_class_else_that_of_its_pods()
         pods[1]["spec"]["priority"] = json!(pod);
         let classes = json!([{"metadata": {"name": "high"}, "value": 50}]);
         let more = json!({"priorityClasses": classes});
-        let outcome = session("1", groups.into(), pods, &more);
+        let outcome = session("1", &groups, &pods, &more);
         outcome.bound[0].trim_start_matches("default/").to_owned()
     };
     let class = json!({"priorityClassName": "high"});
@@ -183,7 +183,7 @@ fn queues_share_fairly_what_groups_of_the_two_want() {
             pods.extend(members(&name, 2));
         }
     }
-    let outcome = session("8", groups, pods, &json!({}));
+    let outcome = session("8", &groups, &pods, &json!({}));
     let bound = |prefix: &str| {
         let names = short(&outcome.bound).into_iter();
         names.filter(|name| name.starts_with(prefix)).count()
@@ -196,7 +196,7 @@ fn a_queue_below_its_share_reclaims_from_groups_of_another() {
     let groups = vec![gang("old", 1, "default"), gang("new", 1, "other")];
     let mut pods: Vec<Value> = (0..4).map(|index| running("old", index, "a")).collect();
     pods.push(member("new", 0));
-    let outcome = session("4", groups, pods, &json!({}));
+    let outcome = session("4", &groups, &pods, &json!({}));
     assert_eq!(evicted(&outcome).len(), 1);
     assert_eq!(outcome.pipelined.len(), 1);
     assert_eq!(told(&outcome, "old"), Some(&UpstreamOutcome::Scheduled));
@@ -209,7 +209,7 @@ fn a_group_that_goes_only_as_a_whole_goes_whole() {
     let groups = vec![old, gang("new", 1, "other")];
     let mut pods: Vec<Value> = (0..4).map(|index| running("old", index, "a")).collect();
     pods.push(member("new", 0));
-    let outcome = session("4", groups, pods, &json!({}));
+    let outcome = session("4", &groups, &pods, &json!({}));
     assert_eq!(evicted(&outcome).len(), 4);
     assert_eq!(told(&outcome, "old"), Some(&UpstreamOutcome::Preempted));
 }
@@ -221,7 +221,7 @@ fn pods_with_scheduling_gates_are_left_alone() {
         for pod in &mut pods[..count] {
             pod["spec"]["schedulingGates"] = json!([{"name": "kueue.x-k8s.io/admission"}]);
         }
-        session("9", vec![gang("t", 3, "")], pods, &json!({}))
+        session("9", &[gang("t", 3, "")], &pods, &json!({}))
     };
     let all = gated(3);
     assert!(all.session_jobs.is_empty() && all.events.is_empty());
@@ -239,7 +239,7 @@ fn groups_of_other_schedulers_pods_are_no_jobs() {
     for pod in &mut pods {
         pod["spec"]["schedulerName"] = json!("default-scheduler");
     }
-    let outcome = session("9", vec![gang("t", 2, "")], pods, &json!({}));
+    let outcome = session("9", &[gang("t", 2, "")], &pods, &json!({}));
     assert!(outcome.session_jobs.is_empty() && outcome.upstream_pod_groups.is_empty());
 }
 
@@ -249,7 +249,7 @@ fn a_pod_of_a_volcano_job_stays_with_it_and_groups_of_one_name_are_two_jobs() {
     pods[1]["metadata"]["annotations"] = json!({"scheduling.k8s.io/group-name": "t"});
     let volcano = json!({"metadata": {"name": "t"}, "spec": {"minMember": 1}, "status": {"phase": "Inqueue"}});
     let more = json!({"podGroups": [volcano]});
-    let outcome = session("9", vec![gang("t", 2, "")], pods, &more);
+    let outcome = session("9", &[gang("t", 2, "")], &pods, &more);
     // The other group has one pod of the two that it needs.
     assert_eq!(short(&outcome.bound), ["t-1"]);
     assert_eq!(outcome.session_jobs, ["default/t", &job("t")]);
@@ -257,14 +257,14 @@ fn a_pod_of_a_volcano_job_stays_with_it_and_groups_of_one_name_are_two_jobs() {
 
 #[test]
 fn a_group_that_cannot_be_a_job_is_told_why() {
-    let outcome = session("9", vec![gang("t", 1, "gold")], members("t", 1), &json!({}));
+    let outcome = session("9", &[gang("t", 1, "gold")], &members("t", 1), &json!({}));
     assert_eq!(
         unschedulable(&outcome, "t"),
         "queue \"gold\" does not exist"
     );
     let mut group = gang("t", 1, "");
     group["spec"]["schedulingConstraints"] = json!({"topology": [{"key": "rack"}]});
-    let outcome = session("9", vec![group], members("t", 1), &json!({}));
+    let outcome = session("9", &[group], &members("t", 1), &json!({}));
     assert!(outcome.bound.is_empty());
     let why = unschedulable(&outcome, "t");
     assert!(

@@ -3,10 +3,12 @@
 use super::watches::{BatchChange, News};
 use evictd_batch::conf::{Conf, ConfError};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
 /// Why a configuration of sessions cannot be used.
@@ -51,36 +53,29 @@ impl ConfFile {
         }
     }
 
-    /// Reads it anew every so often, and tells of a change as long as somebody listens. That has a thread of its own: a disk that
-    /// does not answer holds up nothing else, and no end of the program either.
-    pub(super) fn follow(
-        mut self,
-        period: Duration,
-        news: UnboundedSender<News>,
-    ) -> io::Result<()> {
-        let follower = move || {
-            while !news.is_closed() {
-                thread::sleep(period);
-                if let Some(conf) = self.changed() {
-                    // The receiver is dropped when the scheduler ends.
-                    let _ = news.send(News::Batch(BatchChange::Conf(Box::new(conf))));
+    /// Reads it anew every so often, and tells of a change as long as somebody listens.
+    pub(super) async fn follow(mut self, period: Duration, news: UnboundedSender<News>) {
+        while !news.is_closed() {
+            sleep(period).await;
+            let text = match read(&self.path).await {
+                Ok(text) if text == self.text => continue,
+                Ok(text) => text,
+                Err(error) => {
+                    // A file that is just being replaced is there the next time.
+                    debug!("{}: {error}", self.path.display());
+                    continue;
                 }
+            };
+            self.text = text;
+            if let Some(conf) = self.conf() {
+                // The receiver is dropped when the scheduler ends.
+                let _ = news.send(News::Batch(BatchChange::Conf(Box::new(conf))));
             }
-        };
-        let thread = thread::Builder::new().name("batch-conf".to_owned());
-        thread.spawn(follower).map(drop)
+        }
     }
 
-    /// What it says, if that has changed. One that cannot be used changes nothing (S6-087).
-    fn changed(&mut self) -> Option<Conf> {
-        let text = std::fs::read_to_string(&self.path)
-            // A file that is just being replaced is there the next time.
-            .inspect_err(|error| debug!("{}: {error}", self.path.display()))
-            .ok()?;
-        if text == self.text {
-            return None;
-        }
-        self.text = text;
+    /// What it says now that it has changed. One that cannot be used changes nothing (S6-087).
+    fn conf(&self) -> Option<Conf> {
         let path = self.path.display();
         match Conf::read(&self.text) {
             Ok(conf) => {
@@ -100,4 +95,17 @@ impl ConfFile {
             warn!("{}: {warning}", self.path.display());
         }
     }
+}
+
+/// Reads a file on a thread of its own: a disk that does not answer holds up nothing else, and no end of the program either.
+async fn read(path: &Path) -> io::Result<String> {
+    let (tell, told) = oneshot::channel();
+    let path = path.to_owned();
+    let reader = move || {
+        // Who waited may have ended.
+        let _ = tell.send(std::fs::read_to_string(path));
+    };
+    let thread = thread::Builder::new().name("batch-conf".to_owned());
+    thread.spawn(reader)?;
+    told.await.map_err(io::Error::other)?
 }

@@ -14,7 +14,7 @@ use super::serve::{
 };
 use super::threads::Threads;
 use super::view::View;
-use super::watches;
+use super::watches::{self, News};
 use super::writer::{Limits, Writer};
 use evictd_cluster_client::lease::{self, Elected, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
@@ -121,23 +121,10 @@ pub async fn run(
         .chain(batch.as_ref().map(Batch::scheduler));
     let events = Events::new(&actions, hostname, names, Timestamp::now);
     let (send, news) = mpsc::unbounded_channel();
-    watches::start(&access, &send, batch.is_some());
+    follow(&access, &send, config, batch.as_ref().zip(conf_file));
     if let Some(batch) = &batch {
-        watches::start_batch(&access, &send);
-        if let Some(file) = conf_file {
-            file.follow(batch.period(), send.clone())?;
-        }
-        tokio::spawn(queues::ensure(
-            actions.clone(),
-            batch.default_queue().to_owned(),
-        ));
-    }
-    let filters = config
-        .profiles
-        .iter()
-        .map(|own| own.points.at(Point::Filter));
-    if filters.flatten().any(|name| name == "EvictdReturn") {
-        watches::start_failed(&access, &send);
+        let queue = batch.default_queue().to_owned();
+        tokio::spawn(queues::ensure(actions.clone(), queue));
     }
     tokio::spawn(groups::look_for_older_kinds(actions.clone()));
     let (metrics, exposition) = Metrics::new();
@@ -203,6 +190,25 @@ pub async fn run(
         serving.abort();
     }
     Ok(())
+}
+
+/// Begins to follow all that is decided by.
+fn follow(
+    access: &Access,
+    send: &mpsc::UnboundedSender<News>,
+    config: &Configuration,
+    batch: Option<(&Batch, ConfFile)>,
+) {
+    watches::start(access, send, batch.is_some());
+    if let Some((batch, file)) = batch {
+        watches::start_batch(access, send);
+        tokio::spawn(file.follow(batch.period(), send.clone()));
+    }
+    let profiles = config.profiles.iter();
+    let mut filters = profiles.flat_map(|own| own.points.at(Point::Filter));
+    if filters.any(|name| name == "EvictdReturn") {
+        watches::start_failed(access, send);
+    }
 }
 
 /// Serves the secure port until the task is ended.

@@ -3,8 +3,7 @@
 use super::Cache;
 use crate::session::model::{Model, Node};
 use crate::session::resource::{Dim, Dims, Resource, number};
-use crate::session::task::Status;
-use evictd_placement::{Amounts, Cluster, NodeId};
+use evictd_placement::{Amounts, Cluster, NodeId, Symbol};
 use evictd_pod::resources::EPHEMERAL_STORAGE;
 
 impl Cache {
@@ -46,35 +45,47 @@ impl Cache {
     }
 }
 
-/// A node without tasks of its own.
+/// A node without tasks of its own. The cluster keeps the sum of what its pods ask for; only those that end are looked at.
 fn node_of(model: &mut Model, cluster: &Cluster, id: NodeId) -> Node {
-    let own = cluster.node(id);
-    let mut allocatable = amounts_of(cluster, &mut model.dims, &own.allocatable);
+    let (own, dims) = (cluster.node(id), &mut model.dims);
+    let mut read = |amounts: &Amounts| {
+        let scalars = cluster.scalars(amounts.scalars).iter().copied();
+        amounts_of(cluster, dims, amounts, scalars)
+    };
+    let mut allocatable = read(&own.allocatable);
     allocatable.set(Dim::PODS, number(own.allowed_pods));
-    let mut node = Node {
-        idle: allocatable.clone(),
+    let mut releasing = Resource::default();
+    for pod in own.pods.iter().filter(|pod| pod.terminating) {
+        let mut request = read(&pod.amounts);
+        request.set(Dim::PODS, 1.0);
+        releasing.add(&request);
+    }
+    let mut used = amounts_of(cluster, dims, &own.requested, own.requested_scalars.iter());
+    if let Ok(pods @ 1..) = i64::try_from(own.pods.len()) {
+        used.set(Dim::PODS, number(pods));
+    }
+    let mut idle = allocatable.clone();
+    idle.sub(&used);
+    Node {
+        idle,
+        used,
+        releasing,
         allocatable,
         ..Node::default()
-    };
-    for pod in &own.pods {
-        let mut request = amounts_of(cluster, &mut model.dims, &pod.amounts);
-        request.set(Dim::PODS, 1.0);
-        let status = if pod.terminating {
-            Status::Releasing
-        } else {
-            Status::Running
-        };
-        node.put(&request, status);
     }
-    node
 }
 
-/// Amounts of the cluster as a session counts them.
-fn amounts_of(cluster: &Cluster, dims: &mut Dims, amounts: &Amounts) -> Resource {
+/// Amounts of the cluster as a session counts them; the rarer resources are those of `scalars`.
+fn amounts_of(
+    cluster: &Cluster,
+    dims: &mut Dims,
+    amounts: &Amounts,
+    scalars: impl Iterator<Item = (Symbol, i64)>,
+) -> Resource {
     let mut read = Resource::default();
-    for (name, amount) in cluster.scalars(amounts.scalars) {
-        let name = cluster.symbols().text(*name);
-        read.add_scalar(dims, name, number(*amount) * 1000.0);
+    for (name, amount) in scalars {
+        let name = cluster.symbols().text(name);
+        read.add_scalar(dims, name, number(amount) * 1000.0);
     }
     if amounts.ephemeral_storage != 0 {
         let amount = number(amounts.ephemeral_storage) * 1000.0;

@@ -1,0 +1,102 @@
+//! What is on nodes may be told, or be taken from the cluster; sessions come to the same.
+
+use crate::scenario::{Scenario, conf};
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Cache, Form, Objects, Setting};
+use evictd_placement::Cluster;
+use serde_json::{Value, json};
+
+/// Pods of another scheduler on the nodes, one of which ends, and jobs that run and wait.
+fn objects() -> Objects {
+    let other = |node: &str, with: Value| {
+        let requests = json!({"cpu": "1500m", "memory": "1Gi", "ephemeral-storage": "2Gi", "example.com/gpu": "1"});
+        let mut pod = json!({"spec": {"schedulerName": "default-scheduler", "nodeName": node,
+            "containers": [{"name": "c", "resources": {"requests": requests}}]}, "status": {"phase": "Running"}});
+        for (key, value) in with.as_object().unwrap() {
+            pod[key] = value.clone();
+        }
+        pod
+    };
+    let ends = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let devices =
+        json!({"status": {"allocatable": {"example.com/gpu": "4", "ephemeral-storage": "9Gi"}}});
+    // So many are free only when the one that ends has gone.
+    let wants_devices = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "3"}}}]}});
+    let tiers: &[&[&str]] = &[
+        &["priority", "gang"],
+        &["overcommit", "drf", "predicates", "proportion", "nodeorder"],
+    ];
+    let conf = conf("enqueue, allocate, backfill, preempt, reclaim", tiers);
+    Scenario::new(&conf)
+        .node_with("a", "4", &devices)
+        .node("b", "4")
+        .node("empty", "1")
+        .pod("other-0", "", "0", &other("a", json!({})))
+        .pod("other-1", "", "0", &other("a", ends))
+        .pod("other-2", "", "0", &other("b", json!({})))
+        .job("old", 1, "Running")
+        .running("old", 0, &["b"], "1")
+        .job_with("new", 2, "Pending", &json!({"minResources": {"cpu": "2"}}))
+        .waiting("new", 3, "1")
+        .job_with(
+            "large",
+            2,
+            "Pending",
+            &json!({"minResources": {"cpu": "20"}}),
+        )
+        .waiting("large", 2, "10")
+        .job("late", 1, "Inqueue")
+        .pod("late-work-0", "late", "0", &wants_devices)
+        .objects()
+}
+
+fn session(cluster: &mut Cluster, cache: &mut Cache, objects: &Objects) -> Value {
+    let conf = Conf::read(&objects.conf).unwrap();
+    let outcome = cache.session(cluster, &conf, &Form::default());
+    serde_json::to_value(outcome).unwrap()
+}
+
+#[test]
+fn s6_088_what_is_taken_from_the_cluster_counts_as_what_is_told() {
+    let mut objects = objects();
+    let mut cluster = Cluster::new();
+    for node in &objects.nodes {
+        cluster.add_node(node);
+    }
+    // Told of no node, and of no pod of others.
+    let mut renewed = Cache::new(Setting::default());
+    for queue in &objects.queues {
+        renewed.queue(queue);
+    }
+    for group in &objects.pod_groups {
+        renewed.group(group);
+    }
+    for pod in &objects.pods {
+        if !pod.spec.node_name.is_empty() {
+            cluster.add_pod(pod.clone()).unwrap();
+        }
+        if pod.spec.scheduler_name == "volcano" {
+            renewed.pod(&mut cluster, pod);
+        }
+    }
+    renewed.renew(&cluster, 0);
+    let mut told = Cache::of(&mut cluster, &objects, Setting::default());
+    let before = session(&mut cluster, &mut renewed, &objects);
+    assert_eq!(before, session(&mut cluster, &mut told, &objects));
+    assert_eq!(before["bound"].as_array().unwrap().len(), 3);
+    assert_eq!(before["pipelined"]["default/late-work-0"], "a");
+
+    // Only what has changed since is looked at again.
+    let since = cluster.changes().now();
+    let gone = objects
+        .pods
+        .iter()
+        .position(|pod| pod.metadata.name == "other-2");
+    let gone = objects.pods.remove(gone.unwrap());
+    cluster.remove_pod(&gone.metadata);
+    told.remove_pod(&mut cluster, &gone.metadata);
+    renewed.renew(&cluster, since);
+    let after = session(&mut cluster, &mut renewed, &objects);
+    assert_eq!(after, session(&mut cluster, &mut told, &objects));
+    assert_ne!(after, before);
+}
