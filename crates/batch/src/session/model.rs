@@ -18,6 +18,10 @@ pub(crate) const COMPLETED: &str = "Completed";
 
 /// A pod group with its tasks.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says something of its own"
+)]
 pub(crate) struct Job {
     /// `namespace/name`.
     pub(crate) key: Arc<str>,

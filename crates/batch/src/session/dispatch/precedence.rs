@@ -69,13 +69,13 @@ impl Session<'_> {
             };
             order.is_ne().then_some(order)
         });
-        match order {
-            Some(order) => order.is_lt(),
-            None => {
-                let older = left.created.cmp(&right.created);
-                let older = older.then_with(|| left.key.cmp(&right.key));
-                !complete && spares && older.is_lt()
-            }
-        }
+        order.map_or_else(
+            || {
+                let age = left.created.cmp(&right.created);
+                let age = age.then_with(|| left.key.cmp(&right.key));
+                !complete && spares && age.is_lt()
+            },
+            Ordering::is_lt,
+        )
     }
 }
