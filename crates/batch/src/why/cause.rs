@@ -23,7 +23,12 @@ pub(super) fn answer(world: &mut World<'_>, subject: &Subject, setting: &Setting
     };
     if starts.is_none() {
         let first = first(world, subject, setting, closeup.as_ref());
-        answer.soonest = soonest(world, subject, first);
+        let exhausted;
+        (answer.soonest, exhausted) = soonest(world, subject, first);
+        if exhausted {
+            let more = "The cluster is large: not every change was tried.";
+            answer.more.push(more.to_owned());
+        }
         if answer.soonest.is_empty() && !unmade(world, subject) {
             let nothing = "None of the changes that were tried starts it alone.";
             answer.more.push(nothing.to_owned());
@@ -398,8 +403,8 @@ fn first(
     first
 }
 
-/// The smallest changes of each kind.
-fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<Proposal> {
+/// The smallest changes of each kind, and whether more would have been tried in a smaller cluster.
+fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> (Vec<Proposal>, bool) {
     let mark = world.mark();
     for change in &first {
         change.apply(world, subject);
@@ -408,11 +413,20 @@ fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<
     world.undo(mark);
     let mut search = Search::new(world, subject);
     search.first = first;
-    if !search.first.is_empty()
-        && let Some(own) = search.proposal(Vec::new())
-    {
-        return vec![own];
-    }
+    let alone = if search.first.is_empty() {
+        None
+    } else {
+        search.proposal(Vec::new())
+    };
+    let proposals = match alone {
+        Some(own) => vec![own],
+        None => each_kind(&mut search, closeup.as_ref()),
+    };
+    (proposals, search.is_exhausted())
+}
+
+/// What happens by itself, then what could be changed.
+fn each_kind(search: &mut Search<'_, '_>, closeup: Option<&Closeup>) -> Vec<Proposal> {
     let mut proposals = search.ends();
     let Some(closeup) = closeup else {
         return proposals;
@@ -423,17 +437,17 @@ fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<
         Hold::Closed | Hold::TooFewPods { .. } => false,
     });
     if limited {
-        proposals.extend(search.capability(&closeup));
+        proposals.extend(search.capability(closeup));
         if closeup.queue.plugin == Some("proportion") {
-            proposals.extend(search.weight(&closeup));
+            proposals.extend(search.weight(closeup));
         }
     }
-    proposals.extend(search.priority(&closeup));
-    if found(&closeup) < needed(&closeup) {
+    proposals.extend(search.priority(closeup));
+    if found(closeup) < needed(closeup) {
         proposals.extend(search.reconfigured());
     }
-    proposals.extend(search.more_on_a_node(&closeup));
-    proposals.extend(search.more_nodes(&closeup));
-    proposals.extend(search.smaller_gang(&closeup));
+    proposals.extend(search.more_on_a_node(closeup));
+    proposals.extend(search.more_nodes(closeup));
+    proposals.extend(search.smaller_gang(closeup));
     proposals
 }
