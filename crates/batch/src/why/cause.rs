@@ -112,7 +112,8 @@ fn seen(
     let (why, state) = cause(subject, closeup, unmade);
     let count = |status: &str| closeup.pods.get(status).copied().unwrap_or(0);
     let there = count("Running") + count("Bound");
-    let all = closeup.pods.values().sum::<i32>();
+    let to_come = subject.made.pods.len() + subject.made.dependent;
+    let all = there + count("Pending") + i32::try_from(to_come).unwrap_or(0);
     let (state, headline) = if there == 0 {
         let verb = if state == State::NotLetIn {
             "is not let in"
@@ -178,6 +179,15 @@ fn cause(subject: &Subject, closeup: &Closeup, unmade: bool) -> (String, State) 
     let few = |hold: &Hold| matches!(hold, Hold::TooFewPods { .. });
     if closeup.holds.iter().any(few) {
         return waits(too_few(subject, closeup));
+    }
+    if closeup.places.waiting == 0 {
+        return waits(match subject.made.dependent {
+            0 => "none of its pods waits for room".to_owned(),
+            count => format!(
+                "{} are made once other tasks run (dependsOn)",
+                counted(count, "pod")
+            ),
+        });
     }
     // A queue that may have all of the cluster is not what is too small.
     let short = found(closeup) < needed(closeup);
@@ -313,7 +323,7 @@ fn besides(subject: &Subject, closeup: &Closeup, starts: Option<usize>) -> Vec<S
             "It starts with {needed} pods more or with none: the room for {found} is of no use."
         ));
     }
-    if subject.made.dependent > 0 && closeup.missing == 0 {
+    if subject.made.dependent > 0 && closeup.missing == 0 && closeup.places.waiting > 0 {
         let count = counted(subject.made.dependent, "pod");
         more.push(format!(
             "{count} more are made once other tasks run (dependsOn)."

@@ -6,7 +6,7 @@ use crate::job::{
     Answer, Call, Done, JobInfo, KeyPair, Next, Refusal, Request, Round, Rules, Surroundings, Task,
     pod_name,
 };
-use crate::wire::{Job, PodGroup, TaskPod, TaskPodStatus};
+use crate::wire::{Job, PodGroup, TaskContainer, TaskPod, TaskPodStatus};
 use evictd_pod::wire::Pod;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -59,10 +59,15 @@ impl Surroundings for Around<'_> {
 
 /// A pod as the controllers see it.
 fn seen(pod: &Pod) -> TaskPod {
+    let conditions = pod.status.conditions.iter();
+    let mut unready = conditions.filter(|own| own.kind == "Ready" && own.status == "False");
+    // A container that is not ready says the same.
+    let containers = unready.next().map(|_| TaskContainer::default());
     TaskPod {
         metadata: pod.metadata.clone(),
         status: TaskPodStatus {
             phase: pod.status.phase.clone(),
+            container_statuses: containers.into_iter().collect(),
             ..TaskPodStatus::default()
         },
     }
