@@ -23,7 +23,12 @@ pub(super) fn answer(world: &mut World<'_>, subject: &Subject, setting: &Setting
     };
     if starts.is_none() {
         let first = first(world, subject, setting, closeup.as_ref());
-        answer.soonest = soonest(world, subject, first);
+        let exhausted;
+        (answer.soonest, exhausted) = soonest(world, subject, first);
+        if exhausted {
+            let more = "The cluster is large: not every change was tried.";
+            answer.more.push(more.to_owned());
+        }
         if answer.soonest.is_empty() && !unmade(world, subject) {
             let nothing = "None of the changes that were tried starts it alone.";
             answer.more.push(nothing.to_owned());
@@ -107,7 +112,8 @@ fn seen(
     let (why, state) = cause(subject, closeup, unmade);
     let count = |status: &str| closeup.pods.get(status).copied().unwrap_or(0);
     let there = count("Running") + count("Bound");
-    let all = closeup.pods.values().sum::<i32>();
+    let to_come = subject.made.pods.len() + subject.made.dependent;
+    let all = there + count("Pending") + i32::try_from(to_come).unwrap_or(0);
     let (state, headline) = if there == 0 {
         let verb = if state == State::NotLetIn {
             "is not let in"
@@ -173,6 +179,15 @@ fn cause(subject: &Subject, closeup: &Closeup, unmade: bool) -> (String, State) 
     let few = |hold: &Hold| matches!(hold, Hold::TooFewPods { .. });
     if closeup.holds.iter().any(few) {
         return waits(too_few(subject, closeup));
+    }
+    if closeup.places.waiting == 0 {
+        return waits(match subject.made.dependent {
+            0 => "none of its pods waits for room".to_owned(),
+            count => format!(
+                "{} are made once other tasks run (dependsOn)",
+                counted(count, "pod")
+            ),
+        });
     }
     // A queue that may have all of the cluster is not what is too small.
     let short = found(closeup) < needed(closeup);
@@ -308,7 +323,7 @@ fn besides(subject: &Subject, closeup: &Closeup, starts: Option<usize>) -> Vec<S
             "It starts with {needed} pods more or with none: the room for {found} is of no use."
         ));
     }
-    if subject.made.dependent > 0 && closeup.missing == 0 {
+    if subject.made.dependent > 0 && closeup.missing == 0 && closeup.places.waiting > 0 {
         let count = counted(subject.made.dependent, "pod");
         more.push(format!(
             "{count} more are made once other tasks run (dependsOn)."
@@ -398,8 +413,8 @@ fn first(
     first
 }
 
-/// The smallest changes of each kind.
-fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<Proposal> {
+/// The smallest changes of each kind, and whether more would have been tried in a smaller cluster.
+fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> (Vec<Proposal>, bool) {
     let mark = world.mark();
     for change in &first {
         change.apply(world, subject);
@@ -408,11 +423,20 @@ fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<
     world.undo(mark);
     let mut search = Search::new(world, subject);
     search.first = first;
-    if !search.first.is_empty()
-        && let Some(own) = search.proposal(Vec::new())
-    {
-        return vec![own];
-    }
+    let alone = if search.first.is_empty() {
+        None
+    } else {
+        search.proposal(Vec::new())
+    };
+    let proposals = match alone {
+        Some(own) => vec![own],
+        None => each_kind(&mut search, closeup.as_ref()),
+    };
+    (proposals, search.is_exhausted())
+}
+
+/// What happens by itself, then what could be changed.
+fn each_kind(search: &mut Search<'_, '_>, closeup: Option<&Closeup>) -> Vec<Proposal> {
     let mut proposals = search.ends();
     let Some(closeup) = closeup else {
         return proposals;
@@ -423,17 +447,17 @@ fn soonest(world: &mut World<'_>, subject: &Subject, first: Vec<Change>) -> Vec<
         Hold::Closed | Hold::TooFewPods { .. } => false,
     });
     if limited {
-        proposals.extend(search.capability(&closeup));
+        proposals.extend(search.capability(closeup));
         if closeup.queue.plugin == Some("proportion") {
-            proposals.extend(search.weight(&closeup));
+            proposals.extend(search.weight(closeup));
         }
     }
-    proposals.extend(search.priority(&closeup));
-    if found(&closeup) < needed(&closeup) {
+    proposals.extend(search.priority(closeup));
+    if found(closeup) < needed(closeup) {
         proposals.extend(search.reconfigured());
     }
-    proposals.extend(search.more_on_a_node(&closeup));
-    proposals.extend(search.more_nodes(&closeup));
-    proposals.extend(search.smaller_gang(&closeup));
+    proposals.extend(search.more_on_a_node(closeup));
+    proposals.extend(search.more_nodes(closeup));
+    proposals.extend(search.smaller_gang(closeup));
     proposals
 }

@@ -29,7 +29,7 @@ pub(super) fn amount(resource: &str, units: i64) -> Quantity {
 }
 
 fn divisor(one: i64, other: i64) -> i64 {
-    let (mut one, mut other) = (one.abs(), other.abs());
+    let (mut one, mut other) = (one.saturating_abs(), other.saturating_abs());
     while other != 0 {
         (one, other) = (other, one % other);
     }
@@ -58,8 +58,10 @@ impl Search<'_, '_> {
         let lifted = stands.filter_map(|own| {
             let resource = own.resource.as_str();
             let from = *queue.spec.capability.get(resource)?;
-            let wanted = units(resource, own.request) + units(resource, own.promised);
-            let to = units(resource, from).max(wanted) + self.needs(resource);
+            let wanted = units(resource, own.request);
+            let wanted = wanted.saturating_add(units(resource, own.promised));
+            let to = units(resource, from).max(wanted);
+            let to = to.saturating_add(self.needs(resource));
             Some(Change::Capability {
                 queue: name.clone(),
                 resource: resource.to_owned(),
@@ -85,12 +87,13 @@ impl Search<'_, '_> {
             let (low, high) = (units(&resource, from), units(&resource, to));
             // Amounts that jobs ask for come in such steps; the last may be beyond what is known to do.
             let step = self.step(&resource, low);
-            let steps = (high - low).div_euclid(step) + i64::from((high - low) % step != 0);
+            let more = high.saturating_sub(low);
+            let steps = more / step + i64::from(more % step != 0);
             let raised = |count: i64| Change::Capability {
                 queue: queue.clone(),
                 resource: resource.clone(),
                 from,
-                to: amount(&resource, low + count * step),
+                to: amount(&resource, low.saturating_add(count.saturating_mul(step))),
             };
             let with = |count: i64| {
                 let mut tried = changes.clone();

@@ -4,14 +4,18 @@ use super::world::{World, key};
 use crate::bus::{Action, Event};
 use crate::job::{
     Answer, Call, Done, JobInfo, KeyPair, Next, Refusal, Request, Round, Rules, Surroundings, Task,
+    pod_name,
 };
-use crate::wire::{Job, PodGroup, TaskPod, TaskPodStatus};
+use crate::wire::{Job, PodGroup, TaskContainer, TaskPod, TaskPodStatus};
 use evictd_pod::wire::Pod;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// No more pods of a task are looked for.
+const MOST: i32 = 100_000;
 
 /// Objects that are not there yet.
 #[derive(Debug, Default)]
@@ -55,10 +59,15 @@ impl Surroundings for Around<'_> {
 
 /// A pod as the controllers see it.
 fn seen(pod: &Pod) -> TaskPod {
+    let conditions = pod.status.conditions.iter();
+    let mut unready = conditions.filter(|own| own.kind == "Ready" && own.status == "False");
+    // A container that is not ready says the same.
+    let containers = unready.next().map(|_| TaskContainer::default());
     TaskPod {
         metadata: pod.metadata.clone(),
         status: TaskPodStatus {
             phase: pod.status.phase.clone(),
+            container_statuses: containers.into_iter().collect(),
             ..TaskPodStatus::default()
         },
     }
@@ -81,15 +90,24 @@ impl Made {
             "Inqueue".clone_into(&mut Arc::make_mut(group).status.phase);
         }
         made.synchronise(job, &around);
-        let replicas = job
-            .spec
-            .tasks
-            .iter()
-            .map(|task| usize::try_from(task.replicas));
-        let wanted: usize = replicas.map(Result::unwrap_or_default).sum();
-        let there = world.pods.values().filter(|pod| is_of(job, pod)).count();
-        made.dependent = wanted.saturating_sub(there + made.pods.len());
+        made.dependent = made.dependent(job, world);
         made
+    }
+
+    /// How many pods of tasks that wait for others neither are there nor would be made.
+    fn dependent(&self, job: &Job, world: &World<'_>) -> usize {
+        let tasks = job.spec.tasks.iter();
+        let tasks = tasks.filter(|task| task.depends_on.is_some());
+        let missing = tasks.map(|task| {
+            let is_there = |index: &i32| {
+                let name = pod_name(&job.metadata.name, &task.name, *index);
+                let key = format!("{}/{name}", job.metadata.namespace_or_default());
+                world.pods.contains_key(&key) || self.pods.contains_key(&key)
+            };
+            let indices = 0..task.replicas.min(MOST);
+            indices.filter(|index| !is_there(index)).count()
+        });
+        missing.sum()
     }
 
     /// One round of the controllers; what it creates is kept.

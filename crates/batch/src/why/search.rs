@@ -29,7 +29,7 @@ pub(super) struct Search<'s, 'w> {
 /// The most tries.
 const TRIES: usize = 600;
 /// So many nodes and pods are looked at by all tries together; a large cluster has fewer tries.
-const EFFORT: usize = 20_000_000;
+const EFFORT: usize = 5_000_000;
 const FEWEST_TRIES: usize = 60;
 
 impl<'s, 'w> Search<'s, 'w> {
@@ -41,6 +41,11 @@ impl<'s, 'w> Search<'s, 'w> {
             subject,
             first: Vec::new(),
         }
+    }
+
+    /// Whether more would have been tried.
+    pub(super) const fn is_exhausted(&self) -> bool {
+        self.tries == 0
     }
 
     /// After how many sessions these changes start the job.

@@ -125,6 +125,18 @@ fn what_a_job_needs_before_its_pods_are_made_is_found_with_the_pods_that_will_be
     assert!(answer.soonest[0].sessions >= 2, "{answer:?}");
 }
 
+/// The pod of the task `driver`, which waits.
+fn driver() -> Value {
+    json!({
+        "metadata": {"name": "train-driver-0", "namespace": "default", "uid": "p",
+            "annotations": {"scheduling.k8s.io/group-name": "train-u1", "volcano.sh/task-spec": "driver",
+                "volcano.sh/job-name": "train", "volcano.sh/job-version": "0"},
+            "ownerReferences": [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u1", "controller": true}]},
+        "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Pending"},
+    })
+}
+
 #[test]
 fn pods_that_wait_for_those_of_another_task_are_told() {
     let status = json!({"state": {"phase": "Pending"}, "controlledResources": {}});
@@ -132,17 +144,9 @@ fn pods_that_wait_for_those_of_another_task_are_told() {
         status,
         json!([task("driver", 1, &[]), task("work", 2, &["driver"])]),
     );
-    let driver = json!({
-        "metadata": {"name": "train-driver-0", "namespace": "default", "uid": "p",
-            "annotations": {"scheduling.k8s.io/group-name": "train-u1", "volcano.sh/task-spec": "driver",
-                "volcano.sh/job-name": "train", "volcano.sh/job-version": "0"},
-            "ownerReferences": [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u1", "controller": true}]},
-        "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
-        "status": {"phase": "Pending"},
-    });
     let mut objects = cluster();
     objects.pod_groups.push(group("Inqueue"));
-    objects.pods.push(serde_json::from_value(driver).unwrap());
+    objects.pods.push(serde_json::from_value(driver()).unwrap());
     let answer = why(&objects, std::slice::from_ref(&job));
     assert_eq!(
         answer.headline,
@@ -215,5 +219,38 @@ fn pods_are_found_by_their_owner_and_a_plain_one_may_lack_its_group() {
     assert_eq!(
         answer.headline,
         "train waits: its pods belong to no pod group"
+    );
+}
+
+#[test]
+fn a_job_whose_other_pods_are_yet_to_be_made_runs_in_part() {
+    let status = json!({"state": {"phase": "Running"}, "controlledResources": {}});
+    let job = job(
+        status,
+        json!([task("driver", 1, &[]), task("work", 2, &["driver"])]),
+    );
+    let mut objects = cluster();
+    let mut group = group("Running");
+    group.spec.min_member = 1;
+    objects.pod_groups.push(group);
+    let mut driver = driver();
+    // It has a node, and does not run yet.
+    driver["spec"]["nodeName"] = json!("a");
+    objects
+        .pods
+        .push(serde_json::from_value(driver.clone()).unwrap());
+    let told = |objects: &Objects| why(objects, std::slice::from_ref(&job)).headline;
+    let waits = "train runs with 1 of its 3 pods; the others wait: 2 pods are made once other tasks run (dependsOn)";
+    assert_eq!(told(&objects), waits);
+    driver["status"] =
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]});
+    objects.pods[0] = serde_json::from_value(driver.clone()).unwrap();
+    assert_eq!(told(&objects), waits);
+    // Once it is ready, it is the controllers' turn.
+    driver["status"]["conditions"][0]["status"] = json!("True");
+    objects.pods[0] = serde_json::from_value(driver).unwrap();
+    assert_eq!(
+        told(&objects),
+        "train runs with 1 of its 3 pods; the others wait: the controllers have not made 2 pods of it"
     );
 }
