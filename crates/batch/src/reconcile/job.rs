@@ -177,7 +177,7 @@ impl Cluster<'_> {
             Call::MarkPod { name } => {
                 let pod = self.pods.get_mut(&name).ok_or(Refusal::NotFound)?;
                 let annotations = &mut Arc::make_mut(pod).metadata.annotations;
-                annotations.insert(crate::job::OUT_OF_SYNC.to_owned(), "true".to_owned());
+                annotations.insert(crate::job::OUT_OF_SYNC, "true");
             }
             Call::DeletePod { name, .. } => return self.delete_pod(&name),
             Call::CreatePod { pod } => return self.create_pod(pod),

@@ -186,7 +186,7 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
         }
         Some(DeviceChoice {
             claim: claim.metadata.name.clone(),
-            uid: claim.metadata.uid.clone(),
+            uid: claim.metadata.uid.to_string(),
             allocation,
         })
     });

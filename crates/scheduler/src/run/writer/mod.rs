@@ -155,9 +155,9 @@ struct Shared {
     victims: Semaphore,
     limits: Limits,
     /// UIDs of the pods whose binding waits or is under way.
-    binding: Mutex<HashSet<String>>,
+    binding: Mutex<HashSet<Arc<str>>>,
     /// The same of preemptors.
-    preempting: Mutex<HashSet<String>>,
+    preempting: Mutex<HashSet<Arc<str>>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
 }
 
@@ -216,7 +216,7 @@ impl Writer {
         if binding.len() >= self.0.limits.waiting_bindings {
             return Err(Busy::Full);
         }
-        binding.insert(pod.uid.clone());
+        binding.insert(Arc::clone(&pod.uid));
         drop(binding);
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
@@ -279,8 +279,8 @@ impl Writer {
 
     /// Deletes victims for a pod; ends in [`Outcome::Preempted`].
     pub fn preempt(&self, preemption: Preemption) -> Result<(), Busy> {
-        let uid = preemption.preemptor.uid.clone();
-        if !lock(&self.0.preempting).insert(uid.clone()) {
+        let uid = Arc::clone(&preemption.preemptor.uid);
+        if !lock(&self.0.preempting).insert(Arc::clone(&uid)) {
             return Err(Busy::InFlight);
         }
         let shared = Arc::clone(&self.0);
