@@ -113,7 +113,7 @@ fn s6_061_an_owner_says_how_many_and_one_without_replicas_has_no_group() {
     );
     let set = Metadata {
         namespace: "shop".to_owned(),
-        uid: "r1".to_owned(),
+        uid: "r1".into(),
         ..Metadata::default()
     };
     let call = |replicas| {

@@ -7,7 +7,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     core::Request,
 };
-use serde::Serialize;
+use serde::{Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use std::{
     borrow::Cow,
@@ -190,13 +190,16 @@ impl EventRecorder {
 
     async fn record(&mut self, event: Event) -> Result<(), ApiError> {
         let now = (self.now)();
-        self.series
-            .retain(|series| now.duration_since(series.last) < SERIES_GAP);
+        let is_over = |series: &Series| now.duration_since(series.last) >= SERIES_GAP;
+        while self.series.front().is_some_and(is_over) {
+            self.series.pop_front();
+        }
         let same = |series: &Series| {
             let before = &series.event;
             before.subject == event.subject
                 && before.reason == event.reason
                 && before.note == event.note
+                && !is_over(series)
         };
         let known = self.series.iter().position(same);
         if let Some(series) = known.and_then(|index| self.series.get_mut(index)) {
@@ -314,7 +317,7 @@ async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError
     loop {
         let asked = async {
             let request = request(call()).map_err(kube::Error::BuildRequest)?;
-            actions.client().request::<Value>(request).await
+            actions.client().request::<IgnoredAny>(request).await
         };
         let Err(error) = actions.call("sending an event", CALL_TIMEOUT, asked).await else {
             return Ok(());

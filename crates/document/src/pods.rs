@@ -69,7 +69,7 @@ fn shape(kind: Option<&str>, has_items: bool) -> Result<Shape, String> {
 
 /// The pod, unless the item is of another kind; items of a `PodList` name none.
 fn pod_of(item: wire::Pod) -> Result<Pod, String> {
-    match item.kind.as_str() {
+    match &*item.kind {
         "" | "Pod" => Ok(convert(item)),
         other => Err(format!("is a {other}, not a Pod")),
     }

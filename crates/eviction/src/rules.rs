@@ -288,7 +288,7 @@ impl Rules {
             return Some(Preference::None);
         }
         let asked = pod.annotations.get(PREFERENCE_ANNOTATION);
-        match asked.map(String::as_str) {
+        match asked {
             Some("prefer") => Some(Preference::Prefer),
             Some("avoid") => Some(Preference::Avoid),
             Some("never") => None,

@@ -115,7 +115,7 @@ fn pods() -> impl Strategy<Value = (Vec<Pod>, Usage)> {
         let (mut pods, usage): (Vec<wire::Pod>, Vec<_>) = all.into_iter().unzip();
         for (number, pod) in pods.iter_mut().enumerate() {
             pod.metadata.name = format!("p{number}");
-            pod.metadata.uid = format!("u{number}");
+            pod.metadata.uid = format!("u{number}").into();
         }
         let pods = pods.into_iter().map(Pod::from_wire).collect();
         (pods, Usage { pods: usage })

@@ -10,7 +10,7 @@ impl Labels {
     /// Interns every key and value.
     pub fn new<'a>(
         symbols: &mut Symbols,
-        labels: impl IntoIterator<Item = (&'a String, &'a String)>,
+        labels: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Self {
         let mut pairs: Box<[_]> = labels
             .into_iter()

@@ -26,7 +26,7 @@ impl Pressure {
         };
         let tainted = |key: &str| node.spec.taints.iter().any(|taint| taint.key == key);
         let close = node.metadata.annotations.get(CLOSE_TO);
-        let close = close.map_or("", String::as_str);
+        let close = close.unwrap_or_default();
         let mut pressure = Self::default();
         for (index, names) in CONDITIONS.into_iter().enumerate() {
             let Names {

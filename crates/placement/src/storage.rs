@@ -175,7 +175,7 @@ fn class(symbols: &mut Symbols, metadata: &Metadata, field: &str) -> Option<Symb
     let annotation = metadata
         .annotations
         .get("volume.beta.kubernetes.io/storage-class");
-    given(symbols, annotation.map_or(field, String::as_str))
+    given(symbols, annotation.unwrap_or(field))
 }
 
 fn mistake(field: &'static str) -> impl Fn(SelectorError) -> Mistake {

@@ -34,6 +34,7 @@ mod resource_list;
 pub mod resources;
 pub mod selector;
 mod shared;
+mod text_map;
 mod toleration;
 pub mod wire;
 

@@ -145,7 +145,7 @@ impl Pod {
         Self {
             namespace,
             name: metadata.name,
-            uid: metadata.uid,
+            uid: (*metadata.uid).to_owned(),
             labels: Arc::new(metadata.labels),
             annotations: Arc::new(metadata.annotations),
             controller: metadata
@@ -197,7 +197,7 @@ impl Pod {
 
     /// The UID of the static pod whose mirror pod it claims to be. Everyone who may annotate the pod can write this claim.
     pub fn mirror_of(&self) -> Option<&str> {
-        self.annotations.get(CONFIG_MIRROR).map(String::as_str)
+        self.annotations.get(CONFIG_MIRROR)
     }
 
     /// Ignores its claim to be a mirror pod: then only its priority can make it critical.

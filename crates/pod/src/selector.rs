@@ -85,7 +85,7 @@ pub trait Labels<T> {
 
 impl<'a> Labels<&'a str> for &'a TextMap {
     fn value(&self, key: &'a str) -> Option<&'a str> {
-        self.get(key).map(String::as_str)
+        self.get(key)
     }
 
     fn number(&self, value: &'a str) -> Option<i64> {

@@ -14,13 +14,11 @@ pub use group::*;
 use crate::Quantity;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use crate::resource_list::ResourceList;
 pub use crate::shared::Shared;
-
-/// Labels, annotations: most objects have a few, for which a sorted list takes a fifth of the room of a tree.
-pub type TextMap = litemap::LiteMap<String, String>;
+pub use crate::text_map::TextMap;
 
 /// For `#[serde(deserialize_with)]`: `null` becomes the default value.
 pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -31,24 +29,14 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// For `#[serde(deserialize_with)]`: a map of texts. `null` becomes the empty map, and as a value the empty text.
-pub fn null_is_empty_text<'de, D>(deserializer: D) -> Result<TextMap, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    let map: Option<BTreeMap<String, Option<String>>> = Option::deserialize(deserializer)?;
-    let map = map.unwrap_or_default();
-    // Collecting would make room for more than there are.
-    let mut texts = Vec::with_capacity(map.len());
-    let entries = map.into_iter();
-    texts.extend(entries.map(|(key, value)| (key, value.unwrap_or_default())));
-    // A tree's entries are sorted.
-    Ok(TextMap::from_sorted_store_unchecked(texts))
+/// For `#[serde(deserialize_with)]`: a text that several owners share. `null` becomes the empty text.
+fn null_is_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    null_is_default::<_, String>(deserializer).map(Arc::from)
 }
 
-/// For `#[serde(serialize_with)]`: a map, also where it is empty.
-fn as_map<S: Serializer>(texts: &TextMap, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(texts)
+/// For `#[serde(serialize_with)]`: a text that several owners share.
+fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
 }
 
 /// A v1 Pod.
@@ -57,10 +45,10 @@ fn as_map<S: Serializer>(texts: &TextMap, serializer: S) -> Result<S::Ok, S::Err
 pub struct Pod {
     /// `v1`, where given.
     #[serde(deserialize_with = "null_is_default")]
-    pub api_version: String,
+    pub api_version: Box<str>,
     /// `Pod`, where given (items of a list omit it).
     #[serde(deserialize_with = "null_is_default")]
-    pub kind: String,
+    pub kind: Box<str>,
     /// Identity, labels, annotations, owners.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
@@ -107,13 +95,13 @@ pub struct Metadata {
     #[serde(deserialize_with = "null_is_default")]
     pub namespace: String,
     /// UID; a later object of the same name has another one.
-    #[serde(deserialize_with = "null_is_default")]
-    pub uid: String,
+    #[serde(serialize_with = "as_text", deserialize_with = "null_is_empty")]
+    pub uid: Arc<str>,
     /// Labels, by which selectors find the object.
-    #[serde(serialize_with = "as_map", deserialize_with = "null_is_empty_text")]
+    #[serde(deserialize_with = "null_is_default")]
     pub labels: TextMap,
     /// Annotations, which no selector sees.
-    #[serde(serialize_with = "as_map", deserialize_with = "null_is_empty_text")]
+    #[serde(deserialize_with = "null_is_default")]
     pub annotations: TextMap,
     /// The objects that it belongs to; one of them may be its controller. Objects of one owner can share them.
     #[serde(deserialize_with = "null_is_default")]
@@ -193,7 +181,7 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_is_default")]
     pub tolerations: Vec<Toleration>,
     /// Labels that the node must have, all of them.
-    #[serde(serialize_with = "as_map", deserialize_with = "null_is_empty_text")]
+    #[serde(deserialize_with = "null_is_default")]
     pub node_selector: TextMap,
     /// The nodes that it requires, and the pods near which it must or must not run.
     pub affinity: Option<Box<Affinity>>,

@@ -151,7 +151,7 @@ impl Asked {
             Self::Manifest { pod, .. } => Wanted {
                 namespace: namespace(pod).to_owned(),
                 name: pod.metadata.name.clone(),
-                uid: pod.metadata.uid.clone(),
+                uid: pod.metadata.uid.to_string(),
             },
         }
     }

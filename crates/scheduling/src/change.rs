@@ -51,7 +51,7 @@ pub fn pod_key(metadata: &wire::Metadata) -> Arc<str> {
     if metadata.uid.is_empty() {
         format!("{}/{}", metadata.namespace_or_default(), metadata.name).into()
     } else {
-        metadata.uid.as_str().into()
+        Arc::clone(&metadata.uid)
     }
 }
 

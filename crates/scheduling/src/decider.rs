@@ -34,7 +34,6 @@ pub struct Decider {
 }
 
 /// Pods with the same of these are judged alike.
-#[derive(PartialEq, Eq)]
 struct Key {
     scheduler_name: String,
     template: Template,
@@ -55,17 +54,47 @@ impl Key {
             scheduler_name: framework.scheduler_name.clone(),
             has_labels: !pod.labels().is_empty(),
             template: cluster.template(pod).clone(),
-            labels: if framework.has_own_plugins {
-                pod.labels().clone()
-            } else {
-                cluster.labels_as_judged(pod)
-            },
+            labels: labels(framework, cluster, pod),
             priority: pod.priority,
             amounts: [amounts.cpu, amounts.memory, amounts.ephemeral_storage],
             scalars: cluster.scalars(amounts.scalars).to_vec(),
             scored: pod.scored,
             of_containers: pod.identity.of_containers.clone(),
         }
+    }
+
+    /// Whether it is the pod's, without making another one.
+    fn is_of(&self, framework: &Framework, cluster: &Cluster, pod: &Pod) -> bool {
+        let amounts = &pod.amounts;
+        let Self {
+            scheduler_name,
+            template,
+            labels: judged,
+            has_labels,
+            priority,
+            amounts: common,
+            scalars,
+            scored,
+            of_containers,
+        } = self;
+        *scheduler_name == framework.scheduler_name
+            && *has_labels != pod.labels().is_empty()
+            && *priority == pod.priority
+            && *common == [amounts.cpu, amounts.memory, amounts.ephemeral_storage]
+            && **scalars == *cluster.scalars(amounts.scalars)
+            && *scored == pod.scored
+            && *of_containers == pod.identity.of_containers
+            && *template == *cluster.template(pod)
+            && *judged == labels(framework, cluster, pod)
+    }
+}
+
+/// The labels that anybody goes by.
+fn labels(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Labels {
+    if framework.has_own_plugins {
+        pod.labels().clone()
+    } else {
+        cluster.labels_as_judged(pod)
     }
 }
 
@@ -103,8 +132,12 @@ struct Kept {
     /// What the nodes said that will not do, once it was asked for, until a verdict changes.
     rejections: Option<Arc<[RejectedNodes]>>,
     scores: Vec<KeptScore>,
+    /// [`IMPOSSIBLE`] for the nodes that will not do: to choose is to look at these alone.
     totals: Vec<i64>,
 }
+
+/// The total of a node that will not do.
+const IMPOSSIBLE: i64 = i64::MIN;
 
 struct KeptScore {
     name: String,
@@ -122,7 +155,7 @@ impl Decider {
         cluster: &Cluster,
         pod: &Pod,
     ) -> Result<Decided, Box<Filtered>> {
-        self.decide_among(framework, cluster, pod, &|_| true)
+        self.decide_where(framework, cluster, pod, None)
     }
 
     /// What became of the last pod, if it was like this one, nothing has changed since and no node would do.
@@ -137,7 +170,7 @@ impl Decider {
         let holds = known.at == cluster.changes().now()
             && known.never_preempts == pod.identity.never_preempts
             && pod.identity.nominated.is_none()
-            && kept.key == Key::new(framework, cluster, pod);
+            && kept.key.is_of(framework, cluster, pod);
         holds.then_some(&known.hopeless)
     }
 
@@ -167,17 +200,27 @@ impl Decider {
         pod: &Pod,
         allowed: &dyn Fn(NodeId) -> bool,
     ) -> Result<Decided, Box<Filtered>> {
-        let key = Key::new(framework, cluster, pod);
+        self.decide_where(framework, cluster, pod, Some(allowed))
+    }
+
+    fn decide_where(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+        allowed: Option<&dyn Fn(NodeId) -> bool>,
+    ) -> Result<Decided, Box<Filtered>> {
         let kept = self.kept.take().filter(|kept| {
-            let changes = cluster.changes();
-            kept.key == key && kept.at >= changes.of_all() && pod.identity.nominated.is_none()
+            kept.at >= cluster.changes().of_all()
+                && pod.identity.nominated.is_none()
+                && kept.key.is_of(framework, cluster, pod)
         });
         let mut kept = match kept {
             Some(mut kept) => {
                 kept.update(cluster, pod);
                 Some(kept)
             }
-            None => Kept::new(framework, cluster, pod, key),
+            None => Kept::new(framework, cluster, pod),
         };
         let chosen = kept.as_mut().and_then(|kept| {
             let mut decided = kept.choose(cluster, allowed)?;
@@ -194,7 +237,9 @@ impl Decider {
             return Err(Box::new(filtered));
         }
         let mut filtered = framework.filter(cluster, pod);
-        filtered.feasible.retain(|id| allowed(*id));
+        if let Some(allowed) = allowed {
+            filtered.feasible.retain(|id| allowed(*id));
+        }
         if filtered.feasible.is_empty() {
             return Err(Box::new(filtered));
         }
@@ -229,7 +274,7 @@ impl Decider {
 
 impl Kept {
     /// Asks every node; `None` where the answers cannot be kept.
-    fn new(framework: &Framework, cluster: &Cluster, pod: &Pod, key: Key) -> Option<Self> {
+    fn new(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Option<Self> {
         let (checks, asked) = framework.checks(cluster, pod);
         let filters = checks.into_filters();
         let local = filters.iter().all(|filter| filter.is_local());
@@ -252,7 +297,7 @@ impl Kept {
             return None;
         }
         let mut kept = Self {
-            key,
+            key: Key::new(framework, cluster, pod),
             hopeless: None,
             at: cluster.changes().now(),
             filters,
@@ -260,7 +305,7 @@ impl Kept {
             verdicts: vec![Verdict::NotTried; all.len()],
             rejections: None,
             scores,
-            totals: vec![0; all.len()],
+            totals: vec![IMPOSSIBLE; all.len()],
         };
         kept.ask_all(framework, cluster, pod);
         kept.normalize();
@@ -366,6 +411,10 @@ impl Kept {
     }
 
     fn sum(&mut self, index: usize) {
+        if !self.verdicts[index].is_feasible() {
+            self.totals[index] = IMPOSSIBLE;
+            return;
+        }
         let weighted = self
             .scores
             .iter()
@@ -373,20 +422,31 @@ impl Kept {
         self.totals[index] = weighted.sum();
     }
 
+    /// The nodes that will do, with their totals.
+    fn possible(
+        &self,
+        allowed: Option<&dyn Fn(NodeId) -> bool>,
+    ) -> impl Iterator<Item = (NodeId, i64)> {
+        let totals = self.totals.iter().enumerate();
+        let possible = totals.filter(|(_, total)| **total != IMPOSSIBLE);
+        let possible = possible.map(|(index, total)| (NodeId::of(index), *total));
+        possible.filter(move |(id, _)| allowed.is_none_or(|allowed| allowed(*id)))
+    }
+
     /// The best node, if any will do.
-    fn choose(&self, cluster: &Cluster, allowed: &dyn Fn(NodeId) -> bool) -> Option<Decided> {
-        let totals = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
+    fn choose(
+        &self,
+        cluster: &Cluster,
+        allowed: Option<&dyn Fn(NodeId) -> bool>,
+    ) -> Option<Decided> {
         let (mut top, mut best, mut count) = (Vec::new(), i64::MIN, 0);
-        for ((id, total), _) in totals.filter(|(_, verdict)| verdict.is_feasible()) {
-            if !allowed(id) {
-                continue;
-            }
+        for (id, total) in self.possible(allowed) {
             count += 1;
-            if *total > best {
-                best = *total;
+            if total > best {
+                best = total;
                 top.clear();
             }
-            if *total == best {
+            if total == best {
                 top.push(id);
             }
         }
@@ -395,8 +455,8 @@ impl Kept {
             chosen,
             feasible: count,
             score: (count > 1).then_some(best),
+            evidence: self.evidence(cluster, chosen, &top, allowed),
             top,
-            evidence: self.evidence(cluster, chosen, allowed),
         })
     }
 
@@ -412,17 +472,18 @@ impl Kept {
         Arc::clone(self.rejections.get_or_insert_with(said))
     }
 
-    /// What decided between the chosen node and the next best.
+    /// What decided between the chosen node, one of the best, and the next best.
     fn evidence(
         &self,
         cluster: &Cluster,
         chosen: NodeId,
-        allowed: &dyn Fn(NodeId) -> bool,
+        top: &[NodeId],
+        allowed: Option<&dyn Fn(NodeId) -> bool>,
     ) -> Evidence {
-        let nodes = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
-        let feasible = nodes.filter(|(_, verdict)| verdict.is_feasible());
-        let totals = feasible.map(|((id, total), _)| (id, *total));
-        let second = runner_up(totals.filter(|(id, _)| allowed(*id)), chosen);
+        let mut equals = top.iter().copied().filter(|id| *id != chosen);
+        let second = equals
+            .next()
+            .or_else(|| runner_up(self.possible(allowed), chosen));
         let scores = second.into_iter().flat_map(|second| {
             self.scores.iter().map(move |own| DecidingScore {
                 plugin: own.name.clone(),

@@ -45,6 +45,7 @@ mod extending;
 mod framework;
 mod gang;
 mod hints;
+mod moves;
 mod nominations;
 mod plugins;
 mod preparations;

@@ -32,7 +32,7 @@ impl ClaimRef {
         Self {
             namespace: metadata.namespace_or_default().to_owned(),
             name: metadata.name.clone(),
-            uid: metadata.uid.clone(),
+            uid: metadata.uid.to_string(),
             resource_version: metadata.resource_version.clone(),
         }
     }

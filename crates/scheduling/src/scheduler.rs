@@ -17,8 +17,9 @@ use crate::evidence::RejectedNodes;
 use crate::extending::{Asked, Question};
 use crate::framework::Framework;
 use crate::gang::{GroupNews, group_of};
+use crate::moves::Moves;
 use crate::preparations::{ClaimRef, Preparations};
-use crate::queue::{Moved, Settings};
+use crate::queue::{Pool, Settings};
 use crate::scheduling_queue::SchedulingQueue;
 use evictd_placement::{Cluster, Mistake, Pod, Spreader};
 use evictd_pod::wire;
@@ -133,7 +134,7 @@ pub struct Scheduler {
     /// What of the input could not be used, a line each.
     mistakes: Vec<String>,
     /// The pods that moved in the queue and were not asked for yet.
-    moved: Vec<Moved>,
+    moved: Moves,
     /// Pods of a gang that were decided about together, and not told yet.
     decided: VecDeque<Attempt>,
     /// What became of groups, and was not asked for yet.
@@ -177,7 +178,7 @@ impl Scheduler {
             options: Options::default(),
             nominated: HashMap::new(),
             mistakes: Vec::new(),
-            moved: Vec::new(),
+            moved: Moves::default(),
             decided: VecDeque::new(),
             groups: Vec::new(),
             together: Vec::new(),
@@ -222,9 +223,10 @@ impl Scheduler {
         std::mem::take(&mut self.mistakes)
     }
 
-    /// The pods that moved in the queue since the last call.
-    pub fn take_moved(&mut self) -> Vec<Moved> {
-        std::mem::take(&mut self.moved)
+    /// How many pods moved in the queue since the last call, by the pool that they entered and the event that brought them
+    /// there.
+    pub fn take_moved(&mut self) -> impl Iterator<Item = (Pool, &'static str, u64)> + use<> {
+        self.moved.take()
     }
 
     /// What became of groups since the last call.

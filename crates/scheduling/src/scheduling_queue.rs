@@ -270,6 +270,11 @@ impl SchedulingQueue {
         self.queue.waiting(pod)
     }
 
+    /// When the first attempt of a pod failed, as long as it waits, is tried or is being bound.
+    pub fn first_failure(&self, pod: &str) -> Option<Timestamp> {
+        self.queue.first_failure(pod)
+    }
+
     /// The pods of a pool: active ones and those that back off in the order in which they leave it, others by key.
     pub fn pods_in(&self, pool: Pool) -> Vec<Arc<str>> {
         self.queue.pods_in(pool)

@@ -32,7 +32,7 @@ pub(super) async fn take(calls: Calls, command: Arc<Command>, back: UnboundedSen
     let owner = Owner {
         namespace: metadata.namespace_or_default().to_owned(),
         name: metadata.name.clone(),
-        uid: metadata.uid.clone(),
+        uid: metadata.uid.to_string(),
     };
     let mut backoff = backoff();
     while !back.is_closed() {
@@ -67,7 +67,7 @@ pub(super) async fn expire(calls: Calls, owner: Owner) {
     loop {
         let result = match calls.job(namespace, name).await {
             Ok(fresh) => {
-                let fresh = fresh.filter(|job| job.metadata.uid == *uid);
+                let fresh = fresh.filter(|job| *job.metadata.uid == **uid);
                 let expired = fresh.and_then(|job| expires(&job));
                 if expired.is_none_or(|time| time > Timestamp::now()) {
                     return;

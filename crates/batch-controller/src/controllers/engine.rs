@@ -466,7 +466,7 @@ fn owner(job: &Job) -> Owner {
     Owner {
         namespace: job.metadata.namespace_or_default().to_owned(),
         name: job.metadata.name.clone(),
-        uid: job.metadata.uid.clone(),
+        uid: job.metadata.uid.to_string(),
     }
 }
 

@@ -54,7 +54,7 @@ impl Events {
                 kind: kind.to_owned(),
                 namespace: metadata.namespace.clone(),
                 name: metadata.name.clone(),
-                uid: metadata.uid.clone(),
+                uid: metadata.uid.to_string(),
             }),
             warning: tone == "Warning",
             reason: reason.into(),

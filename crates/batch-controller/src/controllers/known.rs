@@ -19,7 +19,7 @@ pub(super) struct Known {
     groups: HashMap<String, Arc<PodGroup>>,
     /// UIDs of groups that were deleted here, until their end is seen: a job that restarts must not take its old group,
     /// which was let in, for its new one.
-    deleted: HashSet<String>,
+    deleted: HashSet<Arc<str>>,
 }
 
 pub(super) fn key(metadata: &Metadata) -> String {
@@ -89,7 +89,7 @@ impl Known {
     /// A group was deleted here.
     pub(super) fn group_deleted(&mut self, namespace: &str, name: &str) {
         if let Some(group) = self.groups.remove(&format!("{namespace}/{name}")) {
-            self.deleted.insert(group.metadata.uid.clone());
+            self.deleted.insert(Arc::clone(&group.metadata.uid));
         }
     }
 

@@ -56,7 +56,7 @@ impl WatchedQueue {
     pub(super) fn view(&self) -> View {
         let annotations = self.metadata.annotations.iter();
         let annotations: BTreeMap<String, String> = annotations
-            .map(|(key, text)| (key.clone(), text.clone()))
+            .map(|(key, text)| (key.to_owned(), text.to_owned()))
             .collect();
         View {
             metadata: ViewMetadata {

@@ -46,7 +46,8 @@ pub struct Namespace {
 impl Namespace {
     /// The queue that it names.
     pub fn queue(&self) -> Option<String> {
-        self.metadata.annotations.get(QUEUE_NAME).cloned()
+        let queue = self.metadata.annotations.get(QUEUE_NAME);
+        queue.map(str::to_owned)
     }
 }
 

@@ -29,8 +29,8 @@ pub(super) fn resumed(job: &Job, pod: &TaskPod) -> Option<Request> {
     let (action, _) = mark.split_once('/')?;
     let action = Action::of(action);
     let belonging = Belonging::of(pod)?;
-    let begun = *mark == text(&action, &job.status)
-        && belonging.uid == job.metadata.uid
+    let begun = mark == text(&action, &job.status)
+        && *belonging.uid == *job.metadata.uid
         && pod.metadata.deletion_timestamp.is_none();
     if !begun {
         return None;

@@ -56,7 +56,7 @@ fn texts(texts: &TextMap) -> Value {
     let texts = texts.iter();
     Value::Object(
         texts
-            .map(|(key, text)| (key.clone(), text.clone().into()))
+            .map(|(key, text)| (key.to_owned(), text.into()))
             .collect(),
     )
 }

@@ -106,7 +106,7 @@ fn request(pod: &TaskPod, belonging: Belonging<'_>, event: Event, exit_code: i32
         job_uid: belonging.uid.to_owned(),
         task_name: belonging.task.to_owned(),
         pod_name: pod.metadata.name.clone(),
-        pod_uid: pod.metadata.uid.clone(),
+        pod_uid: pod.metadata.uid.to_string(),
         partition_id: partition(pod).to_owned(),
         event,
         exit_code,

@@ -43,7 +43,7 @@ impl<'a> Belonging<'a> {
         if owner.api_version != JOB_API || owner.kind != JOB_KIND {
             return None;
         }
-        let annotation = |name| metadata.annotations.get(name).map(String::as_str);
+        let annotation = |name| metadata.annotations.get(name);
         Some(Self {
             namespace: metadata.namespace_or_default(),
             job: annotation(JOB_NAME)?,
@@ -61,15 +61,11 @@ pub fn is_marked(pod: &TaskPod) -> bool {
 
 /// The pod's partition; empty if it has none.
 pub(super) fn partition(pod: &TaskPod) -> &str {
-    pod.metadata
-        .labels
-        .get(PARTITION)
-        .map_or("", String::as_str)
+    pod.metadata.labels.get(PARTITION).unwrap_or_default()
 }
 
 fn task_of(pod: &TaskPod) -> &str {
-    let task = pod.metadata.annotations.get(TASK_SPEC);
-    task.map_or("", String::as_str)
+    pod.metadata.annotations.get(TASK_SPEC).unwrap_or_default()
 }
 
 impl JobInfo {

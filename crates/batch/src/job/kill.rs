@@ -277,7 +277,7 @@ impl Kill {
         let alive = self.going.iter().filter(|(_, pod)| !is_terminating(pod));
         let deletion = |(_, pod): &Owned| Call::DeletePod {
             name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
+            uid: pod.metadata.uid.to_string(),
         };
         alive.map(deletion).collect()
     }

@@ -25,7 +25,7 @@ pub(super) fn owner(job: &Job) -> Value {
         "apiVersion": JOB_API,
         "kind": JOB_KIND,
         "name": job.metadata.name,
-        "uid": job.metadata.uid,
+        "uid": *job.metadata.uid,
         "controller": true,
         "blockOwnerDeletion": true,
     }])

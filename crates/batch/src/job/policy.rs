@@ -40,7 +40,7 @@ pub fn choose(job: &Job, request: &Request, rules: Rules) -> Choice {
     if let Some(action) = &request.action {
         return Choice::now(action.clone());
     }
-    let other = !request.job_uid.is_empty() && request.job_uid != job.metadata.uid;
+    let other = !request.job_uid.is_empty() && *request.job_uid != *job.metadata.uid;
     let stale = request.job_version < job.status.version;
     if request.event.is_internal() || other || stale {
         return Choice::now(Action::SyncJob);

@@ -154,7 +154,7 @@ impl Sync {
             Stage::Delete => {
                 let calls = self.census.surplus.iter().map(|pod| Call::DeletePod {
                     name: pod.metadata.name.clone(),
-                    uid: pod.metadata.uid.clone(),
+                    uid: pod.metadata.uid.to_string(),
                 });
                 calls_or(calls.collect(), Stage::Write)
             }

@@ -73,7 +73,7 @@ fn annotate(annotations: &mut Map<String, Value>, job: &Job, task: &TaskSpec, in
     let own = &job.metadata.annotations;
     for key in [PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE] {
         if let Some(value) = own.get(key) {
-            set(key, value.clone());
+            set(key, value.to_owned());
         }
     }
     let budget = [BUDGET_MIN_AVAILABLE, BUDGET_MAX_UNAVAILABLE];
@@ -81,7 +81,7 @@ fn annotate(annotations: &mut Map<String, Value>, job: &Job, task: &TaskSpec, in
         .into_iter()
         .filter_map(|key| own.get(key).map(|value| (key, value)));
     if let Some((key, value)) = budget.next() {
-        set(key, value.clone());
+        set(key, value.to_owned());
     }
 }
 
@@ -96,7 +96,7 @@ fn label(labels: &mut Map<String, Value>, job: &Job, task: &TaskSpec, index: i32
     set(QUEUE_NAME, job.spec.queue.clone());
     for key in [PREEMPTABLE, COOLDOWN_TIME] {
         if let Some(value) = job.metadata.labels.get(key) {
-            set(key, value.clone());
+            set(key, value.to_owned());
         }
     }
     if let Some(policy) = &task.partition_policy {

@@ -73,7 +73,7 @@ pub fn group_name(metadata: &Metadata) -> String {
         .owner_references
         .iter()
         .find(|owner| owner.controller);
-    let uid = controller.map_or(&metadata.uid, |owner| &owner.uid);
+    let uid = controller.map_or(&*metadata.uid, |owner| &owner.uid);
     format!("podgroup-{uid}")
 }
 
@@ -133,7 +133,7 @@ fn group(plain: Plain<'_>, name: &str) -> Value {
     });
     // Without it the definition's default counts, which is `default` (S6-060).
     if let Some(queue) = own.annotations.get(QUEUE_NAME) {
-        spec["queue"] = queue.clone().into();
+        spec["queue"] = queue.into();
     }
     if let Some(topology) = topology(&own.annotations) {
         spec["networkTopology"] = topology;
@@ -141,13 +141,13 @@ fn group(plain: Plain<'_>, name: &str) -> Value {
     let mut annotations = Map::new();
     for (key, text) in plain.owners.iter().flat_map(TextMap::iter) {
         if key.starts_with(INHERITED) && !annotations.contains_key(key) {
-            annotations.insert(key.clone(), text.clone().into());
+            annotations.insert(key.to_owned(), text.into());
         }
     }
     copy(&mut annotations, &own.annotations, &ANNOTATIONS);
     let budget = BUDGETS
         .into_iter()
-        .find(|key| own.annotations.contains_key(*key));
+        .find(|key| own.annotations.contains_key(key));
     copy(&mut annotations, &own.annotations, budget.as_slice());
     let mut labels = Map::new();
     copy(&mut labels, &own.labels, &LABELS);
@@ -168,8 +168,8 @@ fn group(plain: Plain<'_>, name: &str) -> Value {
 
 fn copy(into: &mut Map<String, Value>, from: &TextMap, keys: &[&str]) {
     for key in keys {
-        if let Some(text) = from.get(*key) {
-            into.insert((*key).to_owned(), text.clone().into());
+        if let Some(text) = from.get(key) {
+            into.insert((*key).to_owned(), text.into());
         }
     }
 }
@@ -193,7 +193,7 @@ fn owners(pod: &Metadata) -> Value {
         "apiVersion": "v1",
         "kind": "Pod",
         "name": pod.name,
-        "uid": pod.uid,
+        "uid": *pod.uid,
         "controller": true,
         "blockOwnerDeletion": true,
     }])

@@ -176,9 +176,10 @@ impl Cluster<'_> {
         match call {
             Call::MarkPod { name, annotations } => {
                 let pod = self.pods.get_mut(&name).ok_or(Refusal::NotFound)?;
-                let annotations = annotations.into_iter();
                 let own = &mut Arc::make_mut(pod).metadata.annotations;
-                own.extend(annotations.map(|(name, value)| (name.to_owned(), value)));
+                for (name, value) in annotations {
+                    own.insert(name, &value);
+                }
             }
             Call::DeletePod { name, .. } => return self.delete_pod(&name),
             Call::CreatePod { pod } => return self.create_pod(pod),

@@ -148,7 +148,7 @@ impl Job {
     pub(super) fn pod(&self, task: &Task, index: u32, now: u64, number: u64) -> Pod {
         let name = format!("{}-{}-{index}", self.name, task.name);
         let mut metadata = self.metadata(name, now);
-        metadata.uid = format!("pod-{number}");
+        metadata.uid = format!("pod-{number}").into();
         let annotations = [(GROUP, &self.name), (TASK_SPEC, &task.name)];
         let annotations = annotations.map(|(key, text)| (key.to_owned(), text.clone()));
         metadata.annotations = annotations.into_iter().collect::<TextMap>();

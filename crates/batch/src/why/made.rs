@@ -165,7 +165,7 @@ impl Made {
 /// A new pod as an API server stores it.
 fn stored(pod: &Value) -> Result<Pod, serde_json::Error> {
     let mut pod = Pod::deserialize(pod)?;
-    pod.metadata.uid = format!("made-{}", pod.metadata.name);
+    pod.metadata.uid = format!("made-{}", pod.metadata.name).into();
     "Pending".clone_into(&mut pod.status.phase);
     Ok(pod)
 }
@@ -174,5 +174,5 @@ fn stored(pod: &Value) -> Result<Pod, serde_json::Error> {
 pub(super) fn is_of(job: &Job, pod: &Pod) -> bool {
     let mut owners = pod.metadata.owner_references.iter();
     pod.metadata.namespace_or_default() == job.metadata.namespace_or_default()
-        && owners.any(|owner| owner.controller && owner.uid == job.metadata.uid)
+        && owners.any(|owner| owner.controller && *owner.uid == *job.metadata.uid)
 }

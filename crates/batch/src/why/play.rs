@@ -75,7 +75,7 @@ impl World<'_> {
             self.change_pod(&eviction.pod, |pod| {
                 pod.spec.node_name.clear();
                 "Pending".clone_into(&mut pod.status.phase);
-                pod.metadata.uid.push_str("-anew");
+                pod.metadata.uid = format!("{}-anew", pod.metadata.uid).into();
             });
         }
         let mut changed = !outcome.binds.is_empty() || !outcome.evicted.is_empty();

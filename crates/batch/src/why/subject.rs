@@ -85,8 +85,8 @@ impl Subject {
             return Err(Unknown::of(world, jobs, (namespace, name)));
         };
         let group = pod.metadata.annotations.get(GROUP);
-        let group = group.filter(|group| !group.is_empty()).cloned();
-        let group = group.unwrap_or_else(|| group_name(&pod.metadata));
+        let group = group.filter(|group| !group.is_empty());
+        let group = group.map_or_else(|| group_name(&pod.metadata), str::to_owned);
         let group = format!("{namespace}/{group}");
         let job = world
             .groups
@@ -159,7 +159,7 @@ fn group_of(world: &World<'_>, job: &Job) -> String {
 fn owner(jobs: &[Arc<Job>], group: &PodGroup) -> Option<Arc<Job>> {
     let mut owners = group.metadata.owner_references.iter();
     let uid = &owners.find(|owner| owner.controller)?.uid;
-    jobs.iter().find(|job| job.metadata.uid == *uid).cloned()
+    jobs.iter().find(|job| *job.metadata.uid == **uid).cloned()
 }
 
 /// Whether whoever controls a pod has this name, or is a `ReplicaSet` of a Deployment of it.

@@ -21,5 +21,5 @@ pub fn queue_of(metadata: &Metadata) -> &str {
     let annotation = metadata.annotations.get(QUEUE_NAME);
     let named = annotation.filter(|name| !name.is_empty());
     let named = named.or_else(|| metadata.labels.get(QUEUE_NAME));
-    named.map_or("", String::as_str)
+    named.unwrap_or_default()
 }

@@ -80,7 +80,7 @@ fn s6_015_pods_may_come_first_and_an_older_job_is_refused() {
     assert!(info.set_job(job("101")));
     // Another job of the same name is not older.
     let mut other = job("7");
-    other.metadata.uid = "u2".to_owned();
+    other.metadata.uid = "u2".into();
     assert!(info.set_job(other));
     info.job = None;
     assert!(!info.is_gone());

@@ -147,9 +147,11 @@ pub(super) fn active_pods(active: &super::Active) -> Option<BTreeSet<String>> {
         let of_static = OF_STATIC_PODS
             .iter()
             .filter_map(|key| pod.annotations.get(*key));
-        std::iter::once(&pod.uid).chain(of_static)
+        std::iter::once(pod.uid.as_str()).chain(of_static)
     });
-    let unknown = set.unknown.iter().map(|group| &group.uid);
-    let still_running = set.still_running.iter().map(|one| &one.pod.uid);
-    Some(uids.chain(unknown).chain(still_running).cloned().collect())
+    let unknown = set.unknown.iter().map(|group| group.uid.as_str());
+    let still_running = set.still_running.iter();
+    let still_running = still_running.map(|one| one.pod.uid.as_str());
+    let all = uids.chain(unknown).chain(still_running);
+    Some(all.map(str::to_owned).collect())
 }

@@ -173,7 +173,7 @@ impl Binder {
             let found = match (annotation, by_uid.get(uid)) {
                 (Some(named), _) => {
                     let passes = |refusal: &Refusal| matches!(refusal, Refusal::Unreadable(_));
-                    Some((named.clone(), retry(passes, || self.resolve(named))))
+                    Some((named.to_owned(), retry(passes, || self.resolve(named))))
                 }
                 (None, Some(group)) => {
                     let named = group.relative.display().to_string();

@@ -166,7 +166,7 @@ impl Catalog {
 
     fn take(&mut self, pod: wire::Pod) {
         let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
-        let uid = pod.metadata.uid.clone();
+        let uid = pod.metadata.uid.to_string();
         let listed = listed(pod, &self.labels);
         let known = self.listing.as_mut().unwrap_or(&mut self.known);
         known.unreadable.remove(&name);
@@ -178,7 +178,7 @@ impl Catalog {
         let (name, removed, last) = match object {
             Ok(pod) => {
                 let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
-                let removed = self.known.pods.remove(&pod.metadata.uid);
+                let removed = self.known.pods.remove(&*pod.metadata.uid);
                 (name, removed, Some(listed(pod, &self.labels)))
             }
             Err(Unparsable { text, .. }) => {

@@ -199,7 +199,7 @@ impl Poller {
             metadata: wire::Metadata {
                 name: name.name.clone(),
                 namespace: name.namespace.clone(),
-                uid: name.uid.clone(),
+                uid: name.uid.as_str().into(),
                 labels: labels.collect(),
                 annotations: sandbox.annotations.clone().into_iter().collect(),
                 ..wire::Metadata::default()

@@ -105,7 +105,7 @@ impl ManifestRules {
             ("apiVersion", &pod.api_version, "v1"),
             ("kind", &pod.kind, "Pod"),
         ] {
-            if value != wanted {
+            if **value != *wanted {
                 wrong(&[key], format!("must be {wanted}, is {value:?}"));
             }
         }
@@ -144,13 +144,13 @@ impl ManifestRules {
     ) -> Result<(), DocumentError> {
         if pod.metadata.uid.is_empty() {
             let manifest: serde_json::Value = document.parse()?;
-            pod.metadata.uid = derived_uid(&self.node_name, &manifest);
+            pod.metadata.uid = derived_uid(&self.node_name, &manifest).into();
         }
         pod.spec.default_requests();
         pod.spec.node_name.clone_from(&self.node_name);
         if static_pods {
-            let source = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
-            pod.metadata.annotations.extend([source]);
+            let annotations = &mut pod.metadata.annotations;
+            annotations.insert("kubernetes.io/config.source", "file");
             pod.metadata.resource_version.clear();
         }
         Ok(())

@@ -72,14 +72,15 @@ pub(crate) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
 fn trim_annotations(metadata: &mut wire::Metadata) {
     let stored = !metadata.resource_version.is_empty();
     let annotations = &mut metadata.annotations;
-    if let Some(mark) = annotations.get_mut(record::ANNOTATION) {
-        *mark = match record::time(mark) {
+    if let Some(mark) = annotations.get(record::ANNOTATION) {
+        let mark = match record::time(mark) {
             Some(time) => json!({ "time": time }).to_string(),
             None => "{}".to_owned(),
         };
+        annotations.insert(record::ANNOTATION, mark);
     }
     annotations.retain(|key, value| {
-        let counts = match key.as_str() {
+        let counts = match key {
             PREFERENCE_ANNOTATION | CONFIG_MIRROR | record::ANNOTATION => true,
             // Every pod stored by an API server has this source, whatever the annotation says.
             CONFIG_SOURCE => !stored,

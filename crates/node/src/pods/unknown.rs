@@ -32,7 +32,7 @@ pub(super) fn placeholder(
     let mut pod = wire::Pod::default();
     NAMESPACE.clone_into(&mut pod.metadata.namespace);
     pod.metadata.name.clone_from(&group.uid);
-    pod.metadata.uid.clone_from(&group.uid);
+    pod.metadata.uid = group.uid.as_str().into();
     pod.spec.priority = Some(PRIORITY);
     let mut pod = Pod::from_wire(pod);
     pod.qos = qos;

@@ -206,7 +206,7 @@ mod tests {
         let mut pod: wire::Pod =
             serde_json::from_str(r#"{"spec":{"volumes":[{"name":"scratch","emptyDir":{}}]}}"#)
                 .unwrap();
-        pod.metadata.uid = "u".to_owned();
+        pod.metadata.uid = "u".into();
         let pod = LocalPod::new(Pod::from_wire(pod), None);
         let mut left = of_kubelet(top.path());
         assert_eq!(left.are_gone(at(0), &pod), None);

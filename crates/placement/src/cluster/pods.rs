@@ -309,7 +309,7 @@ impl Cluster {
                 never_preempts: wire.spec.preemption_policy == "Never",
                 of_containers,
                 name: wire.metadata.name.into(),
-                uid: wire.metadata.uid.into(),
+                uid: wire.metadata.uid,
                 labels,
             }),
         };

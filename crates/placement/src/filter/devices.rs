@@ -208,7 +208,7 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
         }
         Some(DeviceChoice {
             claim: claim.metadata.name.clone(),
-            uid: claim.metadata.uid.clone(),
+            uid: claim.metadata.uid.to_string(),
             allocation,
         })
     });
@@ -225,7 +225,7 @@ pub fn shared_claims(cluster: &Cluster, pod: &Pod) -> Vec<(String, Vec<NodeId>)>
         let reach = allocation.node_selector.as_ref()?;
         let nodes = cluster.node_ids();
         let nodes = nodes.filter(|node| selects(reach, &seen(Here::new(cluster, *node))));
-        Some((uid.clone(), nodes.collect()))
+        Some((uid.to_string(), nodes.collect()))
     });
     shared.collect()
 }

@@ -1,7 +1,7 @@
 //! The other objects of a cluster that decide where pods may run: budgets, classes, namespaces and volumes.
 
 use super::{
-    Metadata, NodeSelector, ResourceList, ResourceRequirements, Selector, null_is_default,
+    Metadata, NodeSelector, ResourceList, ResourceRequirements, Selector, TextMap, null_is_default,
 };
 use crate::Quantity;
 use jiff::Timestamp;
@@ -345,7 +345,7 @@ pub struct Service {
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceSpec {
     /// Labels of its pods; absent means that it has none.
-    pub selector: Option<BTreeMap<String, String>>,
+    pub selector: Option<TextMap>,
 }
 
 /// An apps/v1 `ReplicaSet` or `StatefulSet`.

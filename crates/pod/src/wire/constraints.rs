@@ -1,6 +1,6 @@
 //! The conditions that a pod sets for its node and for the pods near it.
 
-use super::{TextMap, as_map, null_is_default, null_is_empty_text};
+use super::{TextMap, null_is_default};
 use serde::{Deserialize, Serialize};
 
 /// `affinity` of a pod: what is required, and what is preferred.
@@ -133,7 +133,7 @@ pub struct Requirement {
 #[serde(default, rename_all = "camelCase")]
 pub struct Selector {
     /// The labels that the object must have, all of them.
-    #[serde(serialize_with = "as_map", deserialize_with = "null_is_empty_text")]
+    #[serde(deserialize_with = "null_is_default")]
     pub match_labels: TextMap,
     /// The requirements that it must meet in addition, all of them.
     #[serde(deserialize_with = "null_is_default")]

@@ -28,7 +28,7 @@ impl Wanted {
     fn is(&self, metadata: &wire::Metadata) -> bool {
         let same_name =
             metadata.namespace_or_default() == self.namespace && metadata.name == self.name;
-        let same_uid = !self.uid.is_empty() && metadata.uid == self.uid;
+        let same_uid = !self.uid.is_empty() && *metadata.uid == *self.uid;
         same_name || same_uid
     }
 }
@@ -150,7 +150,7 @@ impl<'w> Loader<'w> {
             doubts.add("of objects with the same name only the first is used", name);
             return None;
         }
-        if !metadata.uid.is_empty() && !self.ids.insert(metadata.uid.as_str().into()) {
+        if !metadata.uid.is_empty() && !self.ids.insert((*metadata.uid).into()) {
             let message = format!("{:?} is also the UID of another object", metadata.uid);
             self.wrong(found, name_of(&object), "metadata.uid", message);
             return None;

@@ -59,11 +59,9 @@ pub struct Engine {
     listed: usize,
     kinds: usize,
     /// Pods that were decided about and are not known to be bound yet, by UID.
-    binding: HashMap<String, Binding>,
-    /// When pods were tried first, by UID, as long as they wait.
-    first_tried: HashMap<Arc<str>, Instant>,
+    binding: HashMap<Arc<str>, Binding>,
     /// Pods whose victims are being deleted, by UID, with what the queue knows them by and since when.
-    preempting: HashMap<String, (Arc<str>, Instant)>,
+    preempting: HashMap<Arc<str>, (Arc<str>, Instant)>,
     groups: GroupStatuses,
     gangs: Gangs,
     /// What the last pod was told, which the next is often told, too.
@@ -84,8 +82,8 @@ struct Binding {
     /// When its attempt began, and which one it was.
     began: Instant,
     attempts: u32,
-    /// When its first attempt began.
-    first: Instant,
+    /// When its first attempt failed, if one has.
+    first_failure: Option<Timestamp>,
 }
 
 /// How an engine is connected.
@@ -130,7 +128,6 @@ impl Engine {
             listed: 0,
             kinds: KINDS + ports.batch.as_ref().map_or(0, |_| BATCH_KINDS),
             binding: HashMap::new(),
-            first_tried: HashMap::new(),
             preempting: HashMap::new(),
             groups: GroupStatuses::default(),
             gangs: Gangs::default(),
@@ -245,24 +242,12 @@ impl Engine {
         }
     }
 
-    /// Nothing is kept of a pod that is gone, or that somebody else has bound.
+    /// Nothing is kept of a pod that is gone.
     fn confirm(&mut self, event: &Event) {
-        let Event::Change(Change::Pod(pods)) = event else {
-            return;
-        };
-        match (&pods.old, &pods.new) {
-            (Some(old), None) => {
-                self.binding.remove(&old.metadata.uid);
-                self.first_tried.remove(&*old.metadata.uid);
-            }
-            // Of one that is being bound here the answer to the binding comes as well, and counts it.
-            (_, Some(new)) if !new.spec.node_name.is_empty() => {
-                let uid = &new.metadata.uid;
-                if !self.binding.contains_key(uid) {
-                    self.first_tried.remove(&**uid);
-                }
-            }
-            _ => {}
+        if let Event::Change(Change::Pod(pods)) = event
+            && let (Some(old), None) = (&pods.old, &pods.new)
+        {
+            self.binding.remove(&old.metadata.uid);
         }
     }
 
@@ -301,8 +286,6 @@ impl Engine {
             outcome,
         } = attempt;
         let reference = PodRef::of(&pod.metadata);
-        let first = self.first_tried.entry(Arc::clone(&key));
-        let first = *first.or_insert(began);
         let result = match &outcome {
             Decision::Unschedulable(_) => Some("unschedulable"),
             Decision::Error(_) => Some("error"),
@@ -330,9 +313,9 @@ impl Engine {
                     pod: Arc::clone(&pod),
                     began,
                     attempts: number,
-                    first,
+                    first_failure: self.scheduler.queue().first_failure(&key),
                 };
-                self.binding.insert(pod.metadata.uid.clone(), binding);
+                self.binding.insert(Arc::clone(&pod.metadata.uid), binding);
                 let with = With {
                     prepares,
                     binder: self.extenders.binder(&pod),
@@ -406,7 +389,7 @@ impl Engine {
             PodRef {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
-                uid: uid.to_owned(),
+                uid: uid.into(),
             }
         };
         let mut victims: Vec<PodRef> = Vec::new();
@@ -451,8 +434,9 @@ impl Engine {
         }
         match self.writer.preempt(preemption) {
             Ok(()) => {
+                let uid = Arc::clone(&pod.metadata.uid);
                 self.preempting
-                    .insert(pod.metadata.uid.clone(), (Arc::clone(key), Instant::now()));
+                    .insert(uid, (Arc::clone(key), Instant::now()));
                 self.scheduler.set_preempting(key, true);
             }
             Err(busy) => debug!("{}: {busy}", pod.metadata.name),
@@ -475,7 +459,7 @@ impl Engine {
                 if let Some(failure) = failure {
                     // It is tried again.
                     debug!("a claim of {pod}: {}", failure.message);
-                    self.scheduler.activate([pod.uid.as_str()]);
+                    self.scheduler.activate([&*pod.uid]);
                 }
             }
             Outcome::NotEvicted { pod, failure } => {
@@ -530,11 +514,12 @@ impl Engine {
             .pod_scheduling_attempts
             .observe([], f64::from(binding.attempts));
         let attempts = attempts_label(binding.attempts);
-        let took = binding.first.elapsed().as_secs_f64();
+        let since = |first| (self.now)().duration_since(first).as_secs_f64();
+        let took = binding.first_failure.map(since);
+        let took = took.unwrap_or_else(|| binding.began.elapsed().as_secs_f64());
         self.metrics
             .pod_scheduling_sli_duration
             .observe([&attempts], took);
-        self.first_tried.remove(&*reference.uid);
     }
 
     fn count_attempt(&self, result: &str, pod: &wire::Pod, began: Instant) {

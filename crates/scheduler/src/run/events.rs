@@ -128,7 +128,7 @@ impl Events {
         (reason, action): (&'static str, &'static str),
         note: String,
     ) {
-        let (name, uid) = (pod.to_string(), pod.uid.clone());
+        let (name, uid) = (pod.to_string(), pod.uid.to_string());
         let event = Event {
             time: (self.now)(),
             subject: match related {

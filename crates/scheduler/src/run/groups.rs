@@ -153,7 +153,7 @@ fn write(group: &wire::PodGroup, mut conditions: Vec<GroupCondition>, writer: &W
     writer.group(GroupStatus {
         namespace: group.metadata.namespace_or_default().to_owned(),
         name: group.metadata.name.clone(),
-        uid: group.metadata.uid.clone(),
+        uid: group.metadata.uid.to_string(),
         conditions,
     });
 }

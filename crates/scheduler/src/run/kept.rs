@@ -3,10 +3,12 @@
 //! are looked at all the time: equal ones share their specs, statuses and owners.
 
 use evictd_pod::wire::{self, Shared};
+use hashbrown::{DefaultHashBuilder, HashTable};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// An object with metadata that can be kept.
@@ -17,16 +19,69 @@ pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     fn metadata(&self) -> &wire::Metadata;
     /// Drops what nobody asks for, when it was just read, and shares the rest with what is known.
     fn tidy(&mut self, _known: &mut Texts) {}
+    /// Shares with what it was before.
+    fn succeed(&mut self, _before: &Self::Kept) {}
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> Self::Kept;
-    /// What is needed of it to compare it with the next change; `name` is what it was kept by.
-    fn restore(kept: &Self::Kept, name: &str) -> Arc<Self>;
+    /// What is needed of it to compare it with the next change.
+    fn restore(kept: &Self::Kept) -> Arc<Self>;
+    fn name(kept: &Self::Kept) -> Name<'_>;
     /// The version that was kept.
     fn version(kept: &Self::Kept) -> &str;
 }
 
-/// What an object is kept by: `namespace/name`.
-pub(super) fn name(metadata: &wire::Metadata) -> Box<str> {
-    format!("{}/{}", metadata.namespace, metadata.name).into()
+/// Namespace and name of an object.
+pub(super) type Name<'n> = [&'n str; 2];
+
+pub(super) fn name(metadata: &wire::Metadata) -> Name<'_> {
+    [&metadata.namespace, &metadata.name]
+}
+
+/// Kept objects by their names, which each has itself.
+pub(super) struct ByName<T: Object> {
+    objects: HashTable<T::Kept>,
+    hasher: DefaultHashBuilder,
+}
+
+impl<T: Object> Default for ByName<T> {
+    fn default() -> Self {
+        Self {
+            objects: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+}
+
+impl<T: Object> ByName<T> {
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T::Kept> {
+        self.objects.iter()
+    }
+
+    pub(super) fn get(&self, name: Name<'_>) -> Option<&T::Kept> {
+        let hash = self.hasher.hash_one(name);
+        self.objects.find(hash, |own| T::name(own) == name)
+    }
+
+    /// Puts an object in the place of the one of its name, which is returned.
+    pub(super) fn insert(&mut self, kept: T::Kept) -> Option<T::Kept> {
+        let Self { objects, hasher } = self;
+        let name = T::name(&kept);
+        let hash = hasher.hash_one(name);
+        if let Some(known) = objects.find_mut(hash, |own| T::name(own) == name) {
+            return Some(std::mem::replace(known, kept));
+        }
+        objects.insert_unique(hash, kept, |own| hasher.hash_one(T::name(own)));
+        None
+    }
+
+    pub(super) fn remove(&mut self, name: Name<'_>) -> Option<T::Kept> {
+        let hash = self.hasher.hash_one(name);
+        let found = self.objects.find_entry(hash, |own| T::name(own) == name);
+        found.ok().map(|entry| entry.remove().0)
+    }
 }
 
 /// What is kept once, however many pods have it.
@@ -35,6 +90,8 @@ pub(super) struct Texts {
     all: HashSet<Arc<str>>,
     /// How many were left when those of nobody were last forgotten.
     left: usize,
+    /// The last object that became a text, and that text: pods of one workload come together.
+    last: (Vec<u8>, Arc<str>),
     specs: Known<wire::PodSpec>,
     statuses: Known<wire::PodStatus>,
     owners: Known<Vec<wire::OwnerReference>>,
@@ -78,6 +135,18 @@ impl Texts {
         self.all.insert(Arc::clone(&text));
         text
     }
+
+    /// An object as a text, without what says nothing.
+    fn stripped(&mut self, of: &impl Serialize) -> Arc<str> {
+        // Nothing of a pod fails to become JSON: its keys are texts.
+        let whole = serde_json::to_vec(of).unwrap_or_default();
+        if self.last.0 != whole {
+            let mut value: Value = serde_json::from_slice(&whole).unwrap_or_default();
+            strip(&mut value);
+            self.last = (whole, self.intern(value.to_string()));
+        }
+        Arc::clone(&self.last.1)
+    }
 }
 
 /// Stands for the name of the pod in a label of its own, as a `StatefulSet` gives it to each. No label's value has this.
@@ -88,7 +157,7 @@ fn text_of(labels: &wire::TextMap, name: &str) -> String {
     let value = |value| if value == name { NAME } else { value };
     let lines: Vec<&str> = labels
         .iter()
-        .flat_map(|(key, own)| [key.as_str(), value(own.as_str())])
+        .flat_map(|(key, own)| [key, value(own)])
         .collect();
     lines.join("\n")
 }
@@ -96,16 +165,8 @@ fn text_of(labels: &wire::TextMap, name: &str) -> String {
 fn labels_of(text: &str, name: &str) -> wire::TextMap {
     let value = |value| if value == NAME { name } else { value };
     let mut lines = text.split('\n');
-    let next = || Some((lines.next()?.to_owned(), value(lines.next()?).to_owned()));
+    let next = || Some((lines.next()?, value(lines.next()?)));
     std::iter::from_fn(next).collect()
-}
-
-/// An object as a text.
-fn stripped(of: &impl Serialize) -> String {
-    // Nothing of a pod fails to become JSON: its keys are texts.
-    let mut value = serde_json::to_value(of).unwrap_or_default();
-    strip(&mut value);
-    value.to_string()
 }
 
 /// Removes fields that say no more than if they were absent. An empty object may say more: as a selector it selects everything;
@@ -129,7 +190,7 @@ pub(super) enum KeptPod {
 
 /// A pod that has a node: what tells it apart, and the rest as JSON.
 pub(super) struct Placed {
-    /// UID, version and the name of the node, of which none has a space.
+    /// UID, version, node, namespace and name, of which none has a space.
     own: Box<str>,
     /// The labels.
     labels: Arc<str>,
@@ -138,9 +199,9 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    /// UID, version and node.
-    fn own(&self) -> [&str; 3] {
-        let mut parts = self.own.splitn(3, ' ');
+    /// UID, version, node, namespace and name.
+    fn own(&self) -> [&str; 5] {
+        let mut parts = self.own.splitn(5, ' ');
         std::array::from_fn(|_| parts.next().unwrap_or_default())
     }
 }
@@ -186,6 +247,9 @@ impl Object for wire::Pod {
     }
 
     fn tidy(&mut self, known: &mut Texts) {
+        // In a watch each has them.
+        self.api_version = Box::default();
+        self.kind = Box::default();
         self.metadata
             .annotations
             .retain(|key, _| evictd_batch::session::reads_annotation(key));
@@ -198,6 +262,14 @@ impl Object for wire::Pod {
         }
     }
 
+    fn succeed(&mut self, before: &KeptPod) {
+        if let KeptPod::Waiting(before) = before
+            && before.metadata.uid == self.metadata.uid
+        {
+            self.metadata.uid = Arc::clone(&before.metadata.uid);
+        }
+    }
+
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> KeptPod {
         if this.spec.node_name.is_empty() {
             return KeptPod::Waiting(Arc::clone(this));
@@ -206,35 +278,34 @@ impl Object for wire::Pod {
         trim(&mut pod);
         let labels = std::mem::take(&mut pod.metadata.labels);
         let labels = text_of(&labels, &pod.metadata.name);
-        pod.metadata.namespace.clear();
-        pod.metadata.name.clear();
         pod.metadata.creation_timestamp = None;
         let own = [
-            std::mem::take(&mut pod.metadata.uid),
-            std::mem::take(&mut pod.metadata.resource_version),
-            std::mem::take(&mut pod.spec.node_name),
+            &*std::mem::take(&mut pod.metadata.uid),
+            &std::mem::take(&mut pod.metadata.resource_version),
+            &std::mem::take(&mut pod.spec.node_name),
+            &std::mem::take(&mut pod.metadata.namespace),
+            &std::mem::take(&mut pod.metadata.name),
         ];
         KeptPod::Placed(Box::new(Placed {
             own: own.join(" ").into(),
             labels: texts.intern(labels),
-            rest: texts.intern(stripped(&(&pod.metadata, &pod.status, &pod.spec))),
+            rest: texts.stripped(&(&pod.metadata, &pod.status, &pod.spec)),
         }))
     }
 
-    fn restore(kept: &KeptPod, name: &str) -> Arc<Self> {
+    fn restore(kept: &KeptPod) -> Arc<Self> {
         let placed = match kept {
             KeptPod::Waiting(pod) => return Arc::clone(pod),
             KeptPod::Placed(placed) => placed,
         };
-        // It was written by `keep`, and `name` has a slash.
+        // It was written by `keep`.
         let (mut metadata, status, mut spec): (wire::Metadata, _, wire::PodSpec) =
             serde_json::from_str(&placed.rest).unwrap_or_default();
-        let (namespace, name) = name.split_once('/').unwrap_or_default();
+        let [uid, version, node, namespace, name] = placed.own();
         metadata.labels = labels_of(&placed.labels, name);
         namespace.clone_into(&mut metadata.namespace);
         name.clone_into(&mut metadata.name);
-        let [uid, version, node] = placed.own();
-        uid.clone_into(&mut metadata.uid);
+        metadata.uid = uid.into();
         version.clone_into(&mut metadata.resource_version);
         node.clone_into(&mut spec.node_name);
         Arc::new(Self {
@@ -243,6 +314,16 @@ impl Object for wire::Pod {
             status,
             ..Self::default()
         })
+    }
+
+    fn name(kept: &KeptPod) -> Name<'_> {
+        match kept {
+            KeptPod::Waiting(pod) => name(&pod.metadata),
+            KeptPod::Placed(placed) => {
+                let [.., namespace, name] = placed.own();
+                [namespace, name]
+            }
+        }
     }
 
     fn version(kept: &KeptPod) -> &str {
@@ -266,8 +347,12 @@ macro_rules! as_they_are {
                 Arc::clone(this)
             }
 
-            fn restore(kept: &Arc<Self>, _: &str) -> Arc<Self> {
+            fn restore(kept: &Arc<Self>) -> Arc<Self> {
                 Arc::clone(kept)
+            }
+
+            fn name(kept: &Arc<Self>) -> Name<'_> {
+                name(&kept.metadata)
             }
 
             fn version(kept: &Arc<Self>) -> &str {
@@ -316,7 +401,8 @@ mod tests {
         let pod = pod("one");
         let kept = wire::Pod::keep(&pod, &mut texts);
         assert_eq!(wire::Pod::version(&kept), "17");
-        let restored = wire::Pod::restore(&kept, &name(&pod.metadata));
+        let restored = wire::Pod::restore(&kept);
+        assert_eq!(wire::Pod::name(&kept), ["shop", "web-1"]);
         let mut expected = (*pod).clone();
         trim(&mut expected);
         assert_eq!(restored.metadata.resource_version, "17");
@@ -344,7 +430,39 @@ mod tests {
     fn a_pod_that_waits_is_the_same_object() {
         let pod = pod("");
         let kept = wire::Pod::keep(&pod, &mut Texts::default());
-        assert!(Arc::ptr_eq(&pod, &wire::Pod::restore(&kept, "shop/web-1")));
+        assert!(Arc::ptr_eq(&pod, &wire::Pod::restore(&kept)));
+    }
+
+    #[test]
+    fn objects_are_found_by_their_names() {
+        let mut texts = Texts::default();
+        let mut keep = |node: &str| wire::Pod::keep(&pod(node), &mut texts);
+        let mut known = ByName::<wire::Pod>::default();
+        assert!(known.insert(keep("")).is_none());
+        let waiting = known.insert(keep("one")).unwrap();
+        assert!(matches!(waiting, KeptPod::Waiting(_)));
+        assert_eq!(known.len(), 1);
+        assert!(known.get(["shop", "web"]).is_none());
+        assert!(known.get(["shop", "web-1"]).is_some());
+        assert!(known.remove(["shop", "web-1"]).is_some());
+        assert_eq!(
+            (
+                known.iter().count(),
+                known.remove(["shop", "web-1"]).is_none()
+            ),
+            (0, true)
+        );
+    }
+
+    #[test]
+    fn a_pod_that_has_changed_keeps_its_uid_once() {
+        let before = KeptPod::Waiting(pod(""));
+        let mut after = (*pod("")).clone();
+        after.succeed(&before);
+        let KeptPod::Waiting(before) = before else {
+            panic!("it waits");
+        };
+        assert!(Arc::ptr_eq(&before.metadata.uid, &after.metadata.uid));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use evictd_cluster_client::events::ObjectReference;
 use evictd_pod::wire;
 use std::fmt;
+use std::sync::Arc;
 
 /// A pod by its name and UID: a pod of the same name that was made later is another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +13,7 @@ pub struct PodRef {
     /// Its name.
     pub name: String,
     /// Its UID.
-    pub uid: String,
+    pub uid: Arc<str>,
 }
 
 impl PodRef {
@@ -21,7 +22,7 @@ impl PodRef {
         Self {
             namespace: metadata.namespace_or_default().to_owned(),
             name: metadata.name.clone(),
-            uid: metadata.uid.clone(),
+            uid: Arc::clone(&metadata.uid),
         }
     }
 
@@ -31,7 +32,7 @@ impl PodRef {
             kind: "Pod".to_owned(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
-            uid: self.uid.clone(),
+            uid: self.uid.to_string(),
         }
     }
 }

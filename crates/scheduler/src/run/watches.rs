@@ -2,13 +2,13 @@
 //! gap counts as deleted, in its last known state.
 
 use super::discovery::serves;
-use super::kept::{Object, Texts, name};
+use super::kept::{ByName, Name, Object, Texts, name};
 use evictd_batch::conf::Conf;
 use evictd_batch::wire::{PodGroup, Queue, Workload};
 use evictd_cluster_client::{Access, Actions, Backoff, Follow, Parsed, Watch, WatchError, chance};
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -166,7 +166,7 @@ impl Start<'_> {
         told: impl Fn(Delta<T>) -> News + Send + 'static,
     ) {
         let follower = Follower {
-            known: HashMap::new(),
+            known: ByName::default(),
             texts: Texts::default(),
             listing: None,
             listed,
@@ -229,11 +229,10 @@ async fn is_absent(error: &WatchError, actions: Actions, path: &str) -> bool {
 
 /// The objects of one kind as they were last seen.
 struct Follower<T: Object> {
-    /// By namespace and name.
-    known: HashMap<Box<str>, T::Kept>,
+    known: ByName<T>,
     texts: Texts,
-    /// During a list: those that are part of it.
-    listing: Option<HashSet<Box<str>>>,
+    /// During a list: the names of those that are part of it.
+    listing: Option<HashSet<[Box<str>; 2]>>,
     listed: bool,
     path: &'static str,
     told: Box<dyn Fn(Delta<T>) -> News + Send>,
@@ -246,9 +245,9 @@ impl<T: Object> Follower<T> {
         let _ = self.news.send((self.told)(Delta { old, new }));
     }
 
-    fn gone(&mut self, name: &str) {
+    fn gone(&mut self, name: Name<'_>) {
         if let Some(old) = self.known.remove(name) {
-            self.tell(Some(T::restore(&old, name)), None);
+            self.tell(Some(T::restore(&old)), None);
         }
     }
 
@@ -276,21 +275,23 @@ impl<T: Object> Follow for Follower<T> {
         let object = match object {
             Ok(mut object) => {
                 object.tidy(&mut self.texts);
+                if let Some(before) = self.known.get(name(object.metadata())) {
+                    object.succeed(before);
+                }
                 Arc::new(object)
             }
             Err(object) => return self.complain(&object),
         };
-        let name = name(object.metadata());
         if let Some(listing) = &mut self.listing {
-            listing.insert(name.clone());
+            listing.insert(name(object.metadata()).map(Box::from));
         }
         let kept = T::keep(&object, &mut self.texts);
         let version = &object.metadata().resource_version;
-        let old = self.known.insert(name.clone(), kept);
+        let old = self.known.insert(kept);
         // A list repeats what is known.
         let is_known = |old: &T::Kept| !version.is_empty() && T::version(old) == version;
         if !old.as_ref().is_some_and(is_known) {
-            let old = old.map(|old| T::restore(&old, &name));
+            let old = old.map(|old| T::restore(&old));
             self.tell(old, Some(object));
         }
     }
@@ -300,7 +301,7 @@ impl<T: Object> Follow for Follower<T> {
             Ok(object) => {
                 // As it was last seen: a pod that has ended is told as deleted, and its last state holds no place. What was
                 // never seen woke nobody.
-                self.gone(&name(object.metadata()));
+                self.gone(name(object.metadata()));
             }
             Err(object) => self.complain(&object),
         }
@@ -308,14 +309,10 @@ impl<T: Object> Follow for Follower<T> {
 
     fn up_to_date(&mut self) {
         if let Some(listing) = self.listing.take() {
-            let gone: Vec<_> = self
-                .known
-                .keys()
-                .filter(|name| !listing.contains(*name))
-                .cloned()
-                .collect();
-            for name in gone {
-                self.gone(&name);
+            let known = self.known.iter().map(|kept| T::name(kept).map(Box::from));
+            let gone: Vec<[Box<str>; 2]> = known.filter(|name| !listing.contains(name)).collect();
+            for [namespace, name] in &gone {
+                self.gone([namespace, name]);
             }
         }
         if !std::mem::replace(&mut self.listed, true) {

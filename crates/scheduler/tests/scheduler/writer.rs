@@ -62,7 +62,7 @@ impl Shop {
         PodRef {
             namespace: "default".to_owned(),
             name: name.to_owned(),
-            uid: made["metadata"]["uid"].as_str().unwrap().to_owned(),
+            uid: made["metadata"]["uid"].as_str().unwrap().into(),
         }
     }
 
@@ -152,7 +152,7 @@ async fn s5_095_the_servers_refusal_of_a_binding_is_told_at_once() {
     // Another pod has the name now.
     shop.pod("gone", None);
     assert_eq!(kind(shop.bind(&gone).await), FailureKind::Gone);
-    gone.uid.clear();
+    gone.uid = Arc::default();
     shop.api
         .fault(Fault::answer(403).on("create", "pods/binding").times(1));
     assert_eq!(kind(shop.bind(&gone).await), FailureKind::Refused);
@@ -353,7 +353,7 @@ async fn a_status_patch_is_repeated_and_a_pod_of_another_uid_is_left_alone() {
         (pod["status"]["conditions"][0]["message"] == "no").then_some(())
     };
     shop.admin.wait(AT_MOST, written).await.unwrap();
-    pod.uid = "old".to_owned();
+    pod.uid = "old".into();
     shop.writer.status(pod, unschedulable("other"));
     let Outcome::StatusNotWritten { failure, .. } = shop.outcome().await else {
         panic!()
@@ -501,7 +501,7 @@ async fn s5_064_a_bound_pod_has_the_event_of_kube_scheduler() {
     ] {
         assert_eq!(event[field], expected, "{field}");
     }
-    assert_eq!(event["involvedObject"]["uid"], pod.uid.as_str());
+    assert_eq!(event["involvedObject"]["uid"], *pod.uid);
     assert_eq!(event["metadata"]["namespace"], "default");
 }
 

@@ -46,7 +46,7 @@ pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
 pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
     let value = |node: &Node, term: &PodAffinityTerm| {
         let labels = &node.metadata.labels;
-        labels.get(&term.topology_key).cloned()
+        labels.get(&term.topology_key).map(str::to_owned)
     };
     let Some(old) = old else {
         let mut wanted = affinity(pod).iter();

@@ -75,7 +75,8 @@ pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
 #[allow(clippy::unnecessary_wraps, reason = "one signature for every hint")]
 pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: Option<&Node>) -> Verdict {
     let value = |node: &Node, constraint: &TopologySpreadConstraint| {
-        node.metadata.labels.get(&constraint.topology_key).cloned()
+        let label = node.metadata.labels.get(&constraint.topology_key);
+        label.map(str::to_owned)
     };
     let has_all = |node: &Node| hard(pod).all(|constraint| value(node, constraint).is_some());
     let (Some(old), Some(new)) = (old, new) else {

@@ -26,7 +26,7 @@ pub(super) fn on_storage(plugin: PluginName, pod: &Pod, change: &Change) -> bool
         }
         (_, Change::CsiNode(delta)) => changed(delta, |node| {
             let migrated = "storage.alpha.kubernetes.io/migrated-plugins";
-            node.metadata.annotations.get(migrated).cloned()
+            node.metadata.annotations.get(migrated).map(str::to_owned)
         }),
         (_, Change::CsiStorageCapacity(delta)) => {
             delta.both().is_none_or(|(old, new)| raises_room(old, new))
@@ -71,8 +71,8 @@ fn zones(volume: &wire::Metadata) -> Vec<Option<String>> {
         "topology.kubernetes.io/zone",
         "topology.kubernetes.io/region",
     ];
-    let labels = keys.into_iter().map(|key| volume.labels.get(key).cloned());
-    labels.collect()
+    let labels = keys.into_iter().map(|key| volume.labels.get(key));
+    labels.map(|label| label.map(str::to_owned)).collect()
 }
 
 /// Whether a driver can attach more volumes than before; a driver without a limit counts as zero, as in kube-scheduler.

@@ -1,5 +1,6 @@
 //! What the queue remembers of one pod, and how long it backs off.
 use jiff::{SignedDuration, Timestamp};
+use std::num::NonZero;
 
 use super::{Pool, Settings};
 use crate::plugins::{PluginName, PluginSet};
@@ -17,10 +18,10 @@ pub(super) struct Entry {
     pub(super) gate: Option<PluginName>,
     /// The number of its profile, by which rejected pods are counted.
     pub(super) profile: u16,
-    /// Fixed when first asked for after a failure (S5-107).
-    expiry: Option<Timestamp>,
-    /// The expiry under which it stands in its pool's order.
-    pub(super) placed: Timestamp,
+    /// Seconds since 1970, fixed when first asked for after a failure (S5-107).
+    expiry: Option<i64>,
+    /// Microseconds since 1970.
+    first_failure: Option<NonZero<i64>>,
 }
 
 impl Entry {
@@ -37,7 +38,7 @@ impl Entry {
             gate: None,
             profile: 0,
             expiry: None,
-            placed: timestamp,
+            first_failure: None,
         }
     }
 
@@ -47,6 +48,8 @@ impl Entry {
         self.pending = pending;
         self.timestamp = now;
         self.expiry = None;
+        let now = NonZero::new(now.as_microsecond());
+        self.first_failure = self.first_failure.or(now);
         if self.rejectors.is_empty() {
             self.consecutive_errors = self.consecutive_errors.saturating_add(1);
         } else {
@@ -55,8 +58,8 @@ impl Entry {
         }
     }
 
-    /// The second in which its backoff ends; `None` if it has none (S5-007, S5-008).
-    pub(super) fn expiry(&mut self, settings: &Settings) -> Option<Timestamp> {
+    /// The second since 1970 in which its backoff ends; `None` if it has none (S5-007, S5-008).
+    pub(super) fn expiry(&mut self, settings: &Settings) -> Option<i64> {
         let failures = if self.consecutive_errors > 0 {
             self.consecutive_errors
         } else {
@@ -75,28 +78,34 @@ impl Entry {
                 .timestamp
                 .checked_add(duration)
                 .unwrap_or(Timestamp::MAX);
-            self.expiry = Some(whole_second(end));
+            self.expiry = Some(end.as_second());
         }
         self.expiry
     }
 
     /// When its backoff ends, once that was asked.
-    pub(super) const fn end_of_backoff(&self) -> Option<Timestamp> {
-        self.expiry
+    pub(super) fn end_of_backoff(&self) -> Option<Timestamp> {
+        Timestamp::from_second(self.expiry?).ok()
+    }
+
+    /// When its first attempt failed.
+    pub(super) fn first_failure(&self) -> Option<Timestamp> {
+        Timestamp::from_microsecond(self.first_failure?.get()).ok()
+    }
+
+    /// The second under which it stands in the order of a pool whose pods back off.
+    pub(super) fn place(&self) -> i64 {
+        self.expiry.unwrap_or_else(|| self.timestamp.as_second())
     }
 
     /// Its backoff ends in this second or later (S5-008).
     pub(super) fn backs_off(&mut self, now: Timestamp, settings: &Settings) -> bool {
         self.expiry(settings)
-            .is_some_and(|expiry| expiry >= whole_second(now))
+            .is_some_and(|expiry| expiry >= now.as_second())
     }
 
     /// It has waited longer than the limit for an event (S5-010).
     pub(super) fn over_age(&self, now: Timestamp, limit: SignedDuration) -> bool {
         now.duration_since(self.timestamp) > limit
     }
-}
-
-pub(super) fn whole_second(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -49,6 +49,10 @@ impl<E> InFlight<E> {
         self.pods.get_key_value(pod).map(|(key, _)| Arc::clone(key))
     }
 
+    pub(super) fn entry(&self, pod: &str) -> Option<&Entry> {
+        self.pods.get(pod).map(|flight| &flight.entry)
+    }
+
     /// In the order of popping.
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<str>> {
         self.turns.values().map(|(_, pod)| pod)

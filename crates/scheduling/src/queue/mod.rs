@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::plugins::{PluginName, PluginSet};
-use entry::{Entry, whole_second};
+use entry::Entry;
 use in_flight::InFlight;
 pub use in_flight::MAX_IN_FLIGHT_EVENTS;
 use pools::Pools;
@@ -47,7 +47,7 @@ impl Default for Settings {
 }
 
 /// Where a pod waits (S5-004).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pool {
     /// It is tried as soon as its turn comes.
     Active,
@@ -218,6 +218,12 @@ impl<E> Queue<E> {
             rejectors: entry.rejectors,
             backoff_until: entry.end_of_backoff(),
         })
+    }
+
+    /// When the first attempt of a pod failed that waits, is tried or is being bound.
+    pub(crate) fn first_failure(&self, pod: &str) -> Option<Timestamp> {
+        let tried = self.in_flight.entry(pod).or_else(|| self.binding.get(pod));
+        tried.or_else(|| self.pools.get(pod))?.first_failure()
     }
 
     /// The pods of a pool: of the first three in the order in which they leave it, of the others by key.
@@ -451,7 +457,7 @@ impl<E> Queue<E> {
     /// Ends the backoffs whose second has passed; to be called every second (S5-009, S5-108).
     pub(crate) fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
         let mut moved = Vec::new();
-        for pod in self.pools.expired(whole_second(now)) {
+        for pod in self.pools.expired(now.as_second()) {
             let Some((pod, mut entry)) = self.pools.take(&pod) else {
                 continue;
             };

@@ -17,12 +17,13 @@ type Turn = (Reverse<i32>, Timestamp, Arc<str>);
 pub(super) struct Pools {
     pods: HashMap<Arc<str>, Entry>,
     active: BTreeSet<Turn>,
-    backoff: BTreeSet<(Timestamp, Turn)>,
-    error_backoff: BTreeSet<(Timestamp, Arc<str>)>,
-    /// The unschedulable and gated pods of each plugin, by its number.
+    /// By the second in which it ends.
+    backoff: BTreeSet<(i64, Turn)>,
+    error_backoff: BTreeSet<(i64, Arc<str>)>,
+    /// The unschedulable and gated pods of each plugin, by its number. Each of them has one.
     rejected: Vec<BTreeSet<Arc<str>>>,
-    unschedulable: BTreeSet<Arc<str>>,
-    gated: BTreeSet<Arc<str>>,
+    unschedulable: usize,
+    gated: usize,
     /// How many pods wait that a plugin has rejected, by it and the number of their profile.
     counts: HashMap<(PluginName, u16), usize>,
 }
@@ -37,8 +38,8 @@ impl Pools {
             Pool::Active => self.active.len(),
             Pool::Backoff => self.backoff.len(),
             Pool::ErrorBackoff => self.error_backoff.len(),
-            Pool::Unschedulable => self.unschedulable.len(),
-            Pool::Gated => self.gated.len(),
+            Pool::Unschedulable => self.unschedulable,
+            Pool::Gated => self.gated,
         }
     }
 
@@ -48,31 +49,30 @@ impl Pools {
 
     /// Puts the pod into the pool that its entry names.
     pub(super) fn put(&mut self, pod: Arc<str>, mut entry: Entry, settings: &Settings) {
-        let expiry = entry.expiry(settings).unwrap_or(entry.timestamp);
+        entry.expiry(settings);
         let turn = (Reverse(entry.priority), entry.timestamp, Arc::clone(&pod));
         match entry.pool {
             Pool::Active => {
                 self.active.insert(turn);
             }
             Pool::Backoff => {
-                self.backoff.insert((expiry, turn));
+                self.backoff.insert((entry.place(), turn));
             }
             Pool::ErrorBackoff => {
-                self.error_backoff.insert((expiry, Arc::clone(&pod)));
+                self.error_backoff.insert((entry.place(), Arc::clone(&pod)));
             }
             Pool::Unschedulable => {
-                self.unschedulable.insert(Arc::clone(&pod));
+                self.unschedulable += 1;
                 self.index(&pod, entry.rejectors);
             }
             Pool::Gated => {
-                self.gated.insert(Arc::clone(&pod));
+                self.gated += 1;
                 self.index(&pod, entry.gate.into_iter().collect());
             }
         }
         for plugin in entry.rejectors.iter() {
             *self.counts.entry((plugin, entry.profile)).or_default() += 1;
         }
-        entry.placed = expiry;
         self.pods.insert(pod, entry);
     }
 
@@ -95,17 +95,18 @@ impl Pools {
                 self.active.remove(&turn);
             }
             Pool::Backoff => {
-                self.backoff.remove(&(entry.placed, turn));
+                self.backoff.remove(&(entry.place(), turn));
             }
             Pool::ErrorBackoff => {
-                self.error_backoff.remove(&(entry.placed, Arc::clone(&pod)));
+                self.error_backoff
+                    .remove(&(entry.place(), Arc::clone(&pod)));
             }
             Pool::Unschedulable => {
-                self.unschedulable.remove(&pod);
+                self.unschedulable -= 1;
                 self.forget(&pod, entry.rejectors);
             }
             Pool::Gated => {
-                self.gated.remove(&pod);
+                self.gated -= 1;
                 self.forget(&pod, entry.gate.into_iter().collect());
             }
         }
@@ -126,7 +127,7 @@ impl Pools {
     }
 
     /// The pods of both backoffs whose second is before this one.
-    pub(super) fn expired(&self, second: Timestamp) -> Vec<Arc<str>> {
+    pub(super) fn expired(&self, second: i64) -> Vec<Arc<str>> {
         let rejected = self
             .backoff
             .iter()
@@ -158,8 +159,13 @@ impl Pools {
                 .map(|(_, pod)| pod)
                 .cloned()
                 .collect(),
-            Pool::Unschedulable => self.unschedulable.iter().cloned().collect(),
-            Pool::Gated => self.gated.iter().cloned().collect(),
+            Pool::Unschedulable | Pool::Gated => {
+                let mut pods = self.rejected_by(PluginName::ALL.iter().copied().collect());
+                if pods.len() > self.count(pool) {
+                    pods.retain(|pod| self.get(pod).is_some_and(|entry| entry.pool == pool));
+                }
+                pods
+            }
         }
     }
 

@@ -49,13 +49,13 @@ fn describes(key: &str) -> bool {
 fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Remedy> {
     let labels = &node.metadata.labels;
     let mut selector = spec.node_selector.iter();
-    if let Some((key, value)) = selector.find(|(key, value)| labels.get(*key) != Some(value)) {
+    if let Some((key, value)) = selector.find(|(key, value)| labels.get(key) != Some(value)) {
         let change = if describes(key) && labels.contains_key(key) {
-            Remedy::NoSelector(key.clone())
+            Remedy::NoSelector(key.to_owned())
         } else {
             Remedy::Label {
-                key: key.clone(),
-                value: value.clone(),
+                key: key.to_owned(),
+                value: value.to_owned(),
             }
         };
         return Some(change);

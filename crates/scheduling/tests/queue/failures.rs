@@ -3,7 +3,11 @@
 use super::{
     add, assume, delete, last, node, placed, pod, pop, rejected, requests, run, step, update, with,
 };
+use evictd_pod::wire;
+use evictd_scheduling::{Change, Delta, Failure, SchedulingQueue, Settings};
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn at(time: i64, mut step: Value) -> Value {
     step["at"] = json!(time);
@@ -215,4 +219,30 @@ fn nothing_is_kept_of_pods_that_are_made_anew_again_and_again() {
     let end = last(&steps);
     assert!(end.in_flight.is_empty() && end.in_flight_events.is_empty());
     assert!(run(&steps).pods.is_empty());
+}
+
+#[test]
+fn when_an_attempt_failed_first_is_known_until_the_pod_is_bound() {
+    let at = |seconds| Timestamp::from_second(seconds).unwrap();
+    let names = ["default-scheduler".to_owned()];
+    let mut queue = SchedulingQueue::new(Settings::default(), names, false);
+    let new: wire::Pod = serde_json::from_value(pod("p", json!({}))).unwrap();
+    let new = Some(Arc::new(new));
+    queue.on(at(1), &Change::Pod(Delta { old: None, new }));
+    let tried = |queue: &mut SchedulingQueue, second| {
+        queue.flush_backoff(at(second));
+        assert!(queue.pop().is_some());
+    };
+    tried(&mut queue, 1);
+    assert_eq!(queue.first_failure("p"), None);
+    for second in [2, 20] {
+        let failed = queue.failed(at(second), "p", &Failure::default());
+        assert!(failed.unwrap().is_some());
+        assert_eq!(queue.first_failure("p"), Some(at(2)));
+        tried(&mut queue, second + 10);
+        assert_eq!(queue.first_failure("p"), Some(at(2)));
+    }
+    queue.assume("p", "one");
+    queue.done("p");
+    assert_eq!(queue.first_failure("p"), Some(at(2)));
 }

@@ -128,7 +128,7 @@ fn shown(job: Job) -> Shown {
     let status = job.status;
     let replicas = job.spec.tasks.iter().map(|task| i64::from(task.replicas));
     Shown {
-        job_type: job_type.cloned().unwrap_or_else(|| "Batch".to_owned()),
+        job_type: job_type.unwrap_or("Batch").to_owned(),
         namespace: job.metadata.namespace,
         name: job.metadata.name,
         creation: job.metadata.creation_timestamp,

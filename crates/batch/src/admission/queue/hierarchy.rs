@@ -12,7 +12,7 @@ pub(in crate::admission) const WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 /// Tells the first mistake in the annotations.
 pub(super) fn check(queue: &Queue, known: &Known, mistakes: &mut Mistakes) {
     let annotations = &queue.metadata.annotations;
-    let annotation = |key: &str| annotations.get(key).map_or("", String::as_str);
+    let annotation = |key: &str| annotations.get(key).unwrap_or_default();
     let (path, weights) = (annotation(HIERARCHY), annotation(WEIGHTS));
     if path.is_empty() && weights.is_empty() {
         return;

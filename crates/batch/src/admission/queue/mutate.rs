@@ -9,7 +9,7 @@ pub(in crate::admission) fn patch(queue: &Queue) -> Vec<PatchOperation> {
     let mut changes = Vec::new();
     let annotation = |key: &str| {
         let value = queue.metadata.annotations.get(key);
-        value.map_or("", String::as_str)
+        value.unwrap_or_default()
     };
     let (path, weights) = (annotation(HIERARCHY), annotation(WEIGHTS));
     // Also "rooted/a" stays as it is.

@@ -203,7 +203,7 @@ impl Cache {
         let name: Arc<str> = metadata.name.as_str().into();
         let annotation = |name: &str| {
             let text = metadata.annotations.get(name);
-            text.map_or("", String::as_str).into()
+            text.unwrap_or_default().into()
         };
         let parent = match spec.parent.as_str() {
             "" if &*name == ROOT => "",

@@ -153,7 +153,7 @@ impl Cache {
         });
         Task {
             key: key(metadata),
-            uid: metadata.uid.as_str().into(),
+            uid: (*metadata.uid).into(),
             job,
             request: Resource::default(),
             status,

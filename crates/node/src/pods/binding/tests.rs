@@ -45,10 +45,9 @@ impl Binder {
 fn listed(name: &str, uid: &str, annotation: Option<&str>) -> Listed {
     let mut pod = wire::Pod::default();
     pod.metadata.name = name.to_owned();
-    pod.metadata.uid = uid.to_owned();
+    pod.metadata.uid = uid.into();
     if let Some(path) = annotation {
-        let annotation = (CGROUP_ANNOTATION.to_owned(), path.to_owned());
-        pod.metadata.annotations.extend([annotation]);
+        pod.metadata.annotations.insert(CGROUP_ANNOTATION, path);
     }
     Listed {
         pod: Arc::new(Pod::from_wire(pod)),

@@ -126,7 +126,7 @@ async fn pods_are_listed_with_what_the_runtime_knows_of_them() {
     let graces = ["u-1", "cafe"].map(|uid| pod(uid).termination_grace_period_seconds);
     assert_eq!(graces, [Some(7), None]);
     let web = pod("u-1");
-    assert_eq!(web.labels.get("app").unwrap(), "new");
+    assert_eq!(web.labels.get("app"), Some("new"));
     assert!(!web.labels.contains_key("io.kubernetes.pod.name"));
     assert_eq!(web.containers[0].name, "main");
     assert_eq!(web.request("cpu").milli_value(), 500);

@@ -11,7 +11,7 @@ fn set(specs: &[&str]) -> PodSet {
     let pods = specs.iter().enumerate().map(|(index, spec)| {
         let mut pod: wire::Pod = serde_json::from_str(&format!(r#"{{"spec":{spec}}}"#)).unwrap();
         pod.metadata.name = format!("p{index}");
-        pod.metadata.uid = format!("u{index}");
+        pod.metadata.uid = format!("u{index}").into();
         LocalPod::new(Pod::from_wire(pod), None)
     });
     PodSet {

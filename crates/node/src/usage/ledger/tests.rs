@@ -33,7 +33,7 @@ fn pods(names: &[&str]) -> PodSet {
     let pod = |name: &&str| {
         let mut pod = wire::Pod::default();
         pod.metadata.name = (*name).to_owned();
-        pod.metadata.uid = (*name).to_owned();
+        pod.metadata.uid = (*name).into();
         LocalPod::new(Pod::from_wire(pod), None)
     };
     PodSet {

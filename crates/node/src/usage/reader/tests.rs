@@ -13,7 +13,7 @@ fn set(generation: u64, names: &[&str]) -> Arc<PodSet> {
     let pods = names.iter().map(|name| {
         let volumes = r#"{"spec":{"volumes":[{"name":"v","emptyDir":{}}]}}"#;
         let mut pod: wire::Pod = serde_json::from_str(volumes).unwrap();
-        pod.metadata.uid = (*name).to_owned();
+        pod.metadata.uid = (*name).into();
         LocalPod::new(Pod::from_wire(pod), None)
     });
     Arc::new(PodSet {

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::run::view::Help;
-use evictd_scheduling::{Moved, Pool, Remedy};
+use evictd_scheduling::{Pool, Remedy};
 
 /// The most nodes for which it is told what would let a pod fit.
 const HELPED: usize = 5;
@@ -63,14 +63,14 @@ impl Engine {
         self.metrics
             .goroutines
             .set(["binding"], number(self.writer.bindings_in_flight()));
-        for Moved { pool, label, .. } in self.scheduler.take_moved() {
+        for (pool, label, count) in self.scheduler.take_moved() {
             let queue = match pool {
                 Pool::Active => "active",
                 Pool::Backoff | Pool::ErrorBackoff => "backoff",
                 Pool::Unschedulable => "unschedulable",
                 Pool::Gated => "gated",
             };
-            self.metrics.queue_incoming_pods.add([queue, label], 1);
+            self.metrics.queue_incoming_pods.add([queue, label], count);
         }
     }
 }

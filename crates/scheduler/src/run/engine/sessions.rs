@@ -129,14 +129,13 @@ impl Engine {
         let prepares = self.scheduler.prepare(&pod, node);
         self.assume(both);
         debug!("{reference} goes to {node}, by a session");
-        let first = self.first_tried.get(&*reference.uid);
         let binding = Binding {
-            first: first.copied().unwrap_or(began),
+            first_failure: self.scheduler.queue().first_failure(&reference.uid),
             pod,
             began,
             attempts: 1,
         };
-        self.binding.insert(reference.uid.clone(), binding);
+        self.binding.insert(Arc::clone(&reference.uid), binding);
         let bound = self
             .writer
             .bind_with(reference.clone(), node.to_owned(), prepares, None);
@@ -252,7 +251,7 @@ impl Engine {
             return;
         };
         let subject = if is_pod {
-            let (name, uid) = (told.object.clone(), metadata.uid.clone());
+            let (name, uid) = (told.object.clone(), metadata.uid.to_string());
             Subject::Pod { name, uid }
         } else {
             Subject::Object(ObjectReference {
@@ -260,7 +259,7 @@ impl Engine {
                 kind: told.object_kind,
                 namespace: metadata.namespace_or_default().to_owned(),
                 name: metadata.name.clone(),
-                uid: metadata.uid.clone(),
+                uid: metadata.uid.to_string(),
             })
         };
         let warning = told.kind == "Warning";

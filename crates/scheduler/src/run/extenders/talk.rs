@@ -206,7 +206,7 @@ pub(super) async fn preempt(
 /// Asks to bind a pod.
 pub(super) async fn bind(peer: &Peer, pod: &PodRef, node: &str) -> Result<(), String> {
     let arguments = json!({
-        "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node,
+        "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": *pod.uid, "Node": node,
     });
     let answer = peer.ask(&peer.config.bind_verb, &arguments).await?;
     match text(field(&answer, "Error")) {

@@ -27,7 +27,7 @@ impl BatchStatus {
         let (namespace, name) = (metadata.namespace_or_default(), &metadata.name);
         let mut body = json!({ "status": status });
         if !metadata.uid.is_empty() {
-            body["metadata"] = json!({ "uid": metadata.uid });
+            body["metadata"] = json!({ "uid": *metadata.uid });
         }
         Self {
             path: format!(

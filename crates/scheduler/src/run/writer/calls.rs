@@ -44,7 +44,7 @@ impl Found {
     }
 
     pub(super) fn is(&self, pod: &PodRef) -> bool {
-        self.metadata.uid == pod.uid
+        *self.metadata.uid == *pod.uid
     }
 }
 
@@ -56,7 +56,7 @@ impl Calls {
     pub(super) async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), ApiError> {
         let body = json!({
             "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": *pod.uid},
             "target": {"kind": "Node", "name": node},
         });
         let what = format!("binding pod {pod} to node {node}");
@@ -66,7 +66,7 @@ impl Calls {
 
     /// The UID is a precondition.
     pub(super) async fn patch_status(&self, pod: &PodRef, status: &Value) -> Result<(), ApiError> {
-        let body = json!({"metadata": {"uid": pod.uid}, "status": status});
+        let body = json!({"metadata": {"uid": *pod.uid}, "status": status});
         let what = format!("writing the status of pod {pod}");
         let request = request(Method::PATCH, pod, "/status", STRATEGIC, &body);
         self.sent(&what, request).await
@@ -75,7 +75,7 @@ impl Calls {
     /// With the pod's own grace period. The UID is a precondition.
     pub(super) async fn delete(&self, pod: &PodRef) -> Result<(), ApiError> {
         let body = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid},
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": *pod.uid},
         });
         let what = format!("deleting pod {pod}");
         let request = request(Method::DELETE, pod, "", JSON, &body);

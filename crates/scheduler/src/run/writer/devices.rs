@@ -70,7 +70,7 @@ fn next(pod: &PodRef, choice: &DeviceChoice, claim: &Value) -> Result<Next, Fail
     }
     let version = &metadata["resourceVersion"];
     let reserved = consumers(status);
-    let is_reserved = reserved.iter().any(|own| own.uid == pod.uid);
+    let is_reserved = reserved.iter().any(|own| *own.uid == *pod.uid);
     let is_allocated = !status["allocation"].is_null();
     let mut new = json!({});
     match &choice.allocation {
@@ -95,7 +95,7 @@ fn next(pod: &PodRef, choice: &DeviceChoice, claim: &Value) -> Result<Next, Fail
     }
     let mut reserved = json!(reserved);
     if let Some(reserved) = reserved.as_array_mut() {
-        reserved.push(json!({ "resource": "pods", "name": pod.name, "uid": pod.uid }));
+        reserved.push(json!({ "resource": "pods", "name": pod.name, "uid": *pod.uid }));
     }
     new["reservedFor"] = reserved;
     Ok(Next::Status(status_of(version, &new)))
@@ -156,7 +156,7 @@ async fn unused(
         let status = &claim["status"];
         let mut reserved = consumers(status);
         let count = reserved.len();
-        reserved.retain(|own| own.uid != pod.uid);
+        reserved.retain(|own| *own.uid != *pod.uid);
         let idle = reserved.is_empty() && got.is_some_and(|got| has_devices_of(status, got));
         if reserved.len() == count && !idle {
             return Ok(Some(claim));

@@ -178,11 +178,11 @@ struct Shared {
     victims: Semaphore,
     limits: Limits,
     /// UIDs of the pods whose binding waits or is under way.
-    binding: Mutex<HashSet<String>>,
+    binding: Mutex<HashSet<Arc<str>>>,
     /// How many of them wait for others of their gang.
     at_rest: AtomicUsize,
     /// The same of preemptors.
-    preempting: Mutex<HashSet<String>>,
+    preempting: Mutex<HashSet<Arc<str>>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
 }
 
@@ -252,7 +252,7 @@ impl Writer {
         if with.together.is_none() && binding.len() >= self.0.limits.waiting_bindings {
             return Err(Busy::Full);
         }
-        binding.insert(pod.uid.clone());
+        binding.insert(Arc::clone(&pod.uid));
         drop(binding);
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
@@ -303,8 +303,8 @@ impl Writer {
 
     /// Deletes victims for a pod; ends in [`Outcome::Preempted`].
     pub fn preempt(&self, preemption: Preemption) -> Result<(), Busy> {
-        let uid = preemption.preemptor.uid.clone();
-        if !lock(&self.0.preempting).insert(uid.clone()) {
+        let uid = Arc::clone(&preemption.preemptor.uid);
+        if !lock(&self.0.preempting).insert(Arc::clone(&uid)) {
             return Err(Busy::InFlight);
         }
         let shared = Arc::clone(&self.0);

@@ -116,7 +116,7 @@ impl Wanted {
             next.ended.extend(ended);
             return false;
         }
-        let uid: Arc<str> = pod.uid.as_str().into();
+        let uid = Arc::clone(&pod.uid);
         let next = Next {
             pod,
             patch: Some(patch),

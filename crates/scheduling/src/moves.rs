@@ -1,0 +1,24 @@
+//! How many pods moved in the queue: whoever asks wants to know no more, and a hundred thousand may move between two questions.
+
+use crate::queue::{Moved, Pool};
+use hashbrown::HashMap;
+
+/// Counts by the pool that they entered and the event that brought them there.
+#[derive(Debug, Default)]
+pub(crate) struct Moves(HashMap<(Pool, &'static str), u64>);
+
+impl Moves {
+    /// What was counted since the last call.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (Pool, &'static str, u64)> + use<> {
+        let counts = std::mem::take(&mut self.0).into_iter();
+        counts.map(|((pool, label), count)| (pool, label, count))
+    }
+}
+
+impl Extend<Moved> for Moves {
+    fn extend<I: IntoIterator<Item = Moved>>(&mut self, moved: I) {
+        for Moved { pool, label, .. } in moved {
+            *self.0.entry((pool, label)).or_default() += 1;
+        }
+    }
+}
