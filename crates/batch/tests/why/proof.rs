@@ -171,7 +171,7 @@ fn carry_out(objects: &mut Objects, outcome: &Outcome) {
         if outcome.evicted.iter().any(|own| own.pod == key) {
             pod.spec.node_name.clear();
             "Pending".clone_into(&mut pod.status.phase);
-            pod.metadata.uid.push('+');
+            pod.metadata.uid = format!("{}+", pod.metadata.uid).into();
         }
     }
     for group in &mut objects.pod_groups {
