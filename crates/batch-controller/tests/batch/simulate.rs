@@ -45,6 +45,34 @@ fn a_gang_that_fits_is_bound() {
 }
 
 #[test]
+fn groups_of_kubernetes_own_are_jobs_and_one_that_cannot_be_is_shown_with_the_reason() {
+    let mut input = gang(2);
+    for pod in input["pods"].as_array_mut().unwrap() {
+        pod["metadata"]["annotations"] = json!({});
+        pod["spec"]["schedulingGroup"] = json!({"podGroupName": "train"});
+    }
+    let group = |labels: Value| {
+        json!([{"metadata": {"name": "train", "labels": labels},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}])
+    };
+    input["podGroups"] = json!([]);
+    input["upstreamPodGroups"] = group(json!({}));
+    let whole = answer(&simulate(&input, &["-o", "json"]));
+    let scheduled = json!({"default/train@scheduling.k8s.io": "scheduled"});
+    assert_eq!(whole["upstreamPodGroups"], scheduled);
+    assert_eq!(whole["bound"].as_array().unwrap().len(), 2);
+    let queue = json!({"scheduling.volcano.sh/queue-name": "gold"});
+    input["upstreamPodGroups"] = group(queue);
+    let whole = page(&simulate(&input, &["-o", "wide"]));
+    let line = whole.lines().nth(3).unwrap();
+    assert!(
+        line.starts_with("default/train@scheduling.k8s.io"),
+        "{whole}"
+    );
+    assert!(line.ends_with("queue \"gold\" does not exist"), "{whole}");
+}
+
+#[test]
 fn for_people_there_is_a_table() {
     let whole = page(&simulate(&gang(3), &["-o", "wide"]));
     let lines: Vec<&str> = whole.lines().collect();

@@ -9,6 +9,7 @@ use evictd_testkit::{Actor, ApiServer, Fault};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 

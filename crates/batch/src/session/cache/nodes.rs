@@ -67,10 +67,10 @@ fn node_of(model: &mut Model, cluster: &Cluster, id: NodeId) -> Node {
     let mut idle = allocatable.clone();
     idle.sub(&used);
     Node {
+        allocatable,
         idle,
         used,
         releasing,
-        allocatable,
         ..Node::default()
     }
 }
