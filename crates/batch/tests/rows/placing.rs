@@ -170,6 +170,30 @@ fn a_job_is_let_in_that_its_queue_may_make_room_for() {
 }
 
 #[test]
+fn a_job_whose_pods_are_not_made_is_let_in_to_reclaim_and_reclaims_in_the_next_session() {
+    let tiers: [&[&str]; 2] = [
+        &["priority", "gang"],
+        &["overcommit", "predicates", "proportion"],
+    ];
+    let with = |cpu: u32, phase: &str, made: usize| {
+        let mut need = unmade(1, cpu);
+        need["queue"] = json!("r");
+        let scenario = Scenario::new(&conf("enqueue, allocate, reclaim", &tiers))
+            .queue("r", &json!({}))
+            .node("a", "4")
+            .job("old", 0, "Running")
+            .running("old", 0, &["a", "a", "a", "a"], "1")
+            .job_with("new", 1, phase, &need)
+            .waiting("new", made, &cpu.to_string());
+        scenario.run_as(&Form::default())
+    };
+    // Half of the cluster is its queue's.
+    assert_eq!(phase(&with(2, "Pending", 0), "new"), "Inqueue");
+    assert_eq!(evicted(&with(2, "Inqueue", 1)).len(), 2);
+    assert_eq!(phase(&with(3, "Pending", 0), "new"), "Pending");
+}
+
+#[test]
 fn what_is_going_counts_as_gone_and_an_argument_takes_the_question_out() {
     let going = json!({
         "metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"},

@@ -4,6 +4,7 @@ use crate::conf::{Action, Plugin, PluginName, Switch};
 use crate::session::Session;
 use crate::session::dispatch::Taking;
 use crate::session::gang::Gang;
+use crate::session::plugins::QueueShare;
 use crate::session::resource::{Dim, Resource};
 use crate::session::rooms::{Others, Rooms};
 use crate::session::task::Status;
@@ -117,7 +118,7 @@ impl Session<'_> {
                             task.status == Status::Running
                                 && other.queue != queue
                                 && self.model.queues[other.queue].reclaimable
-                                && self.has_more_than_its_share(other.queue)
+                                && self.has_more_than_its_share(other.queue, queue)
                         }
                     };
                 if could_go {
@@ -148,15 +149,20 @@ impl Session<'_> {
         })
     }
 
-    /// Whether a queue holds more than it deserves of anything, as far as anybody says what it deserves.
-    fn has_more_than_its_share(&self, queue: usize) -> bool {
-        let proportion = self.plugins.proportion.as_ref().map(|own| &own.shares);
-        let capacity = self.plugins.capacity.as_ref().map(|own| &own.shares);
-        let share = proportion.or(capacity).and_then(|own| own.of(queue));
-        share.is_none_or(|own| {
+    /// Whether a queue holds more of anything than it would deserve if another one wanted all that there is, as far as anybody
+    /// says what queues deserve.
+    fn has_more_than_its_share(&self, queue: usize, other: usize) -> bool {
+        let more = |own: &QueueShare, deserved: &Resource| {
             let mut held = own.allocated.iter();
-            held.any(|(dim, held)| dim != Dim::PODS && held > own.deserved.get(dim))
-        })
+            held.any(|(dim, held)| dim != Dim::PODS && held > deserved.get(dim))
+        };
+        if let Some(own) = &self.plugins.proportion {
+            let deserved = &own.if_wanted(other, &self.model.total)[queue];
+            return own.shares.of(queue).is_none_or(|own| more(own, deserved));
+        }
+        let capacity = self.plugins.capacity.as_ref();
+        let share = capacity.and_then(|own| own.shares.of(queue));
+        share.is_none_or(|own| more(own, &own.deserved))
     }
 
     /// Why a job is not let in.

@@ -3,6 +3,7 @@
 use super::Vote;
 use crate::conf::{Action, PluginName, Switch};
 use crate::session::Session;
+use crate::session::plugins::QueueShare;
 use crate::session::resource::{Dim, Resource};
 
 impl Session<'_> {
@@ -52,11 +53,12 @@ impl Session<'_> {
                 let Some(overcommit) = &self.plugins.overcommit else {
                     return Ok(Vote::Abstain);
                 };
-                if self.form.lets_reclaimers_in && self.may_reclaim(job, need) {
-                    return Ok(Vote::Abstain);
-                }
                 let kept = self.left_over_at_entry(job).map(|(kept, _)| kept);
                 let lacking = overcommit.lacking(need, kept);
+                let full = !lacking.is_empty();
+                if full && self.form.lets_reclaimers_in && self.may_reclaim(job, need) {
+                    return Ok(Vote::Abstain);
+                }
                 let text = "resource in cluster is overused";
                 return words(&mut lacking.into_iter(), text, "overused");
             }
@@ -81,16 +83,22 @@ impl Session<'_> {
 
     /// Whether a job's queue deserves so much more than it holds and has let in that others will make room for the job.
     pub(crate) fn may_reclaim(&self, job: usize, need: &Resource) -> bool {
-        let proportion = self.plugins.proportion.as_ref().map(|own| &own.shares);
-        let capacity = self.plugins.capacity.as_ref().map(|own| &own.shares);
-        let share = proportion
-            .or(capacity)
-            .and_then(|shares| shares.of(self.model.jobs[job].queue));
-        let fits = share.is_some_and(|share| {
-            let sum = share.with_job(need);
-            sum.exceeded(&share.deserved, need).next().is_none()
-        });
-        fits && self.conf.actions.contains(&Action::Reclaim)
+        if !self.conf.actions.contains(&Action::Reclaim) {
+            return false;
+        }
+        let queue = self.model.jobs[job].queue;
+        let fits = |share: Option<&QueueShare>, deserved: &Resource| {
+            share.is_some_and(|own| own.with_job(need).within_for(deserved, need))
+        };
+        let (proportion, capacity) = (&self.plugins.proportion, &self.plugins.capacity);
+        if let Some(own) = proportion {
+            return fits(
+                own.shares.of(queue),
+                &own.if_wanted(queue, &self.model.total)[queue],
+            );
+        }
+        let share = capacity.as_ref().and_then(|own| own.shares.of(queue));
+        share.is_some_and(|own| fits(share, &own.deserved))
     }
 
     /// A job was let in: what it needs is set aside.

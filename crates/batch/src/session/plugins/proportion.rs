@@ -4,17 +4,40 @@
 use super::shares::Shares;
 use crate::session::model::Model;
 use crate::session::resource::{Resource, Unnamed};
+use std::cell::OnceCell;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Proportion {
     pub(crate) shares: Shares,
+    /// By queue, once somebody has asked: what all queues would deserve if this one wanted all that there is.
+    if_wanted: Vec<OnceCell<Vec<Resource>>>,
 }
 
 impl Proportion {
     pub(crate) fn open(model: &Model) -> Self {
         let mut shares = Shares::open(model);
         divide(&mut shares, &model.total);
-        Self { shares }
+        let if_wanted = vec![OnceCell::new(); shares.queues.len()];
+        Self { shares, if_wanted }
+    }
+
+    /// What all queues would deserve if this one wanted all that there is. What it deserves now counts no pods that are not
+    /// made yet.
+    pub(crate) fn if_wanted(&self, queue: usize, total: &Resource) -> &[Resource] {
+        self.if_wanted[queue].get_or_init(|| {
+            let mut shares = self.shares.clone();
+            for own in shares.queues.iter_mut().flatten() {
+                own.deserved = Resource::default();
+            }
+            if let Some(own) = &mut shares.queues[queue] {
+                own.request.raise_to(total);
+            }
+            divide(&mut shares, total);
+            let queues = shares.queues.into_iter();
+            queues
+                .map(|own| own.map(|own| own.deserved).unwrap_or_default())
+                .collect()
+        })
     }
 
     /// Whether a queue has all that it deserves.
