@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, State};
 use super::change::{Change, counted, named};
+use super::ends::ending;
 use super::search::{Proposal, Search};
 use super::subject::{Kind, Subject};
 use super::unknown::nearest;
@@ -441,6 +442,8 @@ fn each_kind(search: &mut Search<'_, '_>, closeup: Option<&Closeup>) -> Vec<Prop
     let Some(closeup) = closeup else {
         return proposals;
     };
+    let fewest = proposals.iter().map(|own| ending(&own.changes)).min();
+    proposals.extend(search.ends_before_all(closeup, fewest));
     let limited = closeup.holds.iter().any(|hold| match hold {
         Hold::NotLetIn { plugin, .. } => *plugin != "overcommit",
         Hold::ShareUsed { .. } | Hold::Limit { .. } => true,

@@ -1,8 +1,10 @@
 //! Jobs and pods whose end would start the job: what happens by itself.
 
 use super::change::Change;
+use super::limits::before_all;
 use super::search::{Proposal, Search};
 use super::subject::is_in;
+use crate::session::Closeup;
 use evictd_pod::wire::Pod;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -75,6 +77,25 @@ impl Search<'_, '_> {
         proposals
     }
 
+    /// Fewer pods that end, if the job comes before all others of its queue; `fewest` do without.
+    pub(super) fn ends_before_all(
+        &mut self,
+        closeup: &Closeup,
+        fewest: Option<usize>,
+    ) -> Option<Proposal> {
+        let priority = before_all(closeup)?;
+        if self.proves(std::slice::from_ref(&priority)) {
+            return None;
+        }
+        self.first.push(priority);
+        let found = self.ends();
+        self.first.pop();
+        let best = found.into_iter().min_by_key(|own| ending(&own.changes))?;
+        let alone = &best.changes[best.changes.len() - 1..];
+        let fewer = fewest.is_none_or(|fewest| ending(&best.changes) < fewest);
+        (fewer && !self.proves(alone)).then_some(best)
+    }
+
     fn alone(&mut self, units: &[Unit]) -> Vec<Vec<Unit>> {
         let mut smallest: Vec<&Unit> = units.iter().collect();
         smallest.sort_by_key(|unit| (unit.pods.len(), !unit.same_queue, unit.name.clone()));
@@ -131,6 +152,15 @@ impl Search<'_, '_> {
         }
         units.into_values().collect()
     }
+}
+
+/// How many pods end.
+pub(super) fn ending(changes: &[Change]) -> usize {
+    let pods = changes.iter().map(|change| match change {
+        Change::JobsEnd { pods, .. } | Change::PodsEnd { pods } => pods.len(),
+        _ => 0,
+    });
+    pods.sum()
 }
 
 fn holds_room(pod: &Pod) -> bool {

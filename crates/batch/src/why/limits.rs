@@ -36,6 +36,15 @@ fn divisor(one: i64, other: i64) -> i64 {
     one.max(1)
 }
 
+/// The priority that is above those of all jobs that come first; none where no job does.
+pub(super) fn before_all(closeup: &Closeup) -> Option<Change> {
+    let highest = closeup.ahead.iter().map(|own| own.priority).max()?;
+    Some(Change::Priority {
+        from: closeup.priority,
+        to: highest.max(closeup.priority).checked_add(1)?,
+    })
+}
+
 impl Search<'_, '_> {
     /// The queue's capability raised by as little as will do, one resource after the other.
     pub(super) fn capability(&mut self, closeup: &Closeup) -> Option<Proposal> {
@@ -158,12 +167,8 @@ impl Search<'_, '_> {
 
     /// The job's priority raised above all that come before it.
     pub(super) fn priority(&mut self, closeup: &Closeup) -> Option<Proposal> {
-        let highest = closeup.ahead.iter().map(|own| own.priority).max()?;
-        let change = vec![Change::Priority {
-            from: closeup.priority,
-            to: highest.max(closeup.priority).checked_add(1)?,
-        }];
-        self.proposal(change)
+        let change = before_all(closeup)?;
+        self.proposal(vec![change])
     }
 
     /// The queue's weight raised to the smallest that will do.

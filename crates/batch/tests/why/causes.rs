@@ -331,3 +331,21 @@ fn where_there_are_no_nodes_that_is_said() {
     );
     assert!(answer.soonest.is_empty());
 }
+
+#[test]
+fn fewer_pods_have_to_end_for_a_job_that_comes_first() {
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "8")
+            .job("own", 1, "Running")
+            .running("own", 0, &["a", "a"], "4")
+            .job("older", 2, "Inqueue")
+            .waiting("older", 2, "4")
+            .job("train", 1, "Inqueue")
+            .waiting("train", 1, "4"),
+    );
+    assert_eq!(
+        words(&answer)[0],
+        "its priority is 1 (in place of 0), and pod default/own-work-0 ends"
+    );
+}
