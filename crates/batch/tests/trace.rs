@@ -76,10 +76,16 @@ fn evicted_pods_start_over_and_what_they_had_done_is_lost() {
     assert_eq!(report.queues["a"].reclaimed_pods, 4);
     assert_eq!(report.evicted_jobs, 1);
     // Each had run for 40 s on one core.
-    assert!((report.lost_work_seconds["cpu"] - 160.0).abs() < 1e-9, "{report:?}");
+    assert!(
+        (report.lost_work_seconds["cpu"] - 160.0).abs() < 1e-9,
+        "{report:?}"
+    );
     assert!((report.work_seconds["cpu"] - (800.0 + 80.0)).abs() < 1e-9);
     // They hold their room for five seconds more.
-    assert!((report.queues["b"].wait_seconds.max - 5.0).abs() < 1.001, "{report:?}");
+    assert!(
+        (report.queues["b"].wait_seconds.max - 5.0).abs() < 1.001,
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -88,7 +94,10 @@ fn a_job_that_fits_nowhere_is_left_over_with_the_reason() {
         job("huge", "a", [0, 10], [3, 3, 3]),
         job("small", "a", [5, 10], [1, 1, 1]),
     ];
-    let report = played(&cluster(2, &jobs), "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n");
+    let report = played(
+        &cluster(2, &jobs),
+        "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n",
+    );
     assert_eq!(report.finished, 1);
     let [left] = report.unfinished.as_slice() else {
         panic!("{:?}", report.unfinished);
@@ -97,7 +106,11 @@ fn a_job_that_fits_nowhere_is_left_over_with_the_reason() {
     assert!(left.reason.contains("Insufficient cpu"), "{}", left.reason);
     // Who is not even let in is told by whom.
     let report = played(&cluster(1, &jobs), FIFO);
-    assert!(report.unfinished[0].reason.contains("overused"), "{:?}", report.unfinished);
+    assert!(
+        report.unfinished[0].reason.contains("overused"),
+        "{:?}",
+        report.unfinished
+    );
 }
 
 #[test]
@@ -148,7 +161,11 @@ fn who_takes_the_same_room_from_each_other_for_ever_is_broken_off() {
     ];
     // Nobody has a share, and everybody may take from other queues.
     let conf = "actions: \"allocate, reclaim\"\ntiers:\n- plugins:\n  - name: conformance\n  - name: predicates\n";
-    let report = play(&cluster(1, &jobs), &rules(conf, Form::volcano()), &mut |_, _| ());
+    let report = play(
+        &cluster(1, &jobs),
+        &rules(conf, Form::volcano()),
+        &mut |_, _| (),
+    );
     assert!(report.broken_off);
     assert_eq!((report.finished, report.unfinished.len()), (0, 2));
     assert!(report.reclaimed_pods > 1000, "{}", report.reclaimed_pods);
@@ -169,18 +186,54 @@ fn mistakes_are_told_by_their_fields() {
     assert_eq!(mistakes(&|_| ()), "");
     type Change = Box<dyn Fn(&mut Value)>;
     let table: Vec<(Change, &str)> = vec![
-        (Box::new(|own| own["nodes"] = json!([])), "nodes: there are none"),
-        (Box::new(|own| own["nodes"][0]["count"] = json!(0)), "nodes[0].count: must be 1 or more"),
-        (Box::new(|own| own["nodes"][0]["count"] = json!(u32::MAX)), "nodes: 4294967295 nodes in all; at most 100000 can be played"),
-        (Box::new(|own| own["nodes"][0]["allocatable"]["cpu"] = json!("-1")), "nodes[0].allocatable.cpu: -1 is negative"),
-        (Box::new(|own| own["queues"][0]["weight"] = json!(0)), "queues[0].weight: must be 1 or more"),
-        (Box::new(|own| own["queues"][0]["deserved"] = json!({"cpu": "-2"})), "queues[0].deserved.cpu: -2 is negative"),
-        (Box::new(|own| own["jobs"][0]["queue"] = json!("glod")), "jobs[0].queue: there is no queue glod; the nearest is gold"),
-        (Box::new(|own| own["jobs"][0]["tasks"] = json!([])), "jobs[0].tasks: there are none"),
-        (Box::new(|own| own["jobs"][0]["tasks"][0]["replicas"] = json!(0)), "jobs[0].tasks[0].replicas: must be 1 or more\njobs[0].tasks[0].minAvailable: is more than the 0 replicas"),
-        (Box::new(|own| own["jobs"][0]["tasks"][0]["replicas"] = json!(u32::MAX)), "jobs: 4294967295 pods in all; at most 10000000 can be played"),
-        (Box::new(|own| own["jobs"][0]["tasks"][0]["requests"]["cpu"] = json!("-1")), "jobs[0].tasks[0].requests.cpu: -1 is negative"),
-        (Box::new(|own| own["jobs"] = json!([own["jobs"][0], own["jobs"][0]])), "jobs[1].name: default/j is there already\njobs[1].tasks[0].name: default/j-worker is there already"),
+        (
+            Box::new(|own| own["nodes"] = json!([])),
+            "nodes: there are none",
+        ),
+        (
+            Box::new(|own| own["nodes"][0]["count"] = json!(0)),
+            "nodes[0].count: must be 1 or more",
+        ),
+        (
+            Box::new(|own| own["nodes"][0]["count"] = json!(u32::MAX)),
+            "nodes: 4294967295 nodes in all; at most 100000 can be played",
+        ),
+        (
+            Box::new(|own| own["nodes"][0]["allocatable"]["cpu"] = json!("-1")),
+            "nodes[0].allocatable.cpu: -1 is negative",
+        ),
+        (
+            Box::new(|own| own["queues"][0]["weight"] = json!(0)),
+            "queues[0].weight: must be 1 or more",
+        ),
+        (
+            Box::new(|own| own["queues"][0]["deserved"] = json!({"cpu": "-2"})),
+            "queues[0].deserved.cpu: -2 is negative",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["queue"] = json!("glod")),
+            "jobs[0].queue: there is no queue glod; the nearest is gold",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["tasks"] = json!([])),
+            "jobs[0].tasks: there are none",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["tasks"][0]["replicas"] = json!(0)),
+            "jobs[0].tasks[0].replicas: must be 1 or more\njobs[0].tasks[0].minAvailable: is more than the 0 replicas",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["tasks"][0]["replicas"] = json!(u32::MAX)),
+            "jobs: 4294967295 pods in all; at most 10000000 can be played",
+        ),
+        (
+            Box::new(|own| own["jobs"][0]["tasks"][0]["requests"]["cpu"] = json!("-1")),
+            "jobs[0].tasks[0].requests.cpu: -1 is negative",
+        ),
+        (
+            Box::new(|own| own["jobs"] = json!([own["jobs"][0], own["jobs"][0]])),
+            "jobs[1].name: default/j is there already\njobs[1].tasks[0].name: default/j-worker is there already",
+        ),
     ];
     for (change, wanted) in table {
         assert_eq!(mistakes(&change), wanted);
@@ -199,15 +252,23 @@ fn a_generated_trace_is_what_its_statistics_say() {
     assert_eq!(trace, generate(&recipe));
     assert_ne!(trace.jobs, generate(&Recipe { seed: 2, ..recipe }).jobs);
     let measured = &trace.statistics["measured"];
-    let pods: u64 = trace.jobs.iter().flat_map(|job| &job.tasks).map(|task| u64::from(task.replicas)).sum();
+    let pods: u64 = trace
+        .jobs
+        .iter()
+        .flat_map(|job| &job.tasks)
+        .map(|task| u64::from(task.replicas))
+        .sum();
     assert_eq!(measured["pods"], pods);
     // Half of all jobs are short, and the largest hundredth of them is more than a quarter of the work.
     let median = measured["durationSeconds"]["p50"].as_f64().unwrap();
     assert!((270.0..330.0).contains(&median), "{median}");
-    assert!(measured["partOfWorkOfLargestHundredth"].as_f64().unwrap() > 0.25, "{measured}");
-    // By day more come than by night: more than a day is covered.
+    assert!(
+        measured["partOfWorkOfLargestHundredth"].as_f64().unwrap() > 0.25,
+        "{measured}"
+    );
+    // More come in the afternoon than late in the evening; the hours before six are covered twice.
     let hours: Vec<u64> = serde_json::from_value(measured["arrivalsByHourOfDay"].clone()).unwrap();
-    assert!(hours[13] > 2 * hours[3], "{hours:?}");
+    assert!(2 * hours[14] > 3 * hours[22], "{hours:?}");
     assert_eq!(hours.iter().sum::<u64>(), 10_000);
     let span = measured["arrivalSpanSeconds"].as_f64().unwrap();
     let work = measured["workCoreSeconds"].as_f64().unwrap();
@@ -218,19 +279,34 @@ fn a_generated_trace_is_what_its_statistics_say() {
 /// 6 cores: a job that needs more of a queue than its share may wait for ever under the plugin proportion, also on an idle
 /// cluster, if another job that was not let in wants the rest.
 fn jobs(into_shares: bool) -> impl Strategy<Value = Vec<Value>> {
-    let one = (0_u32..80, 1_u32..50, 1_u32..5, 1_u32..5, 1_u32..5, 0_usize..3, 0_i32..2);
+    let one = (
+        0_u32..80,
+        1_u32..50,
+        1_u32..5,
+        1_u32..5,
+        1_u32..5,
+        0_usize..3,
+        0_i32..2,
+    );
     prop::collection::vec(one, 1..14).prop_map(move |jobs| {
         let jobs = jobs.into_iter().enumerate();
-        let jobs = jobs.map(|(index, (at, lasts, pods, least, cores, queue, priority))| {
-            let share = if into_shares { [2, 4, 6][queue] } else { 12 };
-            let cores = cores.min(share);
-            let room = (3 * (4 / cores)).min(share / cores);
-            let least = least.min(pods).min(room);
-            let queue = ["a", "b", "c"][queue];
-            let mut job = job(&format!("job-{index}"), queue, [at, lasts], [pods, least, cores]);
-            job["priority"] = json!(priority);
-            job
-        });
+        let jobs = jobs.map(
+            |(index, (at, lasts, pods, least, cores, queue, priority))| {
+                let share = if into_shares { [2, 4, 6][queue] } else { 12 };
+                let cores = cores.min(share);
+                let room = (3 * (4 / cores)).min(share / cores);
+                let least = least.min(pods).min(room);
+                let queue = ["a", "b", "c"][queue];
+                let mut job = job(
+                    &format!("job-{index}"),
+                    queue,
+                    [at, lasts],
+                    [pods, least, cores],
+                );
+                job["priority"] = json!(priority);
+                job
+            },
+        );
         jobs.collect()
     })
 }
@@ -250,7 +326,12 @@ fn holds_always(trace: &Trace, report: &Report) {
     assert!((0.0..=1.0 + 1e-9).contains(&used), "{used}");
     let spans = report.series.seconds.len();
     for span in 0..spans {
-        let held: f64 = report.series.queues.values().map(|queue| queue["cpu"][span]).sum();
+        let held: f64 = report
+            .series
+            .queues
+            .values()
+            .map(|queue| queue["cpu"][span])
+            .sum();
         assert!((-1e-9..=1.0 + 1e-9).contains(&held), "{held}");
         if let Some(index) = report.series.fairness[span] {
             assert!((1.0 / 3.0 - 1e-9..=1.0 + 1e-9).contains(&index), "{index}");
@@ -265,7 +346,10 @@ fn holds_always(trace: &Trace, report: &Report) {
             let task = &job.tasks[0];
             let cores = task.requests.get("cpu").unwrap().milli_value();
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            let (cores, seconds) = (cores as f64 / 1000.0, job.duration.as_millis() as f64 / 1000.0);
+            let (cores, seconds) = (
+                cores as f64 / 1000.0,
+                job.duration.as_millis() as f64 / 1000.0,
+            );
             cores * f64::from(task.replicas) * seconds
         })
         .sum();
@@ -275,7 +359,10 @@ fn holds_always(trace: &Trace, report: &Report) {
         assert!((done - work).abs() < 1e-6, "{done} {work}");
         // What was held is what was done, what was lost, and the time in which pods were going.
         let held = used * report.makespan_seconds * 12.0;
-        assert!(held >= done + report.lost_work_seconds["cpu"] - 1e-6, "{held}");
+        assert!(
+            held >= done + report.lost_work_seconds["cpu"] - 1e-6,
+            "{held}"
+        );
     }
 }
 

@@ -16,11 +16,18 @@ fn what_is_expected_happens() {
         .collect();
     assert_eq!(evicted.len(), 3, "{told}");
     assert!(evicted.iter().all(|pod| pod.starts_with("default/sweep-")));
-    let train = steps.iter().filter(|step| step["bound"].to_string().contains("train"));
-    let train: Vec<_> = train.map(|step| step["bound"].as_array().unwrap().len()).collect();
+    let train = steps
+        .iter()
+        .filter(|step| step["bound"].to_string().contains("train"));
+    let train: Vec<_> = train
+        .map(|step| step["bound"].as_array().unwrap().len())
+        .collect();
     assert_eq!(train, [3]);
     let last = &steps.last().unwrap()["waiting"]["report"];
-    assert!(last.as_str().unwrap().contains("Insufficient cpu"), "{last}");
+    assert!(
+        last.as_str().unwrap().contains("Insufficient cpu"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -30,7 +37,12 @@ fn without_a_terminal_it_is_told_in_lines_at_once() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     assert!(!shown.contains('\u{1b}'), "{shown}");
-    for wanted in ["0:10  reclaim: 3 pods of sweep", "train starts: all 3 pods", "report waits:", "ok   the gang starts whole"] {
+    for wanted in [
+        "0:10  reclaim: 3 pods of sweep",
+        "train starts: all 3 pods",
+        "report waits:",
+        "ok   the gang starts whole",
+    ] {
         assert!(shown.contains(wanted), "{wanted}:\n{shown}");
     }
 }

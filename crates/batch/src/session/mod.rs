@@ -68,8 +68,8 @@ mod tournament;
 pub use cache::Cache;
 pub use form::Form;
 pub use known::Known;
-pub use objects::{Objects, Setting, reads_annotation};
 pub(crate) use objects::{GROUP, TASK_SPEC};
+pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
     Refused, Said,

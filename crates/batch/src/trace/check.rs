@@ -91,12 +91,7 @@ fn amounts(found: &mut Vec<Mistake>, place: &str, list: &ResourceList) {
     );
 }
 
-fn of_nodes(
-    found: &mut Vec<Mistake>,
-    nodes: &Nodes,
-    place: &str,
-    names: &mut HashSet<String>,
-) {
+fn of_nodes(found: &mut Vec<Mistake>, nodes: &Nodes, place: &str, names: &mut HashSet<String>) {
     name(found, format!("{place}.name"), &nodes.name);
     none(found, format!("{place}.count"), nodes.count);
     amounts(found, &format!("{place}.allocatable"), &nodes.allocatable);

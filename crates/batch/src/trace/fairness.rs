@@ -14,12 +14,19 @@ pub(super) struct Claim {
 /// everything, to 1, where all have the same part of what they are entitled to. `None` where fewer than two queues want
 /// something, or nobody holds anything.
 pub(super) fn index(claims: &[Claim]) -> Option<f64> {
-    let claims: Vec<Claim> = claims.iter().copied().filter(|own| own.wants > 0.0).collect();
+    let claims: Vec<Claim> = claims
+        .iter()
+        .copied()
+        .filter(|own| own.wants > 0.0)
+        .collect();
     if claims.len() < 2 {
         return None;
     }
     let entitled = entitled(&claims);
-    let ratios = claims.iter().zip(entitled).map(|(own, part)| own.holds / part);
+    let ratios = claims
+        .iter()
+        .zip(entitled)
+        .map(|(own, part)| own.holds / part);
     jain(ratios)
 }
 
@@ -85,13 +92,19 @@ mod tests {
         for (claims, wanted) in [
             (vec![(1.0, 1.0), (1.0, 1.0)], vec![0.5, 0.5]),
             (vec![(3.0, 1.0), (1.0, 1.0)], vec![0.75, 0.25]),
-            (vec![(1.0, 0.1), (1.0, 1.0), (2.0, 1.0)], vec![0.1, 0.3, 0.6]),
+            (
+                vec![(1.0, 0.1), (1.0, 1.0), (2.0, 1.0)],
+                vec![0.1, 0.3, 0.6],
+            ),
             (vec![(1.0, 0.1), (1.0, 0.2)], vec![0.1, 0.2]),
             (vec![(1.0, 0.5), (1.0, 0.5)], vec![0.5, 0.5]),
         ] {
             let claims: Vec<Claim> = claims.iter().map(|(w, d)| claim(*w, *d, 0.0)).collect();
             let found = entitled(&claims);
-            let same = found.iter().zip(&wanted).all(|(one, other)| near(*one, *other));
+            let same = found
+                .iter()
+                .zip(&wanted)
+                .all(|(one, other)| near(*one, *other));
             assert!(same, "{found:?} is not {wanted:?}");
         }
     }

@@ -56,7 +56,7 @@ const SIGMA: f64 = 1.5;
 const SHORTEST: f64 = 5.0;
 const LONGEST: f64 = 21_600.0;
 /// The rate of arrivals is `1 + SWING·cos` of the time since `PEAK`, with a period of a day.
-const SWING: f64 = 0.7;
+const SWING: f64 = 0.5;
 const PEAK: f64 = 14.0 * HOUR;
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 24.0 * HOUR;
@@ -67,7 +67,9 @@ pub fn generate(recipe: &Recipe) -> Trace {
     let mut jobs: Vec<Job> = (0..recipe.jobs).map(|_| job(&mut random)).collect();
     let work: f64 = jobs.iter().map(core_seconds).sum();
     let span = (work / (CORES * recipe.load)).max(1.0);
-    let mut arrivals: Vec<u64> = (0..recipe.jobs).map(|_| arrival(&mut random, span)).collect();
+    let mut arrivals: Vec<u64> = (0..recipe.jobs)
+        .map(|_| arrival(&mut random, span))
+        .collect();
     arrivals.sort_unstable();
     for ((job, arrival), number) in jobs.iter_mut().zip(arrivals).zip(0..) {
         job.arrival = Seconds::from_millis(arrival * 1000);
@@ -183,7 +185,10 @@ fn drawn_from(recipe: &Recipe) -> Value {
 }
 
 fn measured(jobs: &[Job], work: f64, span: f64) -> Value {
-    let mut durations: Vec<u64> = jobs.iter().map(|job| job.duration.as_millis() / 1000).collect();
+    let mut durations: Vec<u64> = jobs
+        .iter()
+        .map(|job| job.duration.as_millis() / 1000)
+        .collect();
     durations.sort_unstable();
     let rank = |percent: usize| {
         let rank = (durations.len() * percent).div_ceil(100).max(1);
@@ -205,9 +210,9 @@ fn measured(jobs: &[Job], work: f64, span: f64) -> Value {
         hours[usize::try_from(hour).unwrap_or(0)] += 1;
     }
     let sizes = sizes.iter().map(|(size, count)| json!([size, count]));
-    let by_queue = by_queue.iter().map(|(name, (count, part))| {
-        json!({"name": name, "jobs": count, "partOfWork": rounded(*part)})
-    });
+    let by_queue = by_queue.iter().map(
+        |(name, (count, part))| json!({"name": name, "jobs": count, "partOfWork": rounded(*part)}),
+    );
     json!({
         "jobs": jobs.len(),
         "pods": jobs.iter().flat_map(|job| &job.tasks).map(|task| u64::from(task.replicas)).sum::<u64>(),

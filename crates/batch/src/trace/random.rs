@@ -1,6 +1,6 @@
 //! Numbers that look random and follow from a seed.
 
-/// A SplitMix64 generator.
+/// A `SplitMix64` generator.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 
@@ -53,7 +53,8 @@ mod tests {
         let variance = normal.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / 20_000.0;
         assert!(mean.abs() < 0.03, "{mean}");
         assert!((variance - 1.0).abs() < 0.05, "{variance}");
-        let picked = (0..20_000).filter(|_| random.pick(&[(3.0, true), (1.0, false)]) == Some(true));
+        let picked =
+            (0..20_000).filter(|_| random.pick(&[(3.0, true), (1.0, false)]) == Some(true));
         let picked = picked.count();
         assert!((14_500..15_500).contains(&picked), "{picked}");
     }

@@ -161,7 +161,8 @@ impl Timeline {
                 }
             }
             own.fairness.push(amounts.next().flatten());
-            own.waiting_jobs.push(amounts.next().flatten().unwrap_or(0.0));
+            own.waiting_jobs
+                .push(amounts.next().flatten().unwrap_or(0.0));
         }
         own
     }

@@ -114,10 +114,7 @@ mod tests {
         series.add(0, 500, &[Some(1.0)]);
         series.add(500, 2250, &[Some(3.0)]);
         series.add(2250, 4000, &[None]);
-        assert_eq!(
-            averages(&series),
-            [Some(2.0), Some(3.0), Some(3.0), None]
-        );
+        assert_eq!(averages(&series), [Some(2.0), Some(3.0), Some(3.0), None]);
     }
 
     #[test]
@@ -128,6 +125,9 @@ mod tests {
         assert_eq!(series.span(), 16_000);
         let found = averages(&series);
         assert!(found.len() <= MOST, "{}", found.len());
-        assert_eq!((found[14], found[15], found[16]), (Some(1.0), Some(0.625), Some(0.0)));
+        assert_eq!(
+            (found[14], found[15], found[16]),
+            (Some(1.0), Some(0.625), Some(0.0))
+        );
     }
 }

@@ -10,7 +10,10 @@ const LINES: usize = 10;
 
 /// Nodes, queues, and what has happened so far.
 pub(super) fn page(scene: &Scene, view: View) -> String {
-    let head = format!("{}  two queues of equal weight, four nodes", clock(scene.seconds));
+    let head = format!(
+        "{}  two queues of equal weight, four nodes",
+        clock(scene.seconds)
+    );
     let parts = [
         view.paint(Colour::Strong, &head),
         nodes(scene, view),

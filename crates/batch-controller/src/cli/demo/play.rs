@@ -160,7 +160,10 @@ impl Stage {
     /// Takes down what a session has done.
     fn look(&mut self, player: &Player<'_>) {
         let seconds = player.now().as_secs();
-        let there: BTreeSet<&str> = player.pods().map(|pod| job_of(&pod.metadata.name)).collect();
+        let there: BTreeSet<&str> = player
+            .pods()
+            .map(|pod| job_of(&pod.metadata.name))
+            .collect();
         for (name, queue, _, _, pods, _, cores) in JOBS {
             if there.contains(name) && self.come.insert(name) {
                 let text = format!("{name} comes to {queue}: {pods} pods of {cores} cores");
@@ -170,14 +173,21 @@ impl Stage {
         self.tell_ended(&there, seconds);
         let step = step(seconds, player);
         for (job, count) in by_job(&step.evicted) {
-            let text = format!("reclaim: {count} pods of {job} have to go, {} has more than its share", queue_of(job));
+            let text = format!(
+                "reclaim: {count} pods of {job} have to go, {} has more than its share",
+                queue_of(job)
+            );
             self.log.push((seconds, text));
         }
         for (job, count) in by_job(&step.bound) {
             self.log.push((seconds, starts(job, count)));
         }
         for (job, why) in &step.waiting {
-            let promised = player.outcome().pipelined.keys().any(|pod| job_of(pod) == job);
+            let promised = player
+                .outcome()
+                .pipelined
+                .keys()
+                .any(|pod| job_of(pod) == job);
             if !promised && self.told.insert(job.clone()) {
                 self.log.push((seconds, format!("{job} waits: {why}")));
             }
@@ -247,7 +257,9 @@ impl Stage {
     fn checks(&self, ended: usize) -> Vec<Check> {
         let bound = |job: &str| -> Vec<usize> {
             let counts = self.steps.iter().map(|step| by_job(&step.bound));
-            counts.filter_map(|counts| counts.get(job).copied()).collect()
+            counts
+                .filter_map(|counts| counts.get(job).copied())
+                .collect()
         };
         let evicted: Vec<&String> = self.steps.iter().flat_map(|step| &step.evicted).collect();
         let of_sweep = evicted.iter().all(|pod| job_of(pod) == "sweep");
@@ -256,10 +268,19 @@ impl Stage {
             told.any(|why| why.contains("Insufficient cpu"))
         };
         [
-            ("research fills the cluster", bound("sweep").first() == Some(&8)),
-            ("reclaim takes the fewest pods that make room for the gang", evicted.len() == 3 && of_sweep),
+            (
+                "research fills the cluster",
+                bound("sweep").first() == Some(&8),
+            ),
+            (
+                "reclaim takes the fewest pods that make room for the gang",
+                evicted.len() == 3 && of_sweep,
+            ),
             ("the gang starts whole", bound("train") == [3]),
-            ("a gang that fits nowhere waits whole, and is told why", told("report") && bound("report").is_empty()),
+            (
+                "a gang that fits nowhere waits whole, and is told why",
+                told("report") && bound("report").is_empty(),
+            ),
             ("all others come to their end", ended == JOBS.len() - 1),
         ]
         .map(|(what, holds)| Check { what, holds })
@@ -268,7 +289,9 @@ impl Stage {
 }
 
 fn starts(job: &str, count: usize) -> String {
-    let gang = JOBS.iter().any(|own| own.0 == job && own.5 as usize == count);
+    let gang = JOBS
+        .iter()
+        .any(|own| own.0 == job && own.5 as usize == count);
     if gang {
         return format!("{job} starts: all {count} pods of the gang at once");
     }
@@ -304,7 +327,10 @@ fn step(seconds: i64, player: &Player<'_>) -> Step {
 
 /// What a queue deserves, in cores.
 fn deserved(outcome: &Outcome, queue: &str) -> f64 {
-    let own = outcome.queues_at_open.as_ref().and_then(|own| own.get(queue));
+    let own = outcome
+        .queues_at_open
+        .as_ref()
+        .and_then(|own| own.get(queue));
     let deserved = own.and_then(|own| own.deserved.as_ref());
     let cpu = deserved.and_then(|amounts| amounts.get("cpu"));
     cpu.map_or(0.0, |millicores| millicores.0 / 1000.0)

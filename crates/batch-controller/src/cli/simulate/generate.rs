@@ -19,13 +19,16 @@ pub(super) struct GenerateArguments {
     #[arg(long, default_value_t = 1, requires = "generate", conflicts_with_all = ["file", "trace"])]
     seed: u64,
     /// The work of all jobs, as a part of what the cluster could do while they arrive.
-    #[arg(long, value_name = "PART", default_value_t = 0.8, requires = "generate", conflicts_with_all = ["file", "trace"], value_parser = load)]
+    #[arg(long, value_name = "PART", default_value_t = 0.7, requires = "generate", conflicts_with_all = ["file", "trace"], value_parser = load)]
     load: f64,
 }
 
 /// A part above nothing; far beyond all of it jobs wait longer and longer.
 fn load(text: &str) -> Result<f64, String> {
-    let load = text.parse().ok().filter(|load| (0.01..=100.0).contains(load));
+    let load = text
+        .parse()
+        .ok()
+        .filter(|load| (0.01..=100.0).contains(load));
     load.ok_or_else(|| "must be a number from 0.01 to 100".to_owned())
 }
 

@@ -102,7 +102,8 @@ fn run(trace: &Trace, conf: String, rules: &Rules) -> Run {
     });
     drop(bar);
     if report.broken_off {
-        let message = "pods were evicted again and again and none came to its end; it was broken off";
+        let message =
+            "pods were evicted again and again and none came to its end; it was broken off";
         warn("evictd-batch", &format!("{conf}: {message}"));
     }
     Run { conf, report }

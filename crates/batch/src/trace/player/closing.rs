@@ -26,7 +26,9 @@ impl Player<'_> {
         Report {
             jobs: self.jobs.len(),
             finished: self.ended,
-            unfinished: left.map(|(job, state)| self.unfinished(job, state)).collect(),
+            unfinished: left
+                .map(|(job, state)| self.unfinished(job, state))
+                .collect(),
             broken_off: self.broken_off,
             makespan_seconds: in_seconds(self.ledger.lasted()),
             utilization: self.by_resource(|resource| self.ledger.utilization(resource)),
@@ -97,7 +99,9 @@ fn reason(outcome: &Outcome, job: &str) -> String {
     let group = outcome.pod_groups.get(job);
     let conditions = group.into_iter().flat_map(|group| &group.conditions);
     let mut conditions = conditions.filter(|own| own.kind == "Unschedulable");
-    conditions.next().map_or_else(String::new, |own| own.message.clone())
+    conditions
+        .next()
+        .map_or_else(String::new, |own| own.message.clone())
 }
 
 /// Billionths of a unit times milliseconds as units times seconds.

@@ -104,7 +104,9 @@ impl Player<'_> {
         let state = &mut self.jobs[job];
         state.ended = true;
         self.ended += 1;
-        let Some(live) = state.live.take() else { return };
+        let Some(live) = state.live.take() else {
+            return;
+        };
         for own in &live.pods {
             self.world.remove_pod(&own.pod);
             self.pods.remove(&key_of(own));

@@ -31,7 +31,11 @@ pub(super) fn page(runs: &[Run], view: View) -> String {
         parts.push(view.sentence(&head));
     }
     let legend = runs.iter().zip(NAMES).map(|(run, name)| {
-        let heading = if runs.len() > 1 { format!("{name}  ") } else { String::new() };
+        let heading = if runs.len() > 1 {
+            format!("{name}  ")
+        } else {
+            String::new()
+        };
         view.hanging(&heading, &run.conf)
     });
     parts.push(legend.collect::<Vec<_>>().join("\n"));
@@ -46,18 +50,32 @@ fn all_figures(first: &Report) -> Vec<Figure> {
     let mut add = |name: &str, unit, figure: fn(&Report) -> Option<f64>| {
         all.push((name.to_owned(), unit, Box::new(figure)));
     };
-    add("jobs that ended", Unit::Count, |own| Some(number(own.finished)));
+    add("jobs that ended", Unit::Count, |own| {
+        Some(number(own.finished))
+    });
     add("makespan", Unit::Time, |own| Some(own.makespan_seconds));
-    add("fairness, mean", Unit::Index, |own| own.fairness.as_ref().map(|own| own.mean));
-    add("fairness, p5", Unit::Index, |own| own.fairness.as_ref().map(|own| own.p5));
+    add("fairness, mean", Unit::Index, |own| {
+        own.fairness.as_ref().map(|own| own.mean)
+    });
+    add("fairness, p5", Unit::Index, |own| {
+        own.fairness.as_ref().map(|own| own.p5)
+    });
     add("wait, mean", Unit::Time, |own| Some(own.wait_seconds.mean));
     add("wait, p50", Unit::Time, |own| Some(own.wait_seconds.p50));
     add("wait, p95", Unit::Time, |own| Some(own.wait_seconds.p95));
     add("wait, p99", Unit::Time, |own| Some(own.wait_seconds.p99));
-    add("wait, longest", Unit::Time, |own| Some(own.wait_seconds.max));
-    add("pods preempted", Unit::Count, |own| Some(count(own.preempted_pods)));
-    add("pods reclaimed", Unit::Count, |own| Some(count(own.reclaimed_pods)));
-    add("jobs that lost pods", Unit::Count, |own| Some(number(own.evicted_jobs)));
+    add("wait, longest", Unit::Time, |own| {
+        Some(own.wait_seconds.max)
+    });
+    add("pods preempted", Unit::Count, |own| {
+        Some(count(own.preempted_pods))
+    });
+    add("pods reclaimed", Unit::Count, |own| {
+        Some(count(own.reclaimed_pods))
+    });
+    add("jobs that lost pods", Unit::Count, |own| {
+        Some(number(own.evicted_jobs))
+    });
     add("sessions", Unit::Count, |own| Some(count(own.sessions)));
     let used = first.utilization.keys().map(|resource| -> Figure {
         let of = resource.clone();
@@ -71,7 +89,11 @@ fn all_figures(first: &Report) -> Vec<Figure> {
             let all = lost + own.work_seconds.get(&of)?;
             (all > 0.0).then(|| lost / all)
         };
-        (format!("{resource} of it lost"), Unit::Percent, Box::new(figure))
+        (
+            format!("{resource} of it lost"),
+            Unit::Percent,
+            Box::new(figure),
+        )
     });
     let pairs: Vec<Figure> = used.zip(lost).flat_map(<[Figure; 2]>::from).collect();
     // Behind the makespan.
@@ -99,19 +121,21 @@ fn figures(runs: &[Run], view: View) -> String {
             columns.push(Column::figure(DIFFERENCES[index], 1));
         }
     }
-    let rows = all_figures(&first.report).into_iter().map(|(name, unit, of)| {
-        let before = of(&first.report);
-        let mut cells = vec![name];
-        for (index, run) in runs.iter().enumerate() {
-            let now = of(&run.report);
-            cells.push(now.map_or_else(|| "-".to_owned(), |now| unit.shown(now, false)));
-            if index > 0 {
-                let difference = now.zip(before).map(|(now, before)| now - before);
-                cells.push(difference.map_or_else(String::new, |own| unit.shown(own, true)));
+    let rows = all_figures(&first.report)
+        .into_iter()
+        .map(|(name, unit, of)| {
+            let before = of(&first.report);
+            let mut cells = vec![name];
+            for (index, run) in runs.iter().enumerate() {
+                let now = of(&run.report);
+                cells.push(now.map_or_else(|| "-".to_owned(), |now| unit.shown(now, false)));
+                if index > 0 {
+                    let difference = now.zip(before).map(|(now, before)| now - before);
+                    cells.push(difference.map_or_else(String::new, |own| unit.shown(own, true)));
+                }
             }
-        }
-        cells
-    });
+            cells
+        });
     Table::new(columns, rows).shown(view)
 }
 
@@ -142,26 +166,40 @@ fn queues(runs: &[Run], view: View) -> String {
         held(one).total_cmp(&held(other))
     });
     let rows = first.report.queues.keys().flat_map(|name| {
-        runs.iter().zip(NAMES).enumerate().filter_map(move |(index, (run, letter))| {
-            let own = run.report.queues.get(name)?;
-            let Spread { p50, p95, p99, max, .. } = own.wait_seconds;
-            let mut cells = vec![if index == 0 { name.clone() } else { String::new() }];
-            if several {
-                cells.push(letter.to_owned());
-            }
-            cells.push(own.finished.to_string());
-            cells.extend([p50, p95, p99, max].map(|wait| Unit::Time.shown(wait, false)));
-            cells.push(own.preempted_pods.to_string());
-            cells.push(own.reclaimed_pods.to_string());
-            let held = most.and_then(|most| own.utilization.get(*most));
-            cells.push(Unit::Percent.shown(held.copied().unwrap_or(0.0), false));
-            Some(cells)
-        })
+        runs.iter()
+            .zip(NAMES)
+            .enumerate()
+            .filter_map(move |(index, (run, letter))| {
+                let own = run.report.queues.get(name)?;
+                let Spread {
+                    p50, p95, p99, max, ..
+                } = own.wait_seconds;
+                let mut cells = vec![if index == 0 {
+                    name.clone()
+                } else {
+                    String::new()
+                }];
+                if several {
+                    cells.push(letter.to_owned());
+                }
+                cells.push(own.finished.to_string());
+                cells.extend([p50, p95, p99, max].map(|wait| Unit::Time.shown(wait, false)));
+                cells.push(own.preempted_pods.to_string());
+                cells.push(own.reclaimed_pods.to_string());
+                let held = most.and_then(|most| own.utilization.get(*most));
+                cells.push(Unit::Percent.shown(held.copied().unwrap_or(0.0), false));
+                Some(cells)
+            })
     });
     let table = Table::new(columns, rows.collect::<Vec<_>>()).shown(view);
     let what = most.map_or("", |most| most.as_str());
-    let note = format!("P50 to LONGEST: from arrival to start. HOLDS: of the cluster's {what}, on average.");
-    format!("{table}\n{}", view.paint(Colour::Faint, &view.sentence(&note)))
+    let note = format!(
+        "P50 to LONGEST: from arrival to start. HOLDS: of the cluster's {what}, on average."
+    );
+    format!(
+        "{table}\n{}",
+        view.paint(Colour::Faint, &view.sentence(&note))
+    )
 }
 
 /// Jobs that have not come to their end.

@@ -81,9 +81,13 @@ pub(super) fn picture(runs: &[Run]) -> String {
     let waiting = runs.iter().flat_map(|run| &run.report.series.waiting_jobs);
     let most = waiting.copied().fold(1.0, f64::max);
     let last = panel(LOW, rounded_up(most));
-    lines(&mut svg, last, runs, "Jobs that wait for their start", |own| {
-        own.waiting_jobs.iter().copied().map(Some).collect()
-    });
+    lines(
+        &mut svg,
+        last,
+        runs,
+        "Jobs that wait for their start",
+        |own| own.waiting_jobs.iter().copied().map(Some).collect(),
+    );
     time_axis(&mut svg, last);
     framed(&svg, last.top + last.height + AXIS)
 }
@@ -110,7 +114,11 @@ fn held(svg: &mut String, panel: Panel, run: &Run, title: &str) {
     let mut key = Vec::new();
     for ((name, amounts), colour) in series.queues.iter().zip(QUEUES.iter().cycle()) {
         let own = amounts.get(resource).unwrap_or(&empty);
-        let above: Vec<f64> = below.iter().zip(own).map(|(one, more)| one + more).collect();
+        let above: Vec<f64> = below
+            .iter()
+            .zip(own)
+            .map(|(one, more)| one + more)
+            .collect();
         area(svg, panel, series, (&below, &above), colour);
         below = above;
         key.push((name.as_str(), *colour));
@@ -129,11 +137,17 @@ fn area(
 ) {
     let point = |seconds: &f64, amount: &f64| {
         let middle = seconds + series.span_seconds / 2.0;
-        format!("{:.1},{:.1}", panel.x(middle.min(panel.seconds)), panel.y(*amount))
+        format!(
+            "{:.1},{:.1}",
+            panel.x(middle.min(panel.seconds)),
+            panel.y(*amount)
+        )
     };
     let upper = series.seconds.iter().zip(above);
     let lower = series.seconds.iter().zip(below).rev();
-    let points = upper.chain(lower).map(|(seconds, amount)| point(seconds, amount));
+    let points = upper
+        .chain(lower)
+        .map(|(seconds, amount)| point(seconds, amount));
     let points = points.collect::<Vec<_>>().join(" ");
     let _ = writeln!(svg, "<polygon points=\"{points}\" fill=\"{colour}\"/>");
 }
@@ -273,7 +287,13 @@ mod tests {
 
     #[test]
     fn scales_end_at_round_numbers() {
-        for (most, top) in [(0.3, 1.0), (1.0, 1.0), (7.2, 8.0), (10.0, 10.0), (131.0, 200.0)] {
+        for (most, top) in [
+            (0.3, 1.0),
+            (1.0, 1.0),
+            (7.2, 8.0),
+            (10.0, 10.0),
+            (131.0, 200.0),
+        ] {
             assert!((rounded_up(most) - top).abs() < 1e-9, "{most}");
         }
     }
