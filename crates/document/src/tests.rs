@@ -50,10 +50,9 @@ fn yaml_may_begin_with_a_brace_where_the_name_says_yaml() {
 fn an_unknown_key_is_told_with_the_nearest_known_one() {
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only read")]
     struct Job {
-        #[allow(dead_code)]
         arrival: u32,
-        #[allow(dead_code)]
         duration: u32,
     }
     for (text, place) in [

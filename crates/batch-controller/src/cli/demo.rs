@@ -52,7 +52,7 @@ impl Arguments {
 fn show(mut frames: Frames, scenes: &[Scene]) -> Result<(), Failure> {
     for scene in scenes {
         frames.show(&picture::page(scene, View::of_stdout()))?;
-        thread::sleep(SCENE);
+        thread::park_timeout(SCENE);
     }
     Ok(())
 }

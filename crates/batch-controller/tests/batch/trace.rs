@@ -262,7 +262,7 @@ fn options_that_cannot_be_are_refused() {
         (vec!["--trace", "-", "--seed", "1"], "cannot be used with"),
         (vec!["--generate", "--jobs", "0"], "0 is not in 1..=1000000"),
         (
-            vec!["--generate", "--load", "-1"],
+            vec!["--generate", "--load", "0"],
             "must be a number from 0.01 to 100",
         ),
         (

@@ -56,7 +56,7 @@ const SIGMA: f64 = 1.5;
 const SHORTEST: f64 = 5.0;
 const LONGEST: f64 = 21_600.0;
 /// The rate of arrivals is `1 + SWING·cos` of the time since `PEAK`, with a period of a day.
-const SWING: f64 = 0.7;
+const SWING: f64 = 0.5;
 const PEAK: f64 = 14.0 * HOUR;
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 24.0 * HOUR;

@@ -3,6 +3,7 @@
 use super::fairness::{self, Claim};
 use super::series::Series;
 use super::wire::{Queue, Trace};
+use evictd_pod::Quantity;
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::ResourceList;
 use std::collections::BTreeMap;
@@ -57,7 +58,7 @@ impl Ledger {
         for nodes in &trace.nodes {
             for (name, all) in &mut capacity {
                 let amount = nodes.allocatable.get(name);
-                let amount = amount.map_or(0, |amount| amount.nano_value());
+                let amount = amount.map_or(0, Quantity::nano_value);
                 *all += amount * i128::from(nodes.count);
             }
         }
@@ -100,7 +101,7 @@ impl Ledger {
     pub(super) fn amounts_of(&self, list: &ResourceList) -> Amounts {
         let amounts = self.resources.iter().map(|name| list.get(name));
         amounts
-            .map(|amount| amount.map_or(0, |amount| amount.nano_value()))
+            .map(|amount| amount.map_or(0, Quantity::nano_value))
             .collect()
     }
 
@@ -177,13 +178,14 @@ impl Ledger {
                 holds: 0.0,
             };
             for (resource, all) in self.capacity.iter().enumerate() {
-                let (holds, waits) = (account.holds[resource], account.waits[resource]);
-                let wants = part(holds + waits, *all).min(account.most[resource]);
-                let holds = part(holds, *all);
+                let own = account.holds[resource];
+                let both = part(own + account.waits[resource], *all);
+                let holds = part(own, *all);
                 if let Some(amount) = amounts.next() {
                     *amount = Some(holds);
                 }
-                claim.wants = claim.wants.max(wants).max(holds);
+                let wants = both.min(account.most[resource]).max(holds);
+                claim.wants = claim.wants.max(wants);
                 claim.holds = claim.holds.max(holds);
             }
             claims.push(claim);

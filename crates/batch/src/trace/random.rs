@@ -1,6 +1,6 @@
 //! Numbers that look random and follow from a seed.
 
-/// A SplitMix64 generator.
+/// A `SplitMix64` generator.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 

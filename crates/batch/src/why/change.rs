@@ -214,7 +214,7 @@ fn more_nodes(world: &mut World<'_>, like: &str, count: usize) {
         if node.metadata.labels.contains_key(hostname) {
             node.metadata
                 .labels
-                .insert(hostname.to_owned(), name.clone());
+                .insert(hostname, name);
         }
         node.metadata.name.clone_from(&name);
         world.set_node(&name, Some(Arc::new(node)));

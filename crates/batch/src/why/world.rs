@@ -297,7 +297,7 @@ mod tests {
         world.change_pod("default/waits-0", |pod| {
             "b".clone_into(&mut pod.spec.node_name);
         });
-        world.change_pod("default/waits-1", |pod| pod.metadata.uid.push_str("-anew"));
+        world.change_pod("default/waits-1", |pod| pod.metadata.uid = "anew".into());
         world.change_queue("default", |queue| {
             "Closed".clone_into(&mut queue.status.state);
         });

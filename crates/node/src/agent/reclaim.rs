@@ -146,7 +146,7 @@ pub(super) fn active_pods(active: &super::Active) -> Option<BTreeSet<String>> {
     let uids = listed.flat_map(|pod| {
         let of_static = OF_STATIC_PODS
             .iter()
-            .filter_map(|key| pod.annotations.get(*key));
+            .filter_map(|key| pod.annotations.get(key));
         std::iter::once(pod.uid.as_str()).chain(of_static)
     });
     let unknown = set.unknown.iter().map(|group| group.uid.as_str());

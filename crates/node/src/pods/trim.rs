@@ -206,8 +206,8 @@ mod tests {
         pod["metadata"]["annotations"] = json!({ CONFIG_SOURCE: "file" });
         pod["metadata"]["resourceVersion"] = json!("");
         assert_eq!(
-            trimmed(&pod, &[]).0.metadata.annotations[&CONFIG_SOURCE.to_owned()],
-            "file"
+            trimmed(&pod, &[]).0.metadata.annotations.get(CONFIG_SOURCE),
+            Some("file")
         );
     }
 

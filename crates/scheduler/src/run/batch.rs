@@ -112,7 +112,7 @@ impl Batch {
 
     /// A group of `scheduling.k8s.io` came, changed or went.
     pub fn on_upstream(&mut self, groups: &Delta<wire::PodGroup>) {
-        let uid = |group: &Arc<wire::PodGroup>| group.metadata.uid.clone();
+        let uid = |group: &Arc<wire::PodGroup>| Arc::clone(&group.metadata.uid);
         if let Some(old) = &groups.old
             && groups.new.as_ref().map(uid) != Some(uid(old))
         {

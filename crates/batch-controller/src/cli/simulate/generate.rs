@@ -19,7 +19,7 @@ pub(super) struct GenerateArguments {
     #[arg(long, default_value_t = 1, requires = "generate", conflicts_with_all = ["file", "trace"])]
     seed: u64,
     /// The work of all jobs, as a part of what the cluster could do while they arrive.
-    #[arg(long, value_name = "PART", default_value_t = 0.8, requires = "generate", conflicts_with_all = ["file", "trace"], value_parser = load)]
+    #[arg(long, value_name = "PART", default_value_t = 0.7, requires = "generate", conflicts_with_all = ["file", "trace"], value_parser = load)]
     load: f64,
 }
 

@@ -281,7 +281,7 @@ impl Cache {
             .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count));
         job.min_task_member = roles;
         let in_stages = wire.metadata.annotations.get(IN_STAGES);
-        job.in_stages = in_stages.is_some_and(|text| is_true(text));
+        job.in_stages = in_stages.is_some_and(is_true);
         job.has_topology = wire.spec.network_topology.is_some();
         job.min_resources = need;
         job.begin(wire.status.clone());

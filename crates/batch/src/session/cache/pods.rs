@@ -162,7 +162,7 @@ impl Cache {
             role,
             best_effort: false,
             gated: !pod.spec.scheduling_gates.is_empty(),
-            preemptable: preemptable.is_none_or(|text| is_true(text)),
+            preemptable: preemptable.is_none_or(is_true),
             never_preempts: pod.spec.preemption_policy == "Never",
             critical: is_critical(pod),
             created: metadata.creation_timestamp,

@@ -4,6 +4,7 @@ use super::happenings::{Event, count};
 use super::{PATIENCE, Player, Stage};
 use crate::session::Outcome;
 use crate::trace::objects::timestamp;
+use evictd_pod::wire::Condition;
 use std::cmp::Reverse;
 
 /// Evictions without a pod's end in between after which nothing is expected any more, for each pod that is there.
@@ -23,7 +24,7 @@ impl Player<'_> {
         for eviction in &outcome.evicted {
             self.evict(&eviction.pod, &eviction.reason);
         }
-        let promised = self.promise(&outcome);
+        let promised = self.tell_pods(&outcome);
         let moved = self.tell_groups(&outcome);
         self.outcome = outcome;
         self.unsettled = acts;
@@ -87,13 +88,10 @@ impl Player<'_> {
         }
     }
 
-    /// Pods wait for nodes that are being freed for them; whether any newly does.
-    fn promise(&mut self, outcome: &Outcome) -> bool {
+    /// Pods are told why they have no node, and which one is being freed for them; whether any is told of a node.
+    fn tell_pods(&mut self, outcome: &Outcome) -> bool {
         let mut promised = false;
-        for (key, condition) in &outcome.pod_conditions {
-            let Some(node) = &condition.nominated_node_name else {
-                continue;
-            };
+        for (key, told) in &outcome.pod_conditions {
             let Some((job, pod)) = self.pods.get(key).copied() else {
                 continue;
             };
@@ -101,9 +99,19 @@ impl Player<'_> {
                 continue;
             };
             let own = &mut live.pods[pod].pod;
-            node.clone_into(&mut own.status.nominated_node_name);
+            if let Some(node) = &told.nominated_node_name {
+                node.clone_into(&mut own.status.nominated_node_name);
+                promised = true;
+            }
+            // A session says nothing of a pod to which it would say the same again.
+            own.status.conditions = vec![Condition {
+                kind: "PodScheduled".to_owned(),
+                status: told.status.clone(),
+                reason: told.reason.clone(),
+                message: told.message.clone(),
+                ..Condition::default()
+            }];
             self.world.pod(own);
-            promised = true;
         }
         promised
     }
