@@ -171,6 +171,8 @@ fn who_takes_the_same_room_from_each_other_for_ever_is_broken_off() {
     assert!(report.reclaimed_pods > 1000, "{}", report.reclaimed_pods);
 }
 
+type Change = Box<dyn Fn(&mut Value)>;
+
 #[test]
 fn mistakes_are_told_by_their_fields() {
     let good = json!({"nodes": [{"name": "n", "allocatable": {"cpu": 1}}], "queues": [{"name": "gold"}],
@@ -184,7 +186,6 @@ fn mistakes_are_told_by_their_fields() {
         told.collect::<Vec<_>>().join("\n")
     };
     assert_eq!(mistakes(&|_| ()), "");
-    type Change = Box<dyn Fn(&mut Value)>;
     let table: Vec<(Change, &str)> = vec![
         (
             Box::new(|own| own["nodes"] = json!([])),

@@ -212,9 +212,7 @@ fn more_nodes(world: &mut World<'_>, like: &str, count: usize) {
         let name = format!("{like}-more-{index}");
         let hostname = "kubernetes.io/hostname";
         if node.metadata.labels.contains_key(hostname) {
-            node.metadata
-                .labels
-                .insert(hostname, name);
+            node.metadata.labels.insert(hostname, &name);
         }
         node.metadata.name.clone_from(&name);
         world.set_node(&name, Some(Arc::new(node)));
