@@ -91,9 +91,8 @@ impl Search<'_, '_> {
         let found = self.ends();
         self.first.pop();
         let best = found.into_iter().min_by_key(|own| ending(&own.changes))?;
-        let alone = &best.changes[best.changes.len() - 1..];
         let fewer = fewest.is_none_or(|fewest| ending(&best.changes) < fewest);
-        (fewer && !self.proves(alone)).then_some(best)
+        fewer.then_some(best)
     }
 
     fn alone(&mut self, units: &[Unit]) -> Vec<Vec<Unit>> {

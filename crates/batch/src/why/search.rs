@@ -65,12 +65,31 @@ impl<'s, 'w> Search<'s, 'w> {
         self.sessions(changes).is_some()
     }
 
-    /// The proposal of these changes, which is tried once more.
+    /// The proposal of these changes, which is tried once more, and without each of those that may not be needed.
     pub(super) fn proposal(&mut self, changes: Vec<Change>) -> Option<Proposal> {
-        // This try is always there.
-        self.tries += 1;
-        let sessions = self.sessions(&changes)?;
-        let changes: Vec<Change> = self.first.iter().cloned().chain(changes).collect();
+        let first = std::mem::take(&mut self.first);
+        let proposal = self.minimal(first.iter().cloned().chain(changes).collect());
+        self.first = first;
+        proposal
+    }
+
+    fn minimal(&mut self, mut changes: Vec<Change>) -> Option<Proposal> {
+        // These tries are always there.
+        self.tries += 2 + changes.len();
+        let mut sessions = self.sessions(&changes)?;
+        let all = changes.len();
+        for index in (0..all).rev() {
+            let mut without = changes.clone();
+            without.remove(index);
+            if !without.is_empty() && self.proves(&without) {
+                changes = without;
+            }
+        }
+        if changes.len() < all {
+            // Amounts that were enough beside the others may be more than is needed alone.
+            changes = self.tightened(changes);
+            sessions = self.sessions(&changes)?;
+        }
         let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
         Some(Proposal {
             words: words.join(", and "),

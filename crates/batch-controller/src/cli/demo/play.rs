@@ -265,7 +265,7 @@ impl Stage {
         let of_sweep = evicted.iter().all(|pod| job_of(pod) == "sweep");
         let told = |job: &str| {
             let mut told = self.steps.iter().filter_map(|step| step.waiting.get(job));
-            told.any(|why| why.contains("Insufficient cpu"))
+            told.any(|why| why.contains("no room now for 2 pods"))
         };
         [
             (
