@@ -160,12 +160,12 @@ fn who_takes_the_same_room_from_each_other_for_ever_is_broken_off() {
         job("other", "b", [10, 100], [1, 1, 4]),
     ];
     // Nobody has a share, and everybody may take from other queues.
-    let conf = "actions: \"allocate, reclaim\"\ntiers:\n- plugins:\n  - name: conformance\n  - name: predicates\n";
-    let report = play(
-        &cluster(1, &jobs),
-        &rules(conf, Form::volcano()),
-        &mut |_, _| (),
-    );
+    let conf = "actions: \"allocate, reclaim\"\ntiers:\n- plugins:\n  - name: priority\n  - name: conformance\n  - name: predicates\n";
+    let with = |form| play(&cluster(1, &jobs), &rules(conf, form), &mut |_, _| ());
+    // Ours takes nothing for a queue of which nobody says what it deserves.
+    let ours = with(Form::default());
+    assert_eq!((ours.finished, ours.reclaimed_pods), (2, 0));
+    let report = with(Form::volcano());
     assert!(report.broken_off);
     assert_eq!((report.finished, report.unfinished.len()), (0, 2));
     assert!(report.reclaimed_pods > 1000, "{}", report.reclaimed_pods);

@@ -22,7 +22,8 @@ pub struct Form {
     /// among all that do not run yet.
     pub broken_gangs_first: bool,
     /// Nobody goes for another queue from one that holds no more than it deserves (volcano#377, #3729, #4947): two
-    /// queues would take the same room from each other in turn. With Volcano an earlier tier may grant them.
+    /// queues would take the same room from each other in turn. With Volcano an earlier tier may grant them. Where no plugin
+    /// says what queues deserve, nobody goes for another queue.
     pub keeps_shares: bool,
     /// Nobody goes for a job of its queue that comes after its own when room is given out, as the first plugin says that
     /// tells them apart: else the two would take the same room from each other in turn. With Volcano any tier may grant it,

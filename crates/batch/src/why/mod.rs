@@ -30,7 +30,7 @@
 //! };
 //! let answer = case.why("default", "train").expect("it is there");
 //! assert_eq!(answer.state, State::Waits);
-//! assert_eq!(answer.headline, "train waits: its pod fits on no node (1 node has too little cpu)");
+//! assert_eq!(answer.headline, "train waits: its pod fits on no node (too little cpu on the only node)");
 //! assert_eq!(answer.soonest[0].words, "node one has 2 more cpu");
 //! # Ok::<(), serde_json::Error>(())
 //! ```

@@ -3,6 +3,7 @@
 use crate::conf::{PluginName, Switch};
 use crate::session::Session;
 use crate::session::order::Waiting;
+use crate::session::plugins::Drf;
 use crate::session::resource::{Resource, Unnamed};
 use hashbrown::HashMap;
 
@@ -34,6 +35,9 @@ impl Session<'_> {
             victims = self.preceded(task, &victims);
         }
         if taking == Taking::Reclaim && self.form.keeps_shares {
+            if !self.anybody_knows_shares() {
+                return Vec::new();
+            }
             for plugin in [PluginName::Proportion, PluginName::Capacity] {
                 if let Some(granted) = self.granted_by(plugin, taking, task, &victims) {
                     victims = granted;
@@ -41,6 +45,13 @@ impl Session<'_> {
             }
         }
         victims
+    }
+
+    /// Whether any plugin says what a queue deserves: without one every queue would take from every other.
+    fn anybody_knows_shares(&self) -> bool {
+        let own = &self.plugins;
+        let hierarchical = own.drf.as_ref().is_some_and(Drf::is_hierarchical);
+        own.proportion.is_some() || own.capacity.is_some() || hierarchical
     }
 
     fn granted_by_tiers(&self, taking: Taking, task: usize, candidates: &[usize]) -> Vec<usize> {

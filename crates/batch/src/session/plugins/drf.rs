@@ -162,6 +162,11 @@ impl Drf {
         of_namespaces.then(of_jobs)
     }
 
+    /// Whether queues have shares along their paths.
+    pub(crate) const fn is_hierarchical(&self) -> bool {
+        self.hierarchy.is_some()
+    }
+
     /// Which of two queues comes first along their paths; equal without a hierarchy.
     pub(crate) fn compare_queues(&self, one: usize, other: usize) -> Ordering {
         let hierarchy = self.hierarchy.as_ref();
