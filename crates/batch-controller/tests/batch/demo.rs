@@ -25,7 +25,7 @@ fn what_is_expected_happens() {
     assert_eq!(train, [3]);
     let last = &steps.last().unwrap()["waiting"]["report"];
     assert!(
-        last.as_str().unwrap().contains("Insufficient cpu"),
+        last.as_str().unwrap().contains("no room now for 2 pods"),
         "{last}"
     );
 }

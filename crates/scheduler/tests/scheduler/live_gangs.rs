@@ -59,8 +59,10 @@ fn claims_of_a_gang_have_their_devices_before_the_first_of_it_is_bound() {
     assert_eq!(users(&own), ["train-1"]);
     assert_ne!(device(&own), device(&shared));
     let written = done(&live, "patch", "resourceclaims/status");
-    let bound = done(&live, "create", "pods/binding");
-    assert_eq!(bound.len(), 3);
+    let bindings = || done(&live, "create", "pods/binding");
+    // A request is logged when it has been answered.
+    wait_until("all bindings are answered", || bindings().len() == 3);
+    let bound = bindings();
     assert!(written.last() < bound.first(), "{written:?} {bound:?}");
     condition(&live, "default/train", "PodGroupScheduled", "True");
 }
