@@ -10,7 +10,7 @@ use crate::hints;
 use crate::nominations::Nominations;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{
-    Event, Moved, Pool, Popped, Queue, QueueError, Requeueing, Scope, Settings, Updated, Waiting,
+    Event, Moved, Pool, Popped, Queue, QueueError, Requeueing, Scope, Settings, Updated,
 };
 use evictd_pod::wire;
 use hashbrown::{HashMap, HashSet};
