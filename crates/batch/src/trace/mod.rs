@@ -1,7 +1,7 @@
 //! Traces: jobs that arrive over time, played against nodes and queues in simulated time.
 //!
 //! A session is run each schedule period in which something has changed; quiet time is skipped. A pod that is bound runs
-//! for its job's duration. One that is evicted holds its room for [`Trace::termination_seconds`] more, is made anew
+//! for its job's duration. One that is evicted holds its room for `terminationSeconds` more, is made anew
 //! then, and starts over once it is bound again. The same trace and the same rules always come to the same [`Report`].
 //!
 //! Jain's index of fairness is `(Σx)² / (n·Σx²)` over the `n` queues that want something at a moment: those that have a pod
