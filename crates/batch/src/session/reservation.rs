@@ -311,6 +311,18 @@ impl Session<'_> {
         });
     }
 
+    /// A job was given what it needs: nothing is kept for it any more.
+    pub(crate) fn starts(&mut self, job: usize) {
+        let kept = self.reservation.take_if(|own| own.job == job);
+        let (Some(_), Some(now)) = (kept, self.model.now) else {
+            return;
+        };
+        for job in &mut self.model.jobs {
+            job.barred = false;
+        }
+        self.end_reservation(job, false, now);
+    }
+
     fn end_reservation(&mut self, job: usize, over: bool, now: Timestamp) {
         let (reason, message) = if over {
             (

@@ -241,6 +241,18 @@ proptest! {
 }
 
 #[test]
+fn a_share_that_is_just_enough_is_kept_for_a_large_job() {
+    let mut stream = Stream::new(3, &[4, 5, 1]);
+    stream.capability = CORES;
+    let form = Form {
+        reserves: true,
+        ..Form::volcano()
+    };
+    let started = stream.starts(1, false, &form);
+    assert!(started.is_some_and(|minutes| minutes <= 18), "{started:?}");
+}
+
+#[test]
 fn without_a_reservation_a_large_job_starves() {
     // Of the pods on a node never all end at once.
     let lengths = [3, 4, 5, 4];

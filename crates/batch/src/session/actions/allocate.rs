@@ -111,6 +111,7 @@ impl Session<'_> {
         }
         if self.is_ready(job) {
             self.commit(steps);
+            self.starts(job);
             if !tasks.is_empty() {
                 line.jobs[queue].push(job, |one, other| self.job_before(one, other));
             }
