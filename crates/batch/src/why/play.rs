@@ -3,6 +3,8 @@
 use super::subject::Subject;
 use super::world::World;
 use crate::session::Outcome;
+use crate::wire::PodGroupStatus;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most sessions that are played: one lets the job in, one frees room, one places it, and one to spare.
@@ -81,10 +83,21 @@ impl World<'_> {
         let mut changed = !outcome.binds.is_empty() || !outcome.evicted.is_empty();
         for (key, own) in outcome.pod_groups.iter().filter(|(_, own)| own.written) {
             self.change_group(key, |group| {
-                changed |= group.status.phase != own.status.phase;
+                changed |= !says_the_same(&group.status, &own.status);
                 group.status = own.status.clone();
             });
         }
         changed
     }
+}
+
+/// Whether sessions take both alike: a job that was tried in vain holds no room for itself in the next one.
+fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
+    let conditions = |status: &PodGroupStatus| -> BTreeSet<(String, String)> {
+        let conditions = status.conditions.iter();
+        conditions
+            .map(|own| (own.kind.clone(), own.status.clone()))
+            .collect()
+    };
+    one.phase == other.phase && conditions(one) == conditions(other)
 }

@@ -139,6 +139,46 @@ fn a_job_that_is_not_let_in_hears_what_is_left() {
 }
 
 #[test]
+fn more_than_its_queue_may_ever_hold_is_told_before_what_others_hold_now() {
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "10")
+            .queue("gold", &json!({"capability": {"cpu": "6"}}))
+            .job("own", 1, "Running")
+            .running("own", 0, &["a", "a", "a"], "3")
+            .job_with(
+                "train",
+                2,
+                "Pending",
+                &json!({"queue": "gold", "minResources": {"cpu": "8"}}),
+            )
+            .waiting("train", 2, "4"),
+    );
+    assert_eq!(answer.state, State::NotLetIn);
+    assert_eq!(
+        answer.headline,
+        "train is not let in: queue gold may not have so much (cpu 8 of 6 with it)"
+    );
+}
+
+#[test]
+fn a_gang_without_a_place_is_said_not_to_be_let_in() {
+    let answer = asked(
+        Scenario::new(ALL)
+            .node("a", "10")
+            .job("own", 1, "Running")
+            .running("own", 0, &["a", "a", "a"], "3")
+            .job("train", 2, "Pending")
+            .waiting("train", 2, "1"),
+    );
+    assert_eq!(answer.state, State::NotLetIn);
+    assert_eq!(
+        answer.headline,
+        "train is not let in: there is no room now for 2 pods of task work that ask for cpu 1 each"
+    );
+}
+
+#[test]
 fn a_queue_that_is_closed_or_missing_is_the_only_thing_that_is_told() {
     let job = |scenario: Scenario| {
         asked(

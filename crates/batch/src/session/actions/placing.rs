@@ -184,7 +184,11 @@ impl Session<'_> {
         } else {
             ""
         };
-        format!("there is no room now for {count} pods{role} that ask for {amounts} each{beside}")
+        let pods = match count {
+            1 => format!("1 pod{role} that asks for {amounts}"),
+            count => format!("{count} pods{role} that ask for {amounts} each"),
+        };
+        format!("there is no room now for {pods}{beside}")
     }
 
     /// `cpu 2, memory 1Gi`.

@@ -63,10 +63,32 @@ impl Session<'_> {
     /// Why a job that waits to be let in is not.
     pub(super) fn kept_out(&self, job: usize) -> Option<Hold> {
         let own = &self.model.jobs[job];
-        let need = own.min_resources.as_ref().filter(|_| own.is_pending())?;
-        let (plugin, words) = self.objection(job, need)?;
+        if !own.is_pending() {
+            return None;
+        }
+        let objection = own.min_resources.as_ref().and_then(|need| {
+            let (plugin, words) = self.objection(job, need)?;
+            Some((need, plugin, words))
+        });
+        let Some((need, plugin, words)) = objection else {
+            let words = own.kept_out.clone()?;
+            let (plugin, lacks) = ("placement", Vec::new());
+            return Some(Hold::NotLetIn {
+                plugin,
+                words,
+                lacks,
+            });
+        };
         if words.is_empty() {
             return Some(Hold::Closed);
+        }
+        // What will never change by itself is told rather than what others hold now.
+        if let Some((plugin, lacks)) = self.beyond_queue(own.queue, need) {
+            return Some(Hold::NotLetIn {
+                plugin: plugin.as_str(),
+                words,
+                lacks,
+            });
         }
         let overcommit = self.plugins.overcommit.as_ref();
         let overcommit = overcommit.filter(|_| plugin == PluginName::Overcommit);
@@ -82,6 +104,17 @@ impl Session<'_> {
             plugin,
             words,
             lacks,
+        })
+    }
+
+    /// What a queue may not even hold of a need when it holds nothing else, though the cluster has so much.
+    fn beyond_queue(&self, queue: usize, need: &Resource) -> Option<(PluginName, Vec<Lack>)> {
+        let plugins = [PluginName::Proportion, PluginName::Capacity];
+        plugins.into_iter().find_map(|plugin| {
+            let share = self.share_by(plugin, queue)?;
+            let in_cluster = need.within_for(&self.model.total, need);
+            let beyond = in_cluster && !need.within_for(&share.real_capability, need);
+            beyond.then(|| (plugin, self.lacks((need, &share.real_capability), need)))
         })
     }
 
