@@ -60,7 +60,7 @@ fn a_job_that_does_not_fit_on_any_node_is_not_let_in() {
         assert!(group.written);
         assert_eq!(group.conditions[0].kind, "Unschedulable");
         let task = if pods == 0 { "" } else { " of task work" };
-        let words = format!("there is no room now for 1 pods{task} that ask for cpu 4 each");
+        let words = format!("there is no room now for 1 pod{task} that asks for cpu 4");
         let message = &group.conditions[0].message;
         assert!(message.contains(&words), "{message}");
         assert!(told(&ours, "new")[0].contains(&words));
