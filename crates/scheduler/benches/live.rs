@@ -42,7 +42,7 @@ struct Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         // It may have ended already.
-        let _ = std::process::Command::new("kill").args(["-TERM", &self.program.id().to_string()]).status();
+        let _ = self.program.kill();
         let _ = self.program.wait();
     }
 }
@@ -58,7 +58,7 @@ fn processor(process: u32) -> f64 {
 impl Scheduler {
     fn start(api: &ApiServer, arguments: &[&str]) -> Self {
         let kubeconfig = file(&api.kubeconfig());
-        let mut command = Command::new("/tmp/dhat.sh");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"));
         command.args(["run", "--secure-port=0", "--leader-elect=false"]);
         command
             .args(arguments)
@@ -126,7 +126,7 @@ fn wait_until(admin: &Actor, what: &str, is: impl Fn() -> bool) {
         .enable_all()
         .build()
         .unwrap();
-    let waits = admin.wait(Duration::from_mins(50), |_| is().then_some(()));
+    let waits = admin.wait(Duration::from_mins(5), |_| is().then_some(()));
     assert!(
         runtime.block_on(waits).is_some(),
         "waited in vain until {what}"
@@ -150,10 +150,10 @@ fn main() {
         }
     } else {
         Size {
-            nodes: 50,
+            nodes: 10,
             running: 3,
             fitting: 20,
-            waiting: 20000,
+            waiting: 20,
         }
     };
     if !std::env::args().any(|argument| argument == "gangs") {

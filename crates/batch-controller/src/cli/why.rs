@@ -95,6 +95,7 @@ impl Arguments {
             events,
             ..
         } = gathered;
+        let form = self.form.session();
         let case = Case {
             cluster,
             objects,
@@ -103,9 +104,10 @@ impl Arguments {
             setting: Setting {
                 scheduler: self.scheduler_name.clone(),
                 default_queue: self.default_queue.clone(),
+                plain_pods: form.plain_pods,
             },
             conf,
-            form: &self.form.session(),
+            form: &form,
         };
         case.why(&self.namespace, &self.job).map_err(Failure::input)
     }

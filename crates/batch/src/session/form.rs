@@ -45,6 +45,9 @@ pub struct Form {
     /// A group whose tasks start one after the other runs while some of them wait for room of which none has a node yet
     /// (spark-operator#3154). For Volcano it is Unknown, which restarts jobs that have a policy for it.
     pub stages_run: bool,
+    /// A pod of no group is a job of its own (volcano#4348). For Volcano somebody has to make a group for it first (S6-059,
+    /// S6-089). It is [`Setting::plain_pods`](super::Setting) that a cache goes by.
+    pub plain_pods: bool,
 }
 
 impl Default for Form {
@@ -61,6 +64,7 @@ impl Default for Form {
             reserves: true,
             exact_undo: true,
             stages_run: true,
+            plain_pods: true,
         }
     }
 }
@@ -80,6 +84,7 @@ impl Form {
             reserves: false,
             exact_undo: false,
             stages_run: false,
+            plain_pods: false,
         }
     }
 }

@@ -113,9 +113,9 @@ impl Known {
     }
 
     /// The status of a group was written, or will be. Returns it as it will be.
-    pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) -> Option<Arc<PodGroup>> {
+    pub fn assume_group(&mut self, key: &str, status: &PodGroupStatus) -> Option<Arc<PodGroup>> {
         let group = self.groups.get_mut(key)?;
-        Arc::make_mut(group).status = status;
+        Arc::make_mut(group).status.clone_from(status);
         Some(Arc::clone(group))
     }
 

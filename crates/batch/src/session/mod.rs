@@ -61,6 +61,7 @@ mod objects;
 mod order;
 mod outcome;
 mod packing;
+mod plain;
 mod plugins;
 mod reservation;
 mod resource;
@@ -85,6 +86,7 @@ pub use outcome::{
     Refused, Said, UpstreamOutcome,
 };
 
+pub use plain::plain_job;
 pub use simulation::simulate;
 pub use upstream::{upstream_job, upstream_job_of};
 
@@ -187,8 +189,8 @@ impl Session<'_> {
     /// Something that is told of a pod group.
     fn group_event(&mut self, job: usize, kind: &str, reason: &str, message: String) {
         let own = &self.model.jobs[job];
-        // A group of scheduling.k8s.io is told everything by its conditions.
-        if own.upstream.is_none() {
+        // A group of scheduling.k8s.io is told everything by its conditions, and so is a pod that is a job of its own.
+        if own.has_object() {
             let event = Event::new("PodGroup", &own.key, kind, reason, message);
             self.events.push(event);
         }

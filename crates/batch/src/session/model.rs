@@ -29,6 +29,8 @@ pub(crate) struct Job {
     pub(crate) has_group: bool,
     /// What it has beyond that as a group of `scheduling.k8s.io`, if it is one.
     pub(crate) upstream: Option<Box<Upstream>>,
+    /// Whether it is a pod of no group.
+    pub(crate) is_plain: bool,
     /// Whether its queue is there, too.
     pub(crate) is_live: bool,
     /// The names of its queue and of its class of priority, and what they stand for.
@@ -80,6 +82,7 @@ impl Job {
             key,
             has_group: false,
             upstream: None,
+            is_plain: false,
             is_live: false,
             queue_name: Box::default(),
             class_name: Box::default(),
@@ -107,6 +110,11 @@ impl Job {
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
         }
+    }
+
+    /// Whether it is a `PodGroup` of Volcano's, which events are about.
+    pub(crate) const fn has_object(&self) -> bool {
+        self.upstream.is_none() && !self.is_plain
     }
 
     /// The status of its group that the next session finds.

@@ -63,6 +63,8 @@ pub struct Setting {
     pub scheduler: String,
     /// The queue of jobs that name none.
     pub default_queue: String,
+    /// Whether a pod of no group is a job of its own, as [`Form::plain_pods`](super::Form) says.
+    pub plain_pods: bool,
 }
 
 impl Default for Setting {
@@ -70,6 +72,7 @@ impl Default for Setting {
         Self {
             scheduler: "volcano".to_owned(),
             default_queue: "default".to_owned(),
+            plain_pods: false,
         }
     }
 }

@@ -45,7 +45,11 @@ pub fn simulate(
             ));
         }
     }
-    let mut cache = Cache::of(&mut cluster, objects, setting.clone());
+    let setting = Setting {
+        plain_pods: form.plain_pods,
+        ..setting.clone()
+    };
+    let mut cache = Cache::of(&mut cluster, objects, setting);
     let outcome = cache.session(&mut cluster, &conf, form);
     Ok((outcome, warnings))
 }

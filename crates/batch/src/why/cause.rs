@@ -67,8 +67,15 @@ fn queue_of(world: &World<'_>, subject: &Subject, setting: &Setting) -> String {
     let group = group.or(subject.made.group.as_ref());
     let job = subject.job.as_ref().map(|job| &job.spec.queue);
     let named = group.map(|group| &group.spec.queue).or(job);
-    let named = named.filter(|name| !name.is_empty()).cloned();
-    named.unwrap_or_else(|| setting.default_queue.clone())
+    let named = named.map(String::as_str);
+    let of_pods = || {
+        subject
+            .pods(world)
+            .map(|(_, pod)| crate::wire::queue_of(&pod.metadata))
+            .next()
+    };
+    let named = named.or_else(of_pods).filter(|name| !name.is_empty());
+    named.unwrap_or(&setting.default_queue).to_owned()
 }
 
 /// A job that no session looks at.
@@ -77,7 +84,7 @@ fn unseen(world: &World<'_>, subject: &Subject, setting: &Setting) -> Answer {
     let queue = queue_of(world, subject, setting);
     let waits = |why: String| Answer::of(subject, State::Waits, format!("{name} waits: {why}"));
     let plain = matches!(subject.kind, Kind::Pod | Kind::Owner) && subject.job.is_none();
-    let plain = plain && !world.groups.contains_key(&subject.group);
+    let plain = plain && !world.groups.contains_key(&subject.group) && !world.form.plain_pods;
     if !plain && !world.queues.contains_key(&queue) {
         let mut own = waits(format!("its queue {queue} does not exist"));
         let known = world.queues.keys().map(String::as_str);

@@ -95,6 +95,10 @@ impl Case<'_> {
             conf,
             form,
         } = self;
+        let setting = Setting {
+            plain_pods: form.plain_pods,
+            ..setting
+        };
         let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
         let mut world = World::new(cluster, objects, setting.clone(), (conf, form));
         let subject = Subject::find(&world, &jobs, (namespace, name))?;

@@ -4,7 +4,7 @@ use super::Unknown;
 use super::made::Made;
 use super::world::{World, key};
 use crate::pod_group::group_name;
-use crate::session::Outcome;
+use crate::session::{Outcome, plain_job};
 use crate::wire::{Job, PodGroup};
 use evictd_pod::wire::{Metadata, Pod};
 use std::sync::Arc;
@@ -75,19 +75,22 @@ impl Subject {
             return Ok(own(Kind::PodGroup, job, at).completed(world));
         }
         let pods = world.pods.iter();
-        let mut pods = pods.filter(|(_, pod)| pod.metadata.namespace_or_default() == namespace);
+        let pods = pods.filter(|(_, pod)| pod.metadata.namespace_or_default() == namespace);
         let exact = world.pods.get(&at).map(|pod| (Kind::Pod, pod));
         let found = exact.or_else(|| {
-            let owned = pods.find(|(_, pod)| is_owned(pod, name));
+            let owned = pods.filter(|(_, pod)| is_owned(pod, name));
+            // The first that waits, else the first.
+            let owned = owned.min_by_key(|(_, pod)| !pod.spec.node_name.is_empty());
             owned.map(|(_, pod)| (Kind::Owner, pod))
         });
         let Some((kind, pod)) = found else {
             return Err(Unknown::of(world, jobs, (namespace, name)));
         };
-        let group = pod.metadata.annotations.get(GROUP);
-        let group = group.filter(|group| !group.is_empty());
-        let group = group.map_or_else(|| group_name(&pod.metadata), str::to_owned);
-        let group = format!("{namespace}/{group}");
+        let group = match group_of_pod(pod) {
+            Some(group) => format!("{namespace}/{group}"),
+            None if world.form.plain_pods => plain_job(&pod.metadata).to_string(),
+            None => format!("{namespace}/{}", group_name(&pod.metadata)),
+        };
         let job = world
             .groups
             .get(&group)
@@ -133,16 +136,22 @@ impl Subject {
     }
 }
 
-/// Whether a pod belongs to the group of this `namespace/name`.
+/// Whether a pod belongs to the group of this `namespace/name`, or is the job of this name itself.
 pub(super) fn is_in(pod: &Pod, group: &str) -> bool {
-    let named = pod.metadata.annotations.get(GROUP);
-    named.is_some_and(|name| {
-        let namespace = pod.metadata.namespace_or_default();
-        group
-            .strip_prefix(namespace)
-            .and_then(|rest| rest.strip_prefix('/'))
-            == Some(name)
-    })
+    let Some(name) = group_of_pod(pod) else {
+        return *plain_job(&pod.metadata) == *group;
+    };
+    let namespace = pod.metadata.namespace_or_default();
+    group
+        .strip_prefix(namespace)
+        .and_then(|rest| rest.strip_prefix('/'))
+        == Some(name)
+}
+
+/// The name of the group that a pod names.
+fn group_of_pod(pod: &Pod) -> Option<&str> {
+    let group = pod.metadata.annotations.get(GROUP);
+    group.filter(|group| !group.is_empty())
 }
 
 /// The `namespace/name` of a job's group: that of its own name counts as well.

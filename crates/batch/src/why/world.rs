@@ -33,7 +33,7 @@ pub(super) struct World<'a> {
     pub(super) cluster: Cluster,
     cache: Cache,
     conf: &'a Conf,
-    form: &'a Form,
+    pub(super) form: &'a Form,
     pub(super) nodes: BTreeMap<String, Arc<Node>>,
     pub(super) pods: BTreeMap<String, Arc<Pod>>,
     pub(super) groups: BTreeMap<String, Arc<PodGroup>>,

@@ -6,6 +6,7 @@ mod forms;
 mod giving_room;
 mod letting_in;
 mod placing;
+mod plain;
 mod renewal;
 mod reserving;
 mod rubbish;

@@ -365,7 +365,7 @@ fn the_phase_is_kept_from_session_to_session_and_follows_from_bound_pods_otherwi
     let outcome = told.session();
     let own = &outcome.pod_groups[&job("t")];
     assert_eq!((own.phase.as_str(), own.written), ("Pending", true));
-    told.cache.assume_upstream(&job("t"), own.status.clone());
+    told.cache.assume_status(&job("t"), own.status.clone());
     // Nothing new is said as long as nothing is new, also when the watch repeats the group.
     told.group(gang("t", 3, ""));
     assert!(!told.session().pod_groups[&job("t")].written);

@@ -1,8 +1,8 @@
 //! Jobs with what their controllers make of them, and those of which no session has to be asked.
 
 use crate::scenario::Scenario;
-use crate::{ALL, ask, why, words};
-use evictd_batch::session::Objects;
+use crate::{ALL, ask, by_form, why, words};
+use evictd_batch::session::{Form, Objects};
 use evictd_batch::why::{Answer, State};
 use evictd_batch::wire::{Job, PodGroup};
 use serde_json::{Value, json};
@@ -207,18 +207,40 @@ fn pods_of_another_scheduler_are_told_so() {
 fn pods_are_found_by_their_owner_and_a_plain_one_may_lack_its_group() {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train-5c9", "uid": "r1", "controller": true}]);
     let with = json!({"metadata": {"ownerReferences": owner, "annotations": null}});
-    let objects = Scenario::new(ALL)
+    let scenario = Scenario::new(ALL)
         .node("a", "8")
-        .pod("train-5c9-x", "", "1", &with)
-        .objects();
-    let answer = why(&objects, &[]);
+        .pod("train-5c9-x", "", "1", &with);
+    let told = |objects: &Objects, form: &Form| {
+        let answer = by_form(objects, form);
+        (answer.kind, answer.pod_group, answer.headline)
+    };
     assert_eq!(
-        (answer.kind, answer.pod_group.as_str()),
-        ("Owner", "default/podgroup-r1")
+        told(&scenario.objects(), &Form::volcano()),
+        (
+            "Owner",
+            "default/podgroup-r1".to_owned(),
+            "train waits: its pods belong to no pod group".to_owned()
+        )
     );
+    // With us a pod needs none, but its queue.
+    let own = "default/train-5c9-x@pod".to_owned();
     assert_eq!(
-        answer.headline,
-        "train waits: its pods belong to no pod group"
+        told(&scenario.objects(), &Form::default()),
+        (
+            "Owner",
+            own.clone(),
+            "train waits: its queue default does not exist".to_owned()
+        )
+    );
+    let large = scenario.queue("default", &json!({"capability": {"cpu": "500m"}}));
+    let large = told(&large.objects(), &Form::default());
+    assert_eq!(
+        large,
+        (
+            "Owner",
+            own,
+            "train waits: queue default may not have so much (cpu 1 of 500m with it)".to_owned()
+        )
     );
 }
 

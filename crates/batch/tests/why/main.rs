@@ -25,6 +25,15 @@ pub(crate) fn why(objects: &Objects, jobs: &[Job]) -> Answer {
 }
 
 pub(crate) fn ask(objects: &Objects, jobs: &[Job], name: &str) -> Result<Answer, Unknown> {
+    ask_by((objects, jobs), name, &Form::default())
+}
+
+/// The same by these rules, without jobs.
+pub(crate) fn by_form(objects: &Objects, form: &Form) -> Answer {
+    ask_by((objects, &[]), "train", form).unwrap()
+}
+
+fn ask_by((objects, jobs): (&Objects, &[Job]), name: &str, form: &Form) -> Result<Answer, Unknown> {
     let case = Case {
         cluster: Cluster::new(),
         objects: objects.clone(),
@@ -32,7 +41,7 @@ pub(crate) fn ask(objects: &Objects, jobs: &[Job], name: &str) -> Result<Answer,
         events: Vec::new(),
         setting: Setting::default(),
         conf: &Conf::read(&objects.conf).unwrap(),
-        form: &Form::default(),
+        form,
     };
     case.why("default", name)
 }

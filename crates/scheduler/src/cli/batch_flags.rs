@@ -56,17 +56,19 @@ impl BatchFlags {
     /// Of sessions, if there are to be any.
     pub(super) fn settings(&self) -> Option<BatchSettings> {
         let period = Duration::try_from(self.schedule_period).unwrap_or_default();
+        let form = match self.batch_form {
+            FormName::Evictd => Form::default(),
+            FormName::Volcano => Form::volcano(),
+        };
         Some(BatchSettings {
             file: self.batch_conf.clone()?,
             period: period.max(Duration::from_millis(1)),
             setting: Setting {
                 scheduler: self.batch_scheduler_name.clone(),
                 default_queue: self.default_queue.clone(),
+                plain_pods: form.plain_pods,
             },
-            form: match self.batch_form {
-                FormName::Evictd => Form::default(),
-                FormName::Volcano => Form::volcano(),
-            },
+            form,
         })
     }
 }

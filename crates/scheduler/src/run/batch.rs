@@ -235,12 +235,11 @@ impl Batch {
         scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
     }
 
-    /// The status of a job's group is written, or kept for a group of `scheduling.k8s.io`.
+    /// The status of a job's group is written, or kept where it has none.
     pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
-        if self.known.upstream(key).is_some() {
-            self.cache.assume_upstream(key, status);
-        } else if let Some(group) = self.known.assume_group(key, status) {
-            self.cache.group(&group);
+        match self.known.assume_group(key, &status) {
+            Some(group) => self.cache.group(&group),
+            None => self.cache.assume_status(key, status),
         }
     }
 

@@ -90,6 +90,24 @@ fn run_what_is_bound(live: &Live) {
 }
 
 #[test]
+fn a_pod_of_no_group_is_placed_and_one_that_fits_nowhere_is_told_why() {
+    let conf = conf("enqueue, allocate, backfill");
+    let live = start(&[("one", "3")], &conf);
+    let plain = |name: &str, cpu: &str| {
+        let mut pod = pod(name, cpu, 0);
+        pod["spec"]["schedulerName"] = json!("volcano");
+        live.admin.create(pod).unwrap();
+    };
+    plain("large", "8");
+    plain("web", "1");
+    live.bound("default/web");
+    let told = |pod: &Value| pod["status"]["conditions"][0]["reason"] == "Unschedulable";
+    live.until("default/large", "told", told);
+    // No object is made for either.
+    assert!(live.admin.list(GROUPS).is_empty());
+}
+
+#[test]
 fn s6_087_a_gang_is_bound_whole_beside_a_pod_of_the_default_scheduler() {
     let conf = conf("enqueue, allocate, backfill");
     let live = start(&[("one", "3"), ("two", "2")], &conf);

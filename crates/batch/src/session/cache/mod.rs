@@ -1,6 +1,7 @@
 //! What sessions look at, kept from one to the next and told of changes (S6-088).
 
 mod nodes;
+mod plain;
 mod pods;
 mod upstream;
 
@@ -15,7 +16,7 @@ use super::watch::Watch;
 use super::{Form, Session};
 use crate::conf::Conf;
 use crate::job::IN_STAGES;
-use crate::wire::{self, PodGroup};
+use crate::wire::{self, PodGroup, PodGroupStatus};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList};
 use hashbrown::{HashMap, HashSet};
@@ -295,6 +296,14 @@ impl Cache {
         self.stale_jobs = true;
         self.model.jobs[at].has_group = false;
         self.drop_unused(at);
+    }
+
+    /// What a session has come to of a job counts from now on, although no object has it: a group of `scheduling.k8s.io` has
+    /// no phase, and a pod that is a job of its own has no group.
+    pub fn assume_status(&mut self, job: &str, status: PodGroupStatus) {
+        if let Some(at) = self.jobs.get(job) {
+            self.model.jobs[*at].begin(status);
+        }
     }
 
     /// The job of that name, which may be new.

@@ -4,6 +4,7 @@ use super::{Cache, Kept};
 use crate::session::objects::{
     GROUP, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, is_critical, is_true, key, request_of, status_of,
 };
+use crate::session::plain::plain_job;
 use crate::session::resource::Resource;
 use crate::session::task::{Status, Task, index_of};
 use crate::session::upstream::upstream_job_of;
@@ -15,6 +16,7 @@ impl Cache {
     /// A pod came or changed, also one of another scheduler. The cluster has been told of it if it has a node; if it
     /// waits, it is compiled for the cluster.
     pub fn pod(&mut self, cluster: &mut Cluster, pod: &Pod) {
+        let before = self.status_of_plain(pod);
         self.remove_pod(cluster, &pod.metadata);
         let key = key(&pod.metadata);
         let status = status_of(pod);
@@ -37,6 +39,9 @@ impl Cache {
             task,
         };
         self.pods.insert(key, kept);
+        if let Some(status) = before {
+            self.assume_status(&plain_job(&pod.metadata), status);
+        }
     }
 
     /// A pod goes.
@@ -63,6 +68,7 @@ impl Cache {
             upstream.remove(&task.key);
             self.stale_jobs = true;
         }
+        own.has_group &= !own.is_plain;
         own.tasks.retain(|task| *task != index);
         own.recount(&self.model.tasks);
         self.free_tasks.push(index);
@@ -126,7 +132,10 @@ impl Cache {
             let namespace = pod.metadata.namespace_or_default();
             return Some(self.job(Arc::from(format!("{namespace}/{group}"))));
         }
-        let job = self.job(upstream_job_of(pod)?);
+        let Some(job) = upstream_job_of(pod) else {
+            return self.plain_job_of(pod);
+        };
+        let job = self.job(job);
         let upstream = self.model.jobs[job].upstream.get_or_insert_default();
         upstream.add(&key(&pod.metadata), pod);
         self.stale_jobs = true;

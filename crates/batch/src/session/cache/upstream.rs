@@ -33,13 +33,6 @@ impl Cache {
         self.drop_unused(at);
     }
 
-    /// What a session has come to of a group counts from now on. It is written nowhere, since such a group has no phase.
-    pub fn assume_upstream(&mut self, job: &str, status: PodGroupStatus) {
-        if let Some(at) = self.jobs.get(job) {
-            self.model.jobs[*at].begin(status);
-        }
-    }
-
     /// A workload came or changed.
     pub fn workload(&mut self, wire: &Workload) {
         self.stale_jobs = true;

@@ -1,0 +1,10 @@
+//! Pods that no group holds: each is a job of its own, for which nobody has to make an object (volcano#4348).
+
+use super::objects::key;
+use evictd_pod::wire::Metadata;
+use std::sync::Arc;
+
+/// The job that a pod of no group is, as the outcome of a session names it: `namespace/name@pod`.
+pub fn plain_job(pod: &Metadata) -> Arc<str> {
+    format!("{}@pod", key(pod)).into()
+}

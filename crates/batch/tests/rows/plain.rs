@@ -1,0 +1,122 @@
+//! Pods of no group: for Volcano nobody places them, with us each is a job of its own.
+
+use crate::scenario::{Scenario, bound, conf, evicted};
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Cache, Form, Setting, plain_job};
+use evictd_placement::Cluster;
+use evictd_pod::wire::Pod;
+use serde_json::{Value, json};
+
+fn plain_pods() -> Form {
+    let mut form = Form::volcano();
+    form.plain_pods = true;
+    form
+}
+
+fn scenario() -> Scenario {
+    Scenario::new(&conf(
+        "enqueue, allocate, preempt, reclaim",
+        &[
+            &["priority", "gang", "conformance"],
+            &["overcommit", "predicates", "proportion", "nodeorder"],
+        ],
+    ))
+    .queue("default", &json!({}))
+    .node("a", "4")
+}
+
+/// A change that leaves a pod of the scenario in no group.
+fn alone(with: Value) -> Value {
+    let mut own = json!({"metadata": {"annotations": {"scheduling.k8s.io/group-name": ""}}});
+    own.as_object_mut()
+        .unwrap()
+        .extend(with.as_object().unwrap().clone());
+    own
+}
+
+#[test]
+fn s6_059_s6_089_a_pod_of_no_group_waits_for_one_with_volcano_and_is_placed_with_us() {
+    let scenario = scenario().pod("web", "", "2", &alone(json!({})));
+    assert!(scenario.run().binds.is_empty());
+    let outcome = scenario.run_as(&plain_pods());
+    assert_eq!(bound(&outcome, "web"), Some("a"));
+    assert_eq!(outcome.phases["default/web@pod"], "Inqueue");
+    assert_eq!(outcome.queue_allocated["default"]["cpu"], "2");
+    assert!(
+        outcome
+            .events
+            .iter()
+            .all(|event| event.object_kind == "Pod")
+    );
+}
+
+#[test]
+fn a_plain_pod_counts_in_the_queue_that_it_names_and_hears_why_it_waits() {
+    let queue = json!({"metadata": {"annotations": {
+        "scheduling.k8s.io/group-name": "", "scheduling.volcano.sh/queue-name": "small"}}});
+    let scenario = scenario()
+        .queue("small", &json!({"capability": {"cpu": "1"}}))
+        .pod("large", "", "2", &queue)
+        .pod("web", "", "1", &queue);
+    let outcome = scenario.run_as(&plain_pods());
+    assert_eq!(bound(&outcome, "large"), None);
+    assert_eq!(bound(&outcome, "web"), Some("a"));
+    let told = &outcome.pod_conditions["default/large"];
+    assert_eq!(
+        (told.reason.as_str(), told.status.as_str()),
+        ("Unschedulable", "False")
+    );
+}
+
+#[test]
+fn a_plain_pod_goes_for_a_job_of_higher_priority_and_is_no_victim_of_its_equals() {
+    let web = alone(
+        json!({"spec": {"nodeName": "a", "schedulerName": "volcano"}, "status": {"phase": "Running"}}),
+    );
+    let with = |class: &str| {
+        scenario()
+            .class("high", 10)
+            .pod("web", "", "4", &web)
+            .job_with(
+                "new",
+                1,
+                "Inqueue",
+                &json!({"queue": "default", "priorityClassName": class}),
+            )
+            .waiting("new", 1, "2")
+            .run_as(&Form::default())
+    };
+    assert_eq!(evicted(&with("high")), ["web"]);
+    assert!(evicted(&with("")).is_empty());
+}
+
+#[test]
+fn what_was_come_to_of_a_plain_pod_is_kept_while_it_changes_and_forgotten_when_it_goes() {
+    let objects = scenario().pod("web", "", "8", &alone(json!({}))).objects();
+    let mut cluster = Cluster::new();
+    for node in &objects.nodes {
+        assert!(cluster.add_node(node));
+    }
+    let setting = Setting {
+        plain_pods: true,
+        ..Setting::default()
+    };
+    let mut cache = Cache::of(&mut cluster, &objects, setting);
+    let conf = Conf::read(&objects.conf).unwrap();
+    let job = plain_job(&objects.pods[0].metadata);
+    let mut session =
+        |cache: &mut Cache, cluster: &mut Cluster| cache.session(cluster, &conf, &Form::volcano());
+    let outcome = session(&mut cache, &mut cluster);
+    let own = &outcome.pod_groups[&*job];
+    assert!(own.written);
+    cache.assume_status(&job, own.status.clone());
+    let mut pod: Pod = objects.pods[0].clone();
+    cache.pod(&mut cluster, &pod);
+    assert!(!session(&mut cache, &mut cluster).pod_groups[&*job].written);
+    // Another pod of the same name begins anew.
+    pod.metadata.uid = "other".into();
+    cache.pod(&mut cluster, &pod);
+    assert!(session(&mut cache, &mut cluster).pod_groups[&*job].written);
+    cache.remove_pod(&mut cluster, &pod.metadata);
+    assert!(session(&mut cache, &mut cluster).pod_groups.is_empty());
+}
