@@ -223,9 +223,8 @@ impl<'a> Search<'a> {
             return Ok(*known);
         }
         let (Asked { ask, class }, claims) = (self.asked(at), self.claims);
-        // Such a pod would have to wait for them, which is not done here.
-        let selected = self.candidates[index].device.binding_conditions.is_empty()
-            && self.all_select(&class.selectors, index, || format!("class {}", class.name))?
+        let selected = self
+            .all_select(&class.selectors, index, || format!("class {}", class.name))?
             && self.all_select(&ask.selectors, index, || {
                 format!("claim {}", claims[at.0].full_name())
             })?;
@@ -376,7 +375,10 @@ impl<'a> Search<'a> {
         let claim = at.0;
         let ask = self.asked(at).ask;
         let candidate = &self.candidates[index];
-        if !self.is_free(claim, ask, index) || has_untolerated_taint(candidate.device, ask) {
+        if !self.is_free(claim, ask, index)
+            || !is_understood(candidate.device)
+            || has_untolerated_taint(candidate.device, ask)
+        {
             return Ok(false);
         }
         let (driver, device) = (candidate.slice.spec.driver.as_str(), candidate.device);
@@ -467,7 +469,14 @@ fn are_alike(one: &Device, other: &Device) -> bool {
     one.attributes == other.attributes
         && one.capacity == other.capacity
         && one.taints == other.taints
-        && one.binding_conditions == other.binding_conditions
+        && is_understood(one) == is_understood(other)
+}
+
+/// Whether to have a device takes nothing of others, leaves nothing of it, and nobody has to wait for it: nothing else is given.
+const fn is_understood(device: &Device) -> bool {
+    device.consumes_counters.is_empty()
+        && !device.allow_multiple_allocations
+        && device.binding_conditions.is_empty()
 }
 
 fn constraints(claim: &Claim) -> Vec<Constraint<'_>> {

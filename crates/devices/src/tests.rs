@@ -281,6 +281,30 @@ fn slices_are_for_a_node_for_selected_ones_or_for_all_and_the_allocation_says_so
 }
 
 #[test]
+fn devices_that_are_cut_shared_or_waited_for_are_given_to_nobody() {
+    let counters =
+        json!([{ "counterSet": "memory", "counters": { "memory": { "value": "10Gi" } } }]);
+    for (field, value) in [
+        ("consumesCounters", counters),
+        ("allowMultipleAllocations", json!(true)),
+        ("bindingConditions", json!(["attached"])),
+    ] {
+        let mut other = gpu("a", "h100", 0);
+        other[field] = value;
+        let mut known = inventory();
+        known.put_slice(slice(
+            "one",
+            json!({ "devices": [other, gpu("b", "h100", 0)] }),
+        ));
+        let one = json!({ "requests": exactly(json!({})) });
+        assert_eq!(ask(&mut known, one).unwrap(), ["r=b"], "{field}");
+        // All are not had without it.
+        let all = json!({ "requests": exactly(json!({ "allocationMode": "All" })) });
+        assert_eq!(ask(&mut known, all), Err(Problem::NotEnough), "{field}");
+    }
+}
+
+#[test]
 fn configurations_of_classes_come_first_and_each_once() {
     let mut known = inventory();
     let opaque = |what: &str| json!({ "opaque": { "driver": "gpu.example.com", "parameters": { "for": what } } });

@@ -2,6 +2,7 @@
 
 use super::{Metadata, NodeSelector, Taint, Toleration, null_is_default};
 use crate::Quantity;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -79,6 +80,12 @@ pub struct Device {
     /// What must be true of it before a pod that has it may be bound.
     #[serde(deserialize_with = "null_is_default")]
     pub binding_conditions: Vec<String>,
+    /// What it takes of what devices that can be cut in several ways have in common; only whether there is something.
+    #[serde(deserialize_with = "null_is_default")]
+    pub consumes_counters: Vec<IgnoredAny>,
+    /// Whether several claims can each have a share of it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allow_multiple_allocations: bool,
 }
 
 /// What a device is like in one respect; exactly one field is set.

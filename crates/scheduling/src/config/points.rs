@@ -30,11 +30,15 @@ pub enum Point {
     Bind,
     /// When it is bound.
     PostBind,
+    /// Where a gang could go as a whole.
+    PlacementGenerate,
+    /// Each of the places where it could go.
+    PlacementScore,
 }
 
 impl Point {
     /// Every point, in the order of the cycle.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::PreEnqueue,
         Self::QueueSort,
         Self::PreFilter,
@@ -47,6 +51,8 @@ impl Point {
         Self::PreBind,
         Self::Bind,
         Self::PostBind,
+        Self::PlacementGenerate,
+        Self::PlacementScore,
     ];
 
     /// Its name in a configuration.
@@ -64,6 +70,8 @@ impl Point {
             Self::PreBind => "preBind",
             Self::Bind => "bind",
             Self::PostBind => "postBind",
+            Self::PlacementGenerate => "placementGenerate",
+            Self::PlacementScore => "placementScore",
         }
     }
 
@@ -81,6 +89,8 @@ impl Point {
             Self::PreBind => &plugins.pre_bind,
             Self::Bind => &plugins.bind,
             Self::PostBind => &plugins.post_bind,
+            Self::PlacementGenerate => &plugins.placement_generate,
+            Self::PlacementScore => &plugins.placement_score,
         }
     }
 }
@@ -101,7 +111,8 @@ const fn built_in(name: &'static str, points: &'static [Point], weight: i64) -> 
 }
 
 use Point::{
-    Bind, Filter, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, Reserve, Score,
+    Bind, Filter, Permit, PlacementGenerate, PlacementScore, PostFilter, PreBind, PreEnqueue,
+    PreFilter, PreScore, QueueSort, Reserve, Score,
 };
 
 const FILTERS: &[Point] = &[PreFilter, Filter];
@@ -142,9 +153,17 @@ static OF_AGENTS: [BuiltIn; 3] = [
     built_in("EvictdReturn", &[Filter], 0),
 ];
 
+/// Plugins that kube-scheduler has where its gates for gangs are on. Here they are at work in every profile, so that
+/// naming one changes nothing.
+static OF_GANGS: [BuiltIn; 3] = [
+    built_in("GangScheduling", &[PreEnqueue, Permit], 0),
+    built_in("TopologyPlacementGenerator", &[PlacementGenerate], 0),
+    built_in("PodGroupPodsCount", &[PlacementScore], 1),
+];
+
 /// Every plugin that is built in.
 pub(super) fn known() -> impl Iterator<Item = &'static BuiltIn> {
-    DEFAULT.iter().chain(&OF_AGENTS)
+    DEFAULT.iter().chain(&OF_AGENTS).chain(&OF_GANGS)
 }
 
 /// The plugins of a profile at each point, in their order; those that score with their weight.

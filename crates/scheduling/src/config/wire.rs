@@ -97,6 +97,10 @@ pub(super) struct Plugins {
     #[serde(deserialize_with = "or_default")]
     pub(super) post_bind: PluginSet,
     #[serde(deserialize_with = "or_default")]
+    pub(super) placement_generate: PluginSet,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) placement_score: PluginSet,
+    #[serde(deserialize_with = "or_default")]
     pub(super) multi_point: PluginSet,
 }
 

@@ -109,6 +109,24 @@ fn s5_075_what_a_point_configures_anew_comes_first_in_its_own_order() {
 }
 
 #[test]
+fn what_kube_scheduler_writes_with_its_gates_for_gangs_is_read() {
+    let own = points(&json!({
+        "multiPoint": { "enabled": [
+            { "name": "GangScheduling", "weight": 0 },
+            { "name": "TopologyPlacementGenerator", "weight": 0 },
+            { "name": "PodGroupPodsCount", "weight": 1 },
+        ] },
+        "placementGenerate": {}, "placementScore": {},
+    }));
+    assert_eq!(own.at(Point::Permit), ["GangScheduling"]);
+    assert_eq!(
+        own.at(Point::PlacementGenerate),
+        ["TopologyPlacementGenerator"]
+    );
+    assert_eq!(own.at(Point::PlacementScore), ["PodGroupPodsCount"]);
+}
+
+#[test]
 fn s5_075_disabled_and_enabled_at_one_point_it_comes_last() {
     let own = points(&json!({ "filter": {
         "disabled": [{ "name": "NodeName" }], "enabled": [{ "name": "NodeName" }],
