@@ -2,7 +2,7 @@
 
 use crate::{batch, packaged_rules};
 use evictd_testkit::testing::wait_until;
-use evictd_testkit::{Actor, ApiServer, Fault};
+use evictd_testkit::{Actor, ApiServer, Entry, Fault};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -499,6 +499,33 @@ fn s6_059_plain_pods_get_a_group_in_either_form() {
             .merge("replicasets", "default/web", nothing)
             .unwrap();
         wait_until("the group is gone", || group().is_none());
+        // A DaemonSet says how many start together as well.
+        let mut set = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {
+                "name": "each", "namespace": "default",
+                "annotations": {"scheduling.volcano.sh/group-min-member": "2"},
+            },
+        });
+        set["metadata"]["uid"] = live.admin.create(set.clone()).unwrap()["metadata"]["uid"].take();
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "each", "uid": set["metadata"]["uid"], "controller": true,
+        });
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "each-1", "namespace": "default", "ownerReferences": [owner]},
+            "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "none"}]},
+        });
+        live.admin.create(pod).unwrap();
+        let name = format!("podgroup-{}", set["metadata"]["uid"].as_str().unwrap());
+        let group = || live.admin.get(GROUPS, &format!("default/{name}"));
+        wait_until("the group of the DaemonSet is there", || group().is_some());
+        assert_eq!(group().unwrap()["spec"]["minMember"], 2);
+        // Pods of jobs are not plain: nobody looks for an owner of theirs, least of all among Kubernetes' own jobs.
+        running(&live, "train", |_| {});
+        let log = live.api.log();
+        let lost = |entry: &&Entry| entry.path.starts_with("/apis/batch/v1/");
+        assert_eq!(log.iter().find(lost), None);
     }
 }
 
