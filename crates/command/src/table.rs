@@ -184,7 +184,7 @@ impl Table {
     fn filled(&self) -> Option<String> {
         let last = self.columns.len().saturating_sub(1);
         let widths = self.columns.iter().enumerate().map(|(at, column)| {
-            let gap = if at == last { 0 } else { 1 };
+            let gap = usize::from(at != last);
             column.filled.map(|width| width.max(self.natural(at) + gap))
         });
         let widths: Vec<usize> = widths.collect::<Option<_>>()?;

@@ -99,6 +99,11 @@ pub(super) fn needs_keys(job: &Job, status: &JobStatus) -> bool {
     ssh.any(|(plugin, arguments)| !is_recorded(*plugin, status) && ssh::needs_keys(arguments))
 }
 
+/// Whether a list of hosts was made for the job.
+pub(super) fn has_hosts(job: &Job, status: &JobStatus) -> bool {
+    job.spec.plugins.contains_key(Plugin::Svc.name()) && is_recorded(Plugin::Svc, status)
+}
+
 /// What the plugins make before the job's first pods.
 pub(super) fn on_add(
     job: &Job,
