@@ -1,5 +1,5 @@
-//! Events, `events.k8s.io/v1`: repeated events are counted in one object, and their rate is limited to protect the
-//! API server.
+//! Events, of `events.k8s.io/v1` or of the core group: repeated events are counted in one object, and their rate is limited
+//! to protect the API server.
 
 use crate::{Actions, ApiError, Backoff, CALL_TIMEOUT};
 use jiff::{SignedDuration, Timestamp};
@@ -65,9 +65,21 @@ pub enum Subject {
     Object(ObjectReference),
 }
 
+/// The group that events are written to. Both show the same objects, but each lets only some fields be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// `events.k8s.io/v1`: a time in microseconds, and a series of repeats.
+    Events,
+    /// `v1`: `firstTimestamp`, `lastTimestamp` and `count`, as Volcano's events have them. Who waits for those looks at
+    /// nothing else, and the other group refuses them.
+    Core,
+}
+
 /// Who reports, and how much.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reporter {
+    /// The group of the events.
+    pub group: Group,
     /// `reportingController`: `evictd`, or the scheduler's name.
     pub controller: String,
     /// `reportingInstance`; of an agent its node, which events about the node are about.
@@ -84,6 +96,7 @@ impl Reporter {
     /// The agent of this node.
     pub fn agent(node: String) -> Self {
         Self {
+            group: Group::Events,
             controller: "evictd".to_owned(),
             instance: node,
             limited: true,
@@ -241,7 +254,7 @@ impl Series {
     /// attempt was refused, or its time to live is over.
     async fn send(&mut self, actions: &Actions, reporter: &Reporter) -> Result<(), ApiError> {
         if self.created {
-            let request = repeat(self);
+            let request = repeat(self, reporter.group);
             let sent = send(actions, || request.clone()).await;
             let gone = |error: &ApiError| error.status().is_some_and(|status| status.code == 404);
             if !sent.as_ref().is_err_and(gone) {
@@ -260,10 +273,12 @@ impl Series {
 #[derive(Clone)]
 enum Call {
     Create {
+        group: Group,
         namespace: String,
         body: Vec<u8>,
     },
     Repeat {
+        group: Group,
         namespace: String,
         name: String,
         patch: Value,
@@ -272,41 +287,56 @@ enum Call {
 
 fn create(series: &Series, reporter: &Reporter) -> Call {
     let mut body = object(&series.event, reporter, (&series.namespace, &series.name));
-    // The API takes no series of one.
+    // The new group takes no series of one.
     if series.count > 1 {
-        body["series"] = repeats(series);
+        add(&mut body, repeats(series, reporter.group));
     }
     Call::Create {
+        group: reporter.group,
         namespace: series.namespace.clone(),
         body: body.to_string().into_bytes(),
     }
 }
 
-fn repeat(series: &Series) -> Call {
+fn repeat(series: &Series, group: Group) -> Call {
     Call::Repeat {
+        group,
         namespace: series.namespace.clone(),
         name: series.name.clone(),
-        patch: json!({ "series": repeats(series) }),
+        patch: repeats(series, group),
     }
 }
 
-fn repeats(series: &Series) -> Value {
-    json!({ "count": series.count, "lastObservedTime": precise(series.last) })
+fn repeats(series: &Series, group: Group) -> Value {
+    let Series { count, last, .. } = series;
+    match group {
+        Group::Events => {
+            json!({ "series": { "count": count, "lastObservedTime": precise(*last) } })
+        }
+        Group::Core => json!({ "count": count, "lastTimestamp": coarse(*last) }),
+    }
 }
 
 fn request(call: Call) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
-    let of = |namespace: &str| {
-        Request::new(format!(
-            "/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        ))
+    let of = |group, namespace: &str| {
+        let root = match group {
+            Group::Events => "/apis/events.k8s.io/v1",
+            Group::Core => "/api/v1",
+        };
+        Request::new(format!("{root}/namespaces/{namespace}/events"))
     };
     match call {
-        Call::Create { namespace, body } => of(&namespace).create(&PostParams::default(), body),
+        Call::Create {
+            group,
+            namespace,
+            body,
+        } => of(group, &namespace).create(&PostParams::default(), body),
         Call::Repeat {
+            group,
             namespace,
             name,
             patch,
-        } => of(&namespace).patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
+        } => of(group, &namespace).patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
     }
 }
 
@@ -371,22 +401,50 @@ fn object(event: &Event, reporter: &Reporter, (namespace, name): (&str, &str)) -
         end -= 1;
     }
     let mut object = json!({
-        "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": { "namespace": namespace, "name": name, "annotations": event.annotations },
-        "eventTime": precise(event.time),
         "type": if event.warning { "Warning" } else { "Normal" },
         "reason": event.reason,
         "action": event.action,
-        "note": event.note[..end],
-        "regarding": regarding,
-        "reportingController": reporter.controller,
         "reportingInstance": node,
     });
+    let (note, time) = (&event.note[..end], event.time);
+    let own = match reporter.group {
+        Group::Events => json!({
+            "apiVersion": "events.k8s.io/v1",
+            "eventTime": precise(time),
+            "note": note,
+            "regarding": regarding,
+            "reportingController": reporter.controller,
+        }),
+        Group::Core => json!({
+            "apiVersion": "v1",
+            "firstTimestamp": coarse(time),
+            "lastTimestamp": coarse(time),
+            "count": 1,
+            "message": note,
+            "involvedObject": regarding,
+            "source": { "component": reporter.controller },
+            "reportingComponent": reporter.controller,
+        }),
+    };
+    add(&mut object, own);
     if let Subject::NodeAnd(related) | Subject::PodAnd { related, .. } = &event.subject {
         object["related"] = serde_json::to_value(related).unwrap_or_default();
     }
     object
+}
+
+/// Sets these fields of an object.
+fn add(object: &mut Value, fields: Value) {
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
+    }
+}
+
+/// The API's format with whole seconds.
+fn coarse(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The API's format with six digits of the second.

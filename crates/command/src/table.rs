@@ -33,6 +33,7 @@ pub struct Column {
     importance: u8,
     right: bool,
     least: usize,
+    filled: Option<usize>,
 }
 
 impl Column {
@@ -47,6 +48,7 @@ impl Column {
                 Holds::Name => LEAST_NAME,
                 Holds::Sentence => LEAST_SENTENCE,
             },
+            filled: None,
         }
     }
 
@@ -77,6 +79,16 @@ impl Column {
     #[must_use]
     pub const fn at_least(self, least: usize) -> Self {
         Self { least, ..self }
+    }
+
+    /// The same, filled with blanks to this width where nothing limits the lines, for scripts that cut them by position. It
+    /// counts in a table all of whose columns have it.
+    #[must_use]
+    pub const fn filled(self, width: usize) -> Self {
+        Self {
+            filled: Some(width),
+            ..self
+        }
     }
 }
 
@@ -152,6 +164,10 @@ impl Table {
 
     /// The table for this view.
     pub fn fitted(&self, view: View) -> Fitted {
+        if let (None, Some(text)) = (view.width(), self.filled()) {
+            let left_out = Vec::new();
+            return Fitted { text, left_out };
+        }
         let natural: Vec<usize> = (0..self.columns.len()).map(|at| self.natural(at)).collect();
         let (kept, widths) = match view.width() {
             None => ((0..self.columns.len()).collect(), natural),
@@ -162,6 +178,28 @@ impl Table {
             left_out: left_out.map(|at| self.columns[at].heading).collect(),
             text: self.rendered(view, &kept, &widths),
         }
+    }
+
+    /// All columns flush left and filled, if they are to be: wider than told only where the next one would be touched.
+    fn filled(&self) -> Option<String> {
+        let last = self.columns.len().saturating_sub(1);
+        let widths = self.columns.iter().enumerate().map(|(at, column)| {
+            let gap = usize::from(at != last);
+            column.filled.map(|width| width.max(self.natural(at) + gap))
+        });
+        let widths: Vec<usize> = widths.collect::<Option<_>>()?;
+        let line = |cells: &mut dyn Iterator<Item = &str>| -> String {
+            let cells = cells.zip(&widths).map(|(cell, width)| {
+                let blanks = width.saturating_sub(cell.width());
+                format!("{cell}{}", " ".repeat(blanks))
+            });
+            cells.collect()
+        };
+        let heading = line(&mut self.columns.iter().map(|column| column.heading));
+        let rows = self.rows.iter();
+        let rows = rows.map(|row| line(&mut row.cells.iter().map(String::as_str)));
+        let lines: Vec<String> = std::iter::once(heading).chain(rows).collect();
+        Some(lines.join("\n"))
     }
 
     /// How wide a column is where nothing is shortened.
@@ -260,6 +298,22 @@ mod tests {
         for view in [View::WHOLE, View::of_width(80)] {
             assert_eq!(table.shown(view), "NAME  SIZE\na        1\nbb     100");
         }
+    }
+
+    #[test]
+    fn filled_columns_keep_their_positions_where_nothing_limits_the_lines() {
+        let columns = [
+            Column::name("NAME", 2).filled(6),
+            Column::figure("SIZE", 1).filled(6),
+        ];
+        let table = Table::new(columns, [row(&["a", "1"]), row(&["bb", "100"])]);
+        let filled = "NAME  SIZE  \na     1     \nbb    100   ";
+        assert_eq!(table.shown(View::WHOLE), filled);
+        let fitted = "NAME  SIZE\na        1\nbb     100";
+        assert_eq!(table.shown(View::of_width(80)), fitted);
+        let long = Table::new(columns, [row(&["a-long-one", "1000000"])]);
+        let widened = "NAME       SIZE   \na-long-one 1000000";
+        assert_eq!(long.shown(View::WHOLE), widened);
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Events that the controllers record, `events.k8s.io/v1`.
+//! Events that the controllers record, in the group that Volcano's are in.
 
 use evictd_cluster_client::Actions;
-use evictd_cluster_client::events::{Event, EventRecorder, ObjectReference, Reporter, Subject};
+use evictd_cluster_client::events::{
+    Event, EventRecorder, Group, ObjectReference, Reporter, Subject,
+};
 use evictd_pod::wire::Metadata;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ impl Events {
     /// Must be called inside the runtime.
     pub(super) fn new(actions: &Actions, hostname: &str) -> Self {
         let reporter = Reporter {
+            group: Group::Core,
             controller: REPORTER.to_owned(),
             instance: format!("{REPORTER}-{hostname}"),
             limited: false,

@@ -1,10 +1,10 @@
-//! PodGroups of plain pods, one for the pods of each owner (S6-059 to S6-062). Volcano's scheduler needs them; ours does not,
-//! so that they are made in Volcano's form only.
+//! PodGroups of plain pods, one for the pods of each owner (S6-059 to S6-062). A session knows a pod only by its group
+//! (S6-089): without one the pods of a Deployment would wait for ever.
 
 use super::calls::{Calls, MERGE, refusal};
 use super::watches::{Delta, Object, Start};
 use evictd_batch::job::Refusal;
-use evictd_batch::pod_group::{Call, Plain, Scaled, plain_pod, scaled};
+use evictd_batch::pod_group::{Call, Plain, Scaled, is_plain, plain_pod, scaled};
 use evictd_cluster_client::{Access, ApiError, Backoff, chance};
 use evictd_pod::wire::{Metadata, OwnerReference, Pod, TextMap, null_is_default};
 use serde::Deserialize;
@@ -78,7 +78,7 @@ pub(super) async fn run(access: Access, calls: Calls, schedulers: Vec<String>) {
             News::Pod(Delta {
                 old: None,
                 new: Some(pod),
-            }) if schedulers.contains(&pod.spec.scheduler_name) => {
+            }) if is_plain(&pod, &schedulers) => {
                 tokio::spawn(group(calls.clone(), pod, Arc::clone(&schedulers)));
             }
             News::Set(Delta { new: Some(set), .. }) => {
@@ -113,15 +113,16 @@ async fn group(calls: Calls, pod: Arc<Pod>, schedulers: Arc<[String]>) {
 
 /// The annotations of an owner; `None` of one of another kind, or that is not found.
 async fn annotations(calls: &Calls, namespace: &str, owner: &OwnerReference) -> Option<TextMap> {
-    let (group, plural) = match owner.kind.as_str() {
-        "ReplicaSet" => ("apps", "replicasets"),
-        "DaemonSet" => ("apps", "daemonsets"),
-        "StatefulSet" => ("apps", "statefulsets"),
-        "Job" => ("batch", "jobs"),
+    // A Job of Volcano's is another one.
+    let (version, plural) = match (owner.api_version.as_str(), owner.kind.as_str()) {
+        (version @ "apps/v1", "ReplicaSet") => (version, "replicasets"),
+        (version @ "apps/v1", "DaemonSet") => (version, "daemonsets"),
+        (version @ "apps/v1", "StatefulSet") => (version, "statefulsets"),
+        (version @ "batch/v1", "Job") => (version, "jobs"),
         _ => return None,
     };
     let name = &owner.name;
-    let path = format!("/apis/{group}/v1/namespaces/{namespace}/{plural}/{name}");
+    let path = format!("/apis/{version}/namespaces/{namespace}/{plural}/{name}");
     let found = calls.get::<Owner>(path).await;
     let found = found.inspect_err(|error| warn!("{error}")).ok()?;
     Some(found.metadata.annotations)

@@ -103,6 +103,14 @@ fn s6_146_jobs_are_listed_with_volcanos_columns() {
         "train", day, "Running", "MPI", "5", "4", "1", "2", "3", "4", "5", "6",
     ];
     assert_eq!(table[1..], [row.to_vec()]);
+    // Scripts cut by position: the name takes three blanks more than the longest one, the others what vcctl gives them.
+    let lines: Vec<&str> = listed.lines().collect();
+    let starts = [0, 8, 23, 35, 47, 59, 65, 75, 85, 97, 107, 119];
+    for (line, words) in lines.iter().zip(&table) {
+        let found = starts.map(|at| line[at..].split(' ').next().unwrap());
+        assert_eq!(&found[..], &words[..], "{line:?}");
+        assert_eq!(line.len(), 129, "{line:?}");
+    }
     let listed = page(&cluster.run("job list --all-namespaces"));
     let table = cells(&listed);
     assert_eq!(table[0].join(" "), format!("Namespace {columns}"));

@@ -2,7 +2,7 @@
 
 use crate::{batch, packaged_rules};
 use evictd_testkit::testing::wait_until;
-use evictd_testkit::{Actor, ApiServer, Fault};
+use evictd_testkit::{Actor, ApiServer, Entry, Fault};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -467,7 +467,7 @@ fn beside_a_live_volcano_they_do_not_start() {
 }
 
 #[test]
-fn plain_pods_get_a_group_in_volcanos_form_only() {
+fn s6_059_plain_pods_get_a_group_in_either_form() {
     for form in ["volcano", "evictd"] {
         let live = Live::new(&["--form", form]);
         let set = json!({
@@ -492,11 +492,6 @@ fn plain_pods_get_a_group_in_volcanos_form_only() {
             let pod = live.admin.get("pods", "default/web-1").unwrap();
             pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == name.as_str()
         };
-        if form == "evictd" {
-            running(&live, "train", |_| {});
-            assert!(group().is_none() && !named());
-            continue;
-        }
         wait_until("the pod has its group", || group().is_some() && named());
         assert_eq!(group().unwrap()["spec"]["minMember"], 3);
         let nothing = json!({"spec": {"replicas": 0}});
@@ -504,6 +499,33 @@ fn plain_pods_get_a_group_in_volcanos_form_only() {
             .merge("replicasets", "default/web", nothing)
             .unwrap();
         wait_until("the group is gone", || group().is_none());
+        // A DaemonSet says how many start together as well.
+        let mut set = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {
+                "name": "each", "namespace": "default",
+                "annotations": {"scheduling.volcano.sh/group-min-member": "2"},
+            },
+        });
+        set["metadata"]["uid"] = live.admin.create(set.clone()).unwrap()["metadata"]["uid"].take();
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "each", "uid": set["metadata"]["uid"], "controller": true,
+        });
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "each-1", "namespace": "default", "ownerReferences": [owner]},
+            "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "none"}]},
+        });
+        live.admin.create(pod).unwrap();
+        let name = format!("podgroup-{}", set["metadata"]["uid"].as_str().unwrap());
+        let group = || live.admin.get(GROUPS, &format!("default/{name}"));
+        wait_until("the group of the DaemonSet is there", || group().is_some());
+        assert_eq!(group().unwrap()["spec"]["minMember"], 2);
+        // Pods of jobs are not plain: nobody looks for an owner of theirs, least of all among Kubernetes' own jobs.
+        running(&live, "train", |_| {});
+        let log = live.api.log();
+        let lost = |entry: &&Entry| entry.path.starts_with("/apis/batch/v1/");
+        assert_eq!(log.iter().find(lost), None);
     }
 }
 

@@ -70,6 +70,28 @@ impl Runtime for ByArguments {
     }
 }
 
+/// Whether there are jobs that the suite has not made. Those of a test before are waited for: they go with its namespace.
+async fn others(jobs: &Api<DynamicObject>) -> bool {
+    let deadline = Instant::now() + AT_MOST;
+    loop {
+        // Where there is no definition there are none.
+        let Ok(list) = jobs.list(&ListParams::default()).await else {
+            return false;
+        };
+        let own = |job: &DynamicObject| {
+            let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+            namespace.starts_with("evictd-suite-")
+        };
+        if list.items.is_empty() {
+            return false;
+        }
+        if !list.items.iter().all(own) || Instant::now() > deadline {
+            return true;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// What the node of the suite has and offers.
 async fn patch_node(client: &Client, suite: &Suite, offered: &Value) -> kube::Result<Node> {
     let nodes: Api<Node> = Api::all(client.clone());
@@ -133,8 +155,7 @@ impl Batch {
             made: Vec::new(),
             _turn: turn,
         };
-        let others = all.list(&ListParams::default()).await;
-        if others.is_ok_and(|others| !others.items.is_empty()) {
+        if others(&all).await {
             left_out(test, "the cluster has jobs of others");
             return None;
         }
@@ -170,10 +191,9 @@ impl Batch {
         let deadline = Instant::now() + AT_MOST;
         while let Err(refused) = create(&self.kinds.definitions, definition.clone()).await {
             let there = self.kinds.definitions.get(name).await;
-            // Of an earlier test, and about to go.
-            let goes = there.is_ok_and(|own| own.metadata.deletion_timestamp.is_some());
             let exists = matches!(&refused, kube::Error::Api(status) if status.code == 409);
-            if exists && !goes {
+            // That of an earlier test may be about to go, or just be gone.
+            if exists && there.is_ok_and(|own| own.metadata.deletion_timestamp.is_none()) {
                 return false;
             }
             assert!(Instant::now() < deadline, "{name}: {refused}");

@@ -5,7 +5,7 @@
 //! and to these policies, as Volcano's does (S6-077).
 
 use super::job::policies::{ACTIONS, EVENTS};
-use super::job::update::OTHER_TASKS;
+use super::job::update::{OTHER_FIELDS, OTHER_TASKS};
 use super::job::validate::{NO_TASK, PLUGINS};
 use super::queue::validate::{KEPT, STATES};
 
@@ -287,7 +287,7 @@ fn job_updates() -> Policy {
                 "(has(object.spec.tasks) ? size(object.spec.tasks) : 0) == (has(oldObject.spec.tasks) ? size(oldObject.spec.tasks) : 0)".to_owned(),
             ),
             (
-                "job updates may not change the queue",
+                OTHER_FIELDS,
                 "(has(object.spec.queue) ? object.spec.queue : '') == (has(oldObject.spec.queue) ? oldObject.spec.queue : '')".to_owned(),
             ),
         ]),

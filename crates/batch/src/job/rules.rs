@@ -35,6 +35,9 @@ pub struct Rules {
     /// meanwhile makes the job run (spark-operator#3154). With Volcano a job whose gang counts such tasks waits for ever
     /// for pods that are not made before it runs (S6-043, S6-046).
     pub gangs_grow: bool,
+    /// The list of hosts follows a job that is scaled while it waits, before its pods are made. With Volcano they start with
+    /// the list of before, which is written anew once the job runs (S6-036, S6-056).
+    pub hosts_follow_a_waiting_job: bool,
 }
 
 impl Rules {
@@ -51,6 +54,7 @@ impl Rules {
         ended_while_away: true,
         endings_resume: true,
         gangs_grow: true,
+        hosts_follow_a_waiting_job: true,
     };
 
     /// Volcano's.
@@ -66,5 +70,6 @@ impl Rules {
         ended_while_away: false,
         endings_resume: false,
         gangs_grow: false,
+        hosts_follow_a_waiting_job: false,
     };
 }

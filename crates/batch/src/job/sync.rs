@@ -246,17 +246,31 @@ impl Sync {
     }
 
     fn plugins(&mut self) -> Want {
+        let stale = self.rules.hosts_follow_a_waiting_job && self.may_have_stale_hosts();
         let controlled = self.status.controlled_resources.get_or_insert_default();
         let (calls, next) = if self.initiated {
             (plugins::on_update(&self.job), Stage::Group)
         } else {
-            let calls = plugins::on_add(&self.job, controlled, self.keys.as_ref());
+            let added = plugins::on_add(&self.job, controlled, self.keys.as_ref());
+            let calls = added.and_then(|mut calls| {
+                if stale {
+                    calls.extend(plugins::on_update(&self.job)?);
+                }
+                Ok(calls)
+            });
             (calls, Stage::Claims)
         };
         match calls {
             Ok(calls) => calls_or(calls, next),
             Err(error) => Want::Fail(error, Some(OF_PLUGIN)),
         }
+    }
+
+    /// Whether a job that waits has a list of hosts, and other pods than it is to have: it may have been scaled.
+    fn may_have_stale_hosts(&self) -> bool {
+        let pods: usize = self.pods.values().map(Pods::len).sum();
+        plugins::has_hosts(&self.job, &self.status)
+            && i64::try_from(pods) != Ok(replicas(&self.job.spec))
     }
 
     /// Pods are made once the PodGroup was let in; until then the phase follows from the old counts (S6-038).

@@ -3,4 +3,4 @@
 
 mod plain;
 
-pub use plain::{Call, Plain, Scaled, group_name, plain_pod, scaled};
+pub use plain::{Call, Plain, Scaled, group_name, is_plain, plain_pod, scaled};

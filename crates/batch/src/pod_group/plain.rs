@@ -77,16 +77,18 @@ pub fn group_name(metadata: &Metadata) -> String {
     format!("podgroup-{uid}")
 }
 
-/// What a pod that appears needs: its group, then the annotation that names it. The annotation of a group that is being
-/// made may be written at once: a scheduler waits for the group. Nothing for a pod of another scheduler, or with a group, be it
-/// one of `scheduling.k8s.io`.
-pub fn plain_pod(plain: Plain<'_>, schedulers: &[String]) -> Vec<Call> {
-    let pod = plain.pod;
-    let metadata = &pod.metadata;
-    let ours = schedulers.contains(&pod.spec.scheduler_name);
-    let grouped = metadata.annotations.get(GROUP_NAME);
+/// Whether a pod is of one of these schedulers, and of no group yet, be it one of `scheduling.k8s.io`.
+pub fn is_plain(pod: &Pod, schedulers: &[String]) -> bool {
+    let grouped = pod.metadata.annotations.get(GROUP_NAME);
     let grouped = grouped.is_some_and(|group| !group.is_empty());
-    if !ours || grouped || pod.spec.scheduling_group.is_some() {
+    schedulers.contains(&pod.spec.scheduler_name) && !grouped && pod.spec.scheduling_group.is_none()
+}
+
+/// What a pod that appears needs: its group, then the annotation that names it. The annotation of a group that is being
+/// made may be written at once: a scheduler waits for the group. Nothing for a pod that is not plain.
+pub fn plain_pod(plain: Plain<'_>, schedulers: &[String]) -> Vec<Call> {
+    let metadata = &plain.pod.metadata;
+    if !is_plain(plain.pod, schedulers) {
         return Vec::new();
     }
     let (namespace, name) = (metadata.namespace_or_default(), group_name(metadata));

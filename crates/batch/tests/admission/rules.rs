@@ -396,7 +396,9 @@ fn s6_086_updates_of_jobs() {
         ),
         (
             json!({"queue": "team-a"}),
-            &["job updates may not change the queue"],
+            &[
+                "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`",
+            ],
         ),
     ];
     for (spec, expected) in updates {

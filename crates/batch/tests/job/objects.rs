@@ -38,6 +38,11 @@ impl Surroundings for Around {
 
 /// All calls of a synchronisation of this job, each answered with success.
 pub(super) fn calls(job: &Value, group: &Value) -> Vec<Call> {
+    calls_by(job, group, Rules::OURS)
+}
+
+/// The same by these rules.
+pub(super) fn calls_by(job: &Value, group: &Value, rules: Rules) -> Vec<Call> {
     let mut info = JobInfo::default();
     let job: Job = serde_json::from_value(job.clone()).unwrap();
     info.set_job(job.clone());
@@ -46,7 +51,7 @@ pub(super) fn calls(job: &Value, group: &Value) -> Vec<Call> {
     let task = Task {
         action: &Action::SyncJob,
         request: &request,
-        rules: Rules::OURS,
+        rules,
     };
     let now = "2026-01-01T01:00:00Z".parse().unwrap();
     let (mut round, mut step) = Round::start(&mut info, task, now, &around);

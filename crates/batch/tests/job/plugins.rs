@@ -235,3 +235,71 @@ fn s6_058_mpi_tells_the_master_its_workers() {
         json!([{"name": "mpijob-port", "containerPort": 22}])
     );
 }
+
+#[test]
+fn s6_058_ray_starts_a_head_and_its_workers_and_makes_a_service_for_the_head() {
+    let arguments = json!([
+        "--head=master",
+        "--headContainer=c",
+        "--workerContainer=c",
+        "--port=2345"
+    ]);
+    let pods = pods(&job(json!({"ray": arguments}), two()));
+    let container = |pod: &Value| pod["spec"]["containers"][0].clone();
+    let head = container(&pods[0]);
+    assert_eq!(
+        head["command"],
+        json!([
+            "sh",
+            "-c",
+            "ray start --head --block --dashboard-host=0.0.0.0 --port=2345 --dashboard-port=8265 --ray-client-server-port=10001"
+        ])
+    );
+    assert_eq!(
+        head["ports"],
+        json!([
+            {"name": "gcs", "containerPort": 2345},
+            {"name": "dashboard", "containerPort": 8265},
+            {"name": "client-server", "containerPort": 10001},
+        ])
+    );
+    let worker = container(&pods[2]);
+    assert_eq!(
+        worker["command"],
+        json!([
+            "sh",
+            "-c",
+            "ray start --block --address=train-master-0.train:2345"
+        ])
+    );
+    assert_eq!(worker["ports"], Value::Null);
+    let objects = made(json!({"ray": ["--head=master", "--port=2345"]}));
+    let [(Resource::Service, service)] = &objects[..] else {
+        panic!("{objects:?}");
+    };
+    assert_eq!(service["metadata"]["name"], "train-head-svc");
+    assert_eq!(
+        service["spec"]["selector"],
+        json!({
+            "volcano.sh/job-name": "train", "volcano.sh/job-namespace": "ml", "volcano.sh/task-spec": "master",
+        })
+    );
+    assert_eq!(
+        service["spec"]["ports"][0],
+        json!({"name": "gcs", "port": 2345, "targetPort": 2345, "protocol": "TCP"})
+    );
+}
+
+#[test]
+fn s6_058_hcclrank_numbers_masters_before_workers() {
+    let rank = |pod: &Value| pod["metadata"]["annotations"]["hccl/rankIndex"].clone();
+    let ranks = |tasks: Value| -> Vec<Value> {
+        let pods = pods(&job(json!({"hcclrank": []}), tasks));
+        pods.iter().map(rank).collect()
+    };
+    assert_eq!(ranks(two()), ["0", "1", "2"]);
+    assert_eq!(ranks(json!([task("other", 1)])), [Value::Null]);
+    let mut told = task("worker", 1);
+    told["template"]["spec"]["containers"][0]["env"] = json!([{"name": "RANK", "value": "7"}]);
+    assert_eq!(ranks(json!([told])), ["7"]);
+}

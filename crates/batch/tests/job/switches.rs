@@ -1,8 +1,9 @@
 //! Where ours differs from Volcano: both sides of every switch.
 
+use super::objects::calls_by;
 use super::support::{answer, case, ours, phase, pod, task, volcano};
 use evictd_batch::bus::Event;
-use evictd_batch::job::{JobInfo, Request, Rules, choose, pod_added};
+use evictd_batch::job::{Call, JobInfo, Request, Rules, choose, pod_added};
 use serde_json::{Value, json};
 
 fn one(phase: &str, pods: Value) -> Value {
@@ -63,6 +64,24 @@ fn s6_056_a_target_kill_leaves_the_service_alone() {
     let controlled = |answer: Value| answer["status"]["controlledResources"].clone();
     assert_eq!(controlled(volcano(job.clone(), request.clone())), json!({}));
     assert_eq!(controlled(ours(job, request)), json!({"plugin-svc": "svc"}));
+}
+
+#[test]
+fn s6_056_hosts_of_a_job_that_is_scaled_while_it_waits() {
+    let told = |status: Value, rules| {
+        let mut job = one("Pending", json!([]))["job"].take();
+        job["spec"]["plugins"] = json!({"svc": []});
+        job["status"]["controlledResources"] = status;
+        let group = json!({"metadata": {"name": "train-u1"}, "status": {"phase": "Pending"}});
+        let calls = calls_by(&job, &group, rules).into_iter();
+        let maps = calls.filter(|call| matches!(call, Call::ApplyObject { .. }));
+        maps.count()
+    };
+    let made = json!({"plugin-svc": "svc"});
+    assert_eq!(told(made.clone(), Rules::OURS), 1);
+    assert_eq!(told(made, Rules::VOLCANO), 0);
+    // The first time it is made, once.
+    assert_eq!(told(json!({}), Rules::OURS), 1);
 }
 
 #[test]

@@ -20,6 +20,10 @@ impl Sent {
     }
 
     fn at(now: impl Fn() -> Timestamp + Send + 'static) -> Self {
+        Self::by(Reporter::agent("one".into()), now)
+    }
+
+    fn by(reporter: Reporter, now: impl Fn() -> Timestamp + Send + 'static) -> Self {
         let api = ApiServer::start().unwrap();
         let admin = api.actor("test");
         let space =
@@ -28,7 +32,7 @@ impl Sent {
         let config = kube::Config::new(api.url().parse().unwrap());
         let actions = Access::new("a test".into(), config).actions().unwrap();
         let (send, events) = mpsc::channel(MAX_PENDING);
-        let recorder = EventRecorder::new("one".into(), actions, now);
+        let recorder = EventRecorder::of(reporter, actions, now);
         tokio::spawn(recorder.run(events));
         Self { api, admin, send }
     }
@@ -127,6 +131,42 @@ async fn an_event_survives_a_server_that_fails_and_one_that_is_refused_is_lost()
 }
 
 #[tokio::test]
+async fn the_core_group_has_the_first_time_the_last_time_and_a_count() {
+    let reporter = Reporter {
+        group: Group::Core,
+        series_write_period: SignedDuration::ZERO,
+        ..Reporter::agent("one".into())
+    };
+    let sent = Sent::by(reporter, Timestamp::now);
+    sent.send.send(evicted("web")).await.unwrap();
+    let event = sent.are(1).await.remove(0);
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web", "uid": "uid-web" });
+    for (key, expected) in [
+        ("involvedObject", pod),
+        ("message", json!("The node was low on resource: memory. ")),
+        ("firstTimestamp", json!("2027-01-15T08:00:00Z")),
+        ("lastTimestamp", json!("2027-01-15T08:00:00Z")),
+        ("count", json!(1)),
+        ("eventTime", Value::Null),
+        ("source", json!({ "component": "evictd" })),
+        ("reportingComponent", json!("evictd")),
+    ] {
+        assert_eq!(event[key], expected, "{key}: {event:#}");
+    }
+    let mut again = evicted("web");
+    again.time = Timestamp::from_second(1_800_000_060).unwrap();
+    sent.send.send(again).await.unwrap();
+    let counted = |admin: &Actor| {
+        let events = admin.list("events").into_iter();
+        events.into_iter().find(|event| event["count"] == 2)
+    };
+    let event = sent.admin.wait(WAIT, counted).await.expect("a count of 2");
+    assert_eq!(event["firstTimestamp"], "2027-01-15T08:00:00Z");
+    assert_eq!(event["lastTimestamp"], "2027-01-15T08:01:00Z");
+    assert_eq!(event["series"], Value::Null);
+}
+
+#[tokio::test]
 async fn a_repeat_creates_the_event_that_was_refused() {
     let sent = Sent::new();
     sent.api
@@ -189,7 +229,7 @@ fn the_count_of_a_series_is_told() {
         last: Timestamp::from_second(1_800_000_000).unwrap(),
         written: Timestamp::UNIX_EPOCH,
     };
-    let request = request(repeat(&series)).unwrap();
+    let request = request(repeat(&series, Group::Events)).unwrap();
     assert_eq!(
         request.uri().path(),
         "/apis/events.k8s.io/v1/namespaces/shop/events/web.1"

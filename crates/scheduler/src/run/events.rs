@@ -2,7 +2,7 @@
 
 use super::pod_ref::PodRef;
 use evictd_cluster_client::Actions;
-use evictd_cluster_client::events::{Event, EventRecorder, Reporter, Subject};
+use evictd_cluster_client::events::{Event, EventRecorder, Group, Reporter, Subject};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -32,17 +32,18 @@ pub struct Events {
 }
 
 impl Events {
-    /// For these scheduler names, each of which reports under its own name. `now` reads the clock. Must be called inside
-    /// the runtime.
+    /// For these scheduler names, each of which reports under its own name and into its group. `now` reads the clock. Must
+    /// be called inside the runtime.
     pub fn new<'a>(
         actions: &Actions,
         hostname: &str,
-        schedulers: impl IntoIterator<Item = &'a str>,
+        schedulers: impl IntoIterator<Item = (&'a str, Group)>,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
         let now: Now = Arc::new(now);
-        let start = |scheduler: &str| {
+        let start = |scheduler: &str, group| {
             let reporter = Reporter {
+                group,
                 controller: scheduler.to_owned(),
                 instance: format!("{scheduler}-{hostname}"),
                 limited: false,
@@ -55,8 +56,8 @@ impl Events {
             tokio::spawn(recorder.run(events));
             send
         };
-        let recorders = schedulers.into_iter().map(|scheduler| {
-            let recorders = (0..RECORDERS).map(|_| start(scheduler)).collect();
+        let recorders = schedulers.into_iter().map(|(scheduler, group)| {
+            let recorders = (0..RECORDERS).map(|_| start(scheduler, group)).collect();
             (scheduler.to_owned(), recorders)
         });
         Self {

@@ -16,6 +16,7 @@ use super::threads::Threads;
 use super::view::View;
 use super::watches::{self, News};
 use super::writer::{Limits, Writer};
+use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::{self, Elected, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
 use evictd_scheduling::config::{Configuration, LeaderElection, Point};
@@ -117,8 +118,9 @@ pub async fn run(
     let names = config
         .profiles
         .iter()
-        .map(|own| own.scheduler_name.as_str())
-        .chain(batch.as_ref().map(Batch::scheduler));
+        .map(|own| (own.scheduler_name.as_str(), Group::Events))
+        // Those of sessions as Volcano's: who waits for them looks at the time and the count of the core group.
+        .chain(batch.as_ref().map(|batch| (batch.scheduler(), Group::Core)));
     let events = Events::new(&actions, hostname, names, Timestamp::now);
     let (send, news) = mpsc::unbounded_channel();
     follow(&access, &send, config, batch.as_ref().zip(conf_file));

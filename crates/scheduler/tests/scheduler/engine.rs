@@ -1,6 +1,7 @@
 //! The engine in this process, with its metrics at hand.
 
 use crate::live_scheduling::{node, node_of_pod, pod};
+use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::Role;
 use evictd_cluster_client::{Access, Credentials};
 use evictd_command::scrape::Format;
@@ -55,7 +56,7 @@ impl Running {
         };
         let access = Access::find(&credentials).await.unwrap();
         let actions = access.actions().unwrap();
-        let names = ["default-scheduler"].into_iter();
+        let names = [("default-scheduler", Group::Events)];
         let events = Events::new(&actions, "here", names, Timestamp::now);
         let (send, news) = mpsc::unbounded_channel();
         follow(&access, &send, false);

@@ -1,5 +1,6 @@
 //! Bindings, status patches, preemptions and events against a server that refuses, fails and hangs.
 
+use evictd_cluster_client::events::Group;
 use evictd_cluster_client::{Access, Credentials};
 use evictd_scheduler::run::{
     Busy, Condition, Events, Failure, FailureKind, Limits, Outcome, PodRef, Preemption,
@@ -40,7 +41,12 @@ impl Shop {
         };
         let access = Access::find(&credentials).await.unwrap();
         let actions = access.actions().unwrap();
-        let events = Events::new(&actions, "here", ["default-scheduler"], Timestamp::now);
+        let events = Events::new(
+            &actions,
+            "here",
+            [("default-scheduler", Group::Events)],
+            Timestamp::now,
+        );
         let (writer, outcomes) = Writer::new(actions, events.clone(), limits);
         Self {
             api,

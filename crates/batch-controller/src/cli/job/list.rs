@@ -149,22 +149,28 @@ fn table(jobs: &[Shown], everywhere: bool, view: View) -> String {
     if jobs.is_empty() {
         return "No resources found".to_owned();
     }
+    // In a file or a pipe the columns are as wide as vcctl's, for scripts that cut by position.
+    let longest = |of: fn(&Shown) -> &str, heading: &str| {
+        let lengths = jobs.iter().map(|job| of(job).len());
+        lengths.fold(heading.len(), usize::max) + 3
+    };
     let mut columns = vec![
-        Column::name("Name", 13),
-        Column::words("Creation", 4),
-        Column::words("Phase", 12),
-        Column::words("JobType", 1),
-        Column::figure("Replicas", 8),
-        Column::figure("Min", 7),
-        Column::figure("Pending", 10),
-        Column::figure("Running", 11),
-        Column::figure("Succeeded", 6),
-        Column::figure("Failed", 9),
-        Column::figure("Unknown", 2),
-        Column::figure("RetryCount", 3),
+        Column::name("Name", 13).filled(longest(|job| &job.name, "Name")),
+        Column::words("Creation", 4).filled(15),
+        Column::words("Phase", 12).filled(12),
+        Column::words("JobType", 1).filled(12),
+        Column::figure("Replicas", 8).filled(12),
+        Column::figure("Min", 7).filled(6),
+        Column::figure("Pending", 10).filled(10),
+        Column::figure("Running", 11).filled(10),
+        Column::figure("Succeeded", 6).filled(12),
+        Column::figure("Failed", 9).filled(10),
+        Column::figure("Unknown", 2).filled(12),
+        Column::figure("RetryCount", 3).filled(10),
     ];
     if everywhere {
-        columns.insert(0, Column::name("Namespace", 13));
+        let width = longest(|job| &job.namespace, "Namespace");
+        columns.insert(0, Column::name("Namespace", 13).filled(width));
     }
     let rows = jobs.iter().map(|job| {
         let day = job

@@ -74,16 +74,17 @@ pub(super) fn table(queues: &[Shown], columns: Columns, view: View) -> String {
     if queues.is_empty() {
         return "No resources found".to_owned();
     }
+    // In a file or a pipe the columns are as wide as vcctl's, for scripts that cut by position.
     let mut heads = vec![
-        Column::name("Name", 9),
-        Column::figure("Weight", 6),
-        Column::words("State", 8),
-        Column::name("Parent", 5),
-        Column::figure("Inqueue", 4),
-        Column::figure("Pending", 7),
-        Column::figure("Running", 7),
-        Column::figure("Unknown", 1),
-        Column::figure("Completed", 2),
+        Column::name("Name", 9).filled(25),
+        Column::figure("Weight", 6).filled(8),
+        Column::words("State", 8).filled(8),
+        Column::name("Parent", 5).filled(8),
+        Column::figure("Inqueue", 4).filled(8),
+        Column::figure("Pending", 7).filled(8),
+        Column::figure("Running", 7).filled(8),
+        Column::figure("Unknown", 1).filled(8),
+        Column::figure("Completed", 2).filled(8),
     ];
     let mut rows: Vec<Vec<String>> = queues.iter().map(cells).collect();
     if columns == Columns::Fewer {

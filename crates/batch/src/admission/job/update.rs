@@ -4,7 +4,7 @@ use super::topology;
 use crate::admission::{duration, written};
 use crate::wire::{Job, JobSpec, LifecyclePolicy};
 
-const OTHER_FIELDS: &str = "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`";
+pub(in crate::admission) const OTHER_FIELDS: &str = "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`";
 pub(in crate::admission) const OTHER_TASKS: &str = "job updates may not add or remove tasks";
 
 /// The first thing that is wrong with the change.

@@ -3,9 +3,11 @@
 
 mod arguments;
 mod env;
+mod hcclrank;
 mod hosts;
 mod mpi;
 mod pytorch;
+mod ray;
 mod ssh;
 mod svc;
 mod tensorflow;
@@ -20,18 +22,22 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plugin {
     Env,
+    Hcclrank,
     Mpi,
     Pytorch,
+    Ray,
     Ssh,
     Svc,
     Tensorflow,
 }
 
 impl Plugin {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Env,
+        Self::Hcclrank,
         Self::Mpi,
         Self::Pytorch,
+        Self::Ray,
         Self::Ssh,
         Self::Svc,
         Self::Tensorflow,
@@ -40,8 +46,10 @@ impl Plugin {
     const fn name(self) -> &'static str {
         match self {
             Self::Env => "env",
+            Self::Hcclrank => "hcclrank",
             Self::Mpi => "mpi",
             Self::Pytorch => "pytorch",
+            Self::Ray => "ray",
             Self::Ssh => "ssh",
             Self::Svc => "svc",
             Self::Tensorflow => "tensorflow",
@@ -91,6 +99,11 @@ pub(super) fn needs_keys(job: &Job, status: &JobStatus) -> bool {
     ssh.any(|(plugin, arguments)| !is_recorded(*plugin, status) && ssh::needs_keys(arguments))
 }
 
+/// Whether a list of hosts was made for the job.
+pub(super) fn has_hosts(job: &Job, status: &JobStatus) -> bool {
+    job.spec.plugins.contains_key(Plugin::Svc.name()) && is_recorded(Plugin::Svc, status)
+}
+
 /// What the plugins make before the job's first pods.
 pub(super) fn on_add(
     job: &Job,
@@ -99,6 +112,10 @@ pub(super) fn on_add(
 ) -> Result<Vec<Call>, RoundError> {
     let mut calls = Vec::new();
     for (plugin, arguments) in of(job)? {
+        // Volcano writes down nothing of this one, which makes nothing.
+        if plugin == Plugin::Hcclrank {
+            continue;
+        }
         let before = controlled.insert(plugin.key(), plugin.name().to_owned());
         if before.as_deref() == Some(plugin.name()) {
             continue;
@@ -106,7 +123,9 @@ pub(super) fn on_add(
         match plugin {
             Plugin::Svc => calls.extend(svc::on_add(job, arguments)),
             Plugin::Ssh => calls.extend(ssh::on_add(job, arguments, keys)),
-            Plugin::Env | Plugin::Mpi | Plugin::Pytorch | Plugin::Tensorflow => {}
+            Plugin::Ray => calls.push(ray::on_add(job, arguments)),
+            Plugin::Env | Plugin::Hcclrank | Plugin::Mpi | Plugin::Pytorch | Plugin::Tensorflow => {
+            }
         }
     }
     Ok(calls)
@@ -134,7 +153,9 @@ pub(super) fn on_delete(
         match plugin {
             Plugin::Svc => calls.extend(svc::on_delete(job, arguments)),
             Plugin::Ssh => calls.push(ssh::on_delete(job)),
-            Plugin::Env | Plugin::Mpi | Plugin::Pytorch | Plugin::Tensorflow => {}
+            Plugin::Ray => calls.push(ray::on_delete(job)),
+            Plugin::Env | Plugin::Hcclrank | Plugin::Mpi | Plugin::Pytorch | Plugin::Tensorflow => {
+            }
         }
     }
     Ok(calls)
@@ -142,6 +163,11 @@ pub(super) fn on_delete(
 
 /// What the plugins add to a pod. A job with an unknown plugin has no pods.
 pub(super) fn on_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Map<String, Value>) {
+    let plugins = of(job).unwrap_or_default();
+    let hcclrank = plugins.iter().find(|(own, _)| *own == Plugin::Hcclrank);
+    if let Some((_, arguments)) = hcclrank {
+        hcclrank::on_pod((job, task, index), pod, arguments);
+    }
     let mut made = Made {
         job,
         task,
@@ -149,11 +175,14 @@ pub(super) fn on_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Map<Strin
         name: super::object::pod_name(&job.metadata.name, &task.name, index),
         spec: Spec::of(pod),
     };
-    for (plugin, arguments) in of(job).unwrap_or_default() {
+    for (plugin, arguments) in plugins {
         match plugin {
             Plugin::Env => env::on_pod(&mut made),
+            // It adds to what is beside the spec, above.
+            Plugin::Hcclrank => {}
             Plugin::Mpi => mpi::on_pod(&mut made, arguments),
             Plugin::Pytorch => pytorch::on_pod(&mut made, arguments),
+            Plugin::Ray => ray::on_pod(&mut made, arguments),
             Plugin::Ssh => ssh::on_pod(&mut made, arguments),
             Plugin::Svc => svc::on_pod(&mut made, arguments),
             Plugin::Tensorflow => tensorflow::on_pod(&mut made, arguments),
