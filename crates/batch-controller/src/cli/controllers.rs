@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// Whose rules decide: ours, or exactly Volcano's.
     #[arg(long, value_enum, default_value_t = Form::Evictd)]
     form: Form,
-    /// Schedulers whose plain pods get a PodGroup, one for the pods of each owner; may be given several times.
+    /// Schedulers whose plain pods get a PodGroup each, with --form volcano; may be given several times.
     #[arg(long, value_name = "NAME", default_values_t = ["volcano".to_owned()])]
     scheduler_name: Vec<String>,
     /// How often a request that fails is tried before the job is terminated; a negative number: without end.
@@ -64,7 +64,10 @@ impl Arguments {
         let lease = Duration::from_secs(self.leader_elect_lease_duration);
         let settings = Settings {
             rules: self.form.rules(),
-            plain_pods_of: self.scheduler_name,
+            plain_pods_of: match self.form {
+                Form::Evictd => Vec::new(),
+                Form::Volcano => self.scheduler_name,
+            },
             most_tries: u32::try_from(self.max_requeue_num).ok(),
             listen: address("--listen-address", &self.listen_address)?,
             healthz: address("--healthz-address", &self.healthz_address)?,

@@ -1,5 +1,5 @@
-//! PodGroups of plain pods, one for the pods of each owner (S6-059 to S6-062). A session knows a pod only by its group
-//! (S6-089): without one the pods of a Deployment would wait for ever.
+//! PodGroups of plain pods, one for the pods of each owner (S6-059 to S6-062). Volcano's scheduler needs them; ours does not,
+//! so that they are made in Volcano's form only.
 
 use super::calls::{Calls, MERGE, refusal};
 use super::watches::{Delta, Object, Start};

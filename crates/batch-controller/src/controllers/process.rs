@@ -46,7 +46,7 @@ pub struct Settings {
     pub rules: Rules,
     /// How often a request is tried; `None` without end.
     pub most_tries: Option<u32>,
-    /// Names of schedulers whose plain pods get PodGroups.
+    /// Names of schedulers whose plain pods get PodGroups; of none in our own form.
     pub plain_pods_of: Vec<String>,
     /// Where metrics are served, if they are.
     pub listen: Option<SocketAddr>,
