@@ -408,12 +408,12 @@ fn object(event: &Event, reporter: &Reporter, (namespace, name): (&str, &str)) -
         "action": event.action,
         "reportingInstance": node,
     });
-    let (note, time) = (&event.note[..end], event.time);
+    let (text, time) = (&event.note[..end], event.time);
     let own = match reporter.group {
         Group::Events => json!({
             "apiVersion": "events.k8s.io/v1",
             "eventTime": precise(time),
-            "note": note,
+            "note": text,
             "regarding": regarding,
             "reportingController": reporter.controller,
         }),
@@ -422,7 +422,7 @@ fn object(event: &Event, reporter: &Reporter, (namespace, name): (&str, &str)) -
             "firstTimestamp": coarse(time),
             "lastTimestamp": coarse(time),
             "count": 1,
-            "message": note,
+            "message": text,
             "involvedObject": regarding,
             "source": { "component": reporter.controller },
             "reportingComponent": reporter.controller,
