@@ -26,7 +26,7 @@ fn scenario() -> Scenario {
 }
 
 /// A change that leaves a pod of the scenario in no group.
-fn alone(with: Value) -> Value {
+fn alone(with: &Value) -> Value {
     let mut own = json!({"metadata": {"annotations": {"scheduling.k8s.io/group-name": ""}}});
     own.as_object_mut()
         .unwrap()
@@ -36,7 +36,7 @@ fn alone(with: Value) -> Value {
 
 #[test]
 fn s6_059_s6_089_a_pod_of_no_group_waits_for_one_with_volcano_and_is_placed_with_us() {
-    let scenario = scenario().pod("web", "", "2", &alone(json!({})));
+    let scenario = scenario().pod("web", "", "2", &alone(&json!({})));
     assert!(scenario.run().binds.is_empty());
     let outcome = scenario.run_as(&plain_pods());
     assert_eq!(bound(&outcome, "web"), Some("a"));
@@ -71,7 +71,7 @@ fn a_plain_pod_counts_in_the_queue_that_it_names_and_hears_why_it_waits() {
 #[test]
 fn a_plain_pod_goes_for_a_job_of_higher_priority_and_is_no_victim_of_its_equals() {
     let web = alone(
-        json!({"spec": {"nodeName": "a", "schedulerName": "volcano"}, "status": {"phase": "Running"}}),
+        &json!({"spec": {"nodeName": "a", "schedulerName": "volcano"}, "status": {"phase": "Running"}}),
     );
     let with = |class: &str| {
         scenario()
@@ -92,7 +92,7 @@ fn a_plain_pod_goes_for_a_job_of_higher_priority_and_is_no_victim_of_its_equals(
 
 #[test]
 fn what_was_come_to_of_a_plain_pod_is_kept_while_it_changes_and_forgotten_when_it_goes() {
-    let objects = scenario().pod("web", "", "8", &alone(json!({}))).objects();
+    let objects = scenario().pod("web", "", "8", &alone(&json!({}))).objects();
     let mut cluster = Cluster::new();
     for node in &objects.nodes {
         assert!(cluster.add_node(node));
@@ -104,7 +104,7 @@ fn what_was_come_to_of_a_plain_pod_is_kept_while_it_changes_and_forgotten_when_i
     let mut cache = Cache::of(&mut cluster, &objects, setting);
     let conf = Conf::read(&objects.conf).unwrap();
     let job = plain_job(&objects.pods[0].metadata);
-    let mut session =
+    let session =
         |cache: &mut Cache, cluster: &mut Cluster| cache.session(cluster, &conf, &Form::volcano());
     let outcome = session(&mut cache, &mut cluster);
     let own = &outcome.pod_groups[&*job];
