@@ -4,6 +4,7 @@
 mod asking;
 mod evidence;
 mod figures;
+mod preempting;
 mod sessions;
 mod telling;
 
@@ -17,18 +18,18 @@ use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::View;
 use super::watches::{BATCH_KINDS, KINDS, News};
-use super::writer::{Outcome, Preemption, With, Writer};
+use super::writer::{Outcome, With, Writer};
 use crate::clock::Steady;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
-use evictd_preemption::Action;
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Rejected, Scheduler, pod_key,
+    Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Scheduler, pod_key,
 };
 use evidence::decision;
 use jiff::Timestamp;
+use preempting::Preempting;
 use serde::Deserialize;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -60,8 +61,7 @@ pub struct Engine {
     kinds: usize,
     /// Pods that were decided about and are not known to be bound yet, by UID.
     binding: HashMap<Arc<str>, Binding>,
-    /// Pods whose victims are being deleted, by UID, with what the queue knows them by and since when.
-    preempting: HashMap<Arc<str>, (Arc<str>, Instant)>,
+    preempting: Preempting,
     groups: GroupStatuses,
     gangs: Gangs,
     /// What the last pod was told, which the next is often told, too.
@@ -128,7 +128,7 @@ impl Engine {
             listed: 0,
             kinds: KINDS + ports.batch.as_ref().map_or(0, |_| BATCH_KINDS),
             binding: HashMap::new(),
-            preempting: HashMap::new(),
+            preempting: Preempting::default(),
             groups: GroupStatuses::default(),
             gangs: Gangs::default(),
             told: Arc::default(),
@@ -221,6 +221,7 @@ impl Engine {
                 let Some(event) = self.of_living(event) else {
                     return;
                 };
+                self.is_told(&event);
                 self.scheduler.on(self.steady.now(), &event);
                 self.confirm(&event);
                 for mistake in self.scheduler.take_mistakes() {
@@ -371,78 +372,6 @@ impl Engine {
         }
     }
 
-    /// Has the victims deleted; until then the pod is not tried (S5-112).
-    fn preempt(
-        &mut self,
-        now: Timestamp,
-        (key, pod): (&Arc<str>, &wire::Pod),
-        rejected: &Rejected,
-    ) {
-        if rejected.preempts {
-            self.metrics.preemption_attempts.add([], 1);
-        }
-        let Some(node) = &rejected.nominated else {
-            return;
-        };
-        let reference = |name: &str, uid: &str| {
-            let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
-            PodRef {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                uid: uid.into(),
-            }
-        };
-        let mut victims: Vec<PodRef> = Vec::new();
-        for action in &rejected.actions {
-            match action {
-                // One that only waits for a permit goes back into the queue (S4-022).
-                Action::RejectWaiting { uid, .. }
-                    if self.scheduler.reject_waiting(self.steady.now(), uid) => {}
-                Action::Delete { pod, uid } | Action::RejectWaiting { pod, uid } => {
-                    victims.push(reference(pod, uid));
-                }
-                _ => {}
-            }
-        }
-        let names: HashSet<&String> = rejected.nominations_cleared.iter().collect();
-        let nominated = self.scheduler.cluster().nominated().iter();
-        let cluster = self.scheduler.cluster();
-        let cleared = nominated.filter_map(|pod| {
-            let name = cluster.full_name(pod);
-            names.contains(&name).then(|| reference(&name, pod.uid()))
-        });
-        let preemption = Preemption {
-            time: now,
-            preemptor: PodRef::of(&pod.metadata),
-            scheduler: scheduler_of(pod).to_owned(),
-            node: node.clone(),
-            cleared: cleared.collect(),
-            victims,
-        };
-        // A plan has as many victims as a node has pods.
-        let victims_now = u32::try_from(preemption.victims.len()).unwrap_or(u32::MAX);
-        self.metrics
-            .preemption_victims
-            .observe([], f64::from(victims_now));
-        info!(
-            "{} preempts {} pods on {node}",
-            preemption.preemptor,
-            preemption.victims.len()
-        );
-        if preemption.victims.is_empty() {
-            return;
-        }
-        match self.writer.preempt(preemption) {
-            Ok(()) => {
-                let uid = Arc::clone(&pod.metadata.uid);
-                self.preempting
-                    .insert(uid, (Arc::clone(key), Instant::now()));
-                self.scheduler.set_preempting(key, true);
-            }
-            Err(busy) => debug!("{}: {busy}", pod.metadata.name),
-        }
-    }
-
     fn on_outcome(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Bound { pod, node } => self.bound(&pod, &node),
@@ -469,32 +398,8 @@ impl Engine {
             Outcome::StatusNotWritten { pod, failure } => {
                 debug!("status of {pod}: {}", failure.message);
             }
-            Outcome::LastVictim { preemptor } => {
-                if let Some((key, _)) = self.preempting.get(&preemptor.uid) {
-                    self.scheduler.set_preempting(key, false);
-                }
-            }
-            Outcome::Preempted { preemptor, failure } => {
-                let Some((key, since)) = self.preempting.remove(&preemptor.uid) else {
-                    return;
-                };
-                let result = if failure.is_some() {
-                    "error"
-                } else {
-                    "success"
-                };
-                let (count, duration) = (
-                    &self.metrics.preemption_goroutines_execution,
-                    &self.metrics.preemption_goroutines_duration,
-                );
-                count.add([result], 1);
-                duration.observe([result], since.elapsed().as_secs_f64());
-                self.scheduler.set_preempting(&key, false);
-                if let Some(failure) = failure {
-                    warn!("preemption for {preemptor}: {}", failure.message);
-                    self.scheduler.activate([&*key]);
-                }
-            }
+            Outcome::LastVictim { preemptor, victim } => self.last_victim(&preemptor, &victim),
+            Outcome::Preempted { preemptor, failure } => self.preempted(&preemptor, failure),
         }
     }
 

@@ -137,6 +137,46 @@ async fn s3_002_s4_029_s4_031_preemptions_are_counted_whatever_comes_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s5_112_a_victim_that_is_gone_before_it_is_deleted_leaves_nobody_waiting() {
+    let running = Running::start(&[("one", "2")]).await;
+    running.admin.create(pod("low", "2", 0)).unwrap();
+    running.until_bound("low");
+    // It goes while the nomination is being written.
+    let slow = Fault::delay(Duration::from_secs(2));
+    running.api.fault(slow.on("patch", "pods/status"));
+    running.admin.create(pod("high", "2", 1000)).unwrap();
+    running.until("scheduler_preemption_victims_count 1");
+    let now = json!({ "gracePeriodSeconds": 0 });
+    running.admin.delete("pods", "default/low", now).unwrap();
+    running.until_bound("high");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_112_whoever_waits_for_a_victim_takes_it_only_once() {
+    let running = Running::start(&[("one", "2"), ("two", "1")]).await;
+    running.admin.create(pod("low", "2", 0)).unwrap();
+    running.until_bound("low");
+    running.admin.create(pod("other", "1", 2000)).unwrap();
+    running.until_bound("other");
+    let slow = Fault::delay(Duration::from_hours(1));
+    running.api.fault(slow.on("delete", "pods"));
+    running.admin.create(pod("high", "2", 1000)).unwrap();
+    wait_until("its victim is being deleted", || {
+        let low = running.admin.get("pods", "default/low").unwrap();
+        low["status"]["conditions"]
+            .to_string()
+            .contains("DisruptionTarget")
+    });
+    // Somebody else's room wakes nobody who is about to get his own.
+    let now = json!({ "gracePeriodSeconds": 0 });
+    running.admin.delete("pods", "default/other", now).unwrap();
+    running.admin.create(pod("later", "1", 0)).unwrap();
+    running.until_bound("later");
+    running.until("scheduler_preemption_attempts_total 1");
+    running.until("scheduler_preemption_victims_count 1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s4_026_others_are_placed_while_victims_are_being_deleted() {
     let running = Running::start(&[("one", "2"), ("two", "1")]).await;
     running.admin.create(pod("low", "2", 0)).unwrap();

@@ -411,6 +411,7 @@ async fn s4_028_nominations_go_first_and_the_last_victim_alone() {
     assert_eq!(shop.writer.preempt(preemption), Err(Busy::InFlight));
     let last = Outcome::LastVictim {
         preemptor: preemptor.clone(),
+        victim: victims[2].clone(),
     };
     assert_eq!(shop.outcome().await, last);
     let done = Outcome::Preempted {

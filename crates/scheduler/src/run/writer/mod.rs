@@ -122,6 +122,8 @@ pub enum Outcome {
     LastVictim {
         /// For whom.
         preemptor: PodRef,
+        /// The last one.
+        victim: PodRef,
     },
     /// A preemption has ended (S4-029).
     Preempted {

@@ -47,6 +47,7 @@ pub(super) async fn carry_out(
     }
     shared.tell(Outcome::LastVictim {
         preemptor: preemption.preemptor.clone(),
+        victim: last.clone(),
     });
     end(shared, preemption, last).await
 }
