@@ -195,8 +195,12 @@ impl EventRecorder {
     /// Sends events until the sender of the channel is dropped.
     pub async fn run(mut self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
-            if let Err(error) = self.record(event).await {
-                tracing::warn!("an event is lost: {error}");
+            match self.record(event).await {
+                Err(error) if is_of_going_namespace(&error) => {
+                    tracing::debug!("an event is lost: {error}");
+                }
+                Err(error) => tracing::warn!("an event is lost: {error}"),
+                Ok(()) => {}
             }
         }
     }
@@ -283,6 +287,13 @@ enum Call {
         name: String,
         patch: Value,
     },
+}
+
+/// Whether nothing more is taken into the event's namespace, since that is being deleted: nobody misses the event.
+fn is_of_going_namespace(error: &ApiError) -> bool {
+    let details = error.status().and_then(|status| status.details.as_ref());
+    let mut causes = details.into_iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 fn create(series: &Series, reporter: &Reporter) -> Call {

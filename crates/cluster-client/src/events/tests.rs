@@ -265,3 +265,23 @@ async fn an_event_on_an_owner_stands_by_the_node_and_names_the_owner() {
     });
     assert_eq!(event["related"], related);
 }
+
+#[test]
+fn only_what_a_going_namespace_refuses_is_not_missed() {
+    let refused = |reason: &str| {
+        let status: kube::core::Status = serde_json::from_value(json!({
+            "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403,
+            "details": { "causes": [{ "reason": reason, "message": "", "field": "metadata.namespace" }] },
+        }))
+        .unwrap();
+        let what = "POST /api/v1/namespaces/shop/events".to_owned();
+        let cause = Box::new(kube::Error::Api(status.boxed()));
+        ApiError::Call {
+            what,
+            cause,
+            peer: crate::Peer::ApiServer,
+        }
+    };
+    assert!(is_of_going_namespace(&refused("NamespaceTerminating")));
+    assert!(!is_of_going_namespace(&refused("Forbidden")));
+}
