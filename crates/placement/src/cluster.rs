@@ -485,6 +485,15 @@ impl Cluster {
         nodes.iter().copied().min_by_key(|id| ranks[id.index()])
     }
 
+    /// Of some nodes the one with the fewest pods, and of several the one whose name comes first.
+    pub fn first_of_fewest_pods(&self, nodes: &[NodeId]) -> Option<NodeId> {
+        let name = |id| self.node_name(id);
+        let ranks = self.name_ranks.get(self.nodes.len(), name);
+        let pods = |id: NodeId| self.node(id).pods.len();
+        let nodes = nodes.iter().copied();
+        nodes.min_by_key(|id| (pods(*id), ranks[id.index()]))
+    }
+
     /// A node's name.
     pub fn node_name(&self, id: NodeId) -> &str {
         self.symbols.text(self.node(id).name)

@@ -3,7 +3,7 @@
 
 use crate::cycle::{Filtered, Verdict};
 use crate::evidence::{DecidingScore, Evidence, RejectedNodes, by_filters, runner_up};
-use crate::framework::Framework;
+use crate::framework::{Framework, Ties};
 use crate::workers::split;
 use evictd_placement::{
     Amounts, Checks, Cluster, Filter, Here, Labels, NodeId, Pod, Score, Scored, Symbol, Template,
@@ -223,7 +223,7 @@ impl Decider {
             None => Kept::new(framework, cluster, pod),
         };
         let chosen = kept.as_mut().and_then(|kept| {
-            let mut decided = kept.choose(cluster, allowed)?;
+            let mut decided = kept.choose(framework.ties, cluster, allowed)?;
             decided.evidence.rejections = kept.rejections(framework, cluster, pod);
             Some(decided)
         });
@@ -248,7 +248,7 @@ impl Decider {
             Some(scores) => scores.top(&filtered.feasible),
             None => filtered.feasible.clone(),
         };
-        let Some(chosen) = cluster.first_by_name(&top) else {
+        let Some(chosen) = framework.ties.choose(cluster, &top) else {
             return Err(Box::new(filtered));
         };
         let mut evidence = Evidence {
@@ -436,6 +436,7 @@ impl Kept {
     /// The best node, if any will do.
     fn choose(
         &self,
+        ties: Ties,
         cluster: &Cluster,
         allowed: Option<&dyn Fn(NodeId) -> bool>,
     ) -> Option<Decided> {
@@ -450,7 +451,7 @@ impl Kept {
                 top.push(id);
             }
         }
-        let chosen = cluster.first_by_name(&top)?;
+        let chosen = ties.choose(cluster, &top)?;
         Some(Decided {
             chosen,
             feasible: count,

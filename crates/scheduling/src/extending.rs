@@ -167,7 +167,7 @@ pub(crate) fn choose(
     let top: Vec<NodeId> = top.map(|(id, _)| *id).collect();
     Decided {
         // It is called with nodes only.
-        chosen: cluster.first_by_name(&top).unwrap_or(feasible[0]),
+        chosen: framework.ties.choose(cluster, &top).unwrap_or(feasible[0]),
         feasible: feasible.len(),
         score: (feasible.len() > 1).then_some(best),
         top,

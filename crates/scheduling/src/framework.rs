@@ -3,7 +3,7 @@
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
 use crate::plugins::PluginName;
 use crate::workers::{OneByOne, Workers};
-use evictd_placement::{Chosen, Cluster, Mistake, Permit, Plugin, agent, plugins};
+use evictd_placement::{Chosen, Cluster, Mistake, NodeId, Permit, Plugin, agent, plugins};
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -52,8 +52,31 @@ pub struct Framework {
     pub pre_binds: Vec<Shared>,
     /// Run the parts of a decision about many nodes.
     pub workers: Arc<dyn Workers>,
+    /// Which of the best nodes is chosen.
+    pub ties: Ties,
     /// A plugin that is not built in may go by any label of a pod.
     pub(crate) has_own_plugins: bool,
+}
+
+/// Which of several nodes with the highest total is chosen (S5-056). For kube-scheduler it is whichever was ready first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ties {
+    /// The first by name.
+    #[default]
+    FirstByName,
+    /// Of those with the fewest pods the first by name. Otherwise pods that change no score, such as those that ask for
+    /// nothing where more is asked for than there is, would all go to one node until that takes no more pods.
+    FewestPods,
+}
+
+impl Ties {
+    /// The node that is chosen; `None` where there is none.
+    pub(crate) fn choose(self, cluster: &Cluster, top: &[NodeId]) -> Option<NodeId> {
+        match self {
+            Self::FirstByName => cluster.first_by_name(top),
+            Self::FewestPods => cluster.first_of_fewest_pods(top),
+        }
+    }
 }
 
 /// A plugin that refuses a pod on the node that was chosen for it, and its reason.
@@ -94,6 +117,7 @@ impl Framework {
             permits: Vec::new(),
             pre_binds: Vec::new(),
             workers: Arc::new(OneByOne),
+            ties: Ties::default(),
             has_own_plugins: false,
         })
     }
@@ -163,6 +187,7 @@ impl Framework {
             permits: mine(Point::Permit),
             pre_binds: mine(Point::PreBind),
             workers: Arc::new(OneByOne),
+            ties: Ties::default(),
             has_own_plugins: !own.is_empty(),
         })
     }

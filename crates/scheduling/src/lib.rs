@@ -61,7 +61,7 @@ pub use cycle::{Failure as FitFailure, Filtered, PluginScores, Scores, Verdict};
 pub use decider::{Decided, Decider};
 pub use evidence::{DecidingScore, Evidence, RejectedNodes};
 pub use extending::{NodesReply, Offered, Question, Reply, is_interested};
-pub use framework::{Framework, OwnPlugin, PostFilter, Shared};
+pub use framework::{Framework, OwnPlugin, PostFilter, Shared, Ties};
 pub use gang::{GroupNews, GroupOutcome};
 pub use hints::waking;
 pub use plugins::{PluginName, PluginSet};

@@ -20,7 +20,7 @@ use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::{self, Elected, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
 use evictd_scheduling::config::{Configuration, LeaderElection, Point};
-use evictd_scheduling::{Framework, OwnPlugin, Scheduler, Settings, Workers};
+use evictd_scheduling::{Framework, OwnPlugin, Scheduler, Settings, Ties, Workers};
 use jiff::{SignedDuration, Timestamp};
 use std::io;
 use std::net::SocketAddr;
@@ -283,6 +283,7 @@ fn scheduler(config: &Configuration, own: &[OwnPlugin]) -> Result<Scheduler, Str
         let frameworks = profiles.map(|profile| {
             let mut framework = Framework::new(cluster, profile, own)?;
             framework.workers = Arc::clone(&threads) as Arc<dyn Workers>;
+            framework.ties = Ties::FewestPods;
             Ok(framework)
         });
         frameworks.collect::<Result<Vec<Framework>, String>>()

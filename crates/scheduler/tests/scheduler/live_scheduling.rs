@@ -456,3 +456,24 @@ fn a_crash_in_the_midst_of_a_preemption_takes_no_second_set_of_victims() {
         );
     }
 }
+
+#[test]
+fn s5_056_of_equal_nodes_that_with_the_fewest_pods_is_chosen() {
+    let mut config = NamedTempFile::new().unwrap();
+    let all = json!({ "score": { "disabled": [{ "name": "*" }] } });
+    let profile = json!({ "schedulerName": "default-scheduler", "plugins": all });
+    let text = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "leaderElection": { "leaderElect": false }, "profiles": [profile] });
+    write!(config, "{text}").unwrap();
+    let path = config.path().to_str().unwrap().to_owned();
+    let nodes = [("one", "4"), ("two", "4"), ("three", "4")];
+    let api = ApiServer::start().unwrap();
+    let live = Live::with(api, &nodes, &["--config", &path]);
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        live.admin.create(pod(name, "0", 0)).unwrap();
+    }
+    let mut nodes = names.map(|name| live.bound(&format!("default/{name}")));
+    nodes.sort();
+    assert_eq!(nodes, ["one", "one", "three", "three", "two", "two"]);
+}
