@@ -64,8 +64,8 @@ pub enum Ties {
     /// The first by name.
     #[default]
     FirstByName,
-    /// Of those with the fewest pods the first by name. Otherwise pods that change no score, such as those that ask for
-    /// nothing where more is asked for than there is, would all go to one node until that takes no more pods.
+    /// Of those with the fewest pods the first by name. By name alone, pods that change no node's score would all go to one
+    /// node until it is full.
     FewestPods,
 }
 

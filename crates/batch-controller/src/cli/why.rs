@@ -104,7 +104,7 @@ impl Arguments {
             setting: Setting {
                 scheduler: self.scheduler_name.clone(),
                 default_queue: self.default_queue.clone(),
-                plain_pods: form.plain_pods,
+                ..Setting::default()
             },
             conf,
             form: &form,

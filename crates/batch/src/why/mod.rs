@@ -95,6 +95,7 @@ impl Case<'_> {
             conf,
             form,
         } = self;
+        // Which pods are jobs is a matter of the form.
         let setting = Setting {
             plain_pods: form.plain_pods,
             ..setting

@@ -221,7 +221,7 @@ impl Engine {
                 let Some(event) = self.of_living(event) else {
                     return;
                 };
-                self.is_told(&event);
+                self.release_preemptors(&event);
                 self.scheduler.on(self.steady.now(), &event);
                 self.confirm(&event);
                 for mistake in self.scheduler.take_mistakes() {

@@ -35,10 +35,10 @@ impl Cache {
         let waits = self.setting.plain_pods
             && pod.spec.scheduler_name == self.setting.scheduler
             && pod.spec.node_name.is_empty();
-        let at = self
-            .jobs
-            .get(&*plain_job(&pod.metadata))
-            .filter(|_| waits)?;
+        if !waits {
+            return None;
+        }
+        let at = self.jobs.get(&*plain_job(&pod.metadata))?;
         let job = &self.model.jobs[*at];
         let mut tasks = job.tasks.iter().map(|task| &self.model.tasks[*task]);
         let same = tasks.any(|task| *task.uid == *pod.metadata.uid);

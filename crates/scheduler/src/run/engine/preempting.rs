@@ -158,7 +158,7 @@ impl Engine {
     }
 
     /// Who waits for a victim that goes or is gone may be tried, before this event is asked whom it wakes.
-    pub(super) fn is_told(&mut self, event: &Event) {
+    pub(super) fn release_preemptors(&mut self, event: &Event) {
         let Event::Change(Change::Pod(pods)) = event else {
             return;
         };
