@@ -114,6 +114,34 @@ fn a_job_that_fits_nowhere_is_left_over_with_the_reason() {
 }
 
 #[test]
+fn a_large_job_does_not_wait_for_all_small_ones() {
+    // A pod of one core comes every ten seconds and stays for a minute, so that there are never four cores free at once.
+    let mut jobs: Vec<Value> = (0..400)
+        .map(|number| {
+            job(
+                &format!("small-{number}"),
+                "a",
+                [number * 10, 60],
+                [1, 1, 1],
+            )
+        })
+        .collect();
+    jobs.push(job("large", "a", [30, 60], [1, 1, 4]));
+    let wait = |reservation: u32| {
+        let conf = format!(
+            "{FIFO}configurations:\n- name: allocate\n  arguments: {{reservation.forSeconds: {reservation}}}\n"
+        );
+        let report = played(&cluster(2, &jobs), &conf);
+        assert_eq!(report.finished, 401);
+        report.wait_seconds.max
+    };
+    assert!(wait(0) > 3000.0, "{}", wait(0));
+    // It counts as starving after ten minutes, and a minute later everything has ended that ran then.
+    let bounded = 600.0..=670.0;
+    assert!(bounded.contains(&wait(14_400)), "{}", wait(14_400));
+}
+
+#[test]
 fn quiet_time_is_skipped() {
     let jobs = [
         job("first", "a", [0, 100_000_000], [1, 1, 1]),
@@ -383,6 +411,7 @@ proptest! {
     fn every_job_that_fits_comes_to_its_end_and_nothing_is_lost(jobs in jobs(false)) {
         ends_whole(&jobs, FIFO);
         ends_whole(&jobs, DRF);
+        ends_whole(&jobs, &DRF.replace("allocate,", "allocate, preempt,"));
     }
 
     #[test]

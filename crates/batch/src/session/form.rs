@@ -13,6 +13,9 @@ pub struct Form {
     /// Nobody goes without whom it would do (volcano#1256). Volcano sends away one after the other in a fixed order until
     /// it does, whoever of them was needed.
     pub fewest_victims: bool,
+    /// A queue deserves no more than its jobs can use: what is too small for any gang that waits goes to other queues until that
+    /// changes. With Volcano it stands empty for as long as a gang waits that is larger than what its queue deserves (S6-129).
+    pub lends_unusable: bool,
     /// Whether a task can be on a node is asked again with those who have to go away from it, before anybody goes
     /// (volcano#4926). Volcano's reclaim asks only before. A pod to which a node was promised that has no room for it and
     /// gets none, since whoever promised it was killed or others were faster, may take room elsewhere; in Volcano it waits
@@ -55,6 +58,7 @@ impl Default for Form {
         Self {
             whole_gangs: true,
             fewest_victims: true,
+            lends_unusable: true,
             asks_placement: true,
             broken_gangs_first: true,
             keeps_shares: true,
@@ -75,6 +79,7 @@ impl Form {
         Self {
             whole_gangs: false,
             fewest_victims: false,
+            lends_unusable: false,
             asks_placement: false,
             broken_gangs_first: false,
             keeps_shares: false,

@@ -133,7 +133,7 @@ impl<'c> Session<'c> {
             placement: Statement::default(),
             conf,
             form,
-            plugins: Plugins::open(&model, &conf.tiers),
+            plugins: Plugins::open(&model, conf, form),
             judge: Judge::new(&conf.tiers, &model),
             reservation: None,
             log: Vec::new(),

@@ -1,6 +1,7 @@
 //! What a session works on: jobs with their tasks, queues and nodes, by index.
 
 use super::fit::FitError;
+use super::form::Form;
 use super::resource::{Dim, Dims, Resource, Unnamed, at_most};
 use super::task::{Role, Status, Task};
 use super::upstream::Upstream;
@@ -270,7 +271,7 @@ impl Job {
     }
 
     /// What it was promised and does not hold yet, if it was let in or runs.
-    pub(crate) fn inqueue(&self) -> Option<Resource> {
+    fn inqueue(&self) -> Option<Resource> {
         self.min_resources.as_ref()?;
         let runs = self.phase == RUNNING && self.allocated_tasks() >= self.min_member;
         (self.phase == INQUEUE || runs).then(|| self.without_gated(&self.reserved()))
@@ -384,6 +385,8 @@ pub(crate) struct Model {
     /// The sum of what all nodes have.
     pub(crate) total: Resource,
     pub(crate) roles: Vec<Box<str>>,
+    /// When nodes may be kept for another job.
+    pub(crate) reserves_again: Option<Timestamp>,
     /// The time of the session, if anybody has said it.
     pub(crate) now: Option<Timestamp>,
 }
@@ -404,6 +407,23 @@ impl Model {
     pub(crate) fn tasks_of(&self, job: usize, status: Status) -> impl Iterator<Item = usize> {
         let tasks = self.jobs[job].tasks.iter().copied();
         tasks.filter(move |task| self.tasks[*task].status == status)
+    }
+
+    /// Whether a job was tried in vain by the session before, and no node is being freed for it.
+    pub(crate) fn is_in_vain(&self, job: usize) -> bool {
+        let own = &self.jobs[job];
+        let mut conditions = own.before.conditions.iter();
+        let failed = conditions.any(|own| own.kind == "Unschedulable" && own.status == "True");
+        let freed = |task: &usize| !self.tasks[*task].nominated.is_empty();
+        failed && !own.tasks.iter().any(freed)
+    }
+
+    /// What a job was promised and does not hold yet, if it was let in or runs. In our form one that was tried in vain is
+    /// promised nothing: others need not wait for what may never come.
+    pub(crate) fn promised(&self, job: usize, form: &Form) -> Option<Resource> {
+        let own = &self.jobs[job];
+        let in_vain = form.admits_what_fits && own.phase == INQUEUE && self.is_in_vain(job);
+        own.inqueue().filter(|_| !in_vain)
     }
 
     /// Changes the status of a task in its job's counts.

@@ -2,8 +2,10 @@
 //!
 //! One job at a time has nodes kept for it: of those that have waited longer than a bound the first in the order of jobs. They
 //! are kept from jobs that come after it. It ends when the job starts, or does not wait any more, and after a second bound: then the
-//! job waits as long as before until it has another turn, and others have theirs. All of it follows from objects: a
-//! condition of the job's group says since when nodes are kept for it, or until when they were.
+//! job waits as long as before until it has another turn, and others have theirs. Between two turns it takes as long as
+//! the first has lasted, since what is kept stands empty: where many jobs wait for hours, half of the time belongs to those that
+//! are small. But for that pause all of it follows from objects: a condition of the job's group says since when nodes
+//! are kept for it, or until when they were.
 
 use super::Session;
 use super::gang::{Gang, Part};
@@ -19,6 +21,9 @@ use jiff::{SignedDuration, Timestamp};
 
 /// The type of the condition.
 const RESERVED: &str = "Reserved";
+/// So many times the room that a job needs is kept for it, if there is so much: whatever of it becomes free first will do. The
+/// last pods of a node may run for hours, and all that became free before them would stand empty.
+const SPARE: usize = 2;
 /// So many nodes are named.
 const NAMED: usize = 5;
 
@@ -59,7 +64,7 @@ impl Session<'_> {
                 None => self.end_reservation(job, over, now),
             }
         }
-        if chosen.is_none() {
+        if chosen.is_none() && self.model.reserves_again.is_none_or(|at| at <= now) {
             chosen = self.first_starving(now, bounds.after);
         }
         if let Some((job, since, nodes)) = chosen {
@@ -124,8 +129,9 @@ impl Session<'_> {
         waiting && !starts && !own.is_ready() && (unmade || self.invalid(job).is_none())
     }
 
-    /// The nodes that are kept for a job if they are for any: none if it does not wait, if its queue may not have so much, or
-    /// if it would not even fit if all jobs had left.
+    /// The nodes that are kept for a job if they are for any: `None` if it does not wait, if its queue may not have so much, or
+    /// if it would not even fit if all jobs had left. While its queue holds too much for it, none are: the job waits for
+    /// others of its queue to end, and nodes would stand empty for nothing.
     fn nodes_for(&mut self, job: usize) -> Option<Vec<bool>> {
         if !self.waits(job) {
             return None;
@@ -137,7 +143,8 @@ impl Session<'_> {
         if !self.queue_may_have(own.queue, &need, made) {
             return None;
         }
-        match gang {
+        let may_start = self.within_share(own.queue, made, &need, |own| own.with(&need));
+        let nodes = match gang {
             Gang::Nothing => None,
             Gang::Parts(parts) => self.soonest(job, &parts),
             // One pod asks for so much at least.
@@ -151,7 +158,8 @@ impl Session<'_> {
                 };
                 self.soonest(job, &[part])
             }
-        }
+        };
+        nodes.map(|nodes| nodes.into_iter().map(|node| node && may_start).collect())
     }
 
     /// Whether a queue may ever hold so much.
@@ -213,8 +221,8 @@ impl Session<'_> {
         })
     }
 
-    /// The fewest nodes that can take all of these pods when others have left: those first of which the largest part is free
-    /// already.
+    /// The fewest nodes that can take all of these pods several times over when others have left: those first of which the
+    /// largest part is free already.
     fn soonest(&mut self, job: usize, parts: &[Part]) -> Option<Vec<bool>> {
         let model = &self.model;
         let mut rooms: Vec<Resource> = Vec::with_capacity(model.nodes.len());
@@ -236,8 +244,11 @@ impl Session<'_> {
                 let kept = kept[other.node].cmp(&kept[one.node]);
                 kept.then_with(|| other.free.total_cmp(&one.free))
             });
-            let mut used = first_with_room(&order, part.count)?;
-            drop_needless(&mut used, part.count);
+            // For one that would not even fit alone nothing is kept.
+            first_with_room(&order, part.count)?;
+            let wanted = part.count.saturating_mul(SPARE);
+            let mut used = first_with_room(&order, wanted).unwrap_or(order);
+            drop_needless(&mut used, wanted);
             let mut left = part.count;
             for own in used {
                 let count = own.most.min(left);
@@ -297,10 +308,14 @@ impl Session<'_> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let message = format!(
-            "nodes are kept for it until {until} at the latest: {}{more}",
-            named.join(", ")
-        );
+        let message = if named.is_empty() {
+            format!(
+                "its part of what its queue may have is kept for it until {until} at the latest"
+            )
+        } else {
+            let named = named.join(", ");
+            format!("nodes are kept for it until {until} at the latest: {named}{more}")
+        };
         self.say_reserved(job, true, "WaitedLong", message, since);
         let need = self.smallest_gang(job).need();
         self.reservation = Some(Reservation {
@@ -324,6 +339,8 @@ impl Session<'_> {
     }
 
     fn end_reservation(&mut self, job: usize, over: bool, now: Timestamp) {
+        let since = self.condition_since(job, "True").unwrap_or(now);
+        self.model.reserves_again = now.checked_add(now.duration_since(since)).ok();
         let (reason, message) = if over {
             (
                 "HeldLong",

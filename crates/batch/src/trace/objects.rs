@@ -21,6 +21,12 @@ pub(super) fn timestamp(millis: u64) -> Option<Timestamp> {
     Timestamp::from_millisecond(BEGINNING.checked_add(millis)?).ok()
 }
 
+/// The milliseconds from a trace's beginning to a point in time.
+pub(super) fn millis(time: Timestamp) -> Option<u64> {
+    let millis = time.as_millisecond().checked_sub(BEGINNING)?;
+    u64::try_from(millis).ok()
+}
+
 impl Nodes {
     /// The names of its nodes.
     pub(super) fn names(&self) -> impl Iterator<Item = String> {

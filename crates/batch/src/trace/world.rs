@@ -32,7 +32,11 @@ impl World {
         Self { cluster, cache }
     }
 
-    pub(super) fn session(&mut self, conf: &Conf, form: &Form) -> Outcome {
+    /// A session at a time in milliseconds since the trace's beginning.
+    pub(super) fn session(&mut self, now: u64, conf: &Conf, form: &Form) -> Outcome {
+        if let Some(now) = objects::timestamp(now) {
+            self.cache.set_now(now);
+        }
         self.cache.session(&mut self.cluster, conf, form)
     }
 

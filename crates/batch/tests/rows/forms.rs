@@ -240,3 +240,96 @@ fn a_queue_below_its_share_reclaims_in_a_full_cluster() {
     let ours = scenario.run_as(&only(|form| form.lets_reclaimers_in = true));
     assert_eq!(evicted(&ours).len(), 1);
 }
+
+#[test]
+fn who_was_tried_in_vain_is_promised_nothing() {
+    let in_vain = json!({"spec": {"minResources": {"cpu": "8"}}, "status": {"conditions": [
+        {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": ""}]}});
+    let need = json!({"minResources": {"cpu": "1"}});
+    let scenario = || {
+        Scenario::new(&conf(
+            "enqueue",
+            &[&["gang"], &["overcommit", "predicates"]],
+        ))
+        .node("a", "8")
+        .job("old", 0, "Running")
+        .running("old", 0, &["a"], "4")
+        .job("large", 2, "Inqueue")
+        .group_with(&in_vain)
+        .waiting("large", 2, "4")
+        .job_with("small", 1, "Pending", &need)
+        .waiting("small", 1, "1")
+    };
+    // Eight cores times 1.2, less four in use, less eight promised to a gang that does not fit.
+    let phases = |form: &Form| scenario().run_as(form).phases["default/small"].clone();
+    assert_eq!(phases(&Form::volcano()), "Pending");
+    assert_eq!(
+        phases(&only(|form| form.admits_what_fits = true)),
+        "Inqueue"
+    );
+}
+
+#[test]
+fn a_gang_is_not_let_in_where_only_whole_gangs_like_it_could_go() {
+    let scenario = |class: &str| {
+        Scenario::new(&conf(
+            "enqueue, preempt",
+            &[&["priority", "gang"], &["drf", "predicates"]],
+        ))
+        .class("high", 10)
+        .node("a", "4")
+        .job("old", 2, "Running")
+        .running("old", 0, &["a", "a"], "2")
+        .job_with("new", 1, "Pending", &json!({"priorityClassName": class}))
+        .waiting("new", 1, "2")
+    };
+    let phase = |class: &str| {
+        let outcome = scenario(class).run_as(&Form::default());
+        outcome.phases["default/new"].clone()
+    };
+    // Nothing would be left of the old one, so that by its share it would come first again.
+    assert_eq!(phase(""), "Pending");
+    assert_eq!(phase("high"), "Inqueue");
+}
+
+#[test]
+fn what_a_queue_cannot_use_goes_to_others() {
+    let scenario = |cores: &str| {
+        Scenario::new(&conf(
+            "allocate",
+            &[&["gang"], &["proportion", "predicates"]],
+        ))
+        .queue("r", &json!({}))
+        .node("a", "8")
+        .job("small", 0, "Inqueue")
+        .waiting("small", 8, "1")
+        .job_with("large", 2, "Inqueue", &json!({"queue": "r"}))
+        .waiting("large", 2, cores)
+    };
+    let ours = only(|form| form.lends_unusable = true);
+    let bound = |cores: &str, form: &Form| {
+        let outcome = scenario(cores).run_as(form);
+        let of = |job: &str| outcome.binds.keys().filter(|pod| pod.contains(job)).count();
+        (of("small"), of("large"))
+    };
+    // Half of the cluster is too little for a gang of six cores: with Volcano it stands empty.
+    assert_eq!(bound("3", &Form::volcano()), (4, 0));
+    assert_eq!(bound("3", &ours), (8, 0));
+    assert_eq!(bound("2", &ours), (4, 2));
+    // Of two queues that could use nothing the one that may use more then lends nothing.
+    let two = |form: &Form| {
+        let outcome = Scenario::new(&conf(
+            "allocate",
+            &[&["gang"], &["proportion", "predicates"]],
+        ))
+        .queue("r", &json!({}))
+        .node("a", "8")
+        .job("one", 2, "Inqueue")
+        .waiting("one", 2, "3")
+        .job_with("two", 2, "Inqueue", &json!({"queue": "r"}))
+        .waiting("two", 2, "3")
+        .run_as(form);
+        outcome.binds.len()
+    };
+    assert_eq!((two(&Form::volcano()), two(&ours)), (0, 2));
+}

@@ -3,6 +3,7 @@
 use crate::scenario::{Scenario, conf};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Form, Outcome, Setting};
+use evictd_batch::wire::PodGroupCondition;
 use evictd_placement::Cluster;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -39,22 +40,24 @@ fn at(scenario: &Scenario, time: &str, form: &Form) -> Outcome {
     cache.session(&mut cluster, &conf, form)
 }
 
-/// The gang `large` needs two of three nodes of four cores; on `a` three are in use, on the others one.
-fn three_nodes(conf: &str) -> Scenario {
+/// The gang `large` needs two of five nodes of four cores; on `a` three are in use, on the others one.
+fn five_nodes(conf: &str) -> Scenario {
     Scenario::new(conf)
         .class("high", 10)
         .node("a", "4")
         .node("b", "4")
         .node("c", "4")
+        .node("d", "4")
+        .node("e", "4")
         .job("old", 0, "Running")
         .running("old", 0, &["a"], "3")
-        .running("old", 1, &["b", "c"], "1")
+        .running("old", 1, &["b", "c", "d", "e"], "1")
         .job("large", 2, "Inqueue")
         .waiting("large", 2, "4")
 }
 
 fn with_small(conf: &str) -> Scenario {
-    three_nodes(conf)
+    five_nodes(conf)
         .job("small", 1, "Inqueue")
         .waiting("small", 4, "1")
 }
@@ -82,7 +85,7 @@ fn the_emptiest_nodes_are_kept_for_a_job_that_has_waited_long() {
     }
     let outcome = at(&scenario, "00:11:00", &only());
     assert_eq!(bound(&outcome), ["a"]);
-    let words = "nodes are kept for it until 2026-01-01T04:11:00Z at the latest: b, c";
+    let words = "nodes are kept for it until 2026-01-01T04:11:00Z at the latest: b, c, d, e";
     assert_eq!(told(&outcome), Some((true, "WaitedLong", words)));
     let until: Timestamp = "2026-01-01T04:11:00Z".parse().unwrap();
     assert_eq!(outcome.again_at, Some(until));
@@ -96,7 +99,7 @@ fn the_emptiest_nodes_are_kept_for_a_job_that_has_waited_long() {
 #[test]
 fn nodes_are_kept_from_those_only_that_come_after_the_job() {
     let job = |class: &str| {
-        three_nodes(&allocate())
+        five_nodes(&allocate())
             .job_with("other", 1, "Inqueue", &json!({"priorityClassName": class}))
             .waiting("other", 4, "1")
     };
@@ -116,18 +119,19 @@ fn nodes_are_kept_from_those_only_that_come_after_the_job() {
 
 #[test]
 fn no_node_is_kept_that_is_not_needed_or_for_a_job_that_fits_nowhere() {
-    // Its one pod needs one node.
+    // Its one pod needs one node; whichever of two becomes free first will do.
     let one = Scenario::new(&allocate())
         .node("a", "4")
         .node("b", "4")
+        .node("c", "4")
         .job("old", 0, "Running")
-        .running("old", 0, &["a", "b"], "1")
+        .running("old", 0, &["a", "b", "c"], "1")
         .job("large", 1, "Inqueue")
         .waiting("large", 1, "4")
         .job("small", 1, "Inqueue")
         .waiting("small", 3, "1");
     let outcome = at(&one, "00:11:00", &only());
-    assert_eq!(bound(&outcome), ["b", "b", "b"]);
+    assert_eq!(bound(&outcome), ["c", "c", "c"]);
     for (min, cpu) in [(4, "4"), (1, "5")] {
         let too_large = Scenario::new(&allocate())
             .node("a", "4")
@@ -144,7 +148,10 @@ fn no_node_is_kept_that_is_not_needed_or_for_a_job_that_fits_nowhere() {
     let other = json!({"spec": {"schedulerName": "default-scheduler", "nodeName": "c"}, "status": {"phase": "Running"}});
     let held = with_small(&allocate()).pod("other", "", "1", &other);
     let outcome = at(&held, "00:11:00", &only());
-    assert!(told(&outcome).unwrap().2.ends_with("a, b"), "{outcome:?}");
+    assert!(
+        told(&outcome).unwrap().2.ends_with("a, b, d, e"),
+        "{outcome:?}"
+    );
 }
 
 #[test]
@@ -184,7 +191,7 @@ fn since(holds: bool, time: &str) -> Value {
 #[test]
 fn nodes_are_kept_no_longer_than_a_second_bound_and_then_for_another() {
     let held = |holds: bool, from: &str| {
-        three_nodes(&allocate())
+        five_nodes(&allocate())
             .group_with(&since(holds, from))
             .job("next", 2, "Inqueue")
             .waiting("next", 2, "4")
@@ -204,7 +211,8 @@ fn nodes_are_kept_no_longer_than_a_second_bound_and_then_for_another() {
     assert_eq!(of(&outcome, "next"), None);
     let over = at(&held(true, "01:00:00"), "05:00:00", &only());
     assert_eq!(of(&over, "large"), Some((false, "HeldLong".to_owned())));
-    assert_eq!(of(&over, "next"), true_of("WaitedLong"));
+    // What was kept has stood empty: as long as that has lasted nothing is kept for anybody.
+    assert_eq!(of(&over, "next"), None);
     // It waits as long as before until it has another turn.
     let soon = at(&held(false, "05:00:00"), "05:09:00", &only());
     assert_eq!(of(&soon, "next"), true_of("WaitedLong"));
@@ -236,4 +244,77 @@ fn a_job_that_starts_gives_its_nodes_back_and_the_bounds_are_arguments() {
     };
     assert!(kept(60, 60, "00:02:00") && !kept(300, 60, "00:02:00"));
     assert!(!kept(60, 0, "00:02:00"), "none are kept for no time");
+}
+
+#[test]
+fn while_its_queue_holds_too_much_only_its_share_is_kept() {
+    let conf = conf(
+        "enqueue, allocate",
+        &[&["gang"], &["proportion", "predicates"]],
+    );
+    let scenario = |used: &str| {
+        Scenario::new(&conf)
+            .queue("r", &json!({}))
+            .node("a", "4")
+            .node("b", "4")
+            .job("own", 0, "Running")
+            .running("own", 0, &["a"], used)
+            .job("large", 1, "Inqueue")
+            .waiting("large", 1, "3")
+            .job("small", 1, "Inqueue")
+            .waiting("small", 1, "1")
+            .job_with("other", 1, "Inqueue", &json!({"queue": "r"}))
+            .waiting("other", 8, "1")
+    };
+    // Its queue deserves four cores and holds three: one is left for others of it, and the nodes are for other queues.
+    let outcome = at(&scenario("3"), "00:11:00", &only());
+    let words = "its part of what its queue may have is kept for it until 2026-01-01T04:11:00Z at the latest";
+    assert_eq!(told(&outcome), Some((true, "WaitedLong", words)));
+    let of = |outcome: &Outcome, job: &str| {
+        let pods = outcome.binds.keys();
+        pods.filter(|pod| pod.contains(job)).count()
+    };
+    assert_eq!((of(&outcome, "small"), of(&outcome, "other")), (0, 4));
+}
+
+#[test]
+fn after_a_turn_nodes_are_kept_for_nobody_as_long_as_it_has_lasted() {
+    let objects = five_nodes(&allocate())
+        .job("next", 2, "Inqueue")
+        .waiting("next", 2, "4")
+        .objects();
+    let mut cluster = Cluster::new();
+    for node in &objects.nodes {
+        assert!(cluster.add_node(node));
+    }
+    for pod in objects
+        .pods
+        .iter()
+        .filter(|pod| !pod.spec.node_name.is_empty())
+    {
+        cluster.add_pod(pod.clone()).unwrap();
+    }
+    let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+    let conf = Conf::read(&objects.conf).unwrap();
+    let mut kept_for = |time: &str| {
+        let now: Timestamp = format!("2026-01-01T{time}Z").parse().unwrap();
+        cache.set_now(now);
+        let outcome = cache.session(&mut cluster, &conf, &only());
+        for group in &objects.pod_groups {
+            let mut group = group.clone();
+            let key = format!("default/{}", group.metadata.name);
+            if let Some(told) = outcome.pod_groups.get(&key) {
+                group.status.clone_from(&told.status);
+                cache.group(&group);
+            }
+        }
+        let mut groups = outcome.pod_groups.into_iter();
+        let holds = |own: &PodGroupCondition| own.kind == "Reserved" && own.status == "True";
+        groups.find_map(|(key, told)| told.status.conditions.iter().any(holds).then_some(key))
+    };
+    assert_eq!(kept_for("01:00:00").as_deref(), Some("default/large"));
+    assert_eq!(kept_for("04:59:59").as_deref(), Some("default/large"));
+    assert_eq!(kept_for("05:00:00"), None);
+    assert_eq!(kept_for("08:59:59"), None);
+    assert_eq!(kept_for("09:00:00").as_deref(), Some("default/large"));
 }

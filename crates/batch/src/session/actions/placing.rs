@@ -2,9 +2,9 @@
 
 use crate::conf::{Action, Plugin, PluginName, Switch};
 use crate::session::Session;
-use crate::session::dispatch::Taking;
+use crate::session::dispatch::{Lost, Taking};
 use crate::session::gang::Gang;
-use crate::session::plugins::QueueShare;
+use crate::session::plugins::{Drf, QueueShare};
 use crate::session::resource::{Dim, Resource};
 use crate::session::rooms::{Others, Rooms};
 use crate::session::task::Status;
@@ -64,16 +64,10 @@ impl Session<'_> {
         rooms
     }
 
-    /// Whether a job was let in and is still to be placed. One that was tried in vain holds nothing, unless a node is being
-    /// freed for it: others need not wait for what may never come.
+    /// Whether a job was let in and is still to be placed.
     fn is_on_its_way(&self, job: usize) -> bool {
         let own = &self.model.jobs[job];
-        let freed = |task: &usize| !self.model.tasks[*task].nominated.is_empty();
-        let failed = || {
-            let mut conditions = own.before.conditions.iter();
-            conditions.any(|own| own.kind == "Unschedulable" && own.status == "True")
-        };
-        !own.is_pending() && !own.is_ready() && (!failed() || own.tasks.iter().any(freed))
+        !own.is_pending() && !own.is_ready() && !self.model.is_in_vain(job)
     }
 
     /// Of whom a job's queue may send some away for it.
@@ -113,6 +107,7 @@ impl Session<'_> {
                             matches!(task.status, Status::Bound | Status::Running)
                                 && other.queue == queue
                                 && self.might_give_way(task.job, job)
+                                && self.might_go_whole(task.job, job)
                         }
                         Taking::Reclaim => {
                             task.status == Status::Running
@@ -147,6 +142,24 @@ impl Session<'_> {
             let mut opinions = tier.filter_map(grants).peekable();
             opinions.peek().is_some() && opinions.all(|grants| grants)
         })
+    }
+
+    /// Whether a job that goes as a whole or not at all could go for another one: that comes before it also when nothing is
+    /// left of it. One that can spare pods counts as if it could.
+    fn might_go_whole(&self, job: usize, to: usize) -> bool {
+        let own = &self.model.jobs[job];
+        let by_namespace = self.plugins.drf.as_ref().is_some_and(Drf::has_namespaces);
+        let tried = self.model.tasks_of(to, Status::Pending).next();
+        let Some(task) = tried.filter(|_| self.form.keeps_order && !by_namespace) else {
+            return true;
+        };
+        let lost = Lost {
+            tasks: own.ready(),
+            amount: own.allocated.clone(),
+        };
+        !self.spares_gangs()
+            || own.can_spare(own.ready().saturating_sub(1))
+            || self.precedes(task, job, &lost)
     }
 
     /// Whether a queue holds more of anything than it would deserve if another one wanted all that there is, as far as anybody

@@ -1,6 +1,6 @@
 //! Action preempt: room for jobs and tasks that come before others of the same queue (S6-112 to S6-116).
 
-use super::taking::Refused;
+use super::taking::{Failed, Refused};
 use crate::session::Session;
 use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
@@ -34,11 +34,16 @@ impl Session<'_> {
     /// Lets tasks of a job take room from other jobs, if it has enough then.
     fn preempt_between(&mut self, job: usize, tasks: &mut Waiting, refused: &mut Refused) {
         let mut steps = Steps::default();
+        let mut failed = Failed::default();
         while self.is_starving(job) {
             let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) else {
                 break;
             };
-            self.preempt_for(&mut steps, task, false, refused);
+            if !self.is_like_failed(task, &failed)
+                && !self.preempt_for(&mut steps, task, false, refused)
+            {
+                self.has_failed(task, &mut failed);
+            }
         }
         if self.is_pipelined(job) {
             self.commit(steps);

@@ -1,5 +1,6 @@
 //! Action reclaim: a queue that has less than its share takes room back from others (S6-117, S6-118).
 
+use super::taking::Failed;
 use crate::session::Session;
 use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
@@ -27,11 +28,14 @@ impl Session<'_> {
     /// Lets tasks of a job take room from other queues, if it has enough then.
     fn reclaim_by(&mut self, queue: usize, job: usize, tasks: &mut Waiting) {
         let mut steps = Steps::default();
+        let mut failed = Failed::default();
         while self.is_starving(job) {
             let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) else {
                 break;
             };
-            self.reclaim_for(&mut steps, queue, task);
+            if !self.is_like_failed(task, &failed) && !self.reclaim_for(&mut steps, queue, task) {
+                self.has_failed(task, &mut failed);
+            }
         }
         if self.is_pipelined(job) {
             self.commit(steps);
@@ -40,14 +44,14 @@ impl Session<'_> {
         }
     }
 
-    /// Finds room for a task on the first node where others can give it.
-    fn reclaim_for(&mut self, steps: &mut Steps, queue: usize, task: usize) {
+    /// Finds room for a task on the first node where others can give it; whether there is any.
+    fn reclaim_for(&mut self, steps: &mut Steps, queue: usize, task: usize) -> bool {
         if self.model.tasks[task].never_preempts || !self.is_preemptive(queue, task) {
-            return;
+            return false;
         }
         let nodes = self.reachable(task);
         if self.fits_without_victims(steps, Taking::Reclaim, task, &nodes) {
-            return;
+            return true;
         }
         for node in nodes {
             let candidates = self.model.nodes[node].tasks.iter().copied();
@@ -64,8 +68,9 @@ impl Session<'_> {
             if !candidates.is_empty()
                 && self.free(steps, Taking::Reclaim, (task, node), &candidates)
             {
-                return;
+                return true;
             }
         }
+        false
     }
 }

@@ -10,6 +10,10 @@ use hashbrown::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct Refused(HashMap<(usize, Role), Vec<bool>>);
 
+/// The classes of tasks of a job for which nobody could go: nobody could for others that are alike.
+#[derive(Debug, Default)]
+pub(super) struct Failed(Vec<usize>);
+
 /// Jobs that lack something, by queue, and their tasks that wait.
 pub(super) struct Starving {
     /// Queues with a job that was taken up, in the order in which they were met.
@@ -42,6 +46,27 @@ impl Session<'_> {
             }
         }
         own
+    }
+
+    /// Whether a task is like one that has failed. An attempt that failed has changed nothing, if it was undone exactly.
+    pub(super) fn is_like_failed(&mut self, task: usize, failed: &Failed) -> bool {
+        self.form.exact_undo
+            && self.model.tasks[task].nominated.is_empty()
+            && !failed.0.is_empty()
+            && self
+                .class_of(task)
+                .is_some_and(|class| failed.0.contains(&class))
+    }
+
+    pub(super) fn has_failed(&mut self, task: usize, failed: &mut Failed) {
+        if self.model.tasks[task].nominated.is_empty() {
+            failed.0.extend(self.class_of(task));
+        }
+    }
+
+    fn class_of(&mut self, task: usize) -> Option<usize> {
+        let (judge, view) = self.asking();
+        judge.class(view, task)
     }
 
     /// Tasks in the order of their names, in whichever they came.

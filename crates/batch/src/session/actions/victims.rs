@@ -27,6 +27,9 @@ impl Session<'_> {
         (task, node): (usize, usize),
         candidates: &[usize],
     ) -> bool {
+        if !self.suffices(task, node, candidates) {
+            return false;
+        }
         let victims = if self.spares_gangs() {
             // Who can be spared is asked for first, since plugins grant only so many.
             let (spare, rest) = self.spare_first(candidates.to_vec());

@@ -5,7 +5,7 @@ use crate::conf::PluginName;
 use crate::session::Session;
 use crate::session::order::Waiting;
 use crate::session::plugins::QueueShare;
-use crate::session::resource::{Dim, Resource};
+use crate::session::resource::{Dim, Resource, Unnamed};
 use crate::session::task::Status;
 use evictd_pod::Quantity;
 use serde::Serialize;
@@ -130,6 +130,10 @@ impl Session<'_> {
             .some()
             .filter(|(dim, _)| *dim != Dim::PODS);
         let nothing = Resource::default();
+        // One that lends of its part has not had it.
+        if !share.entitled().within(&share.allocated, Unnamed::Zero) {
+            return None;
+        }
         let amounts = (&share.allocated, &share.deserved);
         let lacks = asked.map(|(dim, _)| self.lack(dim, amounts, &nothing));
         Some(Hold::ShareUsed {
@@ -191,7 +195,7 @@ impl Session<'_> {
             };
             let limit = match plugin {
                 PluginName::Capacity => &share.real_capability,
-                _ => &share.deserved,
+                _ => share.entitled(),
             };
             let lacks = self.lacks((&share.with(need), limit), need);
             if !lacks.is_empty() {

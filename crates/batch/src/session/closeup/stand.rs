@@ -114,7 +114,7 @@ impl Session<'_> {
             Stand {
                 resource: name.to_owned(),
                 allocated: amount(&share.allocated),
-                deserved: limit(&share.deserved),
+                deserved: limit(share.entitled()),
                 capability: limit(&share.real_capability),
                 capped: queue.capability.as_ref().is_some_and(|own| {
                     own.get(dim) > 0.0 && own.get(dim) <= share.real_capability.get(dim)

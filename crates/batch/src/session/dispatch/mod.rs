@@ -5,6 +5,7 @@ mod grants;
 mod precedence;
 
 pub(crate) use grants::Taking;
+pub(crate) use precedence::Lost;
 
 use super::Session;
 use super::model::Job;

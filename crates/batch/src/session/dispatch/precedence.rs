@@ -12,9 +12,9 @@ use std::cmp::Ordering;
 
 /// What a job has lost to another one so far.
 #[derive(Debug, Default)]
-struct Lost {
-    tasks: i32,
-    amount: Resource,
+pub(crate) struct Lost {
+    pub(crate) tasks: i32,
+    pub(crate) amount: Resource,
 }
 
 impl Session<'_> {
@@ -49,7 +49,7 @@ impl Session<'_> {
 
     /// Whether a task comes before a job that has lost so much, as the first plugin says that tells their jobs apart when the
     /// task has its room. Where none does a job that is not complete may take from a younger one what that can spare.
-    fn precedes(&self, task: usize, job: usize, lost: &Lost) -> bool {
+    pub(crate) fn precedes(&self, task: usize, job: usize, lost: &Lost) -> bool {
         let own = &self.model.tasks[task];
         let (left, right) = (&self.model.jobs[own.job], &self.model.jobs[job]);
         let complete = left.is_pipelined();

@@ -1,6 +1,7 @@
 //! Plugin capacity: each queue says itself what it deserves (S6-150, S6-151).
 
 use super::shares::{QueueShare, Shares};
+use crate::session::Form;
 use crate::session::model::Model;
 use crate::session::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
 use hashbrown::HashMap;
@@ -17,8 +18,8 @@ fn asked(request: &Resource) -> impl Iterator<Item = Dim> {
 }
 
 impl Capacity {
-    pub(crate) fn open(model: &Model) -> Self {
-        let mut shares = Shares::open(model);
+    pub(crate) fn open(model: &Model, form: &Form) -> Self {
+        let mut shares = Shares::open(model, form);
         for (own, queue) in shares.queues.iter_mut().zip(&model.queues) {
             let Some(own) = own else { continue };
             own.deserved = queue.deserved.clone();

@@ -89,6 +89,11 @@ impl Drf {
         }
     }
 
+    /// Whether namespaces are compared before jobs.
+    pub(crate) const fn has_namespaces(&self) -> bool {
+        self.namespaces.is_some()
+    }
+
     /// Which of two jobs has the namespace that holds less; equal if namespaces are not compared.
     pub(crate) fn compare_namespaces(&self, model: &Model, one: usize, other: usize) -> Ordering {
         let Some(namespaces) = &self.namespaces else {

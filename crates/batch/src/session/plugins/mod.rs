@@ -4,6 +4,7 @@
 mod capacity;
 mod drf;
 mod hierarchy;
+mod lending;
 mod overcommit;
 mod proportion;
 mod shares;
@@ -14,8 +15,9 @@ pub(crate) use overcommit::Overcommit;
 pub(crate) use proportion::Proportion;
 pub(crate) use shares::{QueueShare, Shares};
 
+use super::Form;
 use super::model::Model;
-use crate::conf::{Plugin, PluginName};
+use crate::conf::{Conf, PluginName};
 
 /// The state of those plugins that are loaded.
 #[derive(Debug, Default)]
@@ -28,16 +30,16 @@ pub(crate) struct Plugins {
 
 impl Plugins {
     /// What they know when a session begins.
-    pub(crate) fn open(model: &Model, tiers: &[Vec<Plugin>]) -> Self {
+    pub(crate) fn open(model: &Model, conf: &Conf, form: &Form) -> Self {
         let mut own = Self::default();
-        for plugin in tiers.iter().flatten() {
+        for plugin in conf.tiers.iter().flatten() {
             match plugin.name {
                 PluginName::Drf => own.drf = Some(Drf::open(model, plugin)),
-                PluginName::Proportion => own.proportion = Some(Proportion::open(model)),
-                PluginName::Capacity => own.capacity = Some(Capacity::open(model)),
+                PluginName::Proportion => own.proportion = Some(Proportion::open(model, form)),
+                PluginName::Capacity => own.capacity = Some(Capacity::open(model, form)),
                 PluginName::Overcommit => {
                     let factor = plugin.arguments.number("overcommit-factor", 1.2);
-                    own.overcommit = Some(Overcommit::open(model, factor));
+                    own.overcommit = Some(Overcommit::open(model, form, factor));
                 }
                 _ => {}
             }

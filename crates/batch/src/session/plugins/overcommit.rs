@@ -1,6 +1,7 @@
 //! Plugin overcommit: a little more is let in than there is room for, so that room that becomes free is used at once
 //! (S6-105).
 
+use crate::session::Form;
 use crate::session::model::{INQUEUE, Model};
 use crate::session::resource::{Dim, Resource};
 
@@ -13,7 +14,7 @@ pub(crate) struct Overcommit {
 }
 
 impl Overcommit {
-    pub(crate) fn open(model: &Model, factor: f64) -> Self {
+    pub(crate) fn open(model: &Model, form: &Form, factor: f64) -> Self {
         let factor = if factor < 1.0 { 1.2 } else { factor };
         let mut idle = model.total.clone();
         idle.scale(factor);
@@ -21,14 +22,14 @@ impl Overcommit {
             idle.sub(&node.used);
         }
         let mut inqueue = Resource::default();
-        for (_, job) in model.live_jobs() {
-            // Of a job that was let in all counts, whatever it holds already.
-            let amount = match &job.min_resources {
-                Some(min) if job.phase == INQUEUE => Some(job.without_gated(min)),
-                _ => job.inqueue(),
+        for (index, job) in model.live_jobs() {
+            let Some(promised) = model.promised(index, form) else {
+                continue;
             };
-            if let Some(amount) = amount {
-                inqueue.add(&amount);
+            // Of a job that was let in all counts, whatever it holds already.
+            match &job.min_resources {
+                Some(min) if job.phase == INQUEUE => inqueue.add(&job.without_gated(min)),
+                _ => inqueue.add(&promised),
             }
         }
         Self { idle, inqueue }

@@ -1,8 +1,12 @@
 //! What each queue holds, wants and deserves; how it comes to deserve it is a matter of the plugin.
 
+use crate::session::Form;
 use crate::session::model::Model;
 use crate::session::resource::{Resource, Unnamed, share};
 use crate::session::task::Status;
+
+/// The most rounds.
+const ROUNDS: usize = 10_000;
 
 /// A queue's part. All amounts as in [`Resource`].
 #[derive(Debug, Clone, Default)]
@@ -20,8 +24,19 @@ pub(crate) struct QueueShare {
     /// The most it can have.
     pub(crate) real_capability: Resource,
     pub(crate) share: f64,
+    /// What it would deserve if it could use all of it.
+    pub(crate) lent: Option<Lent>,
     /// The share of a queue that deserves nothing, where it does not follow from what it holds.
     pub(crate) share_of_nothing: Option<f64>,
+}
+
+/// A queue that cannot use all that it deserves.
+#[derive(Debug, Clone)]
+pub(crate) struct Lent {
+    /// What it holds and can use besides.
+    pub(crate) usable: Resource,
+    /// What it deserves by its weight.
+    pub(crate) deserved: Resource,
 }
 
 /// The queues that have a job, by index.
@@ -44,6 +59,18 @@ impl QueueShare {
         self.share = shares.fold(0.0, f64::max);
     }
 
+    /// What it holds and wants of what it deserves.
+    pub(crate) fn wanted(&self) -> &Resource {
+        self.lent.as_ref().map_or(&self.request, |own| &own.usable)
+    }
+
+    /// What it deserves by its weight, whether it can use it or not.
+    pub(crate) fn entitled(&self) -> &Resource {
+        self.lent
+            .as_ref()
+            .map_or(&self.deserved, |own| &own.deserved)
+    }
+
     /// What it would hold with one request more.
     pub(crate) fn with(&self, request: &Resource) -> Resource {
         let mut sum = self.allocated.clone();
@@ -63,7 +90,7 @@ impl QueueShare {
 
 impl Shares {
     /// What queues hold and want, and the most that each can have (S6-130). They deserve nothing yet.
-    pub(crate) fn open(model: &Model) -> Self {
+    pub(crate) fn open(model: &Model, form: &Form) -> Self {
         let mut guaranteed = Resource::default();
         let queues = model.live_queues();
         for guarantee in queues.filter_map(|(_, own)| own.guarantee.as_ref()) {
@@ -98,7 +125,7 @@ impl Shares {
             part.request.add(&job.allocated);
             part.elastic
                 .add(&job.allocated.beyond(&job.min_resources()));
-            if let Some(inqueue) = job.inqueue() {
+            if let Some(inqueue) = model.promised(index, form) {
                 part.inqueue.add(&inqueue);
             }
             if job.count(Status::Pending) > 0 {
@@ -108,6 +135,51 @@ impl Shares {
             }
         }
         own
+    }
+
+    /// Round by round gives each queue that wants more its part of what is left (S6-129).
+    pub(super) fn divide(&mut self, total: &Resource) {
+        for own in self.queues.iter_mut().flatten() {
+            own.deserved = Resource::default();
+        }
+        let mut remaining = total.clone();
+        let mut met = vec![false; self.queues.len()];
+        // It is over after a few rounds, unless somebody has written weights below zero.
+        for _ in 0..ROUNDS {
+            let unmet = self.queues.iter().zip(&met).filter(|(_, met)| !**met);
+            let weights: f64 = unmet
+                .filter_map(|(own, _)| own.as_ref().map(|own| own.weight))
+                .sum();
+            if weights == 0.0 {
+                break;
+            }
+            let before = remaining.clone();
+            let (mut more, mut less) = (Resource::default(), Resource::default());
+            for (own, met) in self.queues.iter_mut().zip(&mut met) {
+                let Some(own) = own.as_mut().filter(|_| !*met) else {
+                    continue;
+                };
+                let old = own.deserved.clone();
+                let mut part = before.clone();
+                part.scale(own.weight / weights);
+                own.deserved.add(&part);
+                own.deserved
+                    .lower_to(&own.real_capability, Unnamed::Infinity);
+                let wanted = own.wanted().clone();
+                own.deserved.lower_to(&wanted, Unnamed::Zero);
+                own.deserved.raise_to(&own.guarantee);
+                own.update();
+                *met = wanted.within(&own.deserved, Unnamed::Zero) || own.deserved == old;
+                more.add(&own.deserved.beyond(&old));
+                less.add(&old.beyond(&own.deserved));
+            }
+            // A guarantee may have given more than there was; nobody is made to pay for it.
+            remaining.add(&less);
+            remaining = remaining.beyond(&more);
+            if remaining.is_empty() || remaining == before {
+                break;
+            }
+        }
     }
 
     pub(crate) fn of(&self, queue: usize) -> Option<&QueueShare> {

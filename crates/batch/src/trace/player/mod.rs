@@ -5,6 +5,7 @@ mod decisions;
 mod happenings;
 
 use super::ledger::{Amounts, Ledger};
+use super::objects::millis;
 use super::report::Report;
 use super::wire::{Queue, Seconds, Trace};
 use super::world::World;
@@ -163,10 +164,16 @@ impl<'t> Player<'t> {
     pub fn step(&mut self) -> bool {
         while !self.is_due() {
             let next = self.events.peek().map(|Reverse((at, _))| *at);
-            let Some(at) = next.filter(|_| !self.broken_off) else {
+            let again = self.again_at();
+            let at = next.into_iter().chain(again).min();
+            let Some(at) = at.filter(|_| !self.broken_off) else {
                 return false;
             };
             self.happen_until(at);
+            if again == Some(at) {
+                self.now = at;
+                self.changed = true;
+            }
         }
         let period = self.rules.period.as_millis().max(1);
         let at = self.now.max(self.next_session);
@@ -174,7 +181,9 @@ impl<'t> Player<'t> {
         self.happen_until(at);
         self.now = at;
         self.next_session = at.saturating_add(period);
-        self.outcome = self.world.session(&self.rules.conf, &self.rules.form);
+        self.outcome = self
+            .world
+            .session(self.now, &self.rules.conf, &self.rules.form);
         self.sessions += 1;
         self.carry_out();
         true
@@ -183,6 +192,13 @@ impl<'t> Player<'t> {
     /// Whether a session could come to something new. Where no pod waits there is nothing to decide.
     const fn is_due(&self) -> bool {
         !self.broken_off && (self.unsettled || (self.changed && self.waiting > 0))
+    }
+
+    /// When a session is due although nothing has happened, as the last one said.
+    fn again_at(&self) -> Option<u64> {
+        let waits = self.waiting > 0 && self.idle < PATIENCE;
+        let at = self.outcome.again_at.filter(|_| waits)?;
+        Some(millis(at)?.max(self.now))
     }
 
     /// The time since the trace's beginning.

@@ -1,0 +1,111 @@
+//! What a queue deserves and cannot use: jobs start all at once or not at all, and what is left of the queue's part may be too
+//! small for any that waits. Others have it until that changes.
+
+use super::shares::{Lent, QueueShare, Shares};
+use crate::session::model::Model;
+use crate::session::resource::Resource;
+use crate::session::task::Status;
+
+/// What a job waits for.
+struct Want {
+    /// All of this at once, or nothing.
+    gang: Resource,
+    /// Any part of this besides.
+    rest: Resource,
+}
+
+/// Lowers what queues deserve to what they can use, one queue after the other, that with the most to lend first: what it lends
+/// may be what another one lacks.
+pub(super) fn lend(shares: &mut Shares, model: &Model) {
+    let unmet = |own: &QueueShare| !own.request.within_for(&own.deserved, &own.request);
+    let mut wants: Vec<Option<Vec<Want>>> = Vec::new();
+    for own in &shares.queues {
+        wants.push(own.as_ref().filter(|own| unmet(own)).map(|_| Vec::new()));
+    }
+    for (index, job) in model.live_jobs() {
+        if let Some(wants) = &mut wants[job.queue] {
+            wants.extend(Want::of(model, index));
+        }
+    }
+    for wants in wants.iter_mut().flatten() {
+        let size = |want: &Want| want.gang.dominant(&model.total).1;
+        wants.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    }
+    while let Some((queue, lent)) = most_to_lend(shares, model, &wants) {
+        if let Some(own) = &mut shares.queues[queue] {
+            own.lent = Some(lent);
+        }
+        wants[queue] = None;
+        shares.divide(&model.total);
+    }
+}
+
+/// Of the queues that cannot use all that they deserve the one that lacks use for the most.
+fn most_to_lend(
+    shares: &Shares,
+    model: &Model,
+    wants: &[Option<Vec<Want>>],
+) -> Option<(usize, Lent)> {
+    let mut most: Option<(f64, usize, Lent)> = None;
+    for (queue, (own, wants)) in shares.queues.iter().zip(wants).enumerate() {
+        let (Some(own), Some(wants)) = (own, wants) else {
+            continue;
+        };
+        let left = left_over(own, wants);
+        let size = left.dominant(&model.total).1;
+        let name = |queue: usize| &model.queues[queue].name;
+        let more = most.as_ref().is_none_or(|(most, other, _)| {
+            let order = size.total_cmp(most);
+            order.then_with(|| name(*other).cmp(name(queue))).is_gt()
+        });
+        if !left.is_empty() && more {
+            let mut usable = own.deserved.clone();
+            usable.sub(&left);
+            let deserved = own.deserved.clone();
+            most = Some((size, queue, Lent { usable, deserved }));
+        }
+    }
+    most.map(|(_, queue, lent)| (queue, lent))
+}
+
+/// What no job that waits could use of what a queue deserves, if the largest gangs got theirs first.
+fn left_over(own: &QueueShare, wants: &[Want]) -> Resource {
+    let mut left = own.deserved.beyond(&own.allocated);
+    for want in wants {
+        if want.gang.within_for(&left, &want.gang) {
+            left = left.beyond(&want.gang).beyond(&want.rest);
+        }
+    }
+    left
+}
+
+impl Want {
+    fn of(model: &Model, job: usize) -> Option<Self> {
+        let own = &model.jobs[job];
+        let waiting = model.tasks_of(job, Status::Pending);
+        let waiting = waiting.map(|task| &model.tasks[task]);
+        let waiting = waiting.filter(|task| !task.gated && !task.best_effort);
+        let mut requests: Vec<&Resource> = waiting.map(|task| &task.request).collect();
+        if requests.is_empty() {
+            return None;
+        }
+        let missing = own.min_member - own.ready() - own.pending_best_effort;
+        let missing = usize::try_from(missing).unwrap_or(0).min(requests.len());
+        if missing < requests.len() {
+            let size = |request: &Resource| request.dominant(&model.total).1;
+            requests.sort_by(|one, other| size(one).total_cmp(&size(other)));
+        }
+        let sum = |requests: &[&Resource]| {
+            let mut sum = Resource::default();
+            for request in requests {
+                sum.add(request);
+            }
+            sum
+        };
+        let (gang, rest) = requests.split_at(missing);
+        Some(Self {
+            gang: sum(gang),
+            rest: sum(rest),
+        })
+    }
+}
