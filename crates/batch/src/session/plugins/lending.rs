@@ -3,7 +3,7 @@
 
 use super::shares::{Lent, QueueShare, Shares};
 use crate::session::model::Model;
-use crate::session::resource::Resource;
+use crate::session::resource::{Resource, Unnamed};
 use crate::session::task::Status;
 
 /// What a job waits for.
@@ -37,6 +37,22 @@ pub(super) fn lend(shares: &mut Shares, model: &Model) {
         }
         wants[queue] = None;
         shares.divide(&model.total);
+    }
+    give_back(shares, model);
+}
+
+/// What others do not take of what was lent stays with the queues that deserve it: their jobs are tried, and told what they
+/// lack.
+fn give_back(shares: &mut Shares, model: &Model) {
+    let queues = shares.queues.iter().flatten();
+    let mut left = queues.fold(model.total.clone(), |left, own| left.beyond(&own.deserved));
+    for own in shares.queues.iter_mut().flatten() {
+        let Some(lent) = &own.lent else { continue };
+        let mut back = lent.deserved.beyond(&own.deserved);
+        back.lower_to(&left, Unnamed::Zero);
+        left = left.beyond(&back);
+        own.deserved.add(&back);
+        own.update();
     }
 }
 
