@@ -16,6 +16,9 @@ pub struct Form {
     /// A queue deserves no more than its jobs can use: what is too small for any gang that waits goes to other queues until that
     /// changes. With Volcano it stands empty for as long as a gang waits that is larger than what its queue deserves (S6-129).
     pub lends_unusable: bool,
+    /// What pods of no job hold is not divided among queues (`proportion`). With Volcano a queue that holds all that is left may be
+    /// below its part of the whole cluster, so that nobody goes for another one that holds nothing (S6-129).
+    pub divides_what_is_left: bool,
     /// Whether a task can be on a node is asked again with those who have to go away from it, before anybody goes
     /// (volcano#4926). Volcano's reclaim asks only before. A pod to which a node was promised that has no room for it and
     /// gets none, since whoever promised it was killed or others were faster, may take room elsewhere; in Volcano it waits
@@ -59,6 +62,7 @@ impl Default for Form {
             whole_gangs: true,
             fewest_victims: true,
             lends_unusable: true,
+            divides_what_is_left: true,
             asks_placement: true,
             broken_gangs_first: true,
             keeps_shares: true,
@@ -80,6 +84,7 @@ impl Form {
             whole_gangs: false,
             fewest_victims: false,
             lends_unusable: false,
+            divides_what_is_left: false,
             asks_placement: false,
             broken_gangs_first: false,
             keeps_shares: false,

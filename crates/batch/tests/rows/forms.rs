@@ -333,3 +333,20 @@ fn what_a_queue_cannot_use_goes_to_others() {
     };
     assert_eq!((two(&Form::volcano()), two(&ours)), (0, 2));
 }
+
+#[test]
+fn what_others_hold_is_not_divided_among_queues() {
+    let other = json!({"spec": {"schedulerName": "default-scheduler", "nodeName": "a"}, "status": {"phase": "Running"}});
+    let scenario = Scenario::new(&reclaim())
+        .queue("r", &json!({}))
+        .node("a", "10")
+        .pod("other", "", "6", &other)
+        .job("old", 0, "Running")
+        .running("old", 0, &["a", "a", "a", "a"], "1")
+        .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
+        .waiting("new", 1, "2");
+    // Four cores of ten are less than half of the cluster, and all that there is for two queues.
+    assert!(evicted(&scenario.run()).is_empty());
+    let ours = scenario.run_as(&only(|form| form.divides_what_is_left = true));
+    assert_eq!(evicted(&ours).len(), 2);
+}

@@ -170,7 +170,7 @@ impl Session<'_> {
             held.any(|(dim, held)| dim != Dim::PODS && held > deserved.get(dim))
         };
         if let Some(own) = &self.plugins.proportion {
-            let deserved = &own.if_wanted(other, &self.model.total)[queue];
+            let deserved = &own.if_wanted(other)[queue];
             return own.shares.of(queue).is_none_or(|own| more(own, deserved));
         }
         let capacity = self.plugins.capacity.as_ref();

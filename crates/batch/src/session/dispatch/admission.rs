@@ -92,10 +92,7 @@ impl Session<'_> {
         };
         let (proportion, capacity) = (&self.plugins.proportion, &self.plugins.capacity);
         if let Some(own) = proportion {
-            return fits(
-                own.shares.of(queue),
-                &own.if_wanted(queue, &self.model.total)[queue],
-            );
+            return fits(own.shares.of(queue), &own.if_wanted(queue)[queue]);
         }
         let share = capacity.as_ref().and_then(|own| own.shares.of(queue));
         share.is_some_and(|own| fits(share, &own.deserved))

@@ -16,7 +16,7 @@ struct Want {
 
 /// Lowers what queues deserve to what they can use, one queue after the other, that with the most to lend first: what it lends
 /// may be what another one lacks.
-pub(super) fn lend(shares: &mut Shares, model: &Model) {
+pub(super) fn lend(shares: &mut Shares, model: &Model, total: &Resource) {
     let unmet = |own: &QueueShare| !own.request.within_for(&own.deserved, &own.request);
     let mut wants: Vec<Option<Vec<Want>>> = Vec::new();
     for own in &shares.queues {
@@ -36,16 +36,16 @@ pub(super) fn lend(shares: &mut Shares, model: &Model) {
             own.lent = Some(lent);
         }
         wants[queue] = None;
-        shares.divide(&model.total);
+        shares.divide(total);
     }
-    give_back(shares, model);
+    give_back(shares, total);
 }
 
 /// What others do not take of what was lent stays with the queues that deserve it: their jobs are tried, and told what they
 /// lack.
-fn give_back(shares: &mut Shares, model: &Model) {
+fn give_back(shares: &mut Shares, total: &Resource) {
     let queues = shares.queues.iter().flatten();
-    let mut left = queues.fold(model.total.clone(), |left, own| left.beyond(&own.deserved));
+    let mut left = queues.fold(total.clone(), |left, own| left.beyond(&own.deserved));
     for own in shares.queues.iter_mut().flatten() {
         let Some(lent) = &own.lent else { continue };
         let mut back = lent.deserved.beyond(&own.deserved);

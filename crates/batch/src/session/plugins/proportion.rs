@@ -11,6 +11,8 @@ use std::cell::OnceCell;
 #[derive(Debug, Clone)]
 pub(crate) struct Proportion {
     pub(crate) shares: Shares,
+    /// What is divided.
+    total: Resource,
     /// By queue, once somebody has asked: what all queues would deserve if this one wanted all that there is.
     if_wanted: Vec<OnceCell<Vec<Resource>>>,
 }
@@ -18,24 +20,33 @@ pub(crate) struct Proportion {
 impl Proportion {
     pub(crate) fn open(model: &Model, form: &Form) -> Self {
         let mut shares = Shares::open(model, form);
-        shares.divide(&model.total);
+        let total = if form.divides_what_is_left {
+            left_by_others(model)
+        } else {
+            model.total.clone()
+        };
+        shares.divide(&total);
         if form.lends_unusable {
-            lend(&mut shares, model);
+            lend(&mut shares, model, &total);
         }
         let if_wanted = vec![OnceCell::new(); shares.queues.len()];
-        Self { shares, if_wanted }
+        Self {
+            shares,
+            total,
+            if_wanted,
+        }
     }
 
     /// What all queues would deserve if this one wanted all that there is. What it deserves now counts no pods that are not
     /// made yet.
-    pub(crate) fn if_wanted(&self, queue: usize, total: &Resource) -> &[Resource] {
+    pub(crate) fn if_wanted(&self, queue: usize) -> &[Resource] {
         self.if_wanted[queue].get_or_init(|| {
             let mut shares = self.shares.clone();
             if let Some(own) = &mut shares.queues[queue] {
                 own.lent = None;
-                own.request.raise_to(total);
+                own.request.raise_to(&self.total);
             }
-            shares.divide(total);
+            shares.divide(&self.total);
             let queues = shares.queues.into_iter();
             queues
                 .map(|own| own.map(|own| own.deserved).unwrap_or_default())
@@ -54,4 +65,18 @@ impl Proportion {
         let own = self.shares.of(queue);
         own.is_none_or(|own| own.with(request).within_for(&own.deserved, request))
     }
+}
+
+/// What jobs hold, and what is free or is getting free: all that pods of no job do not hold.
+fn left_by_others(model: &Model) -> Resource {
+    let mut left = Resource::default();
+    for node in &model.nodes {
+        let mut free = node.idle.clone();
+        free.add(&node.releasing);
+        left.add(&free.beyond(&Resource::default()));
+    }
+    for (_, job) in model.live_jobs() {
+        left.add(&job.allocated);
+    }
+    left
 }
