@@ -394,3 +394,30 @@ fn fewer_pods_have_to_end_for_a_job_that_comes_first() {
     let told = behind(2);
     assert!(told.starts_with("pod default/own-work-0 ends"), "{told}");
 }
+
+#[test]
+fn a_gang_larger_than_its_queues_share_is_told_the_share_also_while_others_have_it() {
+    let answer = asked(
+        Scenario::new(&conf(
+            "allocate, backfill",
+            &[&["priority", "gang"], &["predicates", "proportion"]],
+        ))
+        .queue("r", &json!({}))
+        .node("a", "8")
+        .job("small", 0, "Inqueue")
+        .waiting("small", 9, "1")
+        .job_with("train", 2, "Inqueue", &json!({"queue": "r"}))
+        .waiting("train", 2, "3"),
+    );
+    assert_eq!(
+        answer.headline,
+        "train waits: queue r does not deserve so much (cpu 6 of 4 with it)"
+    );
+    let closeup = answer.closeup.unwrap();
+    let cpu = closeup
+        .queue
+        .resources
+        .iter()
+        .find(|own| own.resource == "cpu");
+    assert_eq!(cpu.unwrap().deserved, Some("4".parse().unwrap()));
+}
