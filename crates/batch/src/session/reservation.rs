@@ -35,6 +35,8 @@ pub(crate) struct Reservation {
     need: Resource,
     /// By node.
     pub(crate) nodes: Vec<bool>,
+    /// What jobs of its queue hold on those, which comes back to the queue's share.
+    returns: Resource,
     /// No longer than until then.
     pub(crate) until: Timestamp,
 }
@@ -130,8 +132,8 @@ impl Session<'_> {
     }
 
     /// The nodes that are kept for a job if they are for any: `None` if it does not wait, if its queue may not have so much, or
-    /// if it would not even fit if all jobs had left. While its queue holds too much for it, none are: the job waits for
-    /// others of its queue to end, and nodes would stand empty for nothing.
+    /// if it would not even fit if all jobs had left. While its queue holds too much for it, and not on those nodes, none are:
+    /// the job waits for others of its queue to end, and nodes would stand empty for nothing.
     fn nodes_for(&mut self, job: usize) -> Option<Vec<bool>> {
         if !self.waits(job) {
             return None;
@@ -143,7 +145,7 @@ impl Session<'_> {
         if !self.queue_may_have(own.queue, &need, made) {
             return None;
         }
-        let may_start = self.within_share(own.queue, made, &need, |own| own.with(&need));
+        let queue = own.queue;
         let nodes = match gang {
             Gang::Nothing => None,
             Gang::Parts(parts) => self.soonest(job, &parts),
@@ -158,8 +160,45 @@ impl Session<'_> {
                 };
                 self.soonest(job, &[part])
             }
+        }?;
+        // Where there is room for it already, it is the share alone that it lacks.
+        let returns = if self.has_idle(&nodes, &need) {
+            Resource::default()
+        } else {
+            self.held_on(&nodes, queue)
         };
-        nodes.map(|nodes| nodes.into_iter().map(|node| node && may_start).collect())
+        let may_start = self.within_share(queue, made, &need, |own| {
+            let mut sum = own.with(&need);
+            sum.sub(&returns);
+            sum
+        });
+        Some(nodes.into_iter().map(|node| node && may_start).collect())
+    }
+
+    /// Whether some nodes together have so much free now.
+    fn has_idle(&self, nodes: &[bool], need: &Resource) -> bool {
+        let mut idle = Resource::default();
+        let some = self.model.nodes.iter().zip(nodes);
+        for (node, _) in some.filter(|(_, kept)| **kept) {
+            idle.add(&node.future_idle());
+        }
+        need.within_for(&idle, need)
+    }
+
+    /// What jobs of a queue hold on some nodes.
+    fn held_on(&self, nodes: &[bool], queue: usize) -> Resource {
+        let mut held = Resource::default();
+        let some = self.model.nodes.iter().zip(nodes);
+        let tasks = some
+            .filter(|(_, kept)| **kept)
+            .flat_map(|(node, _)| &node.tasks);
+        for task in tasks {
+            let task = &self.model.tasks[*task];
+            if task.status.is_allocated() && self.model.jobs[task.job].queue == queue {
+                held.add(&task.request);
+            }
+        }
+        held
     }
 
     /// Whether a queue may ever hold so much.
@@ -189,26 +228,39 @@ impl Session<'_> {
         deserved && shares.all(|own| amount(own).within_for(&own.real_capability, asked))
     }
 
-    /// What a job has to leave over for the one that nodes are kept for; and whether that is of the
-    /// share of its own queue as well.
-    pub(crate) fn left_over(&self, job: usize) -> Option<(&Resource, bool)> {
-        let own = &self.model.jobs[job];
-        let kept = self.reservation.as_ref().filter(|_| own.barred)?;
-        let same = self.model.jobs[kept.job].queue == own.queue;
-        Some((&kept.need, same))
+    /// The reservation that a job has to respect.
+    fn respected(&self, job: usize) -> Option<&Reservation> {
+        let barred = self.model.jobs[job].barred;
+        self.reservation.as_ref().filter(|_| barred)
     }
 
-    /// What a job that asks to be let in has to leave over, while the one that nodes are kept for is not let in.
-    pub(crate) fn left_over_at_entry(&self, job: usize) -> Option<(&Resource, bool)> {
+    /// What a job has to leave over of its queue's share for the one that nodes are kept for: what those that hold room on
+    /// these nodes give back is not among it.
+    fn left_over_of_share(&self, job: usize) -> Option<Resource> {
+        let kept = self.respected(job)?;
+        let same = self.model.jobs[kept.job].queue == self.model.jobs[job].queue;
+        same.then(|| kept.need.beyond(&kept.returns))
+    }
+
+    /// The same, of a job that asks to be let in while the one that nodes are kept for is not let in.
+    pub(crate) fn left_over_of_share_at_entry(&self, job: usize) -> Option<Resource> {
         let kept = self.reservation.as_ref()?;
         let waits = self.model.jobs[kept.job].is_pending();
-        self.left_over(job).filter(|_| waits)
+        self.left_over_of_share(job).filter(|_| waits)
+    }
+
+    /// What a job that asks to be let in has to leave over of the cluster, where it is not asked whether it has a place
+    /// besides the nodes that are kept.
+    pub(crate) fn left_over_at_entry(&self, job: usize) -> Option<&Resource> {
+        let kept = self.respected(job)?;
+        let waits = self.model.jobs[kept.job].is_pending();
+        (waits && !self.asks_for_places()).then_some(&kept.need)
     }
 
     /// Whether a task leaves its queue so much of its share as the job needs that nodes are kept for.
     pub(crate) fn leaves_share(&self, task: usize) -> bool {
         let task = &self.model.tasks[task];
-        let Some((need, true)) = self.left_over(task.job) else {
+        let Some(need) = self.left_over_of_share(task.job) else {
             return true;
         };
         let kept = self.reservation.as_ref();
@@ -216,7 +268,7 @@ impl Session<'_> {
         let queue = self.model.jobs[task.job].queue;
         self.within_share(queue, made, &task.request, |own| {
             let mut sum = own.with(&task.request);
-            sum.add(need);
+            sum.add(&need);
             sum
         })
     }
@@ -321,6 +373,7 @@ impl Session<'_> {
         self.reservation = Some(Reservation {
             job,
             need,
+            returns: self.held_on(&nodes, self.model.jobs[job].queue),
             nodes,
             until,
         });

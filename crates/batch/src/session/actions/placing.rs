@@ -13,11 +13,9 @@ impl Session<'_> {
     /// Whether the smallest gang of a job could be placed on the nodes as they are, or when others have gone whom its queue
     /// may send away. It is noted why it could not; if it could, it has its room from now on.
     pub(super) fn has_place(&mut self, job: usize, rooms: &mut Option<Rooms>) -> bool {
-        let arguments = self.conf.arguments_of(Action::Enqueue);
-        let asks = arguments.is_none_or(|own| own.boolean("placementEnable", true));
         let own = &self.model.jobs[job];
         let runs = own.count(Status::Running) + own.count(Status::Bound) > 0;
-        if !self.form.admits_what_fits || !asks || runs {
+        if !self.asks_for_places() || runs {
             return true;
         }
         let mut own = match rooms.take() {
@@ -47,6 +45,13 @@ impl Session<'_> {
             Ok(()) => self.withdraw_unschedulable(job),
         }
         placed.is_ok()
+    }
+
+    /// Whether jobs that ask to be let in are asked for a place.
+    pub(crate) fn asks_for_places(&self) -> bool {
+        let arguments = self.conf.arguments_of(Action::Enqueue);
+        let asks = arguments.is_none_or(|own| own.boolean("placementEnable", true));
+        self.form.admits_what_fits && asks
     }
 
     /// What is left when those have been placed that were let in before.

@@ -53,7 +53,7 @@ impl Session<'_> {
                 let Some(overcommit) = &self.plugins.overcommit else {
                     return Ok(Vote::Abstain);
                 };
-                let kept = self.left_over_at_entry(job).map(|(kept, _)| kept);
+                let kept = self.left_over_at_entry(job);
                 let lacking = overcommit.lacking(need, kept);
                 let full = !lacking.is_empty();
                 if full && self.form.lets_reclaimers_in && self.may_reclaim(job, need) {
@@ -73,8 +73,8 @@ impl Session<'_> {
             return Err(String::new());
         }
         let mut sum = share.with_job(need);
-        if let Some((kept, true)) = self.left_over_at_entry(job) {
-            sum.add(kept);
+        if let Some(kept) = self.left_over_of_share_at_entry(job) {
+            sum.add(&kept);
         }
         let mut exceeded = sum.exceeded(&share.real_capability, need);
         let text = "queue resource quota insufficient";
