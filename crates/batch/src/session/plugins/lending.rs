@@ -45,12 +45,12 @@ pub(super) fn lend(shares: &mut Shares, model: &Model, total: &Resource) {
 /// lack.
 fn give_back(shares: &mut Shares, total: &Resource) {
     let queues = shares.queues.iter().flatten();
-    let mut left = queues.fold(total.clone(), |left, own| left.beyond(&own.deserved));
+    let mut unclaimed = queues.fold(total.clone(), |sum, own| sum.beyond(&own.deserved));
     for own in shares.queues.iter_mut().flatten() {
         let Some(lent) = &own.lent else { continue };
         let mut back = lent.deserved.beyond(&own.deserved);
-        back.lower_to(&left, Unnamed::Zero);
-        left = left.beyond(&back);
+        back.lower_to(&unclaimed, Unnamed::Zero);
+        unclaimed = unclaimed.beyond(&back);
         own.deserved.add(&back);
         own.update();
     }
