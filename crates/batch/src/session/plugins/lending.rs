@@ -6,6 +6,9 @@ use crate::session::model::Model;
 use crate::session::resource::{Resource, Unnamed};
 use crate::session::task::Status;
 
+/// So many queues lend. Those with less to lend are left out, since each costs a look at all jobs that wait.
+const LENDERS: usize = 16;
+
 /// What a job waits for.
 struct Want {
     /// All of this at once, or nothing.
@@ -31,7 +34,10 @@ pub(super) fn lend(shares: &mut Shares, model: &Model, total: &Resource) {
         let size = |want: &Want| want.gang.dominant(&model.total).1;
         wants.sort_by(|one, other| size(other).total_cmp(&size(one)));
     }
-    while let Some((queue, lent)) = most_to_lend(shares, model, &wants) {
+    for _ in 0..LENDERS {
+        let Some((queue, lent)) = most_to_lend(shares, model, &wants) else {
+            break;
+        };
         if let Some(own) = &mut shares.queues[queue] {
             own.lent = Some(lent);
         }
