@@ -71,9 +71,11 @@ impl Proportion {
 fn left_by_others(model: &Model) -> Resource {
     let mut left = Resource::default();
     for node in &model.nodes {
-        let mut free = node.idle.clone();
-        free.add(&node.releasing);
-        left.add(&free.beyond(&Resource::default()));
+        for (dim, idle) in node.idle.iter() {
+            // A node on which there is too much takes nothing from others.
+            let free = (idle + node.releasing.get(dim)).max(0.0);
+            left.set(dim, left.get(dim) + free);
+        }
     }
     for (_, job) in model.live_jobs() {
         left.add(&job.allocated);
