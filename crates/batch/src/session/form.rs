@@ -39,8 +39,8 @@ pub struct Form {
     /// (volcano#3003, #5881). With Volcano plugin overcommit keeps it out, and what was never let in reclaims nothing.
     pub lets_reclaimers_in: bool,
     /// A job is let in once its smallest gang could be placed on the nodes as they are, beside those that were let in before, or
-    /// when others have gone whom its queue may send away (volcano#3910, kueue#11287). Volcano lets it in if all nodes
-    /// together have enough.
+    /// when others have gone whom its queue may send away (volcano#3910, kueue#11287). One that was let in and then tried in vain
+    /// is promised nothing. Volcano lets it in if all nodes together have enough, and keeps its promise.
     pub admits_what_fits: bool,
     /// Nodes are kept for a job that has waited long, for one at a time and not for ever (volcano#748, #947). With Volcano a
     /// large job starves while small ones take whatever becomes free.

@@ -385,7 +385,7 @@ pub(crate) struct Model {
     /// The sum of what all nodes have.
     pub(crate) total: Resource,
     pub(crate) roles: Vec<Box<str>>,
-    /// When nodes may be kept for another job.
+    /// Nodes are kept for no other job until then.
     pub(crate) reserves_again: Option<Timestamp>,
     /// The time of the session, if anybody has said it.
     pub(crate) now: Option<Timestamp>,
@@ -422,8 +422,10 @@ impl Model {
     /// promised nothing: others need not wait for what may never come.
     pub(crate) fn promised(&self, job: usize, form: &Form) -> Option<Resource> {
         let own = &self.jobs[job];
-        let in_vain = form.admits_what_fits && own.phase == INQUEUE && self.is_in_vain(job);
-        own.inqueue().filter(|_| !in_vain)
+        if form.admits_what_fits && own.phase == INQUEUE && self.is_in_vain(job) {
+            return None;
+        }
+        own.inqueue()
     }
 
     /// Changes the status of a task in its job's counts.

@@ -234,37 +234,41 @@ impl Session<'_> {
         self.reservation.as_ref().filter(|_| barred)
     }
 
-    /// What a job has to leave over of its queue's share for the one that nodes are kept for: what those that hold room on
-    /// these nodes give back is not among it.
-    fn left_over_of_share(&self, job: usize) -> Option<Resource> {
-        let kept = self.respected(job)?;
+    /// The same while a job asks to be let in: only if the one that nodes are kept for is not let in either.
+    fn respected_at_entry(&self, job: usize) -> Option<&Reservation> {
+        let kept = self.respected(job);
+        kept.filter(|kept| self.model.jobs[kept.job].is_pending())
+    }
+
+    /// What a job of the same queue has to leave over of its share: what jobs on the nodes that are kept give back is not
+    /// among it.
+    fn left_over_of_share(&self, kept: &Reservation, job: usize) -> Option<Resource> {
         let same = self.model.jobs[kept.job].queue == self.model.jobs[job].queue;
         same.then(|| kept.need.beyond(&kept.returns))
     }
 
-    /// The same, of a job that asks to be let in while the one that nodes are kept for is not let in.
+    /// What a job that asks to be let in has to leave over of its queue's share.
     pub(crate) fn left_over_of_share_at_entry(&self, job: usize) -> Option<Resource> {
-        let kept = self.reservation.as_ref()?;
-        let waits = self.model.jobs[kept.job].is_pending();
-        self.left_over_of_share(job).filter(|_| waits)
+        self.left_over_of_share(self.respected_at_entry(job)?, job)
     }
 
-    /// What a job that asks to be let in has to leave over of the cluster, where it is not asked whether it has a place
-    /// besides the nodes that are kept.
+    /// What a job that asks to be let in has to leave over of the cluster. Where it has to have a place besides the nodes that are
+    /// kept, that is enough.
     pub(crate) fn left_over_at_entry(&self, job: usize) -> Option<&Resource> {
-        let kept = self.respected(job)?;
-        let waits = self.model.jobs[kept.job].is_pending();
-        (waits && !self.asks_for_places()).then_some(&kept.need)
+        let kept = self.respected_at_entry(job)?;
+        (!self.asks_for_places()).then_some(&kept.need)
     }
 
     /// Whether a task leaves its queue so much of its share as the job needs that nodes are kept for.
     pub(crate) fn leaves_share(&self, task: usize) -> bool {
         let task = &self.model.tasks[task];
-        let Some(need) = self.left_over_of_share(task.job) else {
+        let Some(kept) = self.respected(task.job) else {
             return true;
         };
-        let kept = self.reservation.as_ref();
-        let made = kept.is_some_and(|own| !self.model.jobs[own.job].tasks.is_empty());
+        let Some(need) = self.left_over_of_share(kept, task.job) else {
+            return true;
+        };
+        let made = !self.model.jobs[kept.job].tasks.is_empty();
         let queue = self.model.jobs[task.job].queue;
         self.within_share(queue, made, &task.request, |own| {
             let mut sum = own.with(&task.request);

@@ -171,7 +171,7 @@ impl Resource {
         }
     }
 
-    fn add_to(&mut self, dim: Dim, amount: f64) {
+    pub(crate) fn add_to(&mut self, dim: Dim, amount: f64) {
         self.set(dim, self.get(dim) + amount);
     }
 

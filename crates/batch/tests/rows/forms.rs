@@ -246,11 +246,8 @@ fn who_was_tried_in_vain_is_promised_nothing() {
     let in_vain = json!({"spec": {"minResources": {"cpu": "8"}}, "status": {"conditions": [
         {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": ""}]}});
     let need = json!({"minResources": {"cpu": "1"}});
-    let scenario = || {
-        Scenario::new(&conf(
-            "enqueue",
-            &[&["gang"], &["overcommit", "predicates"]],
-        ))
+    let conf = conf("enqueue", &[&["gang"], &["overcommit", "predicates"]]);
+    let scenario = Scenario::new(&conf)
         .node("a", "8")
         .job("old", 0, "Running")
         .running("old", 0, &["a"], "4")
@@ -258,10 +255,9 @@ fn who_was_tried_in_vain_is_promised_nothing() {
         .group_with(&in_vain)
         .waiting("large", 2, "4")
         .job_with("small", 1, "Pending", &need)
-        .waiting("small", 1, "1")
-    };
+        .waiting("small", 1, "1");
     // Eight cores times 1.2, less four in use, less eight promised to a gang that does not fit.
-    let phases = |form: &Form| scenario().run_as(form).phases["default/small"].clone();
+    let phases = |form: &Form| scenario.run_as(form).phases["default/small"].clone();
     assert_eq!(phases(&Form::volcano()), "Pending");
     assert_eq!(
         phases(&only(|form| form.admits_what_fits = true)),
@@ -294,17 +290,14 @@ fn a_gang_is_not_let_in_where_only_whole_gangs_like_it_could_go() {
 
 #[test]
 fn what_a_queue_cannot_use_goes_to_others() {
+    let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
+    let two_queues = || Scenario::new(&conf).queue("r", &json!({})).node("a", "8");
     let scenario = |cores: &str| {
-        Scenario::new(&conf(
-            "allocate",
-            &[&["gang"], &["proportion", "predicates"]],
-        ))
-        .queue("r", &json!({}))
-        .node("a", "8")
-        .job("small", 0, "Inqueue")
-        .waiting("small", 8, "1")
-        .job_with("large", 2, "Inqueue", &json!({"queue": "r"}))
-        .waiting("large", 2, cores)
+        two_queues()
+            .job("small", 0, "Inqueue")
+            .waiting("small", 8, "1")
+            .job_with("large", 2, "Inqueue", &json!({"queue": "r"}))
+            .waiting("large", 2, cores)
     };
     let ours = only(|form| form.lends_unusable = true);
     let bound = |cores: &str, form: &Form| {
@@ -318,17 +311,12 @@ fn what_a_queue_cannot_use_goes_to_others() {
     assert_eq!(bound("2", &ours), (4, 2));
     // Of two queues that could use nothing the one that may use more then lends nothing.
     let two = |form: &Form| {
-        let outcome = Scenario::new(&conf(
-            "allocate",
-            &[&["gang"], &["proportion", "predicates"]],
-        ))
-        .queue("r", &json!({}))
-        .node("a", "8")
-        .job("one", 2, "Inqueue")
-        .waiting("one", 2, "3")
-        .job_with("two", 2, "Inqueue", &json!({"queue": "r"}))
-        .waiting("two", 2, "3")
-        .run_as(form);
+        let outcome = two_queues()
+            .job("one", 2, "Inqueue")
+            .waiting("one", 2, "3")
+            .job_with("two", 2, "Inqueue", &json!({"queue": "r"}))
+            .waiting("two", 2, "3")
+            .run_as(form);
         outcome.binds.len()
     };
     assert_eq!((two(&Form::volcano()), two(&ours)), (0, 2));

@@ -2,7 +2,7 @@
 
 use crate::scenario::{Scenario, conf};
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Outcome, Setting};
+use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting};
 use evictd_batch::wire::PodGroupCondition;
 use evictd_placement::Cluster;
 use jiff::Timestamp;
@@ -22,10 +22,8 @@ fn allocate() -> String {
     )
 }
 
-/// A session at this time of the day on which the objects of a scenario are made, from midnight on.
-fn at(scenario: &Scenario, time: &str, form: &Form) -> Outcome {
-    let now: Timestamp = format!("2026-01-01T{time}Z").parse().unwrap();
-    let objects = scenario.objects();
+/// The objects of a scenario in both halves of a cluster.
+fn told_of(objects: &Objects) -> (Cluster, Cache) {
     let mut cluster = Cluster::new();
     for node in &objects.nodes {
         assert!(cluster.add_node(node));
@@ -34,8 +32,20 @@ fn at(scenario: &Scenario, time: &str, form: &Form) -> Outcome {
     for pod in pods.filter(|pod| !pod.spec.node_name.is_empty()) {
         cluster.add_pod(pod.clone()).unwrap();
     }
-    let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
-    cache.set_now(now);
+    let cache = Cache::of(&mut cluster, objects, Setting::default());
+    (cluster, cache)
+}
+
+/// A time of the day on which the objects of a scenario are made, from midnight on.
+fn time_of_day(time: &str) -> Timestamp {
+    format!("2026-01-01T{time}Z").parse().unwrap()
+}
+
+/// A session at a time of the day.
+fn at(scenario: &Scenario, time: &str, form: &Form) -> Outcome {
+    let objects = scenario.objects();
+    let (mut cluster, mut cache) = told_of(&objects);
+    cache.set_now(time_of_day(time));
     let conf = Conf::read(&objects.conf).unwrap();
     cache.session(&mut cluster, &conf, form)
 }
@@ -252,22 +262,20 @@ fn while_its_queue_holds_too_much_only_its_share_is_kept() {
         "enqueue, allocate",
         &[&["gang"], &["proportion", "predicates"]],
     );
-    let scenario = |used: &str| {
-        Scenario::new(&conf)
-            .queue("r", &json!({}))
-            .node("a", "4")
-            .node("b", "4")
-            .job("own", 0, "Running")
-            .running("own", 0, &["a"], used)
-            .job("large", 1, "Inqueue")
-            .waiting("large", 1, "3")
-            .job("small", 1, "Inqueue")
-            .waiting("small", 1, "1")
-            .job_with("other", 1, "Inqueue", &json!({"queue": "r"}))
-            .waiting("other", 8, "1")
-    };
-    // Its queue deserves four cores and holds three: one is left for others of it, and the nodes are for other queues.
-    let outcome = at(&scenario("3"), "00:11:00", &only());
+    let scenario = Scenario::new(&conf)
+        .queue("r", &json!({}))
+        .node("a", "4")
+        .node("b", "4")
+        .job("own", 0, "Running")
+        .running("own", 0, &["a"], "3")
+        .job("large", 1, "Inqueue")
+        .waiting("large", 1, "3")
+        .job("small", 1, "Inqueue")
+        .waiting("small", 1, "1")
+        .job_with("other", 1, "Inqueue", &json!({"queue": "r"}))
+        .waiting("other", 8, "1");
+    // Its queue deserves four cores and holds three. The fourth is kept for it; on the nodes others have room.
+    let outcome = at(&scenario, "00:11:00", &only());
     let words = "its part of what its queue may have is kept for it until 2026-01-01T04:11:00Z at the latest";
     assert_eq!(told(&outcome), Some((true, "WaitedLong", words)));
     let of = |outcome: &Outcome, job: &str| {
@@ -283,22 +291,10 @@ fn after_a_turn_nodes_are_kept_for_nobody_as_long_as_it_has_lasted() {
         .job("next", 2, "Inqueue")
         .waiting("next", 2, "4")
         .objects();
-    let mut cluster = Cluster::new();
-    for node in &objects.nodes {
-        assert!(cluster.add_node(node));
-    }
-    for pod in objects
-        .pods
-        .iter()
-        .filter(|pod| !pod.spec.node_name.is_empty())
-    {
-        cluster.add_pod(pod.clone()).unwrap();
-    }
-    let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+    let (mut cluster, mut cache) = told_of(&objects);
     let conf = Conf::read(&objects.conf).unwrap();
     let mut kept_for = |time: &str| {
-        let now: Timestamp = format!("2026-01-01T{time}Z").parse().unwrap();
-        cache.set_now(now);
+        cache.set_now(time_of_day(time));
         let outcome = cache.session(&mut cluster, &conf, &only());
         for group in &objects.pod_groups {
             let mut group = group.clone();

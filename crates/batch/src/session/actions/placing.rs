@@ -8,6 +8,7 @@ use crate::session::plugins::{Drf, QueueShare};
 use crate::session::resource::{Dim, Resource};
 use crate::session::rooms::{Others, Rooms};
 use crate::session::task::Status;
+use hashbrown::HashMap;
 
 impl Session<'_> {
     /// Whether the smallest gang of a job could be placed on the nodes as they are, or when others have gone whom its queue
@@ -101,6 +102,8 @@ impl Session<'_> {
     /// whom plugins grant depends on who has gone before.
     fn held_by(&self, (taking, queue, _): Others, job: usize) -> Vec<Resource> {
         let mut held = vec![Resource::default(); self.model.nodes.len()];
+        // By job, since it is the same for all of its tasks.
+        let mut gives: HashMap<usize, bool> = HashMap::new();
         for (node, own) in self.model.nodes.iter().enumerate() {
             for task in &own.tasks {
                 let task = &self.model.tasks[*task];
@@ -111,8 +114,10 @@ impl Session<'_> {
                         Taking::Preempt => {
                             matches!(task.status, Status::Bound | Status::Running)
                                 && other.queue == queue
-                                && self.might_give_way(task.job, job)
-                                && self.might_go_whole(task.job, job)
+                                && *gives.entry(task.job).or_insert_with(|| {
+                                    self.might_give_way(task.job, job)
+                                        && self.might_go_whole(task.job, job)
+                                })
                         }
                         Taking::Reclaim => {
                             task.status == Status::Running
@@ -149,22 +154,24 @@ impl Session<'_> {
         })
     }
 
-    /// Whether a job that goes as a whole or not at all could go for another one: that comes before it also when nothing is
-    /// left of it. One that can spare pods counts as if it could.
+    /// Whether a job that cannot spare a pod could go, all of it, for another one: if that one comes first also when nothing is
+    /// left of this one. Of jobs that can spare pods it says nothing against it.
     fn might_go_whole(&self, job: usize, to: usize) -> bool {
         let own = &self.model.jobs[job];
+        let whole = self.spares_gangs() && !own.can_spare(own.ready().saturating_sub(1));
+        // The answer is used for all jobs of a queue and a priority, which may be of several namespaces.
         let by_namespace = self.plugins.drf.as_ref().is_some_and(Drf::has_namespaces);
-        let tried = self.model.tasks_of(to, Status::Pending).next();
-        let Some(task) = tried.filter(|_| self.form.keeps_order && !by_namespace) else {
+        if !whole || !self.form.keeps_order || by_namespace {
+            return true;
+        }
+        let Some(task) = self.model.tasks_of(to, Status::Pending).next() else {
             return true;
         };
         let lost = Lost {
             tasks: own.ready(),
             amount: own.allocated.clone(),
         };
-        !self.spares_gangs()
-            || own.can_spare(own.ready().saturating_sub(1))
-            || self.precedes(task, job, &lost)
+        self.precedes(task, job, &lost)
     }
 
     /// Whether a queue holds more of anything than it would deserve if another one wanted all that there is, as far as anybody

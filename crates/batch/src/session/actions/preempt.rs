@@ -42,7 +42,7 @@ impl Session<'_> {
             if !self.is_like_failed(task, &failed)
                 && !self.preempt_for(&mut steps, task, false, refused)
             {
-                self.has_failed(task, &mut failed);
+                self.note_failed(task, &mut failed);
             }
         }
         if self.is_pipelined(job) {

@@ -34,7 +34,7 @@ impl Session<'_> {
                 break;
             };
             if !self.is_like_failed(task, &failed) && !self.reclaim_for(&mut steps, queue, task) {
-                self.has_failed(task, &mut failed);
+                self.note_failed(task, &mut failed);
             }
         }
         if self.is_pipelined(job) {

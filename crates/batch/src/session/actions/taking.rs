@@ -58,7 +58,7 @@ impl Session<'_> {
                 .is_some_and(|class| failed.0.contains(&class))
     }
 
-    pub(super) fn has_failed(&mut self, task: usize, failed: &mut Failed) {
+    pub(super) fn note_failed(&mut self, task: usize, failed: &mut Failed) {
         if self.model.tasks[task].nominated.is_empty() {
             failed.0.extend(self.class_of(task));
         }

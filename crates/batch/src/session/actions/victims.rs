@@ -27,6 +27,7 @@ impl Session<'_> {
         (task, node): (usize, usize),
         candidates: &[usize],
     ) -> bool {
+        // Whom plugins grant is costly to find out, and are never more than these.
         if !self.suffices(task, node, candidates) {
             return false;
         }

@@ -74,7 +74,7 @@ fn left_by_others(model: &Model) -> Resource {
         for (dim, idle) in node.idle.iter() {
             // A node on which there is too much takes nothing from others.
             let free = (idle + node.releasing.get(dim)).max(0.0);
-            left.set(dim, left.get(dim) + free);
+            left.add_to(dim, free);
         }
     }
     for (_, job) in model.live_jobs() {

@@ -24,7 +24,7 @@ pub(crate) struct QueueShare {
     /// The most it can have.
     pub(crate) real_capability: Resource,
     pub(crate) share: f64,
-    /// What it would deserve if it could use all of it.
+    /// Of one that lends of what it deserves.
     pub(crate) lent: Option<Lent>,
     /// The share of a queue that deserves nothing, where it does not follow from what it holds.
     pub(crate) share_of_nothing: Option<f64>,
