@@ -147,25 +147,9 @@ fn a_claim_that_is_made_for_a_pod_counts_for_that_pod_only() {
     let uid = live.admin.get("pods", "default/own").unwrap()["metadata"]["uid"].clone();
     let owner = json!({ "metadata": { "ownerReferences": [
         { "apiVersion": "v1", "kind": "Pod", "name": "own", "uid": uid, "controller": true }] } });
-    live.admin
-        .delete("resourceclaims", "default/own-card", json!({}))
-        .unwrap();
-    claim(&live, "own-card");
+    // Nothing else happens that could wake it.
     live.admin
         .merge("resourceclaims", "default/own-card", owner)
-        .unwrap();
-    // Who owns a claim is nothing that it waits for, as in kube-scheduler: the next event of the claim wakes it.
-    let status = json!({ "status": { "resourceClaimStatuses": [] } });
-    live.admin
-        .merge("pods/status", "default/own", status)
-        .unwrap();
-    live.admin
-        .merge(
-            "pods/status",
-            "default/own",
-            json!({ "status": { "resourceClaimStatuses": [
-        { "name": "card", "resourceClaimName": "own-card" }] } }),
-        )
         .unwrap();
     assert_eq!(live.bound("default/own"), "one");
 }

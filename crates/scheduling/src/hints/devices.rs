@@ -18,7 +18,7 @@ pub(super) fn on_claim(pod: &Pod, delta: &Delta<ResourceClaim>) -> bool {
 }
 
 /// Whether the claim is one of the pod's.
-fn uses(pod: &Pod, claim: &ResourceClaim) -> bool {
+pub(super) fn uses(pod: &Pod, claim: &ResourceClaim) -> bool {
     let name = Some(&claim.metadata.name);
     let mut own = pod.spec.resource_claims.iter();
     let mut made = pod.status.resource_claim_statuses.iter();

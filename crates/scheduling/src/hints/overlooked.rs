@@ -1,6 +1,7 @@
 //! What kube-scheduler's hints overlook: changes that can make room for a pod, for which it nevertheless leaves the pod to
 //! the flush after five minutes.
 
+use super::devices::uses;
 use super::nodes::selected;
 use super::selection::selects;
 use super::topology_spread::concerns;
@@ -39,6 +40,13 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         (PluginName::NodeVolumeLimits, Change::CsiNode(delta)) => {
             let new = delta.new.as_deref();
             new.is_some_and(has_no_limit)
+        }
+        // A claim that was made for another pod is given to this one.
+        (PluginName::DynamicResources, Change::ResourceClaim(delta)) => {
+            let both = delta.old.as_deref().zip(delta.new.as_deref());
+            both.is_some_and(|(old, new)| {
+                uses(pod, new) && old.metadata.owner_references != new.metadata.owner_references
+            })
         }
         // The pods that do not want this pod near are asked nowhere; and a domain that goes or comes counts for the
         // lowest number of pods in any. A volume that is made for a claim needs room as much as one that is made for

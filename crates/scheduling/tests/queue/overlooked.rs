@@ -151,6 +151,16 @@ fn volumes() {
 }
 
 #[test]
+fn claims_of_devices() {
+    let own = json!({ "resourceClaims": [{ "name": "card", "resourceClaimName": "own-card" }] });
+    let of = |owners: Value| json!({ "metadata": { "name": "own-card", "namespace": "default", "ownerReferences": owners } });
+    let owner =
+        json!([{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": true }]);
+    let given = Change::ResourceClaim(delta(of(json!([])), of(owner)));
+    overlooked(PluginName::DynamicResources, &pod("p", own), &given);
+}
+
+#[test]
 fn a_pod_that_somebody_else_bound_frees_the_node_that_was_held_for_it() {
     for (as_kube_scheduler, pool) in [(false, Pool::Backoff), (true, Pool::Unschedulable)] {
         let mut queue = rejected(
