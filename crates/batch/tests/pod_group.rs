@@ -112,7 +112,7 @@ fn s6_061_an_owner_says_how_many_and_one_without_replicas_has_no_group() {
         json!({"volcano.sh/preemptable": "true"})
     );
     let set = Metadata {
-        namespace: "shop".to_owned(),
+        namespace: "shop".to_owned().into(),
         uid: "r1".into(),
         ..Metadata::default()
     };

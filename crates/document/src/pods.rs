@@ -8,7 +8,11 @@ use crate::{
     mistake::{Place, Step},
     yaml,
 };
-use evictd_pod::{Pod, pod::system_priority, wire};
+use evictd_pod::{
+    Pod,
+    pod::system_priority,
+    wire::{self, TypedPod},
+};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use std::{
@@ -68,8 +72,8 @@ fn shape(kind: Option<&str>, has_items: bool) -> Result<Shape, String> {
 }
 
 /// The pod, unless the item is of another kind; items of a `PodList` name none.
-fn pod_of(item: wire::Pod) -> Result<Pod, String> {
-    match &*item.kind {
+fn pod_of(kind: &str, item: wire::Pod) -> Result<Pod, String> {
+    match kind {
         "" | "Pod" => Ok(convert(item)),
         other => Err(format!("is a {other}, not a Pod")),
     }
@@ -164,14 +168,16 @@ fn pods_of_json(finder: &mut Finder, text: &str) -> Vec<Pod> {
 
 fn pod_of_json(finder: &mut Finder, text: &str, item: &str, name: &str) -> Option<Pod> {
     let kind = |item| serde_json::from_str::<Outline<'_>>(item).ok()?.kind;
-    let pod = match serde_json::from_str::<wire::Pod>(item) {
-        Ok(pod) => {
+    let pod = match serde_json::from_str::<TypedPod>(item) {
+        Ok(mut typed) => {
+            let kind = std::mem::take(&mut typed.kind);
+            let pod = typed.into();
             finder.find_negative_in_json(text, item, name, &pod);
-            pod_of(pod)
+            pod_of(&kind, pod)
         }
         Err(error) => match kind(item).as_deref() {
             None | Some("" | "Pod") => {
-                finder.find_in_json::<wire::Pod>(text, item, name, &error);
+                finder.find_in_json::<TypedPod>(text, item, name, &error);
                 return None;
             }
             Some(other) => Err(format!("is a {other}, not a Pod")),
@@ -222,12 +228,14 @@ fn pod_of_value(
     name: &str,
     place: impl Fn(&[Step]) -> Option<Place>,
 ) -> Option<Pod> {
-    let Ok(pod) = wire::Pod::deserialize(&value) else {
-        finder.find_in_value::<wire::Pod>(value, name, place);
+    let Ok(mut typed) = TypedPod::deserialize(&value) else {
+        finder.find_in_value::<TypedPod>(value, name, place);
         return None;
     };
+    let kind = std::mem::take(&mut typed.kind);
+    let pod = typed.into();
     finder.find_negative(name, &amounts_of_pod(&pod), place);
-    pod_of(pod)
+    pod_of(&kind, pod)
         .map_err(|message| finder.add(name, message))
         .ok()
 }

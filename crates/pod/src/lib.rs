@@ -35,6 +35,7 @@ pub mod resources;
 pub mod selector;
 mod shared;
 mod text_map;
+mod time;
 mod toleration;
 pub mod wire;
 

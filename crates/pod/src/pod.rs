@@ -131,7 +131,6 @@ impl Pod {
             metadata,
             mut spec,
             status,
-            ..
         } = pod;
         // Of the affinity only the part is kept that the node itself checks.
         spec.affinity = spec
@@ -172,8 +171,8 @@ impl Pod {
             termination_grace_period_seconds: spec.termination_grace_period_seconds,
             terminal: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
             start_time: status.start_time,
-            deletion_timestamp: metadata.deletion_timestamp,
-            deletion_grace_period_seconds: metadata.deletion_grace_period_seconds,
+            deletion_timestamp: metadata.deletion_timestamp.map(Timestamp::from),
+            deletion_grace_period_seconds: metadata.deletion_grace_period_seconds.map(i64::from),
             node_name: spec.node_name.clone(),
             spec,
             name_in_full,

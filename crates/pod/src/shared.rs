@@ -1,11 +1,12 @@
 //! A value that several owners share until one of them changes it.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt::{self, Display};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Reads like a `T`. Clones share the value; a change copies it first where it is shared.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
@@ -38,6 +39,18 @@ impl<T: Clone> DerefMut for Shared<T> {
 impl<T> From<T> for Shared<T> {
     fn from(value: T) -> Self {
         Self(Arc::new(value))
+    }
+}
+
+impl<T: Display> Display for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<&str> for Shared<String> {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
     }
 }
 

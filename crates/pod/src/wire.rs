@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use crate::resource_list::ResourceList;
 pub use crate::shared::Shared;
 pub use crate::text_map::TextMap;
+pub use crate::time::Time;
 
 /// For `#[serde(deserialize_with)]`: `null` becomes the default value.
 pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -39,16 +40,16 @@ fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> 
     serializer.serialize_str(text)
 }
 
+/// For `#[serde(deserialize_with)]`: a number of seconds, at most so many as there is room for (68 years).
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
+    let seconds = Option::<i64>::deserialize(deserializer)?;
+    Ok(seconds.map(|seconds| i32::try_from(seconds).unwrap_or(i32::MAX)))
+}
+
 /// A v1 Pod.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Pod {
-    /// `v1`, where given.
-    #[serde(deserialize_with = "null_is_default")]
-    pub api_version: Box<str>,
-    /// `Pod`, where given (items of a list omit it).
-    #[serde(deserialize_with = "null_is_default")]
-    pub kind: Box<str>,
     /// Identity, labels, annotations, owners.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
@@ -60,6 +61,40 @@ pub struct Pod {
     pub status: Shared<PodStatus>,
 }
 
+/// A v1 Pod that says itself what it is, as in a manifest.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TypedPod {
+    /// `v1`, where given.
+    #[serde(deserialize_with = "null_is_default")]
+    pub api_version: String,
+    /// `Pod`, where given (items of a list omit it).
+    #[serde(deserialize_with = "null_is_default")]
+    pub kind: String,
+    #[serde(deserialize_with = "null_is_default")]
+    metadata: Metadata,
+    #[serde(deserialize_with = "null_is_default")]
+    spec: Shared<PodSpec>,
+    #[serde(deserialize_with = "null_is_default")]
+    status: Shared<PodStatus>,
+}
+
+impl From<TypedPod> for Pod {
+    fn from(typed: TypedPod) -> Self {
+        let TypedPod {
+            metadata,
+            spec,
+            status,
+            ..
+        } = typed;
+        Self {
+            metadata,
+            spec,
+            status,
+        }
+    }
+}
+
 impl Pod {
     /// Gives back the room that its lists keep for more items, which is more than a pod itself takes.
     pub fn shrink_to_fit(&mut self) {
@@ -67,7 +102,6 @@ impl Pod {
             metadata,
             spec,
             status,
-            ..
         } = self;
         let (spec, status) = (&mut **spec, &mut **status);
         metadata.owner_references.shrink_to_fit();
@@ -91,9 +125,9 @@ pub struct Metadata {
     /// Name within the namespace.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
-    /// Namespace; empty means `default`.
+    /// Namespace; empty means `default`. Objects of one namespace can share it.
     #[serde(deserialize_with = "null_is_default")]
-    pub namespace: String,
+    pub namespace: Shared<String>,
     /// UID; a later object of the same name has another one.
     #[serde(serialize_with = "as_text", deserialize_with = "null_is_empty")]
     pub uid: Arc<str>,
@@ -108,14 +142,15 @@ pub struct Metadata {
     pub owner_references: Shared<Vec<OwnerReference>>,
     /// When it was made. Only an API server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub creation_timestamp: Option<Timestamp>,
+    pub creation_timestamp: Option<Time>,
     /// Set while the object is being deleted.
-    pub deletion_timestamp: Option<Timestamp>,
+    pub deletion_timestamp: Option<Time>,
     /// The grace period of the deletion, in seconds.
-    pub deletion_grace_period_seconds: Option<i64>,
+    #[serde(deserialize_with = "seconds")]
+    pub deletion_grace_period_seconds: Option<i32>,
     /// The version of the stored object. Only an API server sets it.
     #[serde(deserialize_with = "null_is_default", skip_serializing)]
-    pub resource_version: String,
+    pub resource_version: Box<str>,
 }
 
 impl Metadata {

@@ -34,7 +34,7 @@ impl Plugin for FeederOn {
             let mut nodes = chosen.cluster.nodes().iter();
             nodes.any(|node| node.labels.get(key) == Some(value))
         };
-        if chosen.pod.metadata.namespace != "batch" || on.is_some_and(is_on) {
+        if chosen.pod.metadata.namespace != "batch".into() || on.is_some_and(is_on) {
             return Permit::Allow;
         }
         Permit::Wait(self.at_most)

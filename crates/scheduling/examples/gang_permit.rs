@@ -34,7 +34,7 @@ impl Plugin for FeederOn {
             nodes.any(|node| node.labels.get(key) == Some(value))
         };
         let on = symbols.get("feeder").zip(symbols.get("on"));
-        if chosen.pod.metadata.namespace != "batch" || on.is_some_and(is_on) {
+        if chosen.pod.metadata.namespace.as_str() != "batch" || on.is_some_and(is_on) {
             return Permit::Allow;
         }
         Permit::Wait(SignedDuration::from_mins(10))

@@ -33,7 +33,7 @@ impl ClaimRef {
             namespace: metadata.namespace_or_default().to_owned(),
             name: metadata.name.clone(),
             uid: metadata.uid.to_string(),
-            resource_version: metadata.resource_version.clone(),
+            resource_version: metadata.resource_version.to_string(),
         }
     }
 }

@@ -81,7 +81,7 @@ impl Scene {
 fn s5_040_a_pod_that_is_being_deleted_is_passed_over() {
     let mut scene = Scene::new().with_node("one");
     let mut going = (*pod("going", "1", "")).clone();
-    going.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+    going.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH.into());
     scene.change(None, Some(&Arc::new(going)));
     assert!(matches!(
         scene.attempt().unwrap().outcome,
@@ -175,7 +175,7 @@ fn a_node_that_does_not_become_free_is_left() {
     };
     assert_eq!(nominated(scene.attempt()).as_deref(), Some("one"));
     let mut ending = (*low).clone();
-    ending.metadata.deletion_timestamp = Some("1970-01-01T00:01:00Z".parse().unwrap());
+    ending.metadata.deletion_timestamp = Some(Timestamp::from_second(60).unwrap().into());
     let ending = Arc::new(ending);
     scene.change(Some(&low), Some(&ending));
     for (after, attempts) in [(30, 0), (85, 0), (95, 1)] {
@@ -209,7 +209,7 @@ fn s3_010_s4_033_a_nominated_pod_goes_where_it_fits_first() {
         Outcome::Unschedulable(_)
     ));
     let mut nominated = (*high).clone();
-    nominated.metadata.resource_version = "2".to_owned();
+    nominated.metadata.resource_version = "2".to_owned().into();
     nominated.status.nominated_node_name = "one".to_owned();
     let nominated = Arc::new(nominated);
     scene.change(Some(&high), Some(&nominated));

@@ -55,7 +55,7 @@ impl Events {
             subject: Subject::Object(ObjectReference {
                 api_version: api_version.to_owned(),
                 kind: kind.to_owned(),
-                namespace: metadata.namespace.clone(),
+                namespace: metadata.namespace.to_string(),
                 name: metadata.name.clone(),
                 uid: metadata.uid.to_string(),
             }),

@@ -3,7 +3,7 @@
 use super::objects::key;
 use super::upstream::upstream_job;
 use crate::wire::{PodGroup, PodGroupStatus, Queue};
-use evictd_pod::wire::{Metadata, Pod};
+use evictd_pod::wire::{Metadata, Pod, Time};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Assumed {
             Arc::make_mut(pod).spec.node_name = node.to_string();
         }
         if self.deleted.is_some() {
-            Arc::make_mut(pod).metadata.deletion_timestamp = self.deleted;
+            Arc::make_mut(pod).metadata.deletion_timestamp = self.deleted.map(Time::from);
         }
         self.node.is_some() || self.deleted.is_some()
     }

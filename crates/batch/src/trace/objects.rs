@@ -5,7 +5,7 @@ use crate::session::{GROUP, TASK_SPEC};
 use crate::usage::times;
 use crate::wire::{self, PodGroup, PodGroupSpec};
 use evictd_pod::resources::PODS;
-use evictd_pod::wire::{Container, Metadata, Pod, PriorityClass, ResourceList, TextMap};
+use evictd_pod::wire::{Container, Metadata, Pod, PriorityClass, ResourceList, TextMap, Time};
 use evictd_pod::{Node, Quantity};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ fn class_name(priority: i32) -> String {
 pub(super) fn queue(own: &Queue) -> wire::Queue {
     let mut queue = wire::Queue::default();
     queue.metadata.name.clone_from(&own.name);
-    queue.metadata.creation_timestamp = timestamp(0);
+    queue.metadata.creation_timestamp = timestamp(0).map(Time::from);
     queue.spec.weight = i32::try_from(own.weight).unwrap_or(i32::MAX);
     queue.spec.priority = own.priority;
     queue.spec.deserved = own.deserved.clone();
@@ -131,8 +131,8 @@ impl Job {
     fn metadata(&self, name: String, now: u64) -> Metadata {
         Metadata {
             name,
-            namespace: self.namespace().to_owned(),
-            creation_timestamp: timestamp(now),
+            namespace: self.namespace().to_owned().into(),
+            creation_timestamp: timestamp(now).map(Time::from),
             ..Metadata::default()
         }
     }

@@ -4,6 +4,7 @@ use crate::{Job, node_of, objects};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting};
 use evictd_placement::Cluster;
+use jiff::Timestamp;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +79,7 @@ impl World {
         for pod in &mut objects.pods {
             let key = format!("default/{}", pod.metadata.name);
             if self.going.contains(&key) {
-                pod.metadata.deletion_timestamp = "2026-01-01T00:00:00Z".parse().ok();
+                pod.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH.into());
             }
             if let Some(node) = self.nominated.get(&key) {
                 pod.status.nominated_node_name.clone_from(node);

@@ -198,7 +198,7 @@ impl Poller {
         Ok(wire::Pod {
             metadata: wire::Metadata {
                 name: name.name.clone(),
-                namespace: name.namespace.clone(),
+                namespace: name.namespace.clone().into(),
                 uid: name.uid.as_str().into(),
                 labels: labels.collect(),
                 annotations: sandbox.annotations.clone().into_iter().collect(),

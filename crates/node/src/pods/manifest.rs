@@ -61,8 +61,10 @@ impl ManifestRules {
     ) -> Result<Pod, Vec<Mistake>> {
         let read = || {
             let document = Document::new(name, part.text.to_owned())?;
-            let mut pod: wire::Pod = document.parse()?;
-            let mistakes = self.check(&mut pod, &document);
+            let typed: wire::TypedPod = document.parse()?;
+            let types = [typed.api_version.clone(), typed.kind.clone()];
+            let mut pod = typed.into();
+            let mistakes = self.check(types, &mut pod, &document);
             if mistakes.is_empty() {
                 self.make_ours(&mut pod, &document, static_pods)?;
             }
@@ -80,14 +82,20 @@ impl ManifestRules {
             .collect())
     }
 
-    /// Checks what the types cannot express; also resolves the priority class.
-    fn check(&self, pod: &mut wire::Pod, document: &Document) -> Vec<Mistake> {
+    /// Checks what the types cannot express; also resolves the priority class. The pod says that it is of this version and
+    /// kind.
+    fn check(
+        &self,
+        [api_version, kind]: [String; 2],
+        pod: &mut wire::Pod,
+        document: &Document,
+    ) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
-        let namespace = Some(&pod.metadata.namespace).filter(|namespace| !namespace.is_empty());
+        let namespace =
+            Some(pod.metadata.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let object = namespace
             .into_iter()
-            .chain([&pod.metadata.name])
-            .map(String::as_str)
+            .chain([pod.metadata.name.as_str()])
             .collect::<Vec<_>>()
             .join("/");
         let mut wrong = |keys: &[&str], message: String| {
@@ -101,11 +109,8 @@ impl ManifestRules {
                 message,
             });
         };
-        for (key, value, wanted) in [
-            ("apiVersion", &pod.api_version, "v1"),
-            ("kind", &pod.kind, "Pod"),
-        ] {
-            if **value != *wanted {
+        for (key, value, wanted) in [("apiVersion", api_version, "v1"), ("kind", kind, "Pod")] {
+            if value != wanted {
                 wrong(&[key], format!("must be {wanted}, is {value:?}"));
             }
         }
@@ -151,7 +156,7 @@ impl ManifestRules {
         if static_pods {
             let annotations = &mut pod.metadata.annotations;
             annotations.insert("kubernetes.io/config.source", "file");
-            pod.metadata.resource_version.clear();
+            pod.metadata.resource_version = Box::default();
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::View;
 use super::watches::{BATCH_KINDS, KINDS, News};
-use super::writer::{Outcome, With, Writer};
+use super::writer::{Condition, Outcome, With, Writer};
 use crate::clock::Steady;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
@@ -65,7 +65,7 @@ pub struct Engine {
     groups: GroupStatuses,
     gangs: Gangs,
     /// What the last pod was told, which the next is often told, too.
-    told: Arc<str>,
+    told: Option<Arc<Condition>>,
     extenders: Extenders,
     replies: Replies,
     /// Sessions, and whether this process may run them.
@@ -131,7 +131,7 @@ impl Engine {
             preempting: Preempting::default(),
             groups: GroupStatuses::default(),
             gangs: Gangs::default(),
-            told: Arc::default(),
+            told: None,
             extenders,
             replies,
             batch: ports.batch,

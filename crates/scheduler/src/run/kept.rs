@@ -95,6 +95,7 @@ pub(super) struct Texts {
     specs: Known<wire::PodSpec>,
     statuses: Known<wire::PodStatus>,
     owners: Known<Vec<wire::OwnerReference>>,
+    namespaces: Known<String>,
 }
 
 /// Values by their texts.
@@ -247,14 +248,12 @@ impl Object for wire::Pod {
     }
 
     fn tidy(&mut self, known: &mut Texts) {
-        // In a watch each has them.
-        self.api_version = Box::default();
-        self.kind = Box::default();
         self.metadata
             .annotations
             .retain(|key, _| evictd_batch::session::reads_annotation(key));
         self.spec.volumes.retain(is_mounted);
         self.shrink_to_fit();
+        known.namespaces.share(&mut self.metadata.namespace);
         if self.spec.node_name.is_empty() {
             known.specs.share(&mut self.spec);
             known.statuses.share(&mut self.status);
@@ -303,16 +302,15 @@ impl Object for wire::Pod {
             serde_json::from_str(&placed.rest).unwrap_or_default();
         let [uid, version, node, namespace, name] = placed.own();
         metadata.labels = labels_of(&placed.labels, name);
-        namespace.clone_into(&mut metadata.namespace);
+        metadata.namespace = namespace.into();
         name.clone_into(&mut metadata.name);
         metadata.uid = uid.into();
-        version.clone_into(&mut metadata.resource_version);
+        metadata.resource_version = version.into();
         node.clone_into(&mut spec.node_name);
         Arc::new(Self {
             metadata,
             spec: spec.into(),
             status,
-            ..Self::default()
         })
     }
 
@@ -405,7 +403,7 @@ mod tests {
         assert_eq!(wire::Pod::name(&kept), ["shop", "web-1"]);
         let mut expected = (*pod).clone();
         trim(&mut expected);
-        assert_eq!(restored.metadata.resource_version, "17");
+        assert_eq!(restored.metadata.resource_version, "17".into());
         assert_eq!(
             serde_json::to_value(&*restored).unwrap(),
             serde_json::to_value(expected).unwrap()

@@ -1,15 +1,15 @@
 //! Which pod is meant.
 
 use evictd_cluster_client::events::ObjectReference;
-use evictd_pod::wire;
+use evictd_pod::wire::{self, Shared};
 use std::fmt;
 use std::sync::Arc;
 
 /// A pod by its name and UID: a pod of the same name that was made later is another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodRef {
-    /// Its namespace.
-    pub namespace: String,
+    /// Its namespace, shared with the pod's metadata: a hundred thousand pods may wait for a write.
+    pub namespace: Shared<String>,
     /// Its name.
     pub name: String,
     /// Its UID.
@@ -20,7 +20,11 @@ impl PodRef {
     /// The pod with this metadata.
     pub(super) fn of(metadata: &wire::Metadata) -> Self {
         Self {
-            namespace: metadata.namespace_or_default().to_owned(),
+            namespace: if metadata.namespace.is_empty() {
+                metadata.namespace_or_default().into()
+            } else {
+                metadata.namespace.clone()
+            },
             name: metadata.name.clone(),
             uid: Arc::clone(&metadata.uid),
         }
@@ -30,7 +34,7 @@ impl PodRef {
         ObjectReference {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
-            namespace: self.namespace.clone(),
+            namespace: self.namespace.to_string(),
             name: self.name.clone(),
             uid: self.uid.to_string(),
         }

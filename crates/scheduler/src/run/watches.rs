@@ -289,7 +289,7 @@ impl<T: Object> Follow for Follower<T> {
         let version = &object.metadata().resource_version;
         let old = self.known.insert(kept);
         // A list repeats what is known.
-        let is_known = |old: &T::Kept| !version.is_empty() && T::version(old) == version;
+        let is_known = |old: &T::Kept| !version.is_empty() && *T::version(old) == **version;
         if !old.as_ref().is_some_and(is_known) {
             let old = old.map(|old| T::restore(&old));
             self.tell(old, Some(object));

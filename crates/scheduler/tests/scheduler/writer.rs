@@ -67,7 +67,7 @@ impl Shop {
         });
         let made = self.admin.create(pod).unwrap();
         PodRef {
-            namespace: "default".to_owned(),
+            namespace: "default".into(),
             name: name.to_owned(),
             uid: made["metadata"]["uid"].as_str().unwrap().into(),
         }
@@ -119,14 +119,14 @@ fn kind(result: Result<(), Failure>) -> FailureKind {
 
 fn unschedulable(message: &str) -> StatusPatch {
     StatusPatch {
-        condition: Some(Condition {
+        condition: Some(Arc::new(Condition {
             kind: "PodScheduled",
             holds: false,
             reason: "Unschedulable",
             message: message.into(),
             since: Timestamp::from_second(1_800_000_000).unwrap(),
             observed_generation: Some(1),
-        }),
+        })),
         nominated_node: None,
     }
 }

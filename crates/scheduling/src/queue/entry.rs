@@ -1,6 +1,6 @@
 //! What the queue remembers of one pod, and how long it backs off.
+use evictd_pod::wire::Time;
 use jiff::{SignedDuration, Timestamp};
-use std::num::NonZero;
 
 use super::{Pool, Settings};
 use crate::plugins::{PluginName, PluginSet};
@@ -8,7 +8,7 @@ use crate::plugins::{PluginName, PluginSet};
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) priority: i32,
-    pub(super) timestamp: Timestamp,
+    pub(super) timestamp: Time,
     pub(super) pool: Pool,
     pub(super) attempts: u32,
     pub(super) unschedulable_count: u32,
@@ -18,17 +18,16 @@ pub(super) struct Entry {
     pub(super) gate: Option<PluginName>,
     /// The number of its profile, by which rejected pods are counted.
     pub(super) profile: u16,
-    /// Seconds since 1970, fixed when first asked for after a failure (S5-107).
-    expiry: Option<i64>,
-    /// Microseconds since 1970.
-    first_failure: Option<NonZero<i64>>,
+    /// A whole second, fixed when first asked for after a failure (S5-107).
+    expiry: Option<Time>,
+    first_failure: Option<Time>,
 }
 
 impl Entry {
     pub(super) fn new(priority: i32, timestamp: Timestamp) -> Self {
         Self {
             priority,
-            timestamp,
+            timestamp: timestamp.into(),
             pool: Pool::Active,
             attempts: 0,
             unschedulable_count: 0,
@@ -46,10 +45,9 @@ impl Entry {
     pub(super) fn fail(&mut self, rejectors: PluginSet, pending: PluginSet, now: Timestamp) {
         self.rejectors = rejectors.or(pending);
         self.pending = pending;
-        self.timestamp = now;
+        self.timestamp = now.into();
         self.expiry = None;
-        let now = NonZero::new(now.as_microsecond());
-        self.first_failure = self.first_failure.or(now);
+        self.first_failure.get_or_insert(now.into());
         if self.rejectors.is_empty() {
             self.consecutive_errors = self.consecutive_errors.saturating_add(1);
         } else {
@@ -60,6 +58,10 @@ impl Entry {
 
     /// The second since 1970 in which its backoff ends; `None` if it has none (S5-007, S5-008).
     pub(super) fn expiry(&mut self, settings: &Settings) -> Option<i64> {
+        self.end(settings).map(|end| end.timestamp().as_second())
+    }
+
+    fn end(&mut self, settings: &Settings) -> Option<Time> {
         let failures = if self.consecutive_errors > 0 {
             self.consecutive_errors
         } else {
@@ -74,28 +76,27 @@ impl Entry {
             let duration = duration.map_or(settings.max_backoff, |duration| {
                 duration.min(settings.max_backoff)
             });
-            let end = self
-                .timestamp
-                .checked_add(duration)
-                .unwrap_or(Timestamp::MAX);
-            self.expiry = Some(end.as_second());
+            let end = self.timestamp.timestamp().checked_add(duration);
+            let second = end.unwrap_or(Timestamp::MAX).as_second();
+            self.expiry = Timestamp::from_second(second).ok().map(Time::from);
         }
         self.expiry
     }
 
     /// When its backoff ends, once that was asked.
     pub(super) fn end_of_backoff(&self) -> Option<Timestamp> {
-        Timestamp::from_second(self.expiry?).ok()
+        self.expiry.map(Time::timestamp)
     }
 
     /// When its first attempt failed.
     pub(super) fn first_failure(&self) -> Option<Timestamp> {
-        Timestamp::from_microsecond(self.first_failure?.get()).ok()
+        self.first_failure.map(Time::timestamp)
     }
 
     /// The second under which it stands in the order of a pool whose pods back off.
     pub(super) fn place(&self) -> i64 {
-        self.expiry.unwrap_or_else(|| self.timestamp.as_second())
+        let since = self.expiry.unwrap_or(self.timestamp);
+        since.timestamp().as_second()
     }
 
     /// Its backoff ends in this second or later (S5-008).
@@ -106,6 +107,6 @@ impl Entry {
 
     /// It has waited longer than the limit for an event (S5-010).
     pub(super) fn over_age(&self, now: Timestamp, limit: SignedDuration) -> bool {
-        now.duration_since(self.timestamp) > limit
+        now.duration_since(self.timestamp.timestamp()) > limit
     }
 }

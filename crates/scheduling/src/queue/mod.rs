@@ -211,7 +211,7 @@ impl<E> Queue<E> {
         let entry = self.pools.get(pod)?;
         Some(Waiting {
             pool: entry.pool,
-            since: entry.timestamp,
+            since: entry.timestamp.timestamp(),
             attempts: entry.attempts,
             unschedulable_count: entry.unschedulable_count,
             consecutive_errors: entry.consecutive_errors,

@@ -3,15 +3,15 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use evictd_pod::wire::Time;
 use hashbrown::HashMap;
-use jiff::Timestamp;
 
 use super::entry::Entry;
 use super::{Pool, Settings};
 use crate::plugins::{PluginName, PluginSet};
 
 /// Priority descending, then waiting since, then uid so that the order is total (S5-005).
-type Turn = (Reverse<i32>, Timestamp, Arc<str>);
+type Turn = (Reverse<i32>, Time, Arc<str>);
 
 #[derive(Debug, Default)]
 pub(super) struct Pools {

@@ -53,7 +53,7 @@ impl Overdue {
             let ending = Ending {
                 node: new.spec.node_name.as_str().into(),
                 priority: new.spec.priority.unwrap_or(0),
-                until,
+                until: until.timestamp(),
             };
             self.ending.insert(pod_key(&new.metadata), ending);
         }

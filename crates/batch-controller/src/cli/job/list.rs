@@ -129,9 +129,9 @@ fn shown(job: Job) -> Shown {
     let replicas = job.spec.tasks.iter().map(|task| i64::from(task.replicas));
     Shown {
         job_type: job_type.unwrap_or("Batch").to_owned(),
-        namespace: job.metadata.namespace,
+        namespace: job.metadata.namespace.to_string(),
         name: job.metadata.name,
-        creation: job.metadata.creation_timestamp,
+        creation: job.metadata.creation_timestamp.map(Timestamp::from),
         phase: status.state.phase,
         queue: job.spec.queue,
         replicas: replicas.sum(),

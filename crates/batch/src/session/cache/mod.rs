@@ -18,7 +18,7 @@ use crate::conf::Conf;
 use crate::job::IN_STAGES;
 use crate::wire::{self, PodGroup, PodGroupStatus};
 use evictd_placement::{Cluster, NodeId};
-use evictd_pod::wire::{Metadata, PriorityClass, ResourceList};
+use evictd_pod::wire::{Metadata, PriorityClass, ResourceList, Time};
 use hashbrown::{HashMap, HashSet};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -217,7 +217,7 @@ impl Cache {
             name: Arc::clone(&name),
             gone: false,
             parent_name: parent.into(),
-            created: metadata.creation_timestamp,
+            created: metadata.creation_timestamp.map(Time::timestamp),
             parent: None,
             weight: f64::from(spec.weight),
             priority: spec.priority,
@@ -275,7 +275,7 @@ impl Cache {
         job.has_group = true;
         job.queue_name = wire.spec.queue.as_str().into();
         job.class_name = wire.spec.priority_class_name.as_str().into();
-        job.created = wire.metadata.creation_timestamp;
+        job.created = wire.metadata.creation_timestamp.map(Time::timestamp);
         job.min_member = wire.spec.min_member;
         job.min_task_total = roles
             .iter()

@@ -4,7 +4,7 @@ use super::Cache;
 use crate::session::model::RUNNING;
 use crate::session::plain::plain_job;
 use crate::wire::{PodGroupStatus, queue_of};
-use evictd_pod::wire::Pod;
+use evictd_pod::wire::{Pod, Time};
 
 impl Cache {
     /// The job of a pod of no group, if such pods are jobs.
@@ -19,7 +19,7 @@ impl Cache {
         job.has_group = true;
         job.queue_name = queue_of(&pod.metadata).into();
         job.class_name = pod.spec.priority_class_name.as_str().into();
-        job.created = pod.metadata.creation_timestamp;
+        job.created = pod.metadata.creation_timestamp.map(Time::timestamp);
         job.min_member = 1;
         if !pod.spec.node_name.is_empty() {
             job.begin(PodGroupStatus {

@@ -9,7 +9,7 @@ use crate::session::resource::Resource;
 use crate::session::task::{Status, Task, index_of};
 use crate::session::upstream::upstream_job_of;
 use evictd_placement::{Cluster, NodeId};
-use evictd_pod::wire::{Metadata, Pod};
+use evictd_pod::wire::{Metadata, Pod, Time};
 use std::sync::Arc;
 
 impl Cache {
@@ -174,7 +174,7 @@ impl Cache {
             preemptable: preemptable.is_none_or(is_true),
             never_preempts: pod.spec.preemption_policy == "Never",
             critical: is_critical(pod),
-            created: metadata.creation_timestamp,
+            created: metadata.creation_timestamp.map(Time::timestamp),
             index: index_of(&metadata.name),
             pod: None,
             placed: None,

@@ -5,7 +5,7 @@ use super::Cache;
 use crate::session::objects::key;
 use crate::session::upstream::upstream_job;
 use crate::wire::{PodGroupStatus, Workload, queue_of};
-use evictd_pod::wire::{Metadata, PodGroup};
+use evictd_pod::wire::{Metadata, PodGroup, Time};
 
 impl Cache {
     /// A group came or changed.
@@ -16,7 +16,7 @@ impl Cache {
         job.upstream.get_or_insert_default().read(wire);
         job.has_group = true;
         job.class_name = wire.spec.priority_class_name.as_str().into();
-        job.created = wire.metadata.creation_timestamp;
+        job.created = wire.metadata.creation_timestamp.map(Time::timestamp);
         let gang = wire.spec.scheduling_policy.gang.as_ref();
         job.min_member = gang.map_or(1, |gang| gang.min_count);
     }

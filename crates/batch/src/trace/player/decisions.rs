@@ -4,7 +4,7 @@ use super::happenings::{Event, count};
 use super::{PATIENCE, Player, Stage};
 use crate::session::Outcome;
 use crate::trace::objects::timestamp;
-use evictd_pod::wire::Condition;
+use evictd_pod::wire::{Condition, Time};
 use std::cmp::Reverse;
 
 /// Evictions without a pod's end in between after which nothing is expected any more, for each pod that is there.
@@ -72,7 +72,7 @@ impl Player<'_> {
         };
         gone.stage = Stage::Goes;
         gone.made += 1;
-        gone.pod.metadata.deletion_timestamp = timestamp(self.now);
+        gone.pod.metadata.deletion_timestamp = timestamp(self.now).map(Time::from);
         self.world.pod(&gone.pod);
         count(&mut self.lost, &live.amounts[gone.task], self.now - since);
         let made = gone.made;

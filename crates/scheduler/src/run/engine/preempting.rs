@@ -47,7 +47,7 @@ impl Engine {
         let reference = |name: &str, uid: &str| {
             let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
             PodRef {
-                namespace: namespace.to_owned(),
+                namespace: namespace.into(),
                 name: name.to_owned(),
                 uid: uid.into(),
             }

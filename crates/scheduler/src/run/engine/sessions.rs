@@ -2,7 +2,7 @@
 
 use super::{Binding, Engine};
 use crate::run::pod_ref::PodRef;
-use crate::run::writer::{BatchStatus, Condition, Eviction, StatusPatch};
+use crate::run::writer::{BatchStatus, Eviction, StatusPatch};
 use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition, UpstreamOutcome};
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
@@ -209,11 +209,11 @@ impl Engine {
         }
     }
 
-    fn tell_of_session(&self, now: Timestamp, key: &str, told: PodCondition) {
+    fn tell_of_session(&mut self, now: Timestamp, key: &str, told: PodCondition) {
         let Some((batch, _)) = &self.batch else {
             return;
         };
-        let Some(pod) = batch.known().pod(key) else {
+        let Some(pod) = batch.known().pod(key).cloned() else {
             return;
         };
         let mut conditions = pod.status.conditions.iter();
@@ -224,14 +224,7 @@ impl Engine {
             _ => "Unschedulable",
         };
         let patch = StatusPatch {
-            condition: Some(Condition {
-                kind: "PodScheduled",
-                holds: false,
-                reason,
-                message: told.message.into(),
-                since,
-                observed_generation: None,
-            }),
+            condition: Some(self.unschedulable(reason, &told.message, since)),
             nominated_node: told.nominated_node_name.map(Some),
         };
         self.writer.status(PodRef::of(&pod.metadata), patch);

@@ -48,21 +48,39 @@ impl Engine {
         let since = old
             .filter(|own| own.status == "False")
             .and_then(|own| own.last_transition_time);
-        if *self.told != *message {
-            self.told = message.into();
-        }
-        let condition = (!told).then(|| Condition {
-            kind: "PodScheduled",
-            holds: false,
-            reason,
-            message: Arc::clone(&self.told),
-            since: since.unwrap_or(now),
-            observed_generation: None,
-        });
+        let since = since.unwrap_or(now);
+        let condition = (!told).then(|| self.unschedulable(reason, message, since));
         let patch = StatusPatch {
             condition,
             nominated_node,
         };
         self.writer.status(reference, patch);
+    }
+
+    /// The condition of a pod that waits; the same one as for the pod before if it says the same.
+    pub(super) fn unschedulable(
+        &mut self,
+        reason: &'static str,
+        message: &str,
+        since: Timestamp,
+    ) -> Arc<Condition> {
+        let last = self.told.as_ref().filter(|last| {
+            last.reason == reason
+                && last.message == message
+                && last.since.as_second() == since.as_second()
+        });
+        if let Some(last) = last {
+            return Arc::clone(last);
+        }
+        let condition = Arc::new(Condition {
+            kind: "PodScheduled",
+            holds: false,
+            reason,
+            message: message.to_owned(),
+            since,
+            observed_generation: None,
+        });
+        self.told = Some(Arc::clone(&condition));
+        condition
     }
 }

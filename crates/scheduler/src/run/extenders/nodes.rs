@@ -40,7 +40,7 @@ impl<'de> Deserialize<'de> for Whole {
             serde_json::from_str(text.get()).map_err(serde::de::Error::custom)?;
         Ok(Self {
             name: metadata.name,
-            version: metadata.resource_version,
+            version: metadata.resource_version.into(),
             text: text.into(),
         })
     }

@@ -88,7 +88,7 @@ async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
             kind,
             holds,
             reason,
-            message: message.into(),
+            message,
             since: eviction.time,
             observed_generation: None,
         };

@@ -93,7 +93,7 @@ async fn end(shared: &Shared, preemption: &Preemption, victim: &PodRef) -> Resul
         kind: "DisruptionTarget",
         holds: true,
         reason: "PreemptionByScheduler",
-        message: format!("{scheduler}: preempting to accommodate a higher priority pod").into(),
+        message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
         since: preemption.time,
         observed_generation: None,
     };

@@ -18,8 +18,8 @@ pub struct Condition {
     pub holds: bool,
     /// `Unschedulable`, `SchedulerError` (S5-069).
     pub reason: &'static str,
-    /// The whole message, which pods of one workload share.
-    pub message: Arc<str>,
+    /// The whole message.
+    pub message: String,
     /// When its status changed last: now, unless it had this status before.
     pub since: Timestamp,
     /// The pod's `metadata.generation` that was looked at.
@@ -29,8 +29,8 @@ pub struct Condition {
 /// What is written. Whoever writes leaves out what the pod has already.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StatusPatch {
-    /// A condition to set.
-    pub condition: Option<Condition>,
+    /// A condition to set, which pods that wait for the same can share.
+    pub condition: Option<Arc<Condition>>,
     /// `status.nominatedNodeName`, which `Some(None)` clears.
     pub nominated_node: Option<Option<String>>,
 }
@@ -60,7 +60,7 @@ impl Condition {
     pub(super) fn body(&self) -> Value {
         let mut body = json!({
             "type": self.kind, "status": if self.holds { "True" } else { "False" },
-            "reason": self.reason, "message": &*self.message, "lastProbeTime": null,
+            "reason": self.reason, "message": self.message, "lastProbeTime": null,
             "lastTransitionTime": format!("{:.0}", self.since),
         });
         if let Some(generation) = self.observed_generation {
