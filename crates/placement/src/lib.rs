@@ -53,6 +53,7 @@ mod changes;
 mod checks;
 mod cluster;
 mod devices;
+mod domains;
 mod evicted;
 mod features;
 pub mod filter;
@@ -82,6 +83,7 @@ pub use changes::Changes;
 pub use checks::{Checks, Trial};
 pub use cluster::{Cluster, PodSelector, Sizes, Statement};
 pub use devices::DeviceChoice;
+pub use domains::{Domain, Domains};
 pub use evictd_pod::selector::SelectorError;
 pub use features::Features;
 pub use filter::{

@@ -8,7 +8,6 @@
 //! which every pod has to wait in Permit is never placed, and what goes wrong in Permit or before the binding concerns one
 //! pod and not its gang (S5-096).
 
-mod domains;
 mod members;
 mod preemption;
 mod trial;
@@ -17,7 +16,6 @@ use crate::decider::Decided;
 use crate::framework::{Refusal, Waits};
 use crate::plugins::PluginName;
 use crate::preparations::{ClaimRef, Preparations};
-pub(crate) use domains::{Domain, domains};
 use evictd_placement::{Cluster, Mistake, NodeId, Pod, Statement};
 use evictd_pod::wire;
 pub(crate) use members::{Groups, Together, group_of};

@@ -1,10 +1,9 @@
 //! Who has to go so that a whole gang fits (S4-035 to S4-038): all pods of lower priority are taken off, the gang is placed,
 //! and then as many as possible are put back.
 
-use super::domains::Domain;
 use super::{Member, Together, Trial};
 use crate::preparations::Preparations;
-use evictd_placement::{NodeId, Pod, Statement};
+use evictd_placement::{Domain, NodeId, Pod, Statement};
 use evictd_preemption::{Budget, Ineligible, breaking};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -34,7 +33,7 @@ pub(crate) struct Preemptor<'p> {
     pub(crate) priority: i32,
     /// The group or one of its pods never takes another's place (S4-037).
     pub(crate) never: bool,
-    pub(crate) domains: &'p [Domain],
+    pub(crate) domains: &'p [Domain<'p>],
     pub(crate) budgets: &'p [Budget],
     pub(crate) together: &'p Together,
     /// Nodes on which those who should end do not.
@@ -151,7 +150,7 @@ fn search(
     if members.iter().any(|own| !own.question.is_empty()) {
         return false;
     }
-    let domain = &preemptor.domains[domain];
+    let domain = preemptor.domains[domain];
     // Nodes that no member needs get all their pods back at once.
     let mut used = vec![false; trial.cluster.nodes().len()];
     for node in members.iter().filter_map(Member::node) {
@@ -195,7 +194,7 @@ fn put_back(trial: &mut Trial<'_>, statement: &mut Statement, unit: &Unit) {
 fn reprieve(
     trial: &mut Trial<'_>,
     members: &mut [Member],
-    domain: &Domain,
+    domain: Domain<'_>,
     (statement, unit): (&mut Statement, &Unit),
 ) {
     let beside = |member: &Member| {

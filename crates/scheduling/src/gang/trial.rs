@@ -1,6 +1,5 @@
 //! All pods of a gang are put on nodes for the time being, one after the other.
 
-use super::domains::Domain;
 use super::{End, Member, Nowhere};
 use crate::config::Extender;
 use crate::cycle::Filtered;
@@ -8,7 +7,7 @@ use crate::decider::{Decided, Decider};
 use crate::extending::{Asked, asks, choose, narrow};
 use crate::framework::Framework;
 use crate::preparations::Preparations;
-use evictd_placement::{Chosen, Cluster, NodeId, Pod, Statement, shared_claims};
+use evictd_placement::{Chosen, Cluster, Domain, NodeId, Pod, Statement, shared_claims};
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,7 +52,7 @@ impl Trial<'_> {
         &mut self,
         statement: &mut Statement,
         members: &mut [Member],
-        domains: &[Domain],
+        domains: &[Domain<'_>],
     ) -> Option<usize> {
         let mut best: Option<Best> = None;
         // What is told if there is none.
@@ -63,7 +62,7 @@ impl Trial<'_> {
                 member.avoids.clear();
             }
             for _ in 0..PLACINGS {
-                let fit = self.place(statement, members, domain);
+                let fit = self.place(statement, members, *domain);
                 let elsewhere = self.elsewhere(members);
                 let last = domains.len() == 1 && elsewhere.is_none() && best.is_none();
                 if fit == members.len() || (fit >= self.missing && last) {
@@ -95,7 +94,7 @@ impl Trial<'_> {
         for (member, avoids) in members.iter_mut().zip(best.avoids) {
             member.avoids = avoids;
         }
-        self.place(statement, members, &domains[best.domain]);
+        self.place(statement, members, domains[best.domain]);
         Some(best.domain)
     }
 
@@ -121,7 +120,7 @@ impl Trial<'_> {
         &mut self,
         statement: &mut Statement,
         members: &mut [Member],
-        domain: &Domain,
+        domain: Domain<'_>,
     ) -> usize {
         for member in members.iter_mut().filter(|own| own.pod.is_some()) {
             member.end = End::NotTried;
@@ -142,7 +141,7 @@ impl Trial<'_> {
         &mut self,
         statement: &mut Statement,
         member: &mut Member,
-        domain: &Domain,
+        domain: Domain<'_>,
     ) -> bool {
         let Some(pod) = member.pod.take() else {
             return false;
@@ -173,7 +172,7 @@ impl Trial<'_> {
         &mut self,
         member: &mut Member,
         pod: &Pod,
-        domain: &Domain,
+        domain: Domain<'_>,
     ) -> Result<Decided, Box<End>> {
         let mut extenders = self.answers.extenders.iter();
         if extenders.any(|own| asks(own, &member.wire)) {
@@ -193,7 +192,7 @@ impl Trial<'_> {
         &self,
         member: &mut Member,
         pod: &Pod,
-        domain: &Domain,
+        domain: Domain<'_>,
     ) -> Result<Decided, Box<End>> {
         let framework = &self.frameworks[member.profile];
         let cluster = &*self.cluster;

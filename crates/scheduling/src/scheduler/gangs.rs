@@ -4,13 +4,12 @@ use super::gang_questions::ROUNDS;
 use super::permits::{Waiting, refused};
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::gang::{
-    Answers, Domain, End, GroupNews, GroupOutcome, Member, Preemption, Preemptor, Trial, domains,
-    preempt,
+    Answers, End, GroupNews, GroupOutcome, Member, Preemption, Preemptor, Trial, preempt,
 };
 use crate::plugins::PluginName;
 use crate::preparations::ClaimRef;
 use crate::scheduling_queue::Gang;
-use evictd_placement::{NodeId, Pod, Statement};
+use evictd_placement::{Domain, Domains, NodeId, Pod, Statement};
 use evictd_preemption::{Action, Ineligible};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -79,7 +78,10 @@ impl Scheduler {
             return self.reject_gang(now, members, &(words, BTreeSet::new()), None);
         }
         let nodes = self.queue.nodes_of_group(&gang.name);
-        let domains = domains(&self.cluster, &gang.object, nodes.map(|name| &**name));
+        let taken = nodes.filter_map(|name| self.cluster.find_node(name));
+        let keys = gang.object.spec.scheduling_constraints.topology.iter();
+        let domains = Domains::new(&self.cluster, keys.map(|own| &*own.key));
+        let domains = domains.choice(taken);
         let mut statement = Statement::default();
         let mut trial = self.trial(gang.missing, rounds);
         trial.reserves = true;
@@ -107,7 +109,7 @@ impl Scheduler {
         now: Timestamp,
         (gang, rounds): (Gang, u32),
         mut members: Vec<Member>,
-        domains: &[Domain],
+        domains: &[Domain<'_>],
         waiting: &dyn Fn(&Pod) -> bool,
     ) {
         let (words, plugins) = said(&gang, &members, self.cluster.nodes().len());
@@ -304,7 +306,7 @@ impl Scheduler {
         &mut self,
         (gang, rounds): (&Gang, u32),
         members: &mut [Member],
-        domains: &[Domain],
+        domains: &[Domain<'_>],
     ) -> Result<Option<Preemption>, Ineligible> {
         let together = self.queue.together();
         let left = members
