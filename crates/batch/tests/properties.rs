@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod properties {
+    mod confined;
     mod placing;
     mod quiet;
     mod reserving;

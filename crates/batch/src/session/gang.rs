@@ -85,7 +85,7 @@ impl Session<'_> {
 
     /// The tasks of a job that wait, those that are alike together, what asks for least first; `None` if one of them cannot
     /// be read, which it is told when room is given out.
-    fn waiting_parts(&mut self, job: usize) -> Option<Vec<Part>> {
+    pub(crate) fn waiting_parts(&mut self, job: usize) -> Option<Vec<Part>> {
         let mut parts: Vec<(usize, Part)> = Vec::new();
         let tasks: Vec<usize> = self.model.tasks_of(job, Status::Pending).collect();
         for task in tasks {

@@ -51,6 +51,7 @@ mod cache;
 mod close;
 mod closeup;
 mod dispatch;
+mod domains;
 mod fit;
 mod form;
 mod gang;
@@ -72,6 +73,7 @@ mod task;
 mod tournament;
 mod upstream;
 mod watch;
+mod within;
 
 pub use cache::Cache;
 pub use closeup::{
@@ -98,6 +100,7 @@ use plugins::Plugins;
 use reservation::Reservation;
 use task::Status;
 use watch::Watch;
+use within::Parts;
 
 /// A session under way.
 pub(crate) struct Session<'c> {
@@ -110,6 +113,8 @@ pub(crate) struct Session<'c> {
     judge: Judge,
     /// Nodes that are kept for a job that has waited long.
     reservation: Option<Reservation>,
+    /// Domains of which groups have to be in one.
+    parts: Parts,
     /// The nodes that changed, one after the other.
     log: Vec<usize>,
     /// Tasks that were put somewhere or sent away, with what they were before, in the order in which that was done.
@@ -136,6 +141,7 @@ impl<'c> Session<'c> {
             plugins: Plugins::open(&model, conf, form),
             judge: Judge::new(&conf.tiers, &model),
             reservation: None,
+            parts: Parts::default(),
             log: Vec::new(),
             touched: Vec::new(),
             binds: Vec::new(),
@@ -178,6 +184,7 @@ impl Session<'_> {
             cluster: self.cluster,
             model: &self.model,
             log: self.log.as_slice(),
+            parts: &self.parts,
             kept: self
                 .reservation
                 .as_ref()

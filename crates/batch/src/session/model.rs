@@ -5,6 +5,7 @@ use super::form::Form;
 use super::resource::{Dim, Dims, Resource, Unnamed, at_most};
 use super::task::{Role, Status, Task};
 use super::upstream::Upstream;
+use super::within::Within;
 use crate::wire::{PodGroupCondition, PodGroupStatus};
 use hashbrown::HashMap;
 use jiff::Timestamp;
@@ -70,6 +71,10 @@ pub(crate) struct Job {
     pub(crate) barred: bool,
     /// Why this session did not let it in.
     pub(crate) kept_out: Option<String>,
+    /// The part of the cluster where its pods are tried just now.
+    pub(crate) within: Option<Within>,
+    /// What is said of the part in which most of its pods fit.
+    pub(crate) best_part: Option<String>,
     /// By task, in the order in which they were found.
     pub(crate) fit_errors: HashMap<usize, FitError>,
     /// Roles that have a fit error.
@@ -108,6 +113,8 @@ impl Job {
             gated: Resource::default(),
             barred: false,
             kept_out: None,
+            within: None,
+            best_part: None,
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
         }
@@ -116,6 +123,12 @@ impl Job {
     /// Whether it is a `PodGroup` of Volcano's, which events are about.
     pub(crate) const fn has_object(&self) -> bool {
         self.upstream.is_none() && !self.is_plain
+    }
+
+    /// The labels of nodes of which all its pods have to share the values.
+    pub(crate) fn topology(&self) -> &[Box<str>] {
+        let upstream = self.upstream.as_deref();
+        upstream.map_or(&[], |own| &own.topology)
     }
 
     /// The status of its group that the next session finds.
@@ -138,6 +151,7 @@ impl Job {
         }
         self.barred = false;
         self.kept_out = None;
+        self.best_part = None;
         self.fit_errors.clear();
         self.failed_roles.clear();
     }

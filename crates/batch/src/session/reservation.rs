@@ -14,6 +14,7 @@ use super::plugins::QueueShare;
 use super::resource::Resource;
 use super::rooms::times;
 use super::task::Status;
+use super::within::Within;
 use crate::conf::Action;
 use crate::wire::PodGroupCondition;
 use evictd_placement::NodeId;
@@ -278,8 +279,20 @@ impl Session<'_> {
     }
 
     /// The fewest nodes that can take all of these pods several times over when others have left: those first of which the
-    /// largest part is free already.
+    /// largest part is free already. Of domains that all pods have to be in one of, that which has the most room already.
     fn soonest(&mut self, job: usize, parts: &[Part]) -> Option<Vec<bool>> {
+        let mut rooms = self.emptied(job);
+        let mut best: Option<Kept> = None;
+        for within in self.tries(job) {
+            let kept = self.soonest_in(within, parts, &mut rooms);
+            let freer = |kept: &Kept| best.as_ref().is_none_or(|best| kept.free > best.free);
+            best = kept.filter(freer).or(best);
+        }
+        best.map(|own| own.nodes)
+    }
+
+    /// What would be free on each node if all other jobs had left.
+    fn emptied(&self, job: usize) -> Vec<Resource> {
         let model = &self.model;
         let mut rooms: Vec<Resource> = Vec::with_capacity(model.nodes.len());
         for node in &model.nodes {
@@ -292,37 +305,74 @@ impl Session<'_> {
             others.for_each(|task| room.add(&task.request));
             rooms.push(room);
         }
-        let mut kept = vec![false; rooms.len()];
-        for part in parts {
-            let mut order = self.rated(part, &rooms);
-            // Those that are kept already are used first.
-            order.sort_by(|one, other| {
-                let kept = kept[other.node].cmp(&kept[one.node]);
-                kept.then_with(|| other.free.total_cmp(&one.free))
-            });
-            // For one that would not even fit alone nothing is kept.
-            first_with_room(&order, part.count)?;
-            let wanted = part.count.saturating_mul(SPARE);
-            let mut used = first_with_room(&order, wanted).unwrap_or(order);
-            drop_needless(&mut used, wanted);
-            let mut left = part.count;
-            for own in used {
-                let count = own.most.min(left);
-                left -= count;
-                kept[own.node] = true;
-                let mut taken = part.request.clone();
-                #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
-                taken.scale(count as f64);
-                rooms[own.node].sub(&taken);
-            }
+        rooms
+    }
+
+    /// The soonest nodes of one domain. The rooms are as they were afterwards.
+    fn soonest_in(
+        &mut self,
+        within: Option<Within>,
+        parts: &[Part],
+        rooms: &mut [Resource],
+    ) -> Option<Kept> {
+        let mut kept = Kept {
+            nodes: vec![false; rooms.len()],
+            free: 0.0,
+        };
+        let mut taken: Vec<(usize, Resource)> = Vec::new();
+        let fits = parts
+            .iter()
+            .all(|part| self.keep_part(within, part, (&mut *rooms, &mut taken), &mut kept));
+        for (node, amount) in taken {
+            rooms[node].add(&amount);
         }
-        Some(kept)
+        fits.then_some(kept)
+    }
+
+    /// Keeps nodes for pods that are alike. For those that would not even fit alone nothing is kept.
+    fn keep_part(
+        &mut self,
+        within: Option<Within>,
+        part: &Part,
+        (rooms, taken): (&mut [Resource], &mut Vec<(usize, Resource)>),
+        kept: &mut Kept,
+    ) -> bool {
+        let mut order = self.rated(within, part, rooms);
+        // Those that are kept already are used first.
+        order.sort_by(|one, other| {
+            let kept = kept.nodes[other.node].cmp(&kept.nodes[one.node]);
+            kept.then_with(|| other.free.total_cmp(&one.free))
+        });
+        if first_with_room(&order, part.count).is_none() {
+            return false;
+        }
+        let wanted = part.count.saturating_mul(SPARE);
+        let mut used = first_with_room(&order, wanted).unwrap_or(order);
+        drop_needless(&mut used, wanted);
+        let mut left = part.count;
+        for own in used {
+            let count = own.most.min(left);
+            left -= count;
+            kept.nodes[own.node] = true;
+            let mut amount = part.request.clone();
+            #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
+            {
+                kept.free += own.free * own.most as f64;
+                amount.scale(count as f64);
+            }
+            rooms[own.node].sub(&amount);
+            taken.push((own.node, amount));
+        }
+        true
     }
 
     /// The nodes that pods could be on if others had left, in the order of their names.
-    fn rated(&mut self, part: &Part, rooms: &[Resource]) -> Vec<Rated> {
+    fn rated(&mut self, within: Option<Within>, part: &Part, rooms: &[Resource]) -> Vec<Rated> {
         let by_rank = self.model.by_rank.clone();
         let rated = by_rank.into_iter().filter_map(|node| {
+            if within.is_some_and(|within| !self.parts.contains(within, node)) {
+                return None;
+            }
             let most = times(&part.request, |dim| rooms[node].get(dim));
             if most == 0 {
                 return None;
@@ -433,6 +483,14 @@ impl Session<'_> {
         };
         self.say(job, condition);
     }
+}
+
+/// Nodes that may be kept.
+#[derive(Debug)]
+struct Kept {
+    nodes: Vec<bool>,
+    /// So many pods would have room there now.
+    free: f64,
 }
 
 /// A node that pods of a part could be on.

@@ -6,6 +6,7 @@ use super::gang::{Gang, Part};
 use super::judge::{Judge, View};
 use super::packing::{Bin, Packed, Size, pack};
 use super::resource::{Dim, EPSILON, Resource};
+use super::within::Within;
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
 
@@ -47,8 +48,16 @@ pub(crate) struct Rooms {
     seen: HashMap<Key, Seen>,
 }
 
-/// Pods of a kind, who could go for them, and whether nodes are kept from them.
-type Key = (Kind, Option<Others>, bool);
+/// Pods of a kind, who could go for them, whether nodes are kept from them, and the domain that they have to be in.
+type Key = (Kind, Option<Others>, bool, Option<Within>);
+
+/// The gang of a job, and the domain that it has to be in.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'g> {
+    pub(crate) job: usize,
+    pub(crate) gang: &'g Gang,
+    pub(crate) within: Option<Within>,
+}
 
 /// Who asks for room, and whom it counts as gone.
 #[derive(Clone, Copy)]
@@ -57,6 +66,25 @@ struct Asking<'v> {
     others: Option<Others>,
     /// Whether nodes are kept from it for another job.
     barred: bool,
+    within: Option<Within>,
+}
+
+impl<'v> Asking<'v> {
+    fn of(view: View<'v>, asked: Asked<'_>, others: Option<Others>) -> Self {
+        Self {
+            view,
+            others,
+            barred: view.model.jobs[asked.job].barred,
+            within: asked.within,
+        }
+    }
+
+    /// Whether a node is in the domain that the gang has to be in.
+    fn reaches(self, node: usize) -> bool {
+        let parts = self.view.parts;
+        self.within
+            .is_none_or(|within| parts.contains(within, node))
+    }
 }
 
 impl Rooms {
@@ -90,15 +118,11 @@ impl Rooms {
         &mut self,
         judge: &mut Judge,
         view: View<'_>,
-        (job, gang): (usize, &Gang),
+        asked: Asked<'_>,
         others: Option<Others>,
     ) -> Result<(), usize> {
-        let asking = Asking {
-            view,
-            others,
-            barred: view.model.jobs[job].barred,
-        };
-        let parts = match gang {
+        let asking = Asking::of(view, asked, others);
+        let parts = match asked.gang {
             Gang::Nothing => return Ok(()),
             Gang::Sum(need, members) => return self.place_sum(asking, need, *members).ok_or(0),
             Gang::Parts(parts) => parts,
@@ -122,6 +146,30 @@ impl Rooms {
         Ok(())
     }
 
+    /// How many pods of a gang find room, each beside those before it; nothing is placed.
+    pub(crate) fn count(&mut self, judge: &mut Judge, view: View<'_>, asked: Asked<'_>) -> usize {
+        let asking = Asking::of(view, asked, None);
+        let Gang::Parts(parts) = asked.gang else {
+            return 0;
+        };
+        let mut taken: Vec<(usize, &Resource, usize)> = Vec::new();
+        for part in parts {
+            let mut left = part.count;
+            for node in view.model.by_rank.iter().copied() {
+                let count = self.fitting(asking, node, &part.request).min(left);
+                if count > 0 && takes(judge, asking, part, node) {
+                    self.change(node, &part.request, count, -1.0);
+                    taken.push((node, &part.request, count));
+                    left -= count;
+                }
+            }
+        }
+        for (node, request, count) in &taken {
+            self.change(*node, request, *count, 1.0);
+        }
+        taken.iter().map(|(_, _, count)| count).sum()
+    }
+
     /// Places pods that are alike on the first nodes with room for them. Returns what was found out for their kind.
     fn place_part<'g>(
         &mut self,
@@ -136,7 +184,7 @@ impl Rooms {
         }
         let class = part.task.and_then(|task| judge.class(view, task));
         let kind = class.map_or_else(|| Kind::Request(bits(&part.request)), Kind::Class);
-        let key = (kind, asking.others, asking.barred);
+        let key = (kind, asking.others, asking.barred, asking.within);
         let mut seen = self.seen.get(&key).copied().unwrap_or_default();
         if seen.most.is_some_and(|most| most < part.count) {
             return None;
@@ -244,6 +292,9 @@ impl Rooms {
 
     /// How many pods fit on a node.
     fn fitting(&self, asking: Asking<'_>, node: usize, request: &Resource) -> usize {
+        if !asking.reaches(node) {
+            return 0;
+        }
         times(request, |dim| self.room(asking, node, dim))
     }
 
@@ -268,7 +319,7 @@ fn takes(judge: &mut Judge, asking: Asking<'_>, part: &Part, node: usize) -> boo
 fn is_open(asking: Asking<'_>, node: usize) -> bool {
     let view = asking.view;
     let kept = asking.barred && view.is_kept(node);
-    !kept && !view.cluster.node(NodeId::of(node)).unschedulable
+    !kept && asking.reaches(node) && !view.cluster.node(NodeId::of(node)).unschedulable
 }
 
 fn bits(request: &Resource) -> Vec<(Dim, u64)> {

@@ -25,6 +25,14 @@ enum Step {
 pub(crate) struct Steps(Vec<(usize, Step)>);
 
 impl Steps {
+    /// How many tasks got a node, or get one.
+    pub(crate) fn placed(&self) -> usize {
+        let steps = self.0.iter();
+        steps
+            .filter(|(_, step)| matches!(step, Step::Allocate | Step::Pipeline))
+            .count()
+    }
+
     /// Takes over what another list holds.
     pub(crate) fn append(&mut self, other: Self) {
         self.0.extend(other.0);

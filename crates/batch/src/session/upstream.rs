@@ -37,8 +37,8 @@ pub(crate) struct Upstream {
     priority: Option<i32>,
     /// Nobody of it goes without all others.
     pub(crate) goes_whole: bool,
-    /// Its pods must be on nodes with the same value of a label.
-    has_topology: bool,
+    /// Its pods must be on nodes with the same value of each of these labels.
+    pub(crate) topology: Vec<Box<str>>,
     /// By key those of its pods that name a queue or have a priority.
     pods: BTreeMap<Arc<str>, OfPod>,
     /// Why it is no job, for people.
@@ -65,7 +65,8 @@ impl Upstream {
         let named = !spec.priority_class_name.is_empty();
         self.priority = spec.priority.filter(|priority| named || *priority != 0);
         self.goes_whole = spec.disruption_mode.all.is_some();
-        self.has_topology = !spec.scheduling_constraints.topology.is_empty();
+        let topology = spec.scheduling_constraints.topology.iter();
+        self.topology = topology.map(|own| own.key.as_str().into()).collect();
     }
 
     /// A pod of it came.
@@ -100,14 +101,7 @@ impl Upstream {
     }
 
     /// Why the group is no job of a queue of this name, which is there or not.
-    pub(crate) fn reason_against(&self, queue: &str, is_there: bool) -> Option<String> {
-        if self.has_topology {
-            return Some(
-                "schedulingConstraints.topology is not supported in batch sessions; leave schedulerName out of its \
-                 pods to have it observed"
-                    .to_owned(),
-            );
-        }
+    pub(crate) fn reason_against(queue: &str, is_there: bool) -> Option<String> {
         (!is_there).then(|| format!("queue {queue:?} does not exist"))
     }
 }

@@ -1,6 +1,7 @@
 //! The rows of a session, each in a small cluster, and where ours decides otherwise.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod confined;
 mod ends;
 mod forms;
 mod giving_room;

@@ -85,6 +85,47 @@ fn a_group_of_a_queue_that_is_not_there_is_told_and_waits_for_it() {
 }
 
 #[test]
+fn a_gang_that_has_to_be_in_one_domain_waits_for_one_that_takes_it_whole() {
+    let conf = conf(ACTIONS);
+    let live = start_at(only_queues(), &[("one", "2"), ("two", "2")], &conf);
+    let mut train = group("train", 3, 0);
+    train["spec"]["schedulingConstraints"] = json!({ "topology": [{ "key": "rack" }] });
+    live.admin.create(train).unwrap();
+    members(&live, "train", 3);
+    let told = |words: &str| {
+        wait_until(&format!("the group is told: {words}"), || {
+            let message = condition(&live, "default/train", "PodGroupScheduled", "False");
+            message.contains(words)
+        });
+    };
+    let label = |node: &str, rack: &str| {
+        let labels = json!({ "metadata": { "labels": { "rack": rack } } });
+        live.admin.merge("nodes", node, labels).unwrap();
+    };
+    told("no node has the label rack");
+    label("one", "a");
+    label("two", "b");
+    told("at best there is room for 2 of 3, on those with rack=a");
+    node(&live.admin, "three", "1");
+    label("three", "b");
+    all_bound(&live, "train", 3);
+    condition(&live, "default/train", "PodGroupScheduled", "True");
+    for index in 0..3 {
+        assert_ne!(node_of(&live, &format!("train-{index}")), "one");
+    }
+    // What comes later goes to the same rack, or waits.
+    live.admin.create(of_batch("train-3", "train")).unwrap();
+    wait_until("the pod is told that its rack is full", || {
+        let pod = live.admin.get("pods", "default/train-3").unwrap();
+        pod.to_string().contains("1 node(s) were outside rack=b")
+    });
+    node(&live.admin, "four", "1");
+    label("four", "b");
+    live.bound("default/train-3");
+    assert_eq!(node_of(&live, "train-3"), "four");
+}
+
+#[test]
 fn without_volcanos_definitions_there_is_one_queue() {
     let conf = conf(ACTIONS);
     let api = ApiServer::start().unwrap();

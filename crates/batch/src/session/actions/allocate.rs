@@ -1,5 +1,6 @@
 //! Action allocate: gives room to the tasks of jobs that were let in (S6-106 to S6-110).
 
+use super::confined::Which;
 use crate::conf::Action;
 use crate::session::Session;
 use crate::session::fit::FitError;
@@ -69,7 +70,7 @@ impl Session<'_> {
     }
 
     /// The tasks of a job that wait for room.
-    fn waiting(&self, job: usize) -> Waiting {
+    pub(super) fn waiting(&self, job: usize) -> Waiting {
         let mut waiting = Waiting::default();
         for task in self.model.tasks_of(job, Status::Pending) {
             let own = &self.model.tasks[task];
@@ -85,39 +86,65 @@ impl Session<'_> {
         if self.model.nodes.is_empty() {
             return;
         }
+        let Some(spot) = self.spot(job, Which::All) else {
+            return;
+        };
         let mut steps = Steps::default();
+        self.within((job, spot.within), |own| {
+            own.give_room(&mut steps, tasks, job, false);
+            if spot.within.is_some() {
+                // Later others might have taken their places in the domain.
+                own.fill_all(&mut steps, job);
+            }
+        });
+        if spot.suffices && self.is_ready(job) {
+            self.commit(steps);
+            self.starts(job);
+            if !tasks.is_empty() {
+                line.jobs[queue].push(job, |one, other| self.job_before(one, other));
+            }
+        } else if !spot.suffices || !self.is_pipelined(job) {
+            self.discard(steps);
+        }
+    }
+
+    /// Gives room to tasks of a job until it has enough, or cannot have any more; with `all`, to all that it can. How many
+    /// fitted nowhere.
+    pub(super) fn give_room(
+        &mut self,
+        steps: &mut Steps,
+        tasks: &mut Waiting,
+        job: usize,
+        all: bool,
+    ) -> usize {
+        let queue = self.model.jobs[job].queue;
         let mut turn = self.caches_refusals(Action::Allocate).then(Turn::default);
+        let mut refused = 0;
         while let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) {
             if !self.is_allocatable(queue, task) {
                 continue;
             }
             if let Some(words) = self.skipped(task) {
                 self.fails(task, FitError::Words(words.into()));
+                refused += 1;
                 continue;
             }
             match self.find_node(task, turn.as_mut()) {
-                Ok(node) => self.give(&mut steps, task, node),
+                Ok(node) => self.give(steps, task, node),
                 Err(error) => {
                     self.fails(task, error);
+                    refused += 1;
                     if self.may_go_on(job) {
                         continue;
                     }
                     break;
                 }
             }
-            if self.is_ready(job) {
+            if !all && self.is_ready(job) {
                 break;
             }
         }
-        if self.is_ready(job) {
-            self.commit(steps);
-            self.starts(job);
-            if !tasks.is_empty() {
-                line.jobs[queue].push(job, |one, other| self.job_before(one, other));
-            }
-        } else if !self.is_pipelined(job) {
-            self.discard(steps);
-        }
+        refused
     }
 
     /// Whether a node that refused a task of a role is asked again by others of it.

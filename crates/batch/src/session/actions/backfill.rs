@@ -9,9 +9,16 @@ use crate::session::task::Status;
 impl Session<'_> {
     pub(crate) fn backfill(&mut self) {
         for task in self.best_effort() {
+            let Some(spot) = self.spot_to_fill(task) else {
+                continue;
+            };
+            let job = self.model.tasks[task].job;
             let mut turn = self.caches_refusals(Action::Backfill).then(Turn::default);
-            let (judge, view) = self.asking();
-            match judge.choose(view, task, false, turn.as_mut()) {
+            let node = self.within((job, spot.within), |own| {
+                let (judge, view) = own.asking();
+                judge.choose(view, task, false, turn.as_mut())
+            });
+            match node {
                 Ok(node) => self.fill(task, node),
                 Err(error) => self.fails(task, error),
             }
@@ -29,9 +36,11 @@ impl Session<'_> {
             if self.model.jobs[job].is_pending() || self.invalid(job).is_some() {
                 continue;
             }
+            // Where all of a group have to be in one domain, each keeps its place beside the others.
+            let confined = !self.model.jobs[job].topology().is_empty();
             let promised = self.model.tasks_of(job, Status::Pipelined);
             let promised: Vec<usize> = promised
-                .filter(|task| self.model.tasks[*task].best_effort)
+                .filter(|task| self.model.tasks[*task].best_effort && !confined)
                 .collect();
             for task in promised {
                 self.take_off(task);

@@ -2,6 +2,7 @@
 
 mod allocate;
 mod backfill;
+mod confined;
 mod enqueue;
 mod placing;
 mod preempt;

@@ -6,8 +6,9 @@ use crate::session::dispatch::{Lost, Taking};
 use crate::session::gang::Gang;
 use crate::session::plugins::{Drf, QueueShare};
 use crate::session::resource::{Dim, Resource};
-use crate::session::rooms::{Others, Rooms};
+use crate::session::rooms::{Asked, Others, Rooms};
 use crate::session::task::Status;
+use crate::session::within::Within;
 use hashbrown::HashMap;
 
 impl Session<'_> {
@@ -24,28 +25,90 @@ impl Session<'_> {
             None => self.rooms(),
         };
         let gang = self.smallest_gang(job);
-        let (judge, view) = self.asking();
-        let mut placed = own.place(judge, view, (job, &gang), None);
+        let tries = self.tries(job);
+        let mut placed = self.first_room(&mut own, (job, &gang), &tries, None);
         if placed.is_err() {
             for others in self.others_for(job, &gang) {
                 if !own.knows(others) {
                     own.learn(others, self.held_by(others, job));
                 }
-                let (judge, view) = self.asking();
-                placed = own
-                    .place(judge, view, (job, &gang), Some(others))
+                placed = self
+                    .first_room(&mut own, (job, &gang), &tries, Some(others))
                     .or(placed);
             }
         }
-        *rooms = Some(own);
         match placed {
             Err(at) => {
                 let words = self.kept_out_words(&gang, at);
+                let words = self.with_domains(&mut own, (job, &gang), &tries, words);
                 self.model.jobs[job].kept_out = Some(words);
             }
             Ok(()) => self.withdraw_unschedulable(job),
         }
+        *rooms = Some(own);
         placed.is_ok()
+    }
+
+    /// Places a gang in the first of these domains in which all of it fits. As an error the place of the part that does not fit
+    /// into the last one.
+    fn first_room(
+        &mut self,
+        rooms: &mut Rooms,
+        (job, gang): (usize, &Gang),
+        tries: &[Option<Within>],
+        others: Option<Others>,
+    ) -> Result<(), usize> {
+        let mut placed = match gang {
+            Gang::Nothing => Ok(()),
+            _ => Err(0),
+        };
+        for within in tries {
+            let (judge, view) = self.asking();
+            let asked = Asked {
+                job,
+                gang,
+                within: *within,
+            };
+            placed = rooms.place(judge, view, asked, others);
+            if placed.is_ok() {
+                break;
+            }
+        }
+        placed
+    }
+
+    /// Why a job is not let in, with what there is to say of the domains that its pods could be in.
+    fn with_domains(
+        &mut self,
+        rooms: &mut Rooms,
+        (job, gang): (usize, &Gang),
+        tries: &[Option<Within>],
+        words: String,
+    ) -> String {
+        if tries.is_empty() {
+            return self.no_domain_words(job);
+        }
+        let mut best: Option<(Within, usize)> = None;
+        for within in tries.iter().flatten() {
+            let asked = Asked {
+                job,
+                gang,
+                within: Some(*within),
+            };
+            let (judge, view) = self.asking();
+            let count = rooms.count(judge, view, asked);
+            if best.is_none_or(|(_, most)| count > most) {
+                best = Some((*within, count));
+            }
+        }
+        let Some((within, fit)) = best else {
+            return words;
+        };
+        let all = match gang {
+            Gang::Parts(parts) => parts.iter().map(|part| part.count).sum(),
+            Gang::Nothing | Gang::Sum(..) => 0,
+        };
+        format!("{words}. {}", self.domain_words(job, within, (fit, all)))
     }
 
     /// Whether jobs that ask to be let in are asked for a place.
@@ -63,9 +126,9 @@ impl Session<'_> {
                 continue;
             }
             let gang = self.smallest_gang(job);
-            let (judge, view) = self.asking();
+            let tries = self.tries(job);
             // One that does not fit holds nothing, as when room is given out.
-            let _ = rooms.place(judge, view, (job, &gang), None);
+            let _ = self.first_room(&mut rooms, (job, &gang), &tries, None);
         }
         rooms
     }
@@ -106,27 +169,19 @@ impl Session<'_> {
         let mut gives: HashMap<usize, bool> = HashMap::new();
         for (node, own) in self.model.nodes.iter().enumerate() {
             for task in &own.tasks {
+                let could_go = self.could_go(taking, queue, *task);
                 let task = &self.model.tasks[*task];
-                let other = &self.model.jobs[task.job];
-                let could_go = task.preemptable
-                    && other.is_live
-                    && match taking {
-                        Taking::Preempt => {
-                            matches!(task.status, Status::Bound | Status::Running)
-                                && other.queue == queue
-                                && *gives.entry(task.job).or_insert_with(|| {
-                                    self.might_give_way(task.job, job)
-                                        && self.might_go_whole(task.job, job)
-                                })
-                        }
-                        Taking::Reclaim => {
-                            task.status == Status::Running
-                                && other.queue != queue
-                                && self.model.queues[other.queue].reclaimable
-                                && self.has_more_than_its_share(other.queue, queue)
-                        }
-                    };
-                if could_go {
+                let may_go = match taking {
+                    _ if !could_go => false,
+                    Taking::Preempt => *gives.entry(task.job).or_insert_with(|| {
+                        self.might_give_way(task.job, job) && self.might_go_whole(task.job, job)
+                    }),
+                    Taking::Reclaim => {
+                        let other = self.model.jobs[task.job].queue;
+                        self.has_more_than_its_share(other, queue)
+                    }
+                };
+                if may_go {
                     held[node].add(&task.request);
                 }
             }

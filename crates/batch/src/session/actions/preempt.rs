@@ -5,7 +5,6 @@ use crate::session::Session;
 use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
 use crate::session::statement::Steps;
-use crate::session::task::{Status, Task};
 
 impl Session<'_> {
     pub(crate) fn preempt(&mut self) {
@@ -33,36 +32,37 @@ impl Session<'_> {
 
     /// Lets tasks of a job take room from other jobs, if it has enough then.
     fn preempt_between(&mut self, job: usize, tasks: &mut Waiting, refused: &mut Refused) {
-        let mut steps = Steps::default();
-        let mut failed = Failed::default();
-        while self.is_starving(job) {
-            let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) else {
-                break;
-            };
-            if !self.is_like_failed(task, &failed)
-                && !self.preempt_for(&mut steps, task, false, refused)
-            {
-                self.note_failed(task, &mut failed);
+        self.take_room(Taking::Preempt, (job, tasks), |own, steps, tasks| {
+            let mut failed = Failed::default();
+            while own.is_starving(job) {
+                let Some(task) = tasks.pop(|one, other| own.task_before(one, other)) else {
+                    break;
+                };
+                if !own.is_like_failed(task, &failed)
+                    && !own.preempt_for(steps, task, false, refused)
+                {
+                    own.note_failed(task, &mut failed);
+                }
             }
-        }
-        if self.is_pipelined(job) {
-            self.commit(steps);
-        } else {
-            self.discard(steps);
-        }
+        });
     }
 
     /// Lets tasks of a job take room from others of it, until one fails.
     fn preempt_within(&mut self, job: usize, refused: &mut Refused) {
-        let mut tasks = self.preemptors(job);
-        while let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) {
-            let mut steps = Steps::default();
-            if !self.preempt_for(&mut steps, task, true, refused) {
-                self.discard(steps);
-                break;
+        let Some(spot) = self.settled(job) else {
+            return;
+        };
+        self.within((job, spot.within), |own| {
+            let mut tasks = own.preemptors(job);
+            while let Some(task) = tasks.pop(|one, other| own.task_before(one, other)) {
+                let mut steps = Steps::default();
+                if !own.preempt_for(&mut steps, task, true, refused) {
+                    own.discard(steps);
+                    break;
+                }
+                own.commit(steps);
             }
-            self.commit(steps);
-        }
+        });
     }
 
     /// Whether a task may take room from others: not if it never does, and not while a node is being freed for it.
@@ -117,14 +117,10 @@ impl Session<'_> {
             let queue = self.model.jobs[own.job].queue;
             let candidates = self.model.nodes[node].tasks.iter().copied();
             let candidates = candidates.filter(|candidate| {
-                let other: &Task = &self.model.tasks[*candidate];
-                let same = other.job == own.job;
-                let here = self.model.jobs[other.job].queue == queue;
-                matches!(other.status, Status::Bound | Status::Running)
-                    && other.preemptable
-                    && self.model.jobs[other.job].is_live
+                let other = &self.model.tasks[*candidate];
+                self.could_go(Taking::Preempt, queue, *candidate)
                     && (other.best_effort || !own.best_effort)
-                    && if within { same } else { here && !same }
+                    && within == (other.job == own.job)
             });
             let candidates = self.by_key(candidates.collect());
             if self.free(steps, Taking::Preempt, (task, node), &candidates) {

@@ -5,7 +5,6 @@ use crate::session::Session;
 use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
 use crate::session::statement::Steps;
-use crate::session::task::Status;
 
 impl Session<'_> {
     pub(crate) fn reclaim(&mut self) {
@@ -27,21 +26,17 @@ impl Session<'_> {
 
     /// Lets tasks of a job take room from other queues, if it has enough then.
     fn reclaim_by(&mut self, queue: usize, job: usize, tasks: &mut Waiting) {
-        let mut steps = Steps::default();
-        let mut failed = Failed::default();
-        while self.is_starving(job) {
-            let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) else {
-                break;
-            };
-            if !self.is_like_failed(task, &failed) && !self.reclaim_for(&mut steps, queue, task) {
-                self.note_failed(task, &mut failed);
+        self.take_room(Taking::Reclaim, (job, tasks), |own, steps, tasks| {
+            let mut failed = Failed::default();
+            while own.is_starving(job) {
+                let Some(task) = tasks.pop(|one, other| own.task_before(one, other)) else {
+                    break;
+                };
+                if !own.is_like_failed(task, &failed) && !own.reclaim_for(steps, queue, task) {
+                    own.note_failed(task, &mut failed);
+                }
             }
-        }
-        if self.is_pipelined(job) {
-            self.commit(steps);
-        } else {
-            self.discard(steps);
-        }
+        });
     }
 
     /// Finds room for a task on the first node where others can give it; whether there is any.
@@ -55,15 +50,8 @@ impl Session<'_> {
         }
         for node in nodes {
             let candidates = self.model.nodes[node].tasks.iter().copied();
-            let candidates = candidates.filter(|candidate| {
-                let other = &self.model.tasks[*candidate];
-                let theirs = self.model.jobs[other.job].queue;
-                other.status == Status::Running
-                    && other.preemptable
-                    && self.model.jobs[other.job].is_live
-                    && theirs != queue
-                    && self.model.queues[theirs].reclaimable
-            });
+            let candidates =
+                candidates.filter(|candidate| self.could_go(Taking::Reclaim, queue, *candidate));
             let candidates = self.by_key(candidates.collect());
             if !candidates.is_empty()
                 && self.free(steps, Taking::Reclaim, (task, node), &candidates)

@@ -1,6 +1,7 @@
 //! What preempt and reclaim have in common: who wants room, and where it could be.
 
 use crate::session::Session;
+use crate::session::dispatch::Taking;
 use crate::session::model::Job;
 use crate::session::order::Waiting;
 use crate::session::task::{Role, Status};
@@ -67,6 +68,23 @@ impl Session<'_> {
     fn class_of(&mut self, task: usize) -> Option<usize> {
         let (judge, view) = self.asking();
         judge.class(view, task)
+    }
+
+    /// Whether a task could go for one of a queue: of the same queue, or of another one, as room is taken.
+    pub(super) fn could_go(&self, taking: Taking, queue: usize, task: usize) -> bool {
+        let task = &self.model.tasks[task];
+        let job = &self.model.jobs[task.job];
+        let which = match taking {
+            Taking::Preempt => {
+                matches!(task.status, Status::Bound | Status::Running) && job.queue == queue
+            }
+            Taking::Reclaim => {
+                task.status == Status::Running
+                    && job.queue != queue
+                    && self.model.queues[job.queue].reclaimable
+            }
+        };
+        which && task.preemptable && job.is_live
     }
 
     /// Tasks in the order of their names, in whichever they came.

@@ -11,7 +11,7 @@ use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_tr
 use super::outcome::Outcome;
 use super::resource::Resource;
 use super::task::{Role, Status};
-use super::upstream::QueuesOfWorkloads;
+use super::upstream::{QueuesOfWorkloads, Upstream};
 use super::watch::Watch;
 use super::{Form, Session};
 use crate::conf::Conf;
@@ -391,7 +391,8 @@ impl Cache {
             };
             let queue = self.queues.get(queue_name).copied();
             let upstream = job.upstream.as_deref();
-            let against = upstream.and_then(|own| own.reason_against(queue_name, queue.is_some()));
+            let against =
+                upstream.and_then(|_| Upstream::reason_against(queue_name, queue.is_some()));
             let class = self.classes.get(&*job.class_name).map(|(value, _)| *value);
             job.priority = match upstream {
                 Some(own) => own.priority(class, job.tasks.len()),

@@ -71,6 +71,10 @@ impl Session<'_> {
         if let Some(words) = &own.kept_out {
             text = format!("{text}. Not let in: {words}");
         }
+        let best = own.best_part.as_ref();
+        if let Some(words) = best.filter(|_| !own.fit_errors.is_empty()) {
+            text = format!("{text}. {words}");
+        }
         let origin = own.fit_errors.iter();
         let origin = origin.min_by_key(|(task, _)| &self.model.tasks[**task].key);
         if let Some((task, error)) = origin {

@@ -24,6 +24,9 @@ pub struct Places {
     pub now: usize,
     /// How many of the others would once pods that are going have gone.
     pub later: usize,
+    /// The domain that all of them have to be in, as the one of several that has the most room for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
     /// By role.
     pub roles: Vec<RolePlaces>,
     /// The nodes that would have room for one more with the least more, and nothing else against it.
@@ -89,6 +92,23 @@ impl Session<'_> {
             waiting: tasks.len(),
             ..Places::default()
         };
+        let Some(choice) = self.choice(job) else {
+            return self.placed(places, tasks);
+        };
+        let Some((within, _)) = self.roomiest(job, &choice) else {
+            for task in tasks {
+                let role = self.role_at(&mut places.roles, task);
+                places.roles[role].waiting += 1;
+                places.roles[role].mistake = Some(self.no_domain_words(job));
+            }
+            return places;
+        };
+        places.within = Some(self.parts.words(within));
+        self.within((job, Some(within)), |own| own.placed(places, tasks))
+    }
+
+    /// The same within the domain that is set.
+    fn placed(&mut self, mut places: Places, tasks: Vec<usize>) -> Places {
         let mut steps = Steps::default();
         let mut failed: Vec<usize> = Vec::new();
         for task in tasks {

@@ -6,6 +6,7 @@ use super::rules::Rules;
 use crate::session::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
 use crate::session::resource::Resource;
 use crate::session::tournament::{Rating, Tournament};
+use crate::session::within::Within;
 use evictd_placement::{Filter, Here, NodeId, Pod, Rejection, Score, filter};
 use hashbrown::HashMap;
 
@@ -32,6 +33,8 @@ pub(super) struct Key {
     pub(super) needs_room: bool,
     /// Whether nodes refuse that are kept for another job.
     pub(super) barred: bool,
+    /// Nodes elsewhere refuse.
+    pub(super) within: Option<Within>,
 }
 
 pub(super) struct Column {
@@ -39,6 +42,8 @@ pub(super) struct Column {
     /// What was said before any node was asked, as if every node had.
     pub(super) refused: Option<FitError>,
     request: Resource,
+    /// What nodes say that are elsewhere.
+    elsewhere: ReasonId,
     filters: Vec<Box<dyn Filter>>,
     /// Whether nodes with as many pods as they take refuse.
     counts_pods: bool,
@@ -98,6 +103,14 @@ impl Column {
             key,
             refused: None,
             request: request.clone(),
+            elsewhere: key.within.map_or(NO_REASON, |within| {
+                let texts = vec![format!("node(s) were outside {}", view.parts.words(within))];
+                let unresolvable = true;
+                reasons.intern(Refusal {
+                    texts,
+                    unresolvable,
+                })
+            }),
             filters,
             counts_pods: !rules.filters.is_empty(),
             said: HashMap::new(),
@@ -180,6 +193,10 @@ impl Column {
         pod: &Pod,
         node: usize,
     ) -> ReasonId {
+        let within = self.key.within;
+        if within.is_some_and(|within| !view.parts.contains(within, node)) {
+            return self.elsewhere;
+        }
         if self.key.barred && view.is_kept(node) {
             return reasons.intern(Refusal {
                 texts: vec!["node(s) were kept for a job that has waited long".to_owned()],

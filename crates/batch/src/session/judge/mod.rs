@@ -9,6 +9,7 @@ mod rules;
 use super::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
 use super::model::Model;
 use super::task::Role;
+use super::within::Parts;
 use crate::conf::Plugin;
 use class::Classes;
 use column::{Column, IDLE, Key};
@@ -28,6 +29,8 @@ pub(crate) struct View<'v> {
     pub(crate) log: &'v [usize],
     /// By node, those that are kept for a job; empty where none is.
     pub(crate) kept: &'v [bool],
+    /// Domains of which groups have to be in one.
+    pub(crate) parts: &'v Parts,
 }
 
 impl View<'_> {
@@ -104,6 +107,7 @@ impl Judge {
             needs_room,
             // Whoever asks for nothing takes no room that is kept.
             barred: !view.kept.is_empty() && view.model.jobs[own.job].barred && !own.best_effort,
+            within: view.model.jobs[own.job].within,
         };
         let known = self.columns.iter().position(|column| column.key == key);
         let at = if let Some(at) = known {
@@ -226,7 +230,8 @@ impl Judge {
         let column = &self.columns[at];
         let nodes = view.model.by_rank.iter().copied();
         let job = &view.model.jobs[view.model.tasks[task].job];
-        let before = job.fit_errors.get(&task);
+        // It may have been said while another domain was tried.
+        let before = job.fit_errors.get(&task).filter(|_| job.within.is_none());
         let nodes = nodes.filter(|node| {
             // What a node said when room was given out holds.
             let out = before.is_some_and(|own| own.is_unresolvable(*node));

@@ -1,0 +1,60 @@
+//! The part of the cluster that all pods of a group have to share.
+
+use evictd_placement::{Cluster, Domains, NodeId};
+
+/// A domain, by the labels that it follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Within {
+    labels: usize,
+    domain: usize,
+}
+
+/// The domains of this session's nodes, by labels. They are worked out when a group first asks for them.
+#[derive(Debug, Default)]
+pub(crate) struct Parts(Vec<(Vec<Box<str>>, Domains)>);
+
+impl Parts {
+    /// The domains by these labels among which a group has the choice that has pods on these nodes.
+    pub(crate) fn choice(
+        &mut self,
+        cluster: &Cluster,
+        labels: &[Box<str>],
+        taken: impl Iterator<Item = usize>,
+    ) -> Vec<Within> {
+        let at = self.by_labels(cluster, labels);
+        let choice = self.0[at].1.choice(taken.map(NodeId::of)).into_iter();
+        let within = choice.map(|own| Within {
+            labels: at,
+            domain: own.index(),
+        });
+        within.collect()
+    }
+
+    fn by_labels(&mut self, cluster: &Cluster, labels: &[Box<str>]) -> usize {
+        if let Some(at) = self.0.iter().position(|(own, _)| own == labels) {
+            return at;
+        }
+        let domains = Domains::new(cluster, labels.iter().map(AsRef::as_ref));
+        self.0.push((labels.to_vec(), domains));
+        self.0.len() - 1
+    }
+
+    /// Whether a node is in a domain.
+    pub(crate) fn contains(&self, within: Within, node: usize) -> bool {
+        let domain = self.0[within.labels].1.get(within.domain);
+        domain.contains(NodeId::of(node))
+    }
+
+    /// Which of these domains, all by the same labels, a node is in.
+    pub(crate) fn position(&self, choice: &[Within], node: usize) -> Option<usize> {
+        let labels = choice.first()?.labels;
+        let domain = self.0[labels].1.at(NodeId::of(node))?;
+        // They are in the order of their indices.
+        choice.binary_search_by_key(&domain, |own| own.domain).ok()
+    }
+
+    /// `rack=1`.
+    pub(crate) fn words(&self, within: Within) -> String {
+        self.0[within.labels].1.get(within.domain).to_string()
+    }
+}
