@@ -39,6 +39,23 @@ pub(super) const POD_GROUPS: Kind = Kind {
     word: "pod group",
 };
 
+/// Kubernetes' own.
+pub(super) const UPSTREAM_POD_GROUPS: Kind = Kind {
+    group: "scheduling.k8s.io",
+    version: "v1beta1",
+    plural: "podgroups",
+    name: "PodGroup",
+    word: "pod group",
+};
+
+pub(super) const WORKLOADS: Kind = Kind {
+    group: "scheduling.k8s.io",
+    version: "v1beta1",
+    plural: "workloads",
+    name: "Workload",
+    word: "workload",
+};
+
 pub(super) const COMMANDS: Kind = Kind {
     group: "bus.volcano.sh",
     version: "v1alpha1",

@@ -68,6 +68,9 @@ fn queue_of(world: &World<'_>, subject: &Subject, setting: &Setting) -> String {
     let job = subject.job.as_ref().map(|job| &job.spec.queue);
     let named = group.map(|group| &group.spec.queue).or(job);
     let named = named.map(String::as_str);
+    let upstream = world.upstream.get(&*subject.group);
+    let upstream = upstream.map(|own| crate::wire::queue_of(&own.metadata));
+    let named = named.or(upstream).filter(|name| !name.is_empty());
     let of_pods = || {
         subject
             .pods(world)
@@ -93,6 +96,10 @@ fn unseen(world: &World<'_>, subject: &Subject, setting: &Setting) -> Answer {
                 .push(format!("The queue whose name is nearest is {nearest}."));
         }
         return own;
+    }
+    if world.upstream.contains_key(&*subject.group) {
+        let scheduler = &setting.scheduler;
+        return waits(format!("no pod with schedulerName {scheduler} is of it"));
     }
     let mut own = waits(if plain {
         "its pods belong to no pod group".to_owned()
@@ -301,11 +308,15 @@ fn no_room(closeup: &Closeup) -> String {
     let places = &closeup.places;
     let reasons = words::reasons(places);
     let (waiting, lacking) = (places.waiting, places.waiting - found(closeup));
+    let within = places.within.as_ref();
+    let node = within.map_or("node".to_owned(), |within| format!("node with {within}"));
     match (waiting, lacking) {
-        (1, _) => format!("its pod fits on no node ({reasons})"),
-        (all, none) if all == none => format!("none of its {all} pods fits on a node ({reasons})"),
-        (_, 1) => format!("1 of its {waiting} pods fits on no node ({reasons})"),
-        _ => format!("{lacking} of its {waiting} pods fit on no node ({reasons})"),
+        (1, _) => format!("its pod fits on no {node} ({reasons})"),
+        (all, none) if all == none => {
+            format!("none of its {all} pods fits on a {node} ({reasons})")
+        }
+        (_, 1) => format!("1 of its {waiting} pods fits on no {node} ({reasons})"),
+        _ => format!("{lacking} of its {waiting} pods fit on no {node} ({reasons})"),
     }
 }
 
@@ -317,6 +328,11 @@ fn besides(subject: &Subject, closeup: &Closeup, starts: Option<usize>) -> Vec<S
             "{} {} belongs to it.",
             subject.kind.as_str(),
             subject.name
+        ));
+    }
+    if let Some(within) = &closeup.places.within {
+        more.push(format!(
+            "All its pods have to be in one domain: most room for them is on nodes with {within}."
         ));
     }
     let (found, needed) = (found(closeup), needed(closeup));

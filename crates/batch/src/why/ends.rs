@@ -3,7 +3,7 @@
 use super::change::Change;
 use super::limits::before_all;
 use super::search::{Proposal, Search};
-use super::subject::is_in;
+use super::subject::{group_of_pod, is_in};
 use crate::session::Closeup;
 use evictd_pod::wire::Pod;
 use std::cmp::Reverse;
@@ -170,8 +170,8 @@ fn holds_room(pod: &Pod) -> bool {
 fn unit_of(key: &str, pod: &Pod) -> Option<String> {
     let metadata = &pod.metadata;
     let namespace = metadata.namespace_or_default();
-    if let Some(group) = metadata.annotations.get("scheduling.k8s.io/group-name") {
-        return Some(format!("{namespace}/{group}"));
+    if let Some(group) = group_of_pod(pod) {
+        return Some(group);
     }
     let mut owners = metadata.owner_references.iter();
     match owners.find(|owner| owner.controller) {

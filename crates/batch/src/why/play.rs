@@ -19,7 +19,7 @@ impl World<'_> {
         for count in 1..=SESSIONS {
             let outcome = self.session();
             let group = self.groups.get(&subject.group);
-            let min_member = group.map_or(0, |group| group.spec.min_member);
+            let min_member = group.map_or(subject.min_member, |group| group.spec.min_member);
             if subject.is_started(&outcome, min_member) {
                 found = Some(count);
                 break;

@@ -4,7 +4,7 @@ use super::Unknown;
 use super::made::Made;
 use super::world::{World, key};
 use crate::pod_group::group_name;
-use crate::session::{Outcome, plain_job};
+use crate::session::{Outcome, plain_job, upstream_job_of};
 use crate::wire::{Job, PodGroup};
 use evictd_pod::wire::{Metadata, Pod};
 use std::sync::Arc;
@@ -74,6 +74,9 @@ impl Subject {
             let job = owner(jobs, group);
             return Ok(own(Kind::PodGroup, job, at).completed(world));
         }
+        if let Some((job, _)) = world.upstream.iter().find(|(_, own)| is(&own.metadata)) {
+            return Ok(own(Kind::PodGroup, None, job.to_string()).completed(world));
+        }
         let pods = world.pods.iter();
         let pods = pods.filter(|(_, pod)| pod.metadata.namespace_or_default() == namespace);
         let exact = world.pods.get(&at).map(|pod| (Kind::Pod, pod));
@@ -87,7 +90,7 @@ impl Subject {
             return Err(Unknown::of(world, jobs, (namespace, name)));
         };
         let group = match group_of_pod(pod) {
-            Some(group) => format!("{namespace}/{group}"),
+            Some(group) => group,
             None if world.form.plain_pods => plain_job(&pod.metadata).to_string(),
             None => format!("{namespace}/{}", group_name(&pod.metadata)),
         };
@@ -106,6 +109,10 @@ impl Subject {
         }
         let group = group.or(self.made.group.as_ref());
         self.min_member = group.map_or(0, |group| group.spec.min_member);
+        if let Some(upstream) = world.upstream.get(&*self.group) {
+            let gang = upstream.spec.scheduling_policy.gang.as_ref();
+            self.min_member = gang.map_or(1, |gang| gang.min_count);
+        }
         self
     }
 
@@ -138,20 +145,27 @@ impl Subject {
 
 /// Whether a pod belongs to the group of this `namespace/name`, or is the job of this name itself.
 pub(super) fn is_in(pod: &Pod, group: &str) -> bool {
-    let Some(name) = group_of_pod(pod) else {
-        return *plain_job(&pod.metadata) == *group;
-    };
-    let namespace = pod.metadata.namespace_or_default();
-    group
-        .strip_prefix(namespace)
-        .and_then(|rest| rest.strip_prefix('/'))
-        == Some(name)
+    if let Some(name) = named_group(pod) {
+        let namespace = pod.metadata.namespace_or_default();
+        let rest = group.strip_prefix(namespace);
+        return rest.and_then(|rest| rest.strip_prefix('/')) == Some(name);
+    }
+    let job = upstream_job_of(pod).unwrap_or_else(|| plain_job(&pod.metadata));
+    *job == *group
 }
 
-/// The name of the group that a pod names.
-fn group_of_pod(pod: &Pod) -> Option<&str> {
+/// The name of the group of Volcano's that a pod names.
+fn named_group(pod: &Pod) -> Option<&str> {
     let group = pod.metadata.annotations.get(GROUP);
     group.filter(|group| !group.is_empty())
+}
+
+/// The group that a pod names, as its job is called; one of Kubernetes' own counts if it names no other.
+pub(super) fn group_of_pod(pod: &Pod) -> Option<String> {
+    let namespace = pod.metadata.namespace_or_default();
+    named_group(pod)
+        .map(|name| format!("{namespace}/{name}"))
+        .or_else(|| upstream_job_of(pod).map(|job| job.to_string()))
 }
 
 /// The `namespace/name` of a job's group: that of its own name counts as well.

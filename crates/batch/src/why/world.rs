@@ -1,11 +1,11 @@
 //! The cluster of a question: objects are changed for a try, sessions are run on it, and all is put back.
 
 use crate::conf::Conf;
-use crate::session::{Cache, Closeup, Form, Objects, Outcome, Setting};
+use crate::session::{Cache, Closeup, Form, Objects, Outcome, Setting, upstream_job};
 use crate::wire::{PodGroup, Queue};
 use evictd_placement::Cluster;
 use evictd_pod::Node;
-use evictd_pod::wire::{Metadata, Pod, PriorityClass};
+use evictd_pod::wire::{self, Metadata, Pod, PriorityClass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,6 +37,8 @@ pub(super) struct World<'a> {
     pub(super) nodes: BTreeMap<String, Arc<Node>>,
     pub(super) pods: BTreeMap<String, Arc<Pod>>,
     pub(super) groups: BTreeMap<String, Arc<PodGroup>>,
+    /// Kubernetes' own, by the name of the job that each is. They stay as they are.
+    pub(super) upstream: BTreeMap<Arc<str>, wire::PodGroup>,
     pub(super) queues: BTreeMap<String, Arc<Queue>>,
     journal: Vec<Before>,
 }
@@ -57,6 +59,7 @@ impl<'a> World<'a> {
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
             groups: BTreeMap::new(),
+            upstream: BTreeMap::new(),
             queues: BTreeMap::new(),
             journal: Vec::new(),
         };
@@ -76,6 +79,13 @@ impl<'a> World<'a> {
         for group in objects.pod_groups {
             let key = key(&group.metadata);
             own.set_group(&key, Some(Arc::new(group)));
+        }
+        for workload in &objects.workloads {
+            own.cache.workload(workload);
+        }
+        for group in objects.upstream_pod_groups {
+            own.cache.upstream_group(&group);
+            own.upstream.insert(upstream_job(&group.metadata), group);
         }
         for pod in objects.pods {
             let key = key(&pod.metadata);
@@ -107,7 +117,10 @@ impl<'a> World<'a> {
         });
         let namespace = group.split('/').next().unwrap_or_default();
         owner.map_or_else(
-            || group.to_owned(),
+            || match self.upstream.get(group) {
+                Some(own) => key(&own.metadata),
+                None => group.to_owned(),
+            },
             |owner| format!("{namespace}/{}", owner.name),
         )
     }

@@ -9,6 +9,7 @@ mod properties;
 #[allow(dead_code, unreachable_pub, reason = "not all of it is needed here")]
 #[path = "../rows/scenario.rs"]
 mod scenario;
+mod upstream;
 
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Form, Objects, Setting};

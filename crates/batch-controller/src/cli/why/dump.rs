@@ -104,6 +104,8 @@ fn object(item: Value) -> Result<Option<Object>, serde_json::Error> {
         ("batch.volcano.sh", "Job") => of(item, Object::Job),
         ("scheduling.volcano.sh", "PodGroup") => of(item, Object::PodGroup),
         ("scheduling.volcano.sh", "Queue") => of(item, Object::Queue),
+        ("scheduling.k8s.io", "PodGroup") => of(item, Object::UpstreamPodGroup),
+        ("scheduling.k8s.io", "Workload") => of(item, Object::Workload),
         ("scheduling.k8s.io", "PriorityClass") => of(item, Object::PriorityClass),
         ("storage.k8s.io", "StorageClass") => of(item, Object::StorageClass),
         ("storage.k8s.io", "CSINode") => of(item, Object::CsiNode),

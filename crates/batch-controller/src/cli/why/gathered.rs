@@ -2,7 +2,7 @@
 
 use evictd_batch::session::Objects;
 use evictd_batch::why::Event;
-use evictd_batch::wire::{Job, PodGroup, Queue};
+use evictd_batch::wire::{Job, PodGroup, Queue, Workload};
 use evictd_placement::{Cluster, Mistake};
 use evictd_pod::Node;
 use evictd_pod::wire::{self, Pod};
@@ -25,6 +25,9 @@ pub(super) enum Object {
     Pod(Box<Pod>),
     Job(Box<Job>),
     PodGroup(Box<PodGroup>),
+    /// One of Kubernetes' own.
+    UpstreamPodGroup(Box<wire::PodGroup>),
+    Workload(Box<Workload>),
     Queue(Box<Queue>),
     PriorityClass(Box<wire::PriorityClass>),
     Event(Box<Event>),
@@ -49,6 +52,8 @@ impl Gathered {
             Object::Pod(own) => objects.pods.push(*own),
             Object::Job(own) => self.jobs.push(*own),
             Object::PodGroup(own) => objects.pod_groups.push(*own),
+            Object::UpstreamPodGroup(own) => objects.upstream_pod_groups.push(*own),
+            Object::Workload(own) => objects.workloads.push(*own),
             Object::Queue(own) => objects.queues.push(*own),
             Object::PriorityClass(own) => objects.priority_classes.push(*own),
             Object::Event(own) => self.events.push(*own),

@@ -6,7 +6,7 @@ use crate::cli::connection::Connection;
 use crate::cli::kind::{
     CLAIMS, CSI_DRIVERS, CSI_NODES, DEVICE_CLASSES, EVENTS, JOBS, Kind, NAMESPACES, NODES,
     POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, RESOURCE_CLAIMS, RESOURCE_SLICES,
-    STORAGE_CAPACITIES, STORAGE_CLASSES, VOLUMES,
+    STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS, VOLUMES, WORKLOADS,
 };
 use evictd_batch::wire::Job;
 use evictd_command::Failure;
@@ -19,12 +19,17 @@ struct Needs {
     volumes: bool,
     devices: bool,
     neighbours: bool,
+    /// Kubernetes' own groups.
+    groups: bool,
 }
 
 impl Needs {
     /// What the pods of this scheduler need that wait, and those that jobs will have.
     fn of(pods: &[Pod], jobs: &[Job], scheduler: &str) -> Self {
         let mut needs = Self::default();
+        needs.groups = pods
+            .iter()
+            .any(|pod| pod.spec.scheduling_group.is_some() && pod.spec.scheduler_name == scheduler);
         let waits =
             |pod: &&Pod| pod.spec.node_name.is_empty() && pod.spec.scheduler_name == scheduler;
         for pod in pods.iter().filter(waits) {
@@ -77,6 +82,10 @@ pub(super) fn read(
         cluster: &cluster,
         gathered: own,
     };
+    if needs.groups {
+        also.list(&UPSTREAM_POD_GROUPS, Object::UpstreamPodGroup);
+        also.list(&WORKLOADS, Object::Workload);
+    }
     if needs.neighbours {
         also.list(&NAMESPACES, Object::Namespace);
     }

@@ -16,7 +16,7 @@ const NEAREST: usize = 5;
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Places {
-    /// How many nodes there are.
+    /// How many nodes there are, in the domain that all of them have to be in.
     pub nodes: usize,
     /// How many of its pods wait for room, those with scheduling gates aside.
     pub waiting: usize,
@@ -104,6 +104,10 @@ impl Session<'_> {
             return places;
         };
         places.within = Some(self.parts.words(within));
+        let inside = 0..self.model.nodes.len();
+        places.nodes = inside
+            .filter(|node| self.parts.contains(within, *node))
+            .count();
         self.within((job, Some(within)), |own| own.placed(places, tasks))
     }
 
@@ -189,12 +193,15 @@ impl Session<'_> {
         self.model.roles.get(role as usize).map_or("", |own| own)
     }
 
-    /// Counts the nodes by what they say to a task.
+    /// Counts the nodes by what they say to a task, those of its domain if it has to be in one.
     fn refused(&mut self, role: &mut RolePlaces, task: usize, needs_room: bool) {
         let (judge, view) = self.asking();
+        let within = view.model.jobs[view.model.tasks[task].job].within;
+        let counts = |node| within.is_none_or(|within| view.parts.contains(within, node));
         match judge.refusals(view, task, needs_room) {
             Ok(refusals) => {
-                for texts in refusals {
+                let refusals = refusals.enumerate().filter(|(node, _)| counts(*node));
+                for (_, texts) in refusals {
                     *role.refused.entry(texts.join(" and ")).or_default() += 1;
                 }
             }

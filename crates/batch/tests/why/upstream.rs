@@ -1,0 +1,129 @@
+//! Kubernetes' own pod groups, `scheduling.k8s.io`.
+
+use crate::{ask, why, words};
+use evictd_batch::session::Objects;
+use evictd_batch::why::{Answer, State};
+use serde_json::{Value, json};
+
+/// Jobs are not asked for a place before they are let in.
+const CONF: &str = "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: nodeorder\n";
+
+fn node(name: &str, cpu: &str) -> Value {
+    let amounts = json!({"cpu": cpu, "memory": "64Gi", "pods": "9"});
+    json!({"metadata": {"name": name, "labels": {"rack": name[..1]}}, "status": {"allocatable": amounts}})
+}
+
+fn pod(index: usize, node: Value) -> Value {
+    json!({"metadata": {"name": format!("train-{index}"), "namespace": "default", "uid": index.to_string()},
+        "spec": {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": "train"}, "nodeName": node,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": if node.is_null() { "Pending" } else { "Running" }}})
+}
+
+/// The gang `train` of three pods in the queue `q`, which have to be on nodes with the same rack, and these nodes.
+fn objects(nodes: &[Value], pods: &[Value]) -> Value {
+    json!({
+        "conf": CONF, "nodes": nodes, "pods": pods,
+        "queues": [{"metadata": {"name": "q"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+        "upstreamPodGroups": [{
+            "metadata": {"name": "train", "namespace": "default", "labels": {"scheduling.volcano.sh/queue-name": "q"}},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 3}},
+                "schedulingConstraints": {"topology": [{"key": "rack"}]}},
+        }],
+    })
+}
+
+fn waiting() -> Vec<Value> {
+    (0..3).map(|index| pod(index, Value::Null)).collect()
+}
+
+fn read(objects: Value) -> Objects {
+    serde_json::from_value(objects).unwrap()
+}
+
+fn of(objects: Value) -> Answer {
+    why(&read(objects), &[])
+}
+
+#[test]
+fn a_gang_that_has_to_be_in_one_domain_is_told_what_the_best_one_lacks() {
+    let nodes = [
+        node("a1", "1"),
+        node("a2", "1"),
+        node("b1", "1"),
+        node("b2", "1"),
+        node("b3", "0"),
+    ];
+    let answer = of(objects(&nodes, &waiting()));
+    assert_eq!(answer.state, State::Waits);
+    assert_eq!(
+        answer.headline,
+        "train waits: 1 of its 3 pods fits on no node with rack=a (too little cpu on all 2 nodes)"
+    );
+    let more = "All its pods have to be in one domain: most room for them is on nodes with rack=a.";
+    assert!(
+        answer.more.iter().any(|own| own == more),
+        "{:?}",
+        answer.more
+    );
+    assert!(
+        words(&answer).contains(&"node a1 has 1 more cpu"),
+        "{:?}",
+        answer.soonest
+    );
+    // The built-in configuration asks for a place before it lets a job in.
+    let mut asked = objects(&nodes, &waiting());
+    asked["conf"] = json!("");
+    let answer = of(asked);
+    assert_eq!(
+        answer.headline,
+        "train is not let in: there is no room now for 3 pods that ask for cpu 1 each. All its pods have to be on nodes with \
+         the same rack: at best there is room for 2 of 3, on those with rack=a"
+    );
+    // With a third node like one of them it starts.
+    let answer = of(objects(
+        &[node("a1", "1"), node("b1", "2"), node("b2", "1")],
+        &waiting(),
+    ));
+    assert_eq!(answer.state, State::Starts);
+}
+
+#[test]
+fn pods_of_it_that_run_tie_the_others_to_their_domain() {
+    let mut pods = waiting();
+    pods[0] = pod(0, json!("b1"));
+    let answer = of(objects(&[node("a1", "9"), node("b1", "2")], &pods));
+    let headline = "train runs with 1 of the 3 pods that it needs; the others wait: 1 of its 2 pods fits on no node with rack=b \
+                    (too little cpu on the only node)";
+    assert_eq!(answer.headline, headline);
+}
+
+#[test]
+fn it_is_told_that_no_node_has_the_label() {
+    let mut nodes = [node("a1", "9")];
+    nodes[0]["metadata"]["labels"] = json!({});
+    let answer = of(objects(&nodes, &waiting()));
+    assert_eq!(
+        answer.headline,
+        "train waits: none of its 3 pods fits on a node (no node has the label rack)"
+    );
+}
+
+#[test]
+fn a_group_is_found_by_its_name_and_by_a_pod_of_it_and_its_queue_is_known() {
+    let nodes = [node("a1", "2")];
+    let asked = read(objects(&nodes, &waiting()));
+    let by_name = ask(&asked, &[], "train").unwrap();
+    let by_pod = ask(&asked, &[], "train-1").unwrap();
+    assert_eq!(by_name.closeup.unwrap().min_member, 3);
+    assert_eq!(by_pod.closeup.unwrap().queue.name, "q");
+
+    let mut lost = objects(&nodes, &waiting());
+    lost["queues"] = json!([]);
+    assert_eq!(of(lost).headline, "train waits: its queue q does not exist");
+    let alone = objects(&nodes, &[]);
+    assert_eq!(
+        of(alone).headline,
+        "train waits: no pod with schedulerName volcano is of it"
+    );
+}
