@@ -248,6 +248,53 @@ fn what_others_evicted_is_shown_and_volumes_are_read_where_pods_need_them() {
     );
 }
 
+/// The gang of one of Kubernetes' own groups whose pods have to be in one of two racks, each with room for one.
+fn in_one_rack() -> Vec<Value> {
+    let version = "scheduling.k8s.io/v1beta1";
+    let mut all = objects();
+    all.truncate(3);
+    for (node, rack) in all.iter_mut().zip(["x", "y"]) {
+        node["metadata"]["labels"] = json!({"rack": rack});
+        node["spec"] = json!({});
+    }
+    all.push(json!({"apiVersion": version, "kind": "Workload", "spec": {},
+        "metadata": {"name": "train", "namespace": "default", "labels": {"scheduling.volcano.sh/queue-name": "gold"}}}));
+    all.push(json!({"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"workloadRef": {"workloadName": "train"}, "schedulingPolicy": {"gang": {"minCount": 2}},
+            "schedulingConstraints": {"topology": [{"key": "rack"}]}}}));
+    for index in 0..2 {
+        let mut own = pod(&format!("train-{index}"), "", "5", None);
+        own["metadata"]["annotations"] = json!({});
+        own["spec"]["schedulingGroup"] = json!({"podGroupName": "train"});
+        all.push(own);
+    }
+    all
+}
+
+#[test]
+fn kubernetes_own_groups_are_read_where_pods_name_them() {
+    let conf =
+        file("actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n");
+    let conf = conf.path().display().to_string();
+    let whole = page(&of_file(&list(in_one_rack()), &["--conf", &conf]));
+    let headline = "train waits: 1 of its 2 pods fits on no node with rack=x (too little cpu on the\nonly node).";
+    assert!(whole.starts_with(headline), "{whole}");
+    for part in ["What the only node with\nrack=x says", "Queue gold:"] {
+        assert!(whole.contains(part), "{whole}");
+    }
+    let cluster = Cluster::start();
+    for object in in_one_rack() {
+        let made = cluster.admin.create(object.clone()).unwrap();
+        if object["kind"] == "Pod" {
+            let at = format!("default/{}", made["metadata"]["name"].as_str().unwrap());
+            let status = json!({"status": object["status"]});
+            cluster.admin.merge("pods/status", &at, status).unwrap();
+        }
+    }
+    let live = page(&cluster.run(&format!("why train --conf {conf}")));
+    assert_eq!(live.replace('\n', " "), whole.replace('\n', " "));
+}
+
 #[test]
 fn without_the_right_to_events_the_answer_is_the_same() {
     let cluster = cluster();

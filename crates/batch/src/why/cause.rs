@@ -309,14 +309,14 @@ fn no_room(closeup: &Closeup) -> String {
     let reasons = words::reasons(places);
     let (waiting, lacking) = (places.waiting, places.waiting - found(closeup));
     let within = places.within.as_ref();
-    let node = within.map_or("node".to_owned(), |within| format!("node with {within}"));
+    let place = within.map_or("node".to_owned(), |within| format!("node with {within}"));
     match (waiting, lacking) {
-        (1, _) => format!("its pod fits on no {node} ({reasons})"),
+        (1, _) => format!("its pod fits on no {place} ({reasons})"),
         (all, none) if all == none => {
-            format!("none of its {all} pods fits on a {node} ({reasons})")
+            format!("none of its {all} pods fits on a {place} ({reasons})")
         }
-        (_, 1) => format!("1 of its {waiting} pods fits on no {node} ({reasons})"),
-        _ => format!("{lacking} of its {waiting} pods fit on no {node} ({reasons})"),
+        (_, 1) => format!("1 of its {waiting} pods fits on no {place} ({reasons})"),
+        _ => format!("{lacking} of its {waiting} pods fit on no {place} ({reasons})"),
     }
 }
 

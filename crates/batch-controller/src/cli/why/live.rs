@@ -19,17 +19,12 @@ struct Needs {
     volumes: bool,
     devices: bool,
     neighbours: bool,
-    /// Kubernetes' own groups.
-    groups: bool,
 }
 
 impl Needs {
     /// What the pods of this scheduler need that wait, and those that jobs will have.
     fn of(pods: &[Pod], jobs: &[Job], scheduler: &str) -> Self {
         let mut needs = Self::default();
-        needs.groups = pods
-            .iter()
-            .any(|pod| pod.spec.scheduling_group.is_some() && pod.spec.scheduler_name == scheduler);
         let waits =
             |pod: &&Pod| pod.spec.node_name.is_empty() && pod.spec.scheduler_name == scheduler;
         for pod in pods.iter().filter(waits) {
@@ -78,11 +73,16 @@ pub(super) fn read(
             .push(format!("evictions of the past are not shown: {failure}")),
     }
     let needs = Needs::of(&own.objects.pods, &own.jobs, scheduler);
+    let of_groups = own
+        .objects
+        .pods
+        .iter()
+        .any(|pod| pod.spec.scheduling_group.is_some() && pod.spec.scheduler_name == scheduler);
     let mut also = Also {
         cluster: &cluster,
         gathered: own,
     };
-    if needs.groups {
+    if of_groups {
         also.list(&UPSTREAM_POD_GROUPS, Object::UpstreamPodGroup);
         also.list(&WORKLOADS, Object::Workload);
     }

@@ -146,7 +146,7 @@ fn room(places: &Places, view: View) -> Vec<String> {
         .roles
         .iter()
         .filter(|role| role.placed < role.waiting);
-    let mut parts: Vec<String> = lacking.map(|role| nodes(role, view)).collect();
+    let mut parts: Vec<String> = lacking.map(|role| nodes(role, places, view)).collect();
     if !places.nearest.is_empty() {
         parts.push(nearest(places, view));
     }
@@ -154,7 +154,7 @@ fn room(places: &Places, view: View) -> Vec<String> {
 }
 
 /// What nodes say to the pods of a role.
-fn nodes(role: &RolePlaces, view: View) -> String {
+fn nodes(role: &RolePlaces, places: &Places, view: View) -> String {
     let request = role.request.iter();
     let request: Vec<String> = request.map(|(name, own)| format!("{name} {own}")).collect();
     let each = if request.is_empty() {
@@ -182,10 +182,12 @@ fn nodes(role: &RolePlaces, view: View) -> String {
         .map(|(text, count)| vec![count.to_string(), (*text).clone()]);
     let columns = [Column::figure("NODES", 2), Column::sentence("REASON", 1)];
     let table = Table::new(columns, rows).shown(view);
+    let within = places.within.as_ref();
+    let with = within.map_or_else(String::new, |within| format!(" with {within}"));
     let say = match all {
         0 => return view.sentence(&format!("{head}: there is no node.")),
-        1 => "What the only node says to the next one:".to_owned(),
-        all => format!("What all {all} nodes say to the next one:"),
+        1 => format!("What the only node{with} says to the next one:"),
+        all => format!("What all {all} nodes{with} say to the next one:"),
     };
     let head = view.sentence(&format!("{head}. {say}"));
     format!("{head}\n{table}")
