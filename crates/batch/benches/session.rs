@@ -6,6 +6,8 @@
 //! | `nodes` | 5000 | 10 | 100 |
 //! | `full` | 5000 | 10 | 100, and nothing fits |
 //! | `calm` | 5000 | 100 | 10, all of which run |
+//! | `racks` | 5000 in 100 racks | 10, each in one rack | 100 |
+//! | `racks_full` | the same, and no rack has room for a gang | 10 | 1601 |
 //! | `renew` | 5000, all changed | none | 30 pods of another scheduler on each node |
 //!
 //! Nodes have 32 cores, 128 GiB and room for 110 pods; a pod asks for one core and one GiB. Reading objects is counted
@@ -43,6 +45,8 @@ struct Recipe {
     full: bool,
     /// Whether the gangs run already.
     runs: bool,
+    /// Whether the gangs are groups of `scheduling.k8s.io`, and all pods of one have to be in one rack.
+    racks: bool,
 }
 
 const GANGS: Recipe = Recipe {
@@ -51,6 +55,7 @@ const GANGS: Recipe = Recipe {
     size: 100,
     full: false,
     runs: false,
+    racks: false,
 };
 const NODES: Recipe = Recipe {
     nodes: 5000,
@@ -68,6 +73,11 @@ const CALM: Recipe = Recipe {
     ..GANGS
 };
 
+const RACKS: Recipe = Recipe {
+    racks: true,
+    ..NODES
+};
+
 impl Recipe {
     fn node(index: usize) -> Value {
         let amounts = json!({"cpu": "32", "memory": "128Gi", "pods": "110"});
@@ -75,6 +85,7 @@ impl Recipe {
             "metadata": {"name": format!("node-{index:05}"), "labels": {
                 "kubernetes.io/hostname": format!("node-{index:05}"),
                 "topology.kubernetes.io/zone": format!("z{}", index % 3),
+                "rack": format!("r{}", index / 50),
             }},
             "status": {"capacity": amounts, "allocatable": amounts},
         })
@@ -88,11 +99,18 @@ impl Recipe {
         } else {
             (String::new(), "Pending")
         };
+        let group = format!("job-{gang:04}");
+        let (annotations, upstream) = if self.racks {
+            (json!({}), json!({"podGroupName": group}))
+        } else {
+            let annotations =
+                json!({"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": "work"});
+            (annotations, Value::Null)
+        };
         json!({
             "metadata": {"namespace": "default", "name": name, "uid": name,
-                "creationTimestamp": "2026-01-01T00:00:00Z",
-                "annotations": {"scheduling.k8s.io/group-name": format!("job-{gang:04}"), "volcano.sh/task-spec": "work"}},
-            "spec": {"schedulerName": "volcano", "nodeName": node, "containers": [
+                "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": annotations},
+            "spec": {"schedulerName": "volcano", "nodeName": node, "schedulingGroup": upstream, "containers": [
                 {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]},
             "status": {"phase": phase},
         })
@@ -116,6 +134,8 @@ impl Recipe {
                     "metadata": {"namespace": "default", "name": format!("job-{gang:04}"),
                         "creationTimestamp": format!("2026-01-01T00:{:02}:{:02}Z", gang / 60, gang % 60)},
                     "spec": {"minMember": size, "queue": "default",
+                        "schedulingPolicy": {"gang": {"minCount": size}},
+                        "schedulingConstraints": {"topology": [{"key": "rack"}]},
                         "minResources": {"cpu": size.to_string(), "memory": format!("{size}Gi")}},
                     "status": {"phase": phase, "running": if self.runs { size } else { 0 }},
                 })
@@ -128,7 +148,7 @@ impl Recipe {
         serde_json::from_value(json!({
             "nodes": nodes,
             "pods": pods.chain(fillers).collect::<Vec<_>>(),
-            "podGroups": groups,
+            (if self.racks { "upstreamPodGroups" } else { "podGroups" }): groups,
             "queues": [{"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
         }))
         .unwrap()
@@ -178,6 +198,20 @@ fn nodes(bencher: Bencher<'_, '_>, form: &str) {
 #[divan::bench(sample_count = 5, args = FORMS)]
 fn full(bencher: Bencher<'_, '_>, form: &str) {
     FULL.measure(bencher, &named(form), 0);
+}
+
+#[divan::bench(sample_count = 5, args = FORMS)]
+fn racks(bencher: Bencher<'_, '_>, form: &str) {
+    RACKS.measure(bencher, &named(form), 1000);
+}
+
+#[divan::bench(sample_count = 5, args = FORMS)]
+fn racks_full(bencher: Bencher<'_, '_>, form: &str) {
+    let recipe = Recipe {
+        size: 1601,
+        ..RACKS
+    };
+    recipe.measure(bencher, &named(form), 0);
 }
 
 #[divan::bench(sample_count = 10, args = FORMS)]
