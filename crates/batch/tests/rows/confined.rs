@@ -238,6 +238,22 @@ fn room_is_taken_within_one_domain_first_where_the_fewest_have_to_go_and_else_fr
 }
 
 #[test]
+fn room_is_taken_in_another_domain_than_that_which_has_the_most_already() {
+    let nodes = racks(&[("a1", "2"), ("b1", "2")]);
+    let (group, mut pods) = low("old", &["b1", "b1"], "");
+    let (stays, of_stays) = low("stays", &["a1"], "");
+    pods.extend(of_stays);
+    pods.extend(members("t", 2));
+    let groups = [group, high(stays), high(confined("t", 2, ""))];
+    // What the nodes of rack a have said when room was given out does not hold for rack b.
+    let tiers: &[&[&str]] = &[&["priority", "gang"], &["predicates", "nodeorder"]];
+    let more = json!({"nodes": nodes, "conf": conf("allocate, preempt", tiers)});
+    let outcome = session("0", &groups, &pods, &more);
+    assert_eq!(evicted(&outcome), ["old-0", "old-1"]);
+    assert_eq!(placed(&outcome, "t"), ("b".to_owned(), 2));
+}
+
+#[test]
 fn nobody_goes_elsewhere_for_a_gang_of_which_some_have_nodes() {
     let nodes = racks(&[("a1", "2"), ("b1", "2")]);
     let (group, mut pods) = low("old", &["a1", "a1", "b1"], "");
