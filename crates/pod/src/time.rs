@@ -12,11 +12,20 @@ pub struct Time(NonZero<i64>);
 /// In microseconds since 1970; before every timestamp (those begin in the year -9999), so that the time since is never zero.
 const BEFORE_ALL: i64 = -1_000_000_000_000_000_000;
 
+/// In a second.
+const MICROSECONDS: i64 = 1_000_000;
+
 impl Time {
     /// As the time that is calculated with.
     pub fn timestamp(self) -> Timestamp {
-        // It was made from one.
-        Timestamp::from_microsecond(self.0.get() + BEFORE_ALL).unwrap_or_default()
+        let since_1970 = self.0.get() + BEFORE_ALL;
+        let (second, rest) = (
+            since_1970.div_euclid(MICROSECONDS),
+            since_1970.rem_euclid(MICROSECONDS),
+        );
+        // It was made from one. `from_microsecond` takes none of the last second of all.
+        let nanosecond = i32::try_from(rest * 1000).unwrap_or(0);
+        Timestamp::new(second, nanosecond).unwrap_or_default()
     }
 }
 

@@ -63,7 +63,7 @@ pub struct Pod {
 
 /// A v1 Pod that says itself what it is, as in a manifest.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", expecting = "struct Pod")]
 pub struct TypedPod {
     /// `v1`, where given.
     #[serde(deserialize_with = "null_is_default")]
