@@ -2,7 +2,7 @@
 
 use crate::scenario::{Scenario, bound, conf, evicted};
 use evictd_batch::session::Form;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn only(switch: impl Fn(&mut Form)) -> Form {
     let mut form = Form::volcano();
@@ -320,6 +320,55 @@ fn what_a_queue_cannot_use_goes_to_others() {
         outcome.binds.len()
     };
     assert_eq!((two(&Form::volcano()), two(&ours)), (0, 2));
+}
+
+/// What a pod asks for.
+fn asks(cpu: &str, memory: &str) -> Value {
+    json!({"spec": {"containers": [
+        {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}}]}})
+}
+
+#[test]
+fn who_lends_of_one_resource_takes_of_another() {
+    let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
+    let bound = |form: &Form| {
+        let small = |scenario: Scenario, index: usize| {
+            let name = format!("small{index}");
+            let scenario = scenario.job(&name, 1, "Inqueue");
+            scenario.pod(&format!("{name}-work-0"), &name, "1", &asks("1", "1Gi"))
+        };
+        let scenario = Scenario::new(&conf).queue("r", &json!({})).node("a", "8");
+        let scenario = (0..8).fold(scenario, small);
+        // Half of the cores are too few for either of these; what is left to `q` is memory, to `r` it is cores.
+        scenario
+            .job("wide", 2, "Inqueue")
+            .pod("wide-work-0", "wide", "4", &asks("4", "40Gi"))
+            .pod("wide-work-1", "wide", "4", &asks("4", "40Gi"))
+            .job_with("large", 2, "Inqueue", &json!({"queue": "r"}))
+            .pod("large-work-0", "large", "3", &asks("3", "1Gi"))
+            .pod("large-work-1", "large", "3", &asks("3", "1Gi"))
+            .run_as(form)
+            .binds
+            .len()
+    };
+    assert_eq!(bound(&Form::volcano()), 4);
+    assert_eq!(bound(&only(|form| form.lends_unusable = true)), 8);
+}
+
+#[test]
+fn who_lends_first_is_asked_again_what_it_could_use() {
+    let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
+    let outcome = Scenario::new(&conf)
+        .queue("r", &json!({}))
+        .node("a", "8")
+        .job("first", 2, "Inqueue")
+        .waiting("first", 2, "3")
+        // All that there is is too little for this one.
+        .job_with("never", 2, "Inqueue", &json!({"queue": "r"}))
+        .waiting("never", 2, "5")
+        .run_as(&only(|form| form.lends_unusable = true));
+    assert_eq!(outcome.binds.len(), 2);
+    assert!(outcome.binds.keys().all(|pod| pod.contains("first")));
 }
 
 #[test]

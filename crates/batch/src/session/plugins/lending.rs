@@ -3,7 +3,7 @@
 
 use super::shares::{Lent, QueueShare, Shares};
 use crate::session::model::Model;
-use crate::session::resource::{Resource, Unnamed};
+use crate::session::resource::{Dim, Resource, Unnamed, share};
 use crate::session::task::Status;
 
 /// So many queues lend. Those with less to lend are left out, since each costs a look at all jobs that wait.
@@ -18,7 +18,7 @@ struct Want {
 }
 
 /// Lowers what queues deserve to what they can use, one queue after the other, that with the most to lend first: what it lends
-/// may be what another one lacks.
+/// may be what another one lacks. Then it is asked again what each could use: those that were first have not seen what came after.
 pub(super) fn lend(shares: &mut Shares, model: &Model, total: &Resource) {
     let unmet = |own: &QueueShare| !own.request.within_for(&own.deserved, &own.request);
     let mut wants: Vec<Option<Vec<Want>>> = Vec::new();
@@ -34,15 +34,20 @@ pub(super) fn lend(shares: &mut Shares, model: &Model, total: &Resource) {
         let size = |want: &Want| want.gang.dominant(&model.total).1;
         wants.sort_by(|one, other| size(other).total_cmp(&size(one)));
     }
-    for _ in 0..LENDERS {
-        let Some((queue, lent)) = most_to_lend(shares, model, &wants) else {
-            break;
-        };
-        if let Some(own) = &mut shares.queues[queue] {
-            own.lent = Some(lent);
+    let mut lenders = Vec::new();
+    while lenders.len() < LENDERS
+        && let Some((queue, lent)) = most_to_lend(shares, model, &wants)
+    {
+        set_lent(shares, total, queue, Some(lent));
+        lenders.push((queue, wants[queue].take().unwrap_or_default()));
+    }
+    // What others have lent after it may be just what a lender lacked.
+    for (queue, wants) in lenders {
+        set_lent(shares, total, queue, None);
+        let lent = shares.of(queue).and_then(|own| lent_by(own, &wants));
+        if lent.is_some() {
+            set_lent(shares, total, queue, lent);
         }
-        wants[queue] = None;
-        shares.divide(total);
     }
     give_back(shares, total);
 }
@@ -62,32 +67,53 @@ fn give_back(shares: &mut Shares, total: &Resource) {
     }
 }
 
-/// Of the queues that cannot use all that they deserve the one that lacks use for the most.
+/// Notes what a queue lends, and divides anew.
+fn set_lent(shares: &mut Shares, total: &Resource, queue: usize, lent: Option<Lent>) {
+    if let Some(own) = &mut shares.queues[queue] {
+        own.lent = lent;
+    }
+    shares.divide(total);
+}
+
+/// Of the queues that cannot use all that they deserve the one that lacks use for the most of all that it asks for: nobody can do
+/// anything with memory alone.
 fn most_to_lend(
     shares: &Shares,
     model: &Model,
     wants: &[Option<Vec<Want>>],
 ) -> Option<(usize, Lent)> {
-    let mut most: Option<(f64, usize, Lent)> = None;
+    let mut most: Option<([f64; 2], usize, Lent)> = None;
     for (queue, (own, wants)) in shares.queues.iter().zip(wants).enumerate() {
         let (Some(own), Some(wants)) = (own, wants) else {
             continue;
         };
-        let left = left_over(own, wants);
-        let size = left.dominant(&model.total).1;
+        let Some(lent) = lent_by(own, wants) else {
+            continue;
+        };
+        let unused = own.deserved.beyond(&lent.usable);
+        let asked = own.request.some().filter(|(dim, _)| *dim != Dim::PODS);
+        let parts = asked.map(|(dim, _)| share(unused.get(dim), model.total.get(dim)));
+        let size = [parts.fold(1.0, f64::min), unused.dominant(&model.total).1];
         let name = |queue: usize| &model.queues[queue].name;
         let more = most.as_ref().is_none_or(|(most, other, _)| {
-            let order = size.total_cmp(most);
+            let order = size[0].total_cmp(&most[0]);
+            let order = order.then_with(|| size[1].total_cmp(&most[1]));
             order.then_with(|| name(*other).cmp(name(queue))).is_gt()
         });
-        if !left.is_empty() && more {
-            let mut usable = own.deserved.clone();
-            usable.sub(&left);
-            let deserved = own.deserved.clone();
-            most = Some((size, queue, Lent { usable, deserved }));
+        if more {
+            most = Some((size, queue, lent));
         }
     }
     most.map(|(_, queue, lent)| (queue, lent))
+}
+
+/// What a queue can use of what it deserves, if that is not all.
+fn lent_by(own: &QueueShare, wants: &[Want]) -> Option<Lent> {
+    let left = left_over(own, wants);
+    let mut usable = own.deserved.clone();
+    usable.sub(&left);
+    let deserved = own.deserved.clone();
+    (!left.is_empty()).then_some(Lent { usable, deserved })
 }
 
 /// What no job that waits could use of what a queue deserves, if the largest gangs got theirs first.
