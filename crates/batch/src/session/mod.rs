@@ -129,11 +129,12 @@ impl<'c> Session<'c> {
     /// Runs a session; the model is given back as it was.
     fn run(
         cluster: &'c mut Cluster,
-        model: Model,
+        mut model: Model,
         conf: &'c Conf,
         form: &'c Form,
         watch: &mut impl Watch,
     ) -> (Model, Outcome) {
+        model.note_freed(cluster);
         let mut session = Session {
             placement: Statement::default(),
             conf,

@@ -7,6 +7,7 @@ use super::task::{Role, Status, Task};
 use super::upstream::Upstream;
 use super::within::Within;
 use crate::wire::{PodGroupCondition, PodGroupStatus};
+use evictd_placement::Cluster;
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -69,6 +70,8 @@ pub(crate) struct Job {
     pub(crate) gated: Resource,
     /// Whether nodes are kept from it for another job in this session.
     pub(crate) barred: bool,
+    /// Whether nodes are being freed for it, or were just now.
+    pub(crate) freed: bool,
     /// Why this session did not let it in.
     pub(crate) kept_out: Option<String>,
     /// The part of the cluster where its pods are tried just now.
@@ -112,6 +115,7 @@ impl Job {
             total_request: Resource::default(),
             gated: Resource::default(),
             barred: false,
+            freed: false,
             kept_out: None,
             within: None,
             best_part: None,
@@ -423,13 +427,38 @@ impl Model {
         tasks.filter(move |task| self.tasks[*task].status == status)
     }
 
+    /// Notes for which jobs nodes are being freed.
+    pub(crate) fn note_freed(&mut self, cluster: &Cluster) {
+        for job in self.live.clone() {
+            self.jobs[job].freed = self.is_freed_for(job, cluster);
+        }
+    }
+
+    /// Whether the nodes that were promised to tasks of a job have room for them, or will have. A promise stays written on the
+    /// pods also when others have taken the room.
+    fn is_freed_for(&self, job: usize, cluster: &Cluster) -> bool {
+        let mut promised: HashMap<&str, Resource> = HashMap::new();
+        for task in self.tasks_of(job, Status::Pending) {
+            let task = &self.tasks[task];
+            if !task.nominated.is_empty() {
+                let sum = promised.entry(&task.nominated).or_default();
+                sum.add(&task.request);
+            }
+        }
+        let mut nodes = promised.iter();
+        let has_room = |(node, sum): (&&str, &Resource)| {
+            let node = cluster.find_node(node);
+            node.is_some_and(|node| self.nodes[node.index()].will_have(sum))
+        };
+        !promised.is_empty() && nodes.all(has_room)
+    }
+
     /// Whether a job was tried in vain by the session before, and no node is being freed for it.
     pub(crate) fn is_in_vain(&self, job: usize) -> bool {
         let own = &self.jobs[job];
         let mut conditions = own.before.conditions.iter();
         let failed = conditions.any(|own| own.kind == "Unschedulable" && own.status == "True");
-        let freed = |task: &usize| !self.tasks[*task].nominated.is_empty();
-        failed && !own.tasks.iter().any(freed)
+        failed && !own.freed
     }
 
     /// What a job was promised and does not hold yet, if it was let in or runs. In our form one that was tried in vain is

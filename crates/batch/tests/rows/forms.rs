@@ -247,22 +247,35 @@ fn who_was_tried_in_vain_is_promised_nothing() {
         {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": ""}]}});
     let need = json!({"minResources": {"cpu": "1"}});
     let conf = conf("enqueue", &[&["gang"], &["overcommit", "predicates"]]);
-    let scenario = Scenario::new(&conf)
-        .node("a", "8")
-        .job("old", 0, "Running")
-        .running("old", 0, &["a"], "4")
-        .job("large", 2, "Inqueue")
-        .group_with(&in_vain)
-        .waiting("large", 2, "4")
-        .job_with("small", 1, "Pending", &need)
-        .waiting("small", 1, "1");
+    let nominated = json!({"status": {"nominatedNodeName": "a"}});
+    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let scenario = |pod: &Value, old: &Value| {
+        let on_a = json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running"}});
+        let mut old = old.clone();
+        old["spec"] = on_a["spec"].clone();
+        old["status"] = on_a["status"].clone();
+        Scenario::new(&conf)
+            .node("a", "8")
+            .job("old", 0, "Running")
+            .pod("old-work-0", "old", "4", &old)
+            .job("large", 2, "Inqueue")
+            .group_with(&in_vain)
+            .pod("large-work-0", "large", "4", pod)
+            .pod("large-work-1", "large", "4", pod)
+            .job_with("small", 1, "Pending", &need)
+            .waiting("small", 1, "1")
+    };
     // Eight cores times 1.2, less four in use, less eight promised to a gang that does not fit.
-    let phases = |form: &Form| scenario.run_as(form).phases["default/small"].clone();
-    assert_eq!(phases(&Form::volcano()), "Pending");
-    assert_eq!(
-        phases(&only(|form| form.admits_what_fits = true)),
-        "Inqueue"
-    );
+    let phase = |pod: &Value, old: &Value, form: &Form| {
+        let outcome = scenario(pod, old).run_as(form);
+        outcome.phases["default/small"].clone()
+    };
+    let (nothing, ours) = (json!({}), only(|form| form.admits_what_fits = true));
+    assert_eq!(phase(&nothing, &nothing, &Form::volcano()), "Pending");
+    assert_eq!(phase(&nothing, &nothing, &ours), "Inqueue");
+    // Nor is it promised anything for a node that was freed for it and that others are on now; while they go it is.
+    assert_eq!(phase(&nominated, &nothing, &ours), "Inqueue");
+    assert_eq!(phase(&nominated, &going, &ours), "Pending");
 }
 
 #[test]
