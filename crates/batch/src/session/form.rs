@@ -19,6 +19,9 @@ pub struct Form {
     /// What pods of no job hold is not divided among queues (`proportion`). With Volcano a queue that holds all that is left may be
     /// below its part of the whole cluster, so that nobody goes for another one that holds nothing (S6-129).
     pub divides_what_is_left: bool,
+    /// Of those who may be sent away for another queue those go who lose the least work: on the node where that is so, and
+    /// there the gang of which it is so. Volcano takes the first node by name.
+    pub loses_least: bool,
     /// Whether a task can be on a node is asked again with those who have to go away from it, before anybody goes
     /// (volcano#4926). Volcano's reclaim asks only before. A pod to which a node was promised that has no room for it and
     /// gets none, since whoever promised it was killed or others were faster, may take room elsewhere; in Volcano it waits
@@ -63,6 +66,7 @@ impl Default for Form {
             fewest_victims: true,
             lends_unusable: true,
             divides_what_is_left: true,
+            loses_least: true,
             asks_placement: true,
             broken_gangs_first: true,
             keeps_shares: true,
@@ -85,6 +89,7 @@ impl Form {
             fewest_victims: false,
             lends_unusable: false,
             divides_what_is_left: false,
+            loses_least: false,
             asks_placement: false,
             broken_gangs_first: false,
             keeps_shares: false,

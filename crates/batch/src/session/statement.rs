@@ -33,6 +33,13 @@ impl Steps {
             .count()
     }
 
+    /// The tasks that are sent away.
+    pub(crate) fn evicted(&self) -> impl Iterator<Item = usize> {
+        let steps = self.0.iter();
+        let evicted = steps.filter(|(_, step)| matches!(step, Step::Evict(..)));
+        evicted.map(|(task, _)| *task)
+    }
+
     /// Takes over what another list holds.
     pub(crate) fn append(&mut self, other: Self) {
         self.0.extend(other.0);

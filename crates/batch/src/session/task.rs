@@ -110,6 +110,8 @@ pub(crate) struct Task {
     /// What the cluster itself needs (S6-125).
     pub(crate) critical: bool,
     pub(crate) created: Option<Timestamp>,
+    /// Since when it is on its node, if that is known.
+    pub(crate) started: Option<Timestamp>,
     /// The last part of a name like `job-task-3` (S6-097).
     pub(crate) index: Option<i64>,
     /// The compiled pod while it is on no node of the cluster.

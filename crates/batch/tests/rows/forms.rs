@@ -143,6 +143,53 @@ fn nobody_goes_without_whom_it_would_do() {
 }
 
 #[test]
+fn who_loses_the_least_goes_for_another_queue() {
+    let scenario = |times: [&str; 2]| {
+        let runs = |node: &str, since: &str| json!({"spec": {"nodeName": node}, "status": {"phase": "Running", "startTime": since}});
+        Scenario::new(&reclaim())
+            .queue("r", &json!({}))
+            .node("a", "4")
+            .node("b", "4")
+            .job("first", 1, "Running")
+            .pod("first-work-0", "first", "4", &runs("a", times[0]))
+            .job("second", 1, "Running")
+            .pod("second-work-0", "second", "4", &runs("b", times[1]))
+            .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
+            .waiting("new", 1, "4")
+    };
+    let ours = only(|form| {
+        form.loses_least = true;
+        form.whole_gangs = true;
+    });
+    let gone = |scenario: &Scenario, form: &Form| {
+        let outcome = scenario.run_at("2026-01-01T12:00:00Z", form);
+        evicted(&outcome).join(" ")
+    };
+    let (early, late) = ("2026-01-01T01:00:00Z", "2026-01-01T11:00:00Z");
+    for times in [[early, late], [late, early]] {
+        assert_eq!(gone(&scenario(times), &Form::volcano()), "first-work-0");
+    }
+    assert_eq!(gone(&scenario([late, early]), &ours), "first-work-0");
+    assert_eq!(gone(&scenario([early, late]), &ours), "second-work-0");
+    // On one node, too: the pod of a gang that holds twice as much and has run a tenth of the time.
+    let gangs = |since: &str| {
+        let runs = |since: &str| json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running", "startTime": since}});
+        Scenario::new(&reclaim())
+            .queue("r", &json!({}))
+            .node("a", "6")
+            .job("long", 1, "Running")
+            .pod("long-work-0", "long", "2", &runs(early))
+            .job("short", 2, "Running")
+            .pod("short-work-0", "short", "2", &runs(since))
+            .pod("short-work-1", "short", "2", &runs(since))
+            .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
+            .waiting("new", 1, "2")
+    };
+    assert_eq!(gone(&gangs(early), &ours), "long-work-0");
+    assert_eq!(gone(&gangs(late), &ours), "short-work-0 short-work-1");
+}
+
+#[test]
 fn placement_is_asked_before_anybody_goes() {
     // A pod of another scheduler has the port; whoever else goes, the node does not take the new one.
     let port = |port: i32| {

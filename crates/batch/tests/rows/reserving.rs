@@ -43,11 +43,7 @@ fn time_of_day(time: &str) -> Timestamp {
 
 /// A session at a time of the day.
 fn at(scenario: &Scenario, time: &str, form: &Form) -> Outcome {
-    let objects = scenario.objects();
-    let (mut cluster, mut cache) = told_of(&objects);
-    cache.set_now(time_of_day(time));
-    let conf = Conf::read(&objects.conf).unwrap();
-    cache.session(&mut cluster, &conf, form)
+    scenario.run_at(&format!("2026-01-01T{time}Z"), form)
 }
 
 /// The gang `large` needs two of five nodes of four cores; on `a` three are in use, on the others one.

@@ -1,6 +1,8 @@
 //! Small clusters, in a few words.
 
-use evictd_batch::session::{Form, Objects, Outcome, Setting, simulate};
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting, simulate};
+use evictd_placement::Cluster;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -184,6 +186,23 @@ impl Scenario {
     /// The session as Volcano runs it.
     pub(crate) fn run(&self) -> Outcome {
         self.run_as(&Form::volcano())
+    }
+
+    /// At a point in time.
+    pub(crate) fn run_at(&self, now: &str, form: &Form) -> Outcome {
+        let objects = self.objects();
+        let mut cluster = Cluster::new();
+        for node in &objects.nodes {
+            assert!(cluster.add_node(node));
+        }
+        let pods = objects.pods.iter();
+        for pod in pods.filter(|pod| !pod.spec.node_name.is_empty()) {
+            cluster.add_pod(pod.clone()).unwrap();
+        }
+        let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+        cache.set_now(now.parse().unwrap());
+        let conf = Conf::read(&objects.conf).unwrap();
+        cache.session(&mut cluster, &conf, form)
     }
 
     pub(crate) fn run_as(&self, form: &Form) -> Outcome {

@@ -6,6 +6,9 @@ use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
 use crate::session::statement::Steps;
 
+/// So many nodes that could be freed are compared.
+const COMPARED: usize = 16;
+
 impl Session<'_> {
     pub(crate) fn reclaim(&mut self) {
         let mut starving = self.starving(|_| true);
@@ -39,7 +42,7 @@ impl Session<'_> {
         });
     }
 
-    /// Finds room for a task on the first node where others can give it; whether there is any.
+    /// Finds room for a task on a node where others can give it; whether there is any.
     fn reclaim_for(&mut self, steps: &mut Steps, queue: usize, task: usize) -> bool {
         if self.model.tasks[task].never_preempts || !self.is_preemptive(queue, task) {
             return false;
@@ -48,17 +51,44 @@ impl Session<'_> {
         if self.fits_without_victims(steps, Taking::Reclaim, task, &nodes) {
             return true;
         }
+        if self.form.loses_least {
+            return self.reclaim_cheaply(steps, queue, task, nodes);
+        }
+        let mut nodes = nodes.into_iter();
+        nodes.any(|node| self.reclaim_on(steps, queue, task, node))
+    }
+
+    /// Frees that one of some nodes on which the least work is lost.
+    fn reclaim_cheaply(
+        &mut self,
+        steps: &mut Steps,
+        queue: usize,
+        task: usize,
+        nodes: Vec<usize>,
+    ) -> bool {
+        let mut found: Vec<(f64, usize)> = Vec::new();
         for node in nodes {
-            let candidates = self.model.nodes[node].tasks.iter().copied();
-            let candidates =
-                candidates.filter(|candidate| self.could_go(Taking::Reclaim, queue, *candidate));
-            let candidates = self.by_key(candidates.collect());
-            if !candidates.is_empty()
-                && self.free(steps, Taking::Reclaim, (task, node), &candidates)
-            {
-                return true;
+            let mut tried = Steps::default();
+            if self.reclaim_on(&mut tried, queue, task, node) {
+                found.push((self.loss(tried.evicted()), node));
+                self.discard(tried);
+            }
+            if found.len() == COMPARED {
+                break;
             }
         }
-        false
+        let best = found
+            .into_iter()
+            .min_by(|(one, _), (other, _)| one.total_cmp(other));
+        best.is_some_and(|(_, node)| self.reclaim_on(steps, queue, task, node))
+    }
+
+    /// Frees a node for a task at the cost of other queues, if they can give so much there.
+    fn reclaim_on(&mut self, steps: &mut Steps, queue: usize, task: usize, node: usize) -> bool {
+        let candidates = self.model.nodes[node].tasks.iter().copied();
+        let candidates =
+            candidates.filter(|candidate| self.could_go(Taking::Reclaim, queue, *candidate));
+        let candidates = self.by_key(candidates.collect());
+        !candidates.is_empty() && self.free(steps, Taking::Reclaim, (task, node), &candidates)
     }
 }

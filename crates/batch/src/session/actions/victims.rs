@@ -31,14 +31,7 @@ impl Session<'_> {
         if !self.suffices(task, node, candidates) {
             return false;
         }
-        let victims = if self.spares_gangs() {
-            // Who can be spared is asked for first, since plugins grant only so many.
-            let (spare, rest) = self.spare_first(candidates.to_vec());
-            let all: Vec<usize> = spare.into_iter().chain(rest).collect();
-            self.granted(taking, task, &all)
-        } else {
-            self.granted(taking, task, candidates)
-        };
+        let victims = self.asked_for(taking, task, candidates);
         if !self.suffices(task, node, &victims) {
             return false;
         }
@@ -79,6 +72,22 @@ impl Session<'_> {
         self.pipeline_on(&mut own, task, node, evicts);
         steps.append(own);
         true
+    }
+
+    /// Those of some candidates whom plugins grant.
+    fn asked_for(&self, taking: Taking, task: usize, candidates: &[usize]) -> Vec<usize> {
+        if !self.spares_gangs() {
+            return self.granted(taking, task, candidates);
+        }
+        // Who can be spared is asked for first, and then who loses least, since plugins grant only so many.
+        let (mut all, mut rest) = self.spare_first(candidates.to_vec());
+        if taking == Taking::Reclaim && self.form.loses_least {
+            let gangs = self.least_lost_first(self.gangs_of(&rest));
+            let job = |task: usize| self.model.tasks[task].job;
+            rest.sort_by_cached_key(|task| gangs.iter().position(|gang| *gang == job(*task)));
+        }
+        all.extend(rest);
+        self.granted(taking, task, &all)
     }
 
     /// Whether a task could be on a node if all of these went.
@@ -147,21 +156,40 @@ impl Session<'_> {
             return order.into_iter().map(|victim| vec![victim]).collect();
         }
         let (spare, rest) = self.spare_first(victims);
-        let mut gangs: Vec<usize> = Vec::new();
-        for victim in rest {
-            let job = self.model.tasks[victim].job;
-            if !gangs.contains(&job) {
-                gangs.push(job);
-            }
+        let mut gangs = self.gangs_of(&rest);
+        if wish.taking == Taking::Reclaim && self.form.loses_least {
+            gangs = self.least_lost_first(gangs);
+        } else {
+            // The smallest first; the order among equals stays.
+            gangs.sort_by_key(|job| self.model.jobs[*job].ready());
         }
-        // Of the gangs the smallest first; the order among equals stays.
-        gangs.sort_by_key(|job| self.model.jobs[*job].ready());
         let gangs = gangs
             .into_iter()
             .filter_map(|job| self.whole_gang(wish, job));
         let gangs: Vec<Vec<usize>> = gangs.collect();
         let spare = spare.into_iter().map(|victim| vec![victim]);
         spare.chain(gangs).collect()
+    }
+
+    /// The jobs of some tasks, in the order in which they are met.
+    fn gangs_of(&self, tasks: &[usize]) -> Vec<usize> {
+        let mut gangs = Vec::new();
+        for task in tasks {
+            let job = self.model.tasks[*task].job;
+            if !gangs.contains(&job) {
+                gangs.push(job);
+            }
+        }
+        gangs
+    }
+
+    /// Jobs in the order of what is lost if all of each goes.
+    fn least_lost_first(&self, jobs: Vec<usize>) -> Vec<usize> {
+        let jobs = jobs.into_iter();
+        let mut lost: Vec<(f64, usize)> =
+            jobs.map(|job| (self.loss(self.there(job)), job)).collect();
+        lost.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        lost.into_iter().map(|(_, job)| job).collect()
     }
 
     /// Those whom their gangs can spare, and the others, each in the order in which they would go.
@@ -187,12 +215,7 @@ impl Session<'_> {
         if same || new.into_iter().any(|status| own.count(status) > 0) {
             return None;
         }
-        let there = own.tasks.iter().copied();
-        let there = there.filter(|task| {
-            let status = self.model.tasks[*task].status;
-            matches!(status, Status::Bound | Status::Running)
-        });
-        let there: Vec<usize> = there.collect();
+        let there: Vec<usize> = self.there(job).collect();
         let may_go = |task: &usize| {
             let granted = || self.granted(wish.taking, wish.task, &[*task]);
             self.model.tasks[*task].preemptable && !granted().is_empty()
@@ -202,6 +225,28 @@ impl Session<'_> {
             || !self.form.keeps_order
             || self.preceded(wish.task, &there).len() == there.len();
         (all && precedes).then(|| self.victims_in_order(there))
+    }
+
+    /// The tasks of a job that are on nodes, and were before this session.
+    fn there(&self, job: usize) -> impl Iterator<Item = usize> {
+        let tasks = self.model.jobs[job].tasks.iter().copied();
+        tasks.filter(|task| {
+            let status = self.model.tasks[*task].status;
+            matches!(status, Status::Bound | Status::Running)
+        })
+    }
+
+    /// The work that is lost when some tasks go: for how long each has held which part of the cluster. One of which nobody says
+    /// since when it runs has just begun.
+    pub(super) fn loss(&self, tasks: impl Iterator<Item = usize>) -> f64 {
+        let lost = tasks.map(|task| {
+            let own = &self.model.tasks[task];
+            let lasted = self.model.now.zip(own.started);
+            let lasted = lasted.map_or(0.0, |(now, since)| now.duration_since(since).as_secs_f64());
+            // To start anew costs something, too: of some that have just begun the smallest go.
+            own.request.dominant(&self.model.total).1 * (lasted.max(0.0) + 1.0)
+        });
+        lost.sum()
     }
 
     /// Lets those stay without whom it would do: who would go last first.

@@ -175,6 +175,7 @@ impl Cache {
             never_preempts: pod.spec.preemption_policy == "Never",
             critical: is_critical(pod),
             created: metadata.creation_timestamp.map(Time::timestamp),
+            started: pod.status.start_time,
             index: index_of(&metadata.name),
             pod: None,
             placed: None,

@@ -43,6 +43,7 @@ impl Player<'_> {
         let bound = &mut live.pods[pod];
         node.clone_into(&mut bound.pod.spec.node_name);
         "Running".clone_into(&mut bound.pod.status.phase);
+        bound.pod.status.start_time = timestamp(self.now);
         bound.pod.status.nominated_node_name.clear();
         bound.stage = Stage::Runs(self.now);
         self.world.pod(&bound.pod);
