@@ -218,7 +218,6 @@ impl Poller {
                 ..wire::PodStatus::default()
             }
             .into(),
-            ..wire::Pod::default()
         })
     }
 }
