@@ -190,6 +190,7 @@ impl Cluster {
         new.requested = old.requested;
         new.requested_scalars = std::mem::take(&mut old.requested_scalars);
         new.scored = old.scored;
+        new.volumes = old.volumes;
         let old = std::mem::replace(old, new);
         self.topologies.put(id, &self.nodes[id.index()].labels);
         self.release_node(&old);
@@ -265,6 +266,7 @@ impl Cluster {
             requested: Amounts::default(),
             requested_scalars: ScalarSums::default(),
             scored: Scored::default(),
+            volumes: 0,
             pressure: Pressure::of(wire),
             images,
             pods: Vec::new(),

@@ -6,6 +6,7 @@ use crate::pod::Pod;
 use crate::pressure::Pressure;
 use crate::resources::{Amounts, ScalarSums, Scalars, Scored};
 use crate::symbol::{Held, Symbol};
+use crate::template::Template;
 
 /// A node with the pods on it.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct Node {
     pub requested_scalars: ScalarSums,
     /// What its pods count for when nodes are scored.
     pub scored: Scored,
+    /// How many volumes its pods name. It attaches no more, and fewer where pods share them.
+    pub volumes: i64,
     /// What it says about pressure.
     pub pressure: Pressure,
     /// The names of its images.
@@ -40,8 +43,15 @@ pub struct Node {
 }
 
 impl Node {
-    /// Counts what a pod asks for, `times` times. Its rarer resources are a list by index.
-    pub(crate) fn request(&mut self, pod: &Pod, lists: &[Scalars], times: i64) {
+    /// Counts what a pod of a template asks for, `times` times. Its rarer resources are a list by index.
+    pub(crate) fn request(
+        &mut self,
+        pod: &Pod,
+        template: &Template,
+        lists: &[Scalars],
+        times: i64,
+    ) {
+        self.volumes += template.named_volumes() * times;
         self.requested.add(&pod.amounts, times);
         self.scored.add(pod.scored, times);
         let list = &lists[pod.amounts.scalars.0 as usize];

@@ -294,6 +294,12 @@ impl Volume {
 }
 
 impl Template {
+    /// How many volumes its pods name.
+    pub(crate) fn named_volumes(&self) -> i64 {
+        // A pod's volumes fit into memory.
+        i64::try_from(self.volumes.len()).unwrap_or(i64::MAX)
+    }
+
     /// The selectors of pods that it holds.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
         let preferred = self.preferred.iter().map(|(_, term)| term);

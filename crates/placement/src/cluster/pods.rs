@@ -344,7 +344,8 @@ impl Cluster {
         self.groups.count(pod.counted(), id, 1);
         self.changes.node(id);
         let node = &mut self.nodes[id.index()];
-        node.request(&pod, self.scalars.items(), 1);
+        let template = &templates[pod.template.index()];
+        node.request(&pod, template, self.scalars.items(), 1);
         let at = node.pods.partition_point(|other| {
             let by_name = || (place(other), other.name()) < (place(&pod), pod.name());
             let order = other.importance().cmp(&pod.importance());

@@ -152,7 +152,8 @@ impl Cluster {
     pub(super) fn take_off(&mut self, id: NodeId, index: usize) -> Pod {
         let node = &mut self.nodes[id.index()];
         let pod = node.pods.remove(index);
-        node.request(&pod, self.scalars.items(), -1);
+        let template = &self.templates.items()[pod.template.index()];
+        node.request(&pod, template, self.scalars.items(), -1);
         self.groups.count(pod.counted(), id, -1);
         self.changes.node(id);
         pod

@@ -6,7 +6,6 @@ use crate::pod::Pod;
 use crate::storage::{ClaimState, PersistentClaim, PersistentVolume};
 use crate::symbol::Symbol;
 use crate::template::{Claim, Template, Volume};
-use hashbrown::HashMap;
 
 /// The claims of a template's pods; `None` beside those that are not in the input.
 pub(super) fn of<'c>(
@@ -62,12 +61,6 @@ pub(super) fn attachment(
     let class = cluster.storage().classes.get(&claim.class?)?;
     let attachment = Attachment::Claim(claim.namespace, claim.name);
     Some((class.provisioner?, attachment))
-}
-
-/// Small indices, in the order in which things are first seen.
-pub(super) fn index<T: Eq + std::hash::Hash>(known: &mut HashMap<T, usize>, item: T) -> usize {
-    let next = known.len();
-    *known.entry(item).or_insert(next)
 }
 
 /// What is said of the first claim that is not there (S5-093). One that is made for the pod may yet come.

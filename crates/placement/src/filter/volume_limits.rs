@@ -5,18 +5,28 @@ use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
+use crate::template::{Template, TemplateId};
 use hashbrown::HashMap;
 
 struct VolumeLimits {
     drivers: Box<[Driver]>,
-    /// Volumes of these drivers that any pod has, by a small index.
-    volumes: Box<[Volume]>,
-    /// Of each template, the volumes of its pods.
-    of: Box<[Box<[usize]>]>,
+    /// Volumes of these drivers that pods met so far have, by a small index.
+    volumes: Vec<Volume>,
+    /// The index of each by its driver's.
+    indices: HashMap<(usize, Attachment), usize>,
+    /// Of the templates met so far, the volumes of their pods.
+    of: HashMap<TemplateId, Box<[usize]>>,
     /// The volumes of the pod itself.
     wanted: Box<[usize]>,
     /// Volumes that were in use since the node was entered.
     seen: Vec<usize>,
+    /// No more volumes than this can be attached here.
+    at_most: i64,
+    /// Whether they were counted. Where as many as that would do nobody counts: where every pod has a claim of its own, each
+    /// has to be looked up.
+    counted: bool,
+    /// Who joined and left while they were not.
+    uncounted: Vec<(TemplateId, i64)>,
 }
 
 /// A driver of one of the pod's volumes.
@@ -35,53 +45,70 @@ struct Volume {
 }
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-    let own = cluster.template(pod);
-    let attachments = |template| {
-        let known = claims::known(cluster, template);
-        known.filter_map(|(_, claim)| claims::attachment(cluster, claim))
-    };
-    let mut drivers: HashMap<Symbol, usize> = HashMap::new();
-    for (driver, _) in attachments(own) {
-        claims::index(&mut drivers, driver);
-    }
-    if drivers.is_empty() {
-        return None;
-    }
-    let mut volumes: HashMap<(usize, Attachment), usize> = HashMap::new();
-    let mut of = |template| -> Box<[usize]> {
-        let attachments = attachments(template);
-        let counted = attachments.filter_map(|(driver, attachment)| {
-            let driver = drivers.get(&driver)?;
-            Some(claims::index(&mut volumes, (*driver, attachment)))
-        });
-        counted.collect()
-    };
-    let wanted = of(own);
-    let of = cluster.templates().iter().map(&mut of).collect();
-    let mut names: Vec<_> = drivers.into_iter().collect();
-    names.sort_unstable_by_key(|(_, index)| *index);
-    let names = names.into_iter().map(|(name, _)| Driver {
-        name,
-        attached: 0,
-        limit: None,
-    });
-    let mut volumes: Vec<_> = volumes.into_iter().collect();
-    volumes.sort_unstable_by_key(|(_, index)| *index);
-    let volumes = volumes
-        .into_iter()
-        .map(|((driver, _), _)| Volume { driver, users: 0 });
-    Some(Box::new(VolumeLimits {
-        drivers: names.collect(),
-        volumes: volumes.collect(),
-        of,
-        wanted,
-        seen: Vec::new(),
-    }))
+    VolumeLimits::new(cluster, pod).map(|filter| Box::new(filter) as _)
+}
+
+/// The volumes of a template's pods that a driver attaches.
+fn attachments<'c>(
+    cluster: &'c Cluster,
+    template: &'c Template,
+) -> impl Iterator<Item = (Symbol, Attachment)> + 'c {
+    let known = claims::known(cluster, template);
+    known.filter_map(|(_, claim)| claims::attachment(cluster, claim))
 }
 
 impl VolumeLimits {
-    fn add(&mut self, pod: &Pod, times: i64) {
-        for index in &self.of[pod.template.index()] {
+    /// `None` for a pod without such volumes.
+    fn new(cluster: &Cluster, pod: &Pod) -> Option<Self> {
+        let own = cluster.template(pod);
+        let mut drivers: Vec<Driver> = Vec::new();
+        for (name, _) in attachments(cluster, own) {
+            if drivers.iter().all(|driver| driver.name != name) {
+                drivers.push(Driver {
+                    name,
+                    attached: 0,
+                    limit: None,
+                });
+            }
+        }
+        if drivers.is_empty() {
+            return None;
+        }
+        let mut filter = Self {
+            drivers: drivers.into(),
+            volumes: Vec::new(),
+            indices: HashMap::new(),
+            of: HashMap::new(),
+            wanted: Box::default(),
+            seen: Vec::new(),
+            at_most: 0,
+            counted: false,
+            uncounted: Vec::new(),
+        };
+        filter.wanted = filter.volumes_of(cluster, own);
+        Some(filter)
+    }
+
+    /// The volumes of a template's pods that count here, by their indices.
+    fn volumes_of(&mut self, cluster: &Cluster, template: &Template) -> Box<[usize]> {
+        let counted = attachments(cluster, template).filter_map(|(name, attachment)| {
+            let driver = self.drivers.iter().position(|driver| driver.name == name)?;
+            let next = self.volumes.len();
+            let index = *self.indices.entry((driver, attachment)).or_insert(next);
+            if index == next {
+                self.volumes.push(Volume { driver, users: 0 });
+            }
+            Some(index)
+        });
+        counted.collect()
+    }
+
+    fn add(&mut self, cluster: &Cluster, template: TemplateId, times: i64) {
+        if !self.of.contains_key(&template) {
+            let volumes = self.volumes_of(cluster, &cluster.templates()[template.index()]);
+            self.of.insert(template, volumes);
+        }
+        for index in self.of.get(&template).into_iter().flatten() {
             let volume = &mut self.volumes[*index];
             let before = volume.users > 0;
             volume.users += times;
@@ -90,6 +117,23 @@ impl VolumeLimits {
             }
             let change = i64::from(volume.users > 0) - i64::from(before);
             self.drivers[volume.driver].attached += change;
+        }
+    }
+
+    /// Counts the volumes here, if there may be too many.
+    fn count(&mut self, here: Here<'_>) {
+        let wanted = i64::try_from(self.wanted.len()).unwrap_or(i64::MAX);
+        let most = self.at_most.saturating_add(wanted);
+        let mut limits = self.drivers.iter().filter_map(|driver| driver.limit);
+        if self.counted || limits.all(|limit| most <= limit) {
+            return;
+        }
+        self.counted = true;
+        for pod in &here.node.pods {
+            self.add(here.cluster, pod.template, 1);
+        }
+        for (template, times) in std::mem::take(&mut self.uncounted) {
+            self.add(here.cluster, template, times);
         }
     }
 
@@ -125,19 +169,26 @@ impl Filter for VolumeLimits {
         for driver in &mut self.drivers {
             driver.attached = 0;
         }
-        for pod in &here.node.pods {
-            self.add(pod, 1);
-        }
         let limits = here.cluster.storage().limits.get(&here.node.name);
         for driver in &mut self.drivers {
             let mut limits = limits.into_iter().flatten();
             let limit = limits.find(|(name, _)| *name == driver.name);
             driver.limit = limit.map(|(_, limit)| *limit);
         }
+        self.at_most = here.node.volumes;
+        self.counted = false;
+        self.uncounted.clear();
+        self.count(here);
     }
 
-    fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
-        self.add(pod, times);
+    fn change(&mut self, here: Here<'_>, pod: &Pod, times: i64) {
+        if self.counted {
+            self.add(here.cluster, pod.template, times);
+            return;
+        }
+        self.uncounted.push((pod.template, times));
+        self.at_most += here.cluster.template(pod).named_volumes() * times;
+        self.count(here);
     }
 
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
@@ -153,5 +204,56 @@ impl Filter for VolumeLimits {
         Some(format!(
             "{attached} of {limit} volumes of {name} are attached, and {new} more wanted"
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VolumeLimits;
+    use crate::cluster::Cluster;
+    use crate::filter::{Filter as _, Here};
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn only_where_there_may_be_too_many_they_are_counted() {
+        let mut cluster = Cluster::new();
+        let pod = |name: &str, node: &str| {
+            let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": name}});
+            let spec = json!({"volumes": [volume], "nodeName": node});
+            from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+        };
+        for name in ["here", "new", "other"] {
+            let csi = json!({"driver": "ebs", "volumeHandle": name});
+            let volume = json!({"metadata": {"name": name}, "spec": {"csi": csi}});
+            cluster.add_volume(&from_value(volume).unwrap()).unwrap();
+            let claim = json!({"metadata": {"name": name}, "spec": {"volumeName": name}});
+            cluster.add_claim(&from_value(claim).unwrap()).unwrap();
+        }
+        for count in 1..=3 {
+            let driver = json!({"name": "ebs", "allocatable": {"count": count}});
+            let own = json!({"metadata": {"name": "a"}, "spec": {"drivers": [driver]}});
+            cluster.add_csi_node(&from_value(own).unwrap());
+            let node = json!({"metadata": {"name": "a"}});
+            cluster.add_node(&from_value(node).unwrap());
+            cluster.add_pod(pod("here", "a")).unwrap();
+            let new = cluster.pod(pod("new", "")).unwrap();
+            let other = cluster.pod(pod("other", "")).unwrap();
+            let mut filter = VolumeLimits::new(&cluster, &new).unwrap();
+            let here = Here::new(&cluster, cluster.find_node("a").unwrap());
+            filter.enter(here);
+            assert_eq!(
+                (filter.counted, filter.check(here).is_ok()),
+                (count < 2, count >= 2)
+            );
+            filter.change(here, &other, 1);
+            assert_eq!(
+                (filter.counted, filter.check(here).is_ok()),
+                (count < 3, count >= 3)
+            );
+            filter.change(here, &other, -1);
+            assert_eq!(filter.check(here).is_ok(), count >= 2);
+            filter.change(here, &here.node.pods[0], -1);
+            assert!(filter.check(here).is_ok());
+        }
     }
 }
