@@ -49,6 +49,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod attached;
 mod changes;
 mod checks;
 mod cluster;

@@ -1,5 +1,6 @@
 //! Claims, volumes, classes of storage, and what nodes can attach: as much of it as a pod's place depends on.
 
+use crate::attached;
 use crate::labels::Labels;
 use crate::mistake::Mistake;
 use crate::resources::amount;
@@ -112,7 +113,7 @@ pub(crate) struct PersistentVolume {
     pub(crate) is_available: bool,
     pub(crate) is_terminating: bool,
     /// The driver that attaches it, and its name for it.
-    pub(crate) csi: Option<(Symbol, Symbol)>,
+    pub(crate) attached: Option<(Symbol, Symbol)>,
     pub(crate) zones: Box<[Zone]>,
 }
 
@@ -132,6 +133,8 @@ pub(crate) struct StorageClass {
     pub(crate) waits: bool,
     /// Who makes volumes; `None`: nobody.
     pub(crate) provisioner: Option<Symbol>,
+    /// Who attaches them.
+    pub(crate) attacher: Option<Symbol>,
     /// Where volumes can be made; `None`: everywhere.
     pub(crate) topologies: Option<NodeSelector>,
 }
@@ -226,7 +229,7 @@ impl Storage {
         let affinity = spec.node_affinity.required.as_ref();
         let affinity = affinity.map(|affinity| NodeSelector::new(symbols, affinity));
         let claim = spec.claim_ref.as_ref();
-        let csi = spec.csi.as_ref();
+        let attached = attached::of_volume(wire);
         let volume = PersistentVolume {
             labels: Labels::new(symbols, &metadata.labels),
             affinity: affinity.transpose().map_err(mistake("spec.nodeAffinity"))?,
@@ -242,12 +245,8 @@ impl Storage {
             }),
             is_available: matches!(wire.status.phase.as_str(), "" | "Available"),
             is_terminating: metadata.deletion_timestamp.is_some(),
-            csi: csi.map(|csi| {
-                (
-                    symbols.intern(&csi.driver),
-                    symbols.intern(&csi.volume_handle),
-                )
-            }),
+            attached: attached
+                .map(|(driver, handle)| (symbols.intern(driver), symbols.intern(&handle))),
             zones: zones(symbols, metadata),
         };
         let name = symbols.intern(&metadata.name);
@@ -263,7 +262,9 @@ impl Storage {
         let topologies = topologies(&wire.allowed_topologies);
         let topologies = topologies.map(|topologies| NodeSelector::new(symbols, &topologies));
         let nobody = wire.provisioner == "kubernetes.io/no-provisioner";
+        let attacher = attached::by_provisioner(&wire.provisioner);
         let class = StorageClass {
+            attacher: given(symbols, attacher).filter(|_| !nobody),
             waits: wire.volume_binding_mode == "WaitForFirstConsumer",
             provisioner: given(symbols, &wire.provisioner).filter(|_| !nobody),
             topologies: topologies

@@ -54,13 +54,14 @@ pub(super) fn attachment(
     cluster: &Cluster,
     claim: &PersistentClaim,
 ) -> Option<(Symbol, Attachment)> {
-    if claim.volume.is_some() {
-        let (driver, handle) = volume(cluster, claim)?.csi?;
+    if let Some(volume) = volume(cluster, claim) {
+        let (driver, handle) = volume.attached?;
         return Some((driver, Attachment::Handle(handle)));
     }
+    // One whose volume is gone, or not there yet, counts like one whose volume is yet to be made.
     let class = cluster.storage().classes.get(&claim.class?)?;
     let attachment = Attachment::Claim(claim.namespace, claim.name);
-    Some((class.provisioner?, attachment))
+    Some((class.attacher?, attachment))
 }
 
 /// What is said of the first claim that is not there (S5-093). One that is made for the pod may yet come.

@@ -96,7 +96,10 @@ fn limits(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     let others = others.filter(|other| !std::ptr::eq(*other, template));
     let others = others.flat_map(|other| claims::of(cluster, other));
     let unknown = others.filter(|(_, known)| {
-        known.is_none_or(|claim| claim.volume.is_some() && claims::volume(cluster, claim).is_none())
+        known.is_none_or(|claim| {
+            let missing = claim.volume.is_some() && claims::volume(cluster, claim).is_none();
+            missing && claims::attachment(cluster, claim).is_none()
+        })
     });
     let unknown = unknown.count();
     if unknown > 0 {

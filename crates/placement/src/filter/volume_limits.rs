@@ -2,10 +2,11 @@
 
 use super::claims::{self, Attachment};
 use super::{Filter, Here, Rejection};
+use crate::attached;
 use crate::cluster::Cluster;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
-use crate::template::{Template, TemplateId};
+use crate::template::{Template, TemplateId, Volume as Named};
 use hashbrown::HashMap;
 
 struct VolumeLimits {
@@ -54,7 +55,15 @@ fn attachments<'c>(
     template: &'c Template,
 ) -> impl Iterator<Item = (Symbol, Attachment)> + 'c {
     let known = claims::known(cluster, template);
-    known.filter_map(|(_, claim)| claims::attachment(cluster, claim))
+    let of_claims = known.filter_map(|(_, claim)| claims::attachment(cluster, claim));
+    let disks = template.volumes.iter().filter_map(|volume| match volume {
+        Named::Disk { kind, name, .. } => {
+            let driver = cluster.symbols().get(attached::of_disk(kind)?)?;
+            Some((driver, Attachment::Handle(*name)))
+        }
+        Named::Claim(_) => None,
+    });
+    of_claims.chain(disks)
 }
 
 impl VolumeLimits {

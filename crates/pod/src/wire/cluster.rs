@@ -157,6 +157,16 @@ pub struct VolumeSpec {
     pub volume_mode: String,
     /// The CSI driver that attaches it, if one does.
     pub csi: Option<CsiVolume>,
+    /// A disk that a CSI driver attaches in place of Kubernetes, which did so itself once; so with those that follow.
+    pub gce_persistent_disk: Option<Box<NamedDisk>>,
+    /// A disk by its id.
+    pub aws_elastic_block_store: Option<Box<NamedDisk>>,
+    /// A disk by its address.
+    pub azure_disk: Option<Box<NamedDisk>>,
+    /// A disk by its id.
+    pub cinder: Option<Box<NamedDisk>>,
+    /// A volume by its id.
+    pub portworx_volume: Option<Box<NamedDisk>>,
 }
 
 /// `status` of a persistent volume.
@@ -385,6 +395,7 @@ pub struct NamedDisk {
     #[serde(
         alias = "pdName",
         alias = "volumeID",
+        alias = "diskURI",
         alias = "iqn",
         alias = "image",
         deserialize_with = "null_is_default"

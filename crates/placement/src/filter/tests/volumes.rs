@@ -174,6 +174,72 @@ fn s3_016_a_node_attaches_only_so_many_volumes_of_a_driver() {
 }
 
 #[test]
+fn disks_that_kubernetes_once_attached_itself_count_for_the_driver_that_does_now() {
+    let words = "Unschedulable: node(s) exceed max volume count";
+    // Where one disk of the kind is attached and no more can be: another one, and the same once more.
+    let answers = |driver: &str, held: Value, wanted: Value| {
+        let driver = json!({"name": driver, "allocatable": {"count": 1}});
+        let more = [
+            json!({"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [driver]}}),
+            claim("held", json!({"volumeName": "held"})),
+            volume("held", held),
+            user("db", "a", &["held"]),
+            claim("wanted", json!({"volumeName": "wanted"})),
+            volume("wanted", wanted),
+        ];
+        answers(&with(nodes(), more), &user("web", "", &["wanted"]))[0].clone()
+    };
+    let kinds = [
+        ("ebs.csi.aws.com", "awsElasticBlockStore", "volumeID"),
+        ("pd.csi.storage.gke.io", "gcePersistentDisk", "pdName"),
+        ("disk.csi.azure.com", "azureDisk", "diskURI"),
+        ("cinder.csi.openstack.org", "cinder", "volumeID"),
+        ("pxd.portworx.com", "portworxVolume", "volumeID"),
+    ];
+    for (driver, kind, field) in kinds {
+        let disk = |name: &str| json!({kind: {field: name}});
+        assert_eq!(answers(driver, disk("one"), disk("two")), words, "{kind}");
+        assert_eq!(answers(driver, disk("one"), disk("one")), "fits", "{kind}");
+        // It counts beside those of the driver's own kind, and another driver's do not.
+        let own = json!({"csi": {"driver": driver, "volumeHandle": "two"}});
+        assert_eq!(answers(driver, own, disk("one")), words, "{kind}");
+        assert_eq!(answers("nfs", disk("one"), disk("two")), "fits", "{kind}");
+    }
+    let ebs = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
+    let (zoned, plain) = (ebs("aws://zone-a/vol-1"), ebs("vol-1"));
+    assert_eq!(answers("ebs.csi.aws.com", zoned, plain), "fits");
+    assert_eq!(answers("ebs.csi.aws.com", ebs("vol-1"), ebs("")), "fits");
+}
+
+#[test]
+fn disks_without_a_volume_count_too() {
+    let words = "Unschedulable: node(s) exceed max volume count";
+    let driver = json!({"name": "ebs.csi.aws.com", "allocatable": {"count": 1}});
+    let disk = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
+    let late = |volume: Option<&str>| {
+        claim(
+            "late",
+            json!({"volumeName": volume, "storageClassName": "late"}),
+        )
+    };
+    let objects = |late: Value| {
+        let more = [
+            json!({"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [driver]}}),
+            class("late", "kubernetes.io/aws-ebs", LATE),
+            late,
+            pod("db", "a", json!({"volumes": [disk("held")]})),
+        ];
+        with(nodes(), more)
+    };
+    let web = user("web", "", &["late"]);
+    assert_eq!(answers(&objects(late(None)), &web)[0], words);
+    // Its volume is gone: it counts by its class.
+    assert_eq!(answers(&objects(late(Some("gone"))), &web)[0], words);
+    let web = pod("web", "", json!({"volumes": [disk("other")]}));
+    assert_eq!(answers(&objects(late(None)), &web)[0], words);
+}
+
+#[test]
 fn s5_093_a_bound_volume_is_where_it_can_be_reached() {
     let spec = json!({"volumeName": "pv"});
     let mut affinity = only_from("zone-b");
