@@ -169,9 +169,8 @@ fn pods_of_json(finder: &mut Finder, text: &str) -> Vec<Pod> {
 fn pod_of_json(finder: &mut Finder, text: &str, item: &str, name: &str) -> Option<Pod> {
     let kind = |item| serde_json::from_str::<Outline<'_>>(item).ok()?.kind;
     let pod = match serde_json::from_str::<TypedPod>(item) {
-        Ok(mut typed) => {
-            let kind = std::mem::take(&mut typed.kind);
-            let pod = typed.into();
+        Ok(typed) => {
+            let ([_, kind], pod) = typed.split();
             finder.find_negative_in_json(text, item, name, &pod);
             pod_of(&kind, pod)
         }
@@ -228,12 +227,11 @@ fn pod_of_value(
     name: &str,
     place: impl Fn(&[Step]) -> Option<Place>,
 ) -> Option<Pod> {
-    let Ok(mut typed) = TypedPod::deserialize(&value) else {
+    let Ok(typed) = TypedPod::deserialize(&value) else {
         finder.find_in_value::<TypedPod>(value, name, place);
         return None;
     };
-    let kind = std::mem::take(&mut typed.kind);
-    let pod = typed.into();
+    let ([_, kind], pod) = typed.split();
     finder.find_negative(name, &amounts_of_pod(&pod), place);
     pod_of(&kind, pod)
         .map_err(|message| finder.add(name, message))

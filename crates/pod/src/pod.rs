@@ -171,7 +171,7 @@ impl Pod {
             termination_grace_period_seconds: spec.termination_grace_period_seconds,
             terminal: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
             start_time: status.start_time,
-            deletion_timestamp: metadata.deletion_timestamp.map(Timestamp::from),
+            deletion_timestamp: metadata.deletion_timestamp.map(wire::Time::timestamp),
             deletion_grace_period_seconds: metadata.deletion_grace_period_seconds.map(i64::from),
             node_name: spec.node_name.clone(),
             spec,

@@ -36,12 +36,6 @@ impl From<Timestamp> for Time {
     }
 }
 
-impl From<Time> for Timestamp {
-    fn from(time: Time) -> Self {
-        time.timestamp()
-    }
-}
-
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.timestamp().serialize(serializer)

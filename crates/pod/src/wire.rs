@@ -67,10 +67,10 @@ pub struct Pod {
 pub struct TypedPod {
     /// `v1`, where given.
     #[serde(deserialize_with = "null_is_default")]
-    pub api_version: String,
+    api_version: String,
     /// `Pod`, where given (items of a list omit it).
     #[serde(deserialize_with = "null_is_default")]
-    pub kind: String,
+    kind: String,
     #[serde(deserialize_with = "null_is_default")]
     metadata: Metadata,
     #[serde(deserialize_with = "null_is_default")]
@@ -79,19 +79,15 @@ pub struct TypedPod {
     status: Shared<PodStatus>,
 }
 
-impl From<TypedPod> for Pod {
-    fn from(typed: TypedPod) -> Self {
-        let TypedPod {
-            metadata,
-            spec,
-            status,
-            ..
-        } = typed;
-        Self {
-            metadata,
-            spec,
-            status,
-        }
+impl TypedPod {
+    /// `apiVersion` and `kind`, and the pod.
+    pub fn split(self) -> ([String; 2], Pod) {
+        let pod = Pod {
+            metadata: self.metadata,
+            spec: self.spec,
+            status: self.status,
+        };
+        ([self.api_version, self.kind], pod)
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn running_duration(job: &Job, status: &JobStatus) -> Option<String> 
         job.metadata.creation_timestamp,
         status.state.last_transition_time,
     );
-    Some(duration::shown(until?.duration_since(since?.into())))
+    Some(duration::shown(until?.duration_since(since?.timestamp())))
 }
 
 /// The call that makes the stored status this one. What the stored one has beyond our fields stays.

@@ -15,7 +15,7 @@ impl Session<'_> {
         }
         let tasks = own.tasks.iter();
         let taken = tasks.filter_map(|task| self.model.tasks[*task].node);
-        Some(self.parts.choice(self.cluster, labels, taken))
+        Some(self.domains.choice(self.cluster, labels, taken))
     }
 
     /// The same for those that go through all that there is to try: a job that may be anywhere is tried once.
@@ -51,7 +51,7 @@ impl Session<'_> {
         for part in &parts {
             let mut most = vec![0_usize; choice.len()];
             for node in 0..self.model.nodes.len() {
-                let at = self.parts.position(choice, node);
+                let at = self.domains.position(choice, node);
                 let Some(at) = at.filter(|at| most[*at] < part.count) else {
                     continue;
                 };
@@ -98,7 +98,7 @@ impl Session<'_> {
         (fit, all): (usize, usize),
     ) -> String {
         let own = &self.model.jobs[job];
-        let best = self.parts.words(within);
+        let best = self.domains.words(within);
         let mut tasks = own.tasks.iter().map(|task| &self.model.tasks[*task]);
         if tasks.any(|task| task.node.is_some()) {
             return format!("All its pods have to be on nodes with {best}, where some of them are");

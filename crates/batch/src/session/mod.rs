@@ -100,7 +100,7 @@ use plugins::Plugins;
 use reservation::Reservation;
 use task::Status;
 use watch::Watch;
-use within::Parts;
+use within::KnownDomains;
 
 /// A session under way.
 pub(crate) struct Session<'c> {
@@ -114,7 +114,7 @@ pub(crate) struct Session<'c> {
     /// Nodes that are kept for a job that has waited long.
     reservation: Option<Reservation>,
     /// Domains of which groups have to be in one.
-    parts: Parts,
+    domains: KnownDomains,
     /// The nodes that changed, one after the other.
     log: Vec<usize>,
     /// Tasks that were put somewhere or sent away, with what they were before, in the order in which that was done.
@@ -142,7 +142,7 @@ impl<'c> Session<'c> {
             plugins: Plugins::open(&model, conf, form),
             judge: Judge::new(&conf.tiers, &model),
             reservation: None,
-            parts: Parts::default(),
+            domains: KnownDomains::default(),
             log: Vec::new(),
             touched: Vec::new(),
             binds: Vec::new(),
@@ -185,7 +185,7 @@ impl Session<'_> {
             cluster: self.cluster,
             model: &self.model,
             log: self.log.as_slice(),
-            parts: &self.parts,
+            domains: &self.domains,
             kept: self
                 .reservation
                 .as_ref()

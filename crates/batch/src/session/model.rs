@@ -70,14 +70,14 @@ pub(crate) struct Job {
     pub(crate) gated: Resource,
     /// Whether nodes are kept from it for another job in this session.
     pub(crate) barred: bool,
-    /// Whether nodes are being freed for it, or were just now.
+    /// Whether it was tried in vain, and nodes are being freed for it or were just now.
     pub(crate) freed: bool,
     /// Why this session did not let it in.
     pub(crate) kept_out: Option<String>,
-    /// The part of the cluster where its pods are tried just now.
+    /// The domain where its pods are tried just now.
     pub(crate) within: Option<Within>,
-    /// What is said of the part in which most of its pods fit.
-    pub(crate) best_part: Option<String>,
+    /// What is said of the domain in which most of its pods fit.
+    pub(crate) best_domain: Option<String>,
     /// By task, in the order in which they were found.
     pub(crate) fit_errors: HashMap<usize, FitError>,
     /// Roles that have a fit error.
@@ -118,7 +118,7 @@ impl Job {
             freed: false,
             kept_out: None,
             within: None,
-            best_part: None,
+            best_domain: None,
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
         }
@@ -127,6 +127,12 @@ impl Job {
     /// Whether it is a `PodGroup` of Volcano's, which events are about.
     pub(crate) const fn has_object(&self) -> bool {
         self.upstream.is_none() && !self.is_plain
+    }
+
+    /// Whether the session before tried it in vain.
+    fn failed(&self) -> bool {
+        let mut conditions = self.before.conditions.iter();
+        conditions.any(|own| own.kind == "Unschedulable" && own.status == "True")
     }
 
     /// The labels of nodes of which all its pods have to share the values.
@@ -155,7 +161,7 @@ impl Job {
         }
         self.barred = false;
         self.kept_out = None;
-        self.best_part = None;
+        self.best_domain = None;
         self.fit_errors.clear();
         self.failed_roles.clear();
     }
@@ -427,10 +433,11 @@ impl Model {
         tasks.filter(move |task| self.tasks[*task].status == status)
     }
 
-    /// Notes for which jobs nodes are being freed.
+    /// Notes for which of the jobs that were tried in vain nodes are being freed.
     pub(crate) fn note_freed(&mut self, cluster: &Cluster) {
-        for job in self.live.clone() {
-            self.jobs[job].freed = self.is_freed_for(job, cluster);
+        for at in 0..self.live.len() {
+            let job = self.live[at];
+            self.jobs[job].freed = self.jobs[job].failed() && self.is_freed_for(job, cluster);
         }
     }
 
@@ -455,10 +462,7 @@ impl Model {
 
     /// Whether a job was tried in vain by the session before, and no node is being freed for it.
     pub(crate) fn is_in_vain(&self, job: usize) -> bool {
-        let own = &self.jobs[job];
-        let mut conditions = own.before.conditions.iter();
-        let failed = conditions.any(|own| own.kind == "Unschedulable" && own.status == "True");
-        failed && !own.freed
+        self.jobs[job].failed() && !self.jobs[job].freed
     }
 
     /// What a job was promised and does not hold yet, if it was let in or runs. In our form one that was tried in vain is

@@ -370,7 +370,7 @@ impl Session<'_> {
     fn rated(&mut self, within: Option<Within>, part: &Part, rooms: &[Resource]) -> Vec<Rated> {
         let by_rank = self.model.by_rank.clone();
         let rated = by_rank.into_iter().filter_map(|node| {
-            if within.is_some_and(|within| !self.parts.contains(within, node)) {
+            if !self.domains.reaches(within, node) {
                 return None;
             }
             let most = times(&part.request, |dim| rooms[node].get(dim));

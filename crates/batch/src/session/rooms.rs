@@ -81,9 +81,7 @@ impl<'v> Asking<'v> {
 
     /// Whether a node is in the domain that the gang has to be in.
     fn reaches(self, node: usize) -> bool {
-        let parts = self.view.parts;
-        self.within
-            .is_none_or(|within| parts.contains(within, node))
+        self.view.domains.reaches(self.within, node)
     }
 }
 

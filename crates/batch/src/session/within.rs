@@ -1,4 +1,4 @@
-//! The part of the cluster that all pods of a group have to share.
+//! The domain of the cluster that all pods of a group have to be in.
 
 use evictd_placement::{Cluster, Domains, NodeId};
 
@@ -11,9 +11,9 @@ pub(crate) struct Within {
 
 /// The domains of this session's nodes, by labels. They are worked out when a group first asks for them.
 #[derive(Debug, Default)]
-pub(crate) struct Parts(Vec<(Vec<Box<str>>, Domains)>);
+pub(crate) struct KnownDomains(Vec<(Vec<Box<str>>, Domains)>);
 
-impl Parts {
+impl KnownDomains {
     /// The domains by these labels among which a group has the choice that has pods on these nodes.
     pub(crate) fn choice(
         &mut self,
@@ -39,8 +39,13 @@ impl Parts {
         self.0.len() - 1
     }
 
+    /// Whether a pod may be on a node that has to be in a domain, if it has to be in one.
+    pub(crate) fn reaches(&self, within: Option<Within>, node: usize) -> bool {
+        within.is_none_or(|within| self.contains(within, node))
+    }
+
     /// Whether a node is in a domain.
-    pub(crate) fn contains(&self, within: Within, node: usize) -> bool {
+    fn contains(&self, within: Within, node: usize) -> bool {
         let domain = self.0[within.labels].1.get(within.domain);
         domain.contains(NodeId::of(node))
     }

@@ -61,9 +61,7 @@ impl ManifestRules {
     ) -> Result<Pod, Vec<Mistake>> {
         let read = || {
             let document = Document::new(name, part.text.to_owned())?;
-            let found: wire::TypedPod = document.parse()?;
-            let types = [found.api_version.clone(), found.kind.clone()];
-            let mut pod = found.into();
+            let (types, mut pod) = document.parse::<wire::TypedPod>()?.split();
             let mistakes = self.check(types, &mut pod, &document);
             if mistakes.is_empty() {
                 self.make_ours(&mut pod, &document, static_pods)?;

@@ -5,6 +5,7 @@ use crate::cli::kind::JOBS;
 use clap::Args;
 use evictd_batch::wire::Job;
 use evictd_command::{Column, Failure, Output, Table, View};
+use evictd_pod::wire::Time;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -131,7 +132,7 @@ fn shown(job: Job) -> Shown {
         job_type: job_type.unwrap_or("Batch").to_owned(),
         namespace: job.metadata.namespace.to_string(),
         name: job.metadata.name,
-        creation: job.metadata.creation_timestamp.map(Timestamp::from),
+        creation: job.metadata.creation_timestamp.map(Time::timestamp),
         phase: status.state.phase,
         queue: job.spec.queue,
         replicas: replicas.sum(),

@@ -1,5 +1,6 @@
 //! In which domain of the cluster the pods of a group are tried that all have to be in one.
 
+use super::taking::Failed;
 use crate::session::Session;
 use crate::session::dispatch::Taking;
 use crate::session::fit::FitError;
@@ -58,7 +59,7 @@ impl Session<'_> {
         let own = &self.model.jobs[job];
         if let ([within], true) = (&*choice, own.ready() >= own.min_member) {
             let words = self.domain_words(job, *within, (0, 0));
-            self.model.jobs[job].best_part = Some(words);
+            self.model.jobs[job].best_domain = Some(words);
             return Some(Spot {
                 within: Some(*within),
                 suffices: true,
@@ -75,7 +76,7 @@ impl Session<'_> {
         };
         let waiting = self.model.tasks_of(job, Status::Pending).count();
         let words = self.domain_words(job, within, (tried.fit, waiting));
-        self.model.jobs[job].best_part = Some(words);
+        self.model.jobs[job].best_domain = Some(words);
         Some(Spot {
             within: Some(within),
             suffices: tried.later,
@@ -88,10 +89,9 @@ impl Session<'_> {
             Which::All => self.most_in(job, choice, None),
             Which::BestEffort => None,
         };
-        let own = &self.model.jobs[job];
-        let missing = own.min_member - own.ready() - own.pipelined() - own.pending_best_effort;
-        let missing = usize::try_from(missing).unwrap_or(0);
-        let ask_nothing = usize::try_from(own.pending_best_effort).unwrap_or(0);
+        let missing = self.missing(job);
+        let ask_nothing = self.model.jobs[job].pending_best_effort;
+        let ask_nothing = usize::try_from(ask_nothing).unwrap_or(0);
         let mut best: Option<(Within, Tried)> = None;
         for (at, within) in choice.iter().enumerate() {
             let most = most.as_ref().map_or(usize::MAX, |most| most[at]);
@@ -168,7 +168,7 @@ impl Session<'_> {
             _ => self.spot(job, Which::BestEffort)?,
         };
         if !spot.suffices {
-            let words = self.model.jobs[job].best_part.clone();
+            let words = self.model.jobs[job].best_domain.clone();
             self.fails(task, FitError::Words(words.unwrap_or_default().into()));
         }
         Some(spot).filter(|spot| spot.suffices)
@@ -183,18 +183,18 @@ impl Session<'_> {
         }
     }
 
-    /// Lets tasks of a job take room from others, and those go if the job has enough then. If all its pods have to be in one
-    /// domain, one after the other is tried, those first in which the most pods have room already: nobody goes before it is
-    /// known that all that the job needs fits into one.
+    /// Lets tasks of a job take room from others, each as `take` does it, and those go if the job has enough then. If all its
+    /// pods have to be in one domain, one after the other is tried, those first in which the most pods have room already:
+    /// nobody goes before it is known that all that the job needs fits into one.
     pub(super) fn take_room(
         &mut self,
         taking: Taking,
         (job, tasks): (usize, &mut Waiting),
-        mut take: impl FnMut(&mut Self, &mut Steps, &mut Waiting),
+        mut take: impl FnMut(&mut Self, &mut Steps, usize) -> bool,
     ) {
         let Some(choice) = self.choice(job) else {
             let mut steps = Steps::default();
-            take(self, &mut steps, tasks);
+            self.take_for_each(&mut steps, (job, tasks), &mut take);
             if self.is_pipelined(job) {
                 self.commit(steps);
             } else {
@@ -206,7 +206,7 @@ impl Session<'_> {
             let told = self.told(job);
             let mut steps = Steps::default();
             self.within((job, Some(within)), |own| {
-                take(own, &mut steps, &mut tasks.clone());
+                own.take_for_each(&mut steps, (job, &mut tasks.clone()), &mut take);
             });
             let own = &self.model.jobs[job];
             let enough = own.ready() + own.pipelined() >= own.min_member;
@@ -219,6 +219,31 @@ impl Session<'_> {
         }
     }
 
+    /// One task after the other, until the job has enough.
+    fn take_for_each(
+        &mut self,
+        steps: &mut Steps,
+        (job, tasks): (usize, &mut Waiting),
+        take: &mut impl FnMut(&mut Self, &mut Steps, usize) -> bool,
+    ) {
+        let mut failed = Failed::default();
+        while self.is_starving(job) {
+            let Some(task) = tasks.pop(|one, other| self.task_before(one, other)) else {
+                break;
+            };
+            if !self.is_like_failed(task, &failed) && !take(self, steps, task) {
+                self.note_failed(task, &mut failed);
+            }
+        }
+    }
+
+    /// How many pods that ask for something a job lacks to start.
+    fn missing(&self, job: usize) -> usize {
+        let own = &self.model.jobs[job];
+        let missing = own.min_member - own.ready() - own.pipelined() - own.pending_best_effort;
+        usize::try_from(missing).unwrap_or(0)
+    }
+
     /// The domains that might have room for what a job lacks if others went, in the order in which they are tried.
     fn domains_to_free(&mut self, taking: Taking, job: usize, choice: Vec<Within>) -> Vec<Within> {
         let held = self.held_by_others(taking, job);
@@ -228,9 +253,7 @@ impl Session<'_> {
         ) else {
             return choice;
         };
-        let own = &self.model.jobs[job];
-        let missing = own.min_member - own.ready() - own.pipelined() - own.pending_best_effort;
-        let missing = usize::try_from(missing).unwrap_or(0);
+        let missing = self.missing(job);
         let domains = choice.into_iter().zip(now.into_iter().zip(most));
         let domains = domains.filter(|(_, (_, most))| *most >= missing);
         let mut domains: Vec<(Within, usize)> = domains

@@ -1,6 +1,6 @@
 //! Action preempt: room for jobs and tasks that come before others of the same queue (S6-112 to S6-116).
 
-use super::taking::{Failed, Refused};
+use super::taking::Refused;
 use crate::session::Session;
 use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
@@ -32,18 +32,8 @@ impl Session<'_> {
 
     /// Lets tasks of a job take room from other jobs, if it has enough then.
     fn preempt_between(&mut self, job: usize, tasks: &mut Waiting, refused: &mut Refused) {
-        self.take_room(Taking::Preempt, (job, tasks), |own, steps, tasks| {
-            let mut failed = Failed::default();
-            while own.is_starving(job) {
-                let Some(task) = tasks.pop(|one, other| own.task_before(one, other)) else {
-                    break;
-                };
-                if !own.is_like_failed(task, &failed)
-                    && !own.preempt_for(steps, task, false, refused)
-                {
-                    own.note_failed(task, &mut failed);
-                }
-            }
+        self.take_room(Taking::Preempt, (job, tasks), |own, steps, task| {
+            own.preempt_for(steps, task, false, refused)
         });
     }
 

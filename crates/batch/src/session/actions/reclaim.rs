@@ -1,6 +1,5 @@
 //! Action reclaim: a queue that has less than its share takes room back from others (S6-117, S6-118).
 
-use super::taking::Failed;
 use crate::session::Session;
 use crate::session::dispatch::Taking;
 use crate::session::order::Waiting;
@@ -29,16 +28,8 @@ impl Session<'_> {
 
     /// Lets tasks of a job take room from other queues, if it has enough then.
     fn reclaim_by(&mut self, queue: usize, job: usize, tasks: &mut Waiting) {
-        self.take_room(Taking::Reclaim, (job, tasks), |own, steps, tasks| {
-            let mut failed = Failed::default();
-            while own.is_starving(job) {
-                let Some(task) = tasks.pop(|one, other| own.task_before(one, other)) else {
-                    break;
-                };
-                if !own.is_like_failed(task, &failed) && !own.reclaim_for(steps, queue, task) {
-                    own.note_failed(task, &mut failed);
-                }
-            }
+        self.take_room(Taking::Reclaim, (job, tasks), |own, steps, task| {
+            own.reclaim_for(steps, queue, task)
         });
     }
 

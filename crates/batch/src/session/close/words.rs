@@ -71,7 +71,7 @@ impl Session<'_> {
         if let Some(words) = &own.kept_out {
             text = format!("{text}. Not let in: {words}");
         }
-        let best = own.best_part.as_ref();
+        let best = own.best_domain.as_ref();
         if let Some(words) = best.filter(|_| !own.fit_errors.is_empty()) {
             text = format!("{text}. {words}");
         }

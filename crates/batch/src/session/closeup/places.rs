@@ -103,10 +103,10 @@ impl Session<'_> {
             }
             return places;
         };
-        places.within = Some(self.parts.words(within));
+        places.within = Some(self.domains.words(within));
         let inside = 0..self.model.nodes.len();
         places.nodes = inside
-            .filter(|node| self.parts.contains(within, *node))
+            .filter(|node| self.domains.reaches(Some(within), *node))
             .count();
         self.within((job, Some(within)), |own| own.placed(places, tasks))
     }
@@ -197,7 +197,7 @@ impl Session<'_> {
     fn refused(&mut self, role: &mut RolePlaces, task: usize, needs_room: bool) {
         let (judge, view) = self.asking();
         let within = view.model.jobs[view.model.tasks[task].job].within;
-        let counts = |node| within.is_none_or(|within| view.parts.contains(within, node));
+        let counts = |node| view.domains.reaches(within, node);
         match judge.refusals(view, task, needs_room) {
             Ok(refusals) => {
                 let refusals = refusals.enumerate().filter(|(node, _)| counts(*node));

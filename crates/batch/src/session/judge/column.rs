@@ -104,7 +104,10 @@ impl Column {
             refused: None,
             request: request.clone(),
             elsewhere: key.within.map_or(NO_REASON, |within| {
-                let texts = vec![format!("node(s) were outside {}", view.parts.words(within))];
+                let texts = vec![format!(
+                    "node(s) were outside {}",
+                    view.domains.words(within)
+                )];
                 let unresolvable = true;
                 reasons.intern(Refusal {
                     texts,
@@ -193,8 +196,7 @@ impl Column {
         pod: &Pod,
         node: usize,
     ) -> ReasonId {
-        let within = self.key.within;
-        if within.is_some_and(|within| !view.parts.contains(within, node)) {
+        if !view.domains.reaches(self.key.within, node) {
             return self.elsewhere;
         }
         if self.key.barred && view.is_kept(node) {

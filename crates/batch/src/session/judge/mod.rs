@@ -9,7 +9,7 @@ mod rules;
 use super::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
 use super::model::Model;
 use super::task::Role;
-use super::within::Parts;
+use super::within::KnownDomains;
 use crate::conf::Plugin;
 use class::Classes;
 use column::{Column, IDLE, Key};
@@ -30,7 +30,7 @@ pub(crate) struct View<'v> {
     /// By node, those that are kept for a job; empty where none is.
     pub(crate) kept: &'v [bool],
     /// Domains of which groups have to be in one.
-    pub(crate) parts: &'v Parts,
+    pub(crate) domains: &'v KnownDomains,
 }
 
 impl View<'_> {
