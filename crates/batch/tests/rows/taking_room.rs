@@ -1,6 +1,7 @@
 //! Who has to go for others.
 
 use crate::scenario::{Scenario, conf, evicted, short, told};
+use evictd_batch::session::Form;
 use serde_json::{Value, json};
 
 const HIGH: &str = "high";
@@ -403,4 +404,25 @@ fn s6_127_namespaces_can_be_compared_before_jobs() {
         order(namespaces),
         "other/middle default/small default/large"
     );
+}
+
+/// After a crash only some of the victims of a gang may be going.
+#[test]
+fn a_gang_for_a_part_of_which_nodes_are_being_freed_takes_the_rest_at_once() {
+    let nominated = json!({"status": {"nominatedNodeName": "a"}});
+    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "a"}, "status": {"phase": "Running"}});
+    let scenario = Scenario::new(&preempt())
+        .node("a", "1")
+        .node("b", "1")
+        .class("high", 10)
+        .job("low", 0, "Running")
+        .pod("low-work-0", "low", "1", &going)
+        .running("low", 1, &["b"], "1")
+        .job_with("high", 2, "Inqueue", &json!({"priorityClassName": "high"}))
+        .pod("high-work-0", "high", "1", &nominated)
+        .pod("high-work-1", "high", "1", &json!({}));
+    assert_eq!(evicted(&scenario.run_as(&Form::default())), ["low-work-1"]);
+    // With Volcano nobody goes until the first has gone, and its place may be another one's then.
+    assert!(evicted(&scenario.run_as(&Form::volcano())).is_empty());
 }

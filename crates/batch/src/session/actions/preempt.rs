@@ -92,7 +92,11 @@ impl Session<'_> {
         within: bool,
         refused: &mut Refused,
     ) -> bool {
-        if !self.may_preempt(task) {
+        let may_preempt = self.may_preempt(task);
+        // Where a node is being freed for it nobody else goes for it, but its gang lacks it no more: after a crash only some
+        // of the victims may be going, and room that is freed for less than the gang is room for others.
+        let may_wait = self.form.fewest_victims && !self.model.tasks[task].never_preempts;
+        if !may_preempt && !may_wait {
             return false;
         }
         let mut nodes = self.reachable(task);
@@ -101,6 +105,9 @@ impl Session<'_> {
         }
         if !within && self.fits_without_victims(steps, Taking::Preempt, task, &nodes) {
             return true;
+        }
+        if !may_preempt {
+            return false;
         }
         for node in self.by_score(task, nodes) {
             let own = &self.model.tasks[task];
