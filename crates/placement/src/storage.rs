@@ -10,6 +10,8 @@ use crate::table::Objects;
 use evictd_pod::resources::units;
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Metadata};
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 /// Labels in which a volume tells its zone or region, each with the one that has replaced it.
 pub(crate) const ZONE_LABELS: [(&str, &str); 4] = [
@@ -41,6 +43,18 @@ pub(crate) struct Storage {
     pub(crate) drivers: Objects<Symbol, bool>,
     /// By namespace and name.
     pub(crate) capacities: Objects<(Symbol, Symbol), Capacity>,
+    /// By the name of a `VolumeAttachment`: its node.
+    attachments: Objects<Symbol, Symbol>,
+    /// Those of each node that has any.
+    attachments_of: HashMap<Symbol, Vec<VolumeAttachment>>,
+}
+
+/// A `VolumeAttachment` of a persistent volume.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VolumeAttachment {
+    name: Symbol,
+    pub(crate) driver: Symbol,
+    pub(crate) volume: Symbol,
 }
 
 /// A `CSIStorageCapacity`.
@@ -114,6 +128,8 @@ pub(crate) struct PersistentVolume {
     pub(crate) is_terminating: bool,
     /// The driver that attaches it, and its name for it.
     pub(crate) attached: Option<(Symbol, Symbol)>,
+    /// The name that a CSI driver has given it: such a one counts as long as its `VolumeAttachment` is there.
+    pub(crate) csi_handle: Option<Symbol>,
     pub(crate) zones: Box<[Zone]>,
 }
 
@@ -247,6 +263,10 @@ impl Storage {
             is_terminating: metadata.deletion_timestamp.is_some(),
             attached: attached
                 .map(|(driver, handle)| (symbols.intern(driver), symbols.intern(&handle))),
+            csi_handle: spec
+                .csi
+                .as_ref()
+                .map(|csi| symbols.intern(&csi.volume_handle)),
             zones: zones(symbols, metadata),
         };
         let name = symbols.intern(&metadata.name);
@@ -308,6 +328,52 @@ impl Storage {
         let limits: Box<[_]> = limits.collect();
         let name = symbols.intern(&wire.metadata.name);
         self.limits.put(symbols, name, limits);
+    }
+
+    /// One that names no driver or no persistent volume says nothing.
+    pub(crate) fn add_attachment(&mut self, symbols: &mut Symbols, wire: &wire::VolumeAttachment) {
+        self.remove_attachment(symbols, &wire.metadata.name);
+        let spec = &wire.spec;
+        let volume = &spec.source.persistent_volume_name;
+        if [&spec.attacher, &spec.node_name, volume]
+            .iter()
+            .any(|text| text.is_empty())
+        {
+            return;
+        }
+        let name = symbols.intern(&wire.metadata.name);
+        let node = symbols.intern(&spec.node_name);
+        let attachment = VolumeAttachment {
+            name,
+            driver: symbols.intern(&spec.attacher),
+            volume: symbols.intern(volume),
+        };
+        self.attachments.put(symbols, name, node);
+        self.attachments_of
+            .entry(node)
+            .or_default()
+            .push(attachment);
+    }
+
+    /// Removes an attachment; whether it was there.
+    pub(crate) fn remove_attachment(&mut self, symbols: &mut Symbols, name: &str) -> bool {
+        let Some(name) = symbols.get(name) else {
+            return false;
+        };
+        if let Some(node) = self.attachments.get(&name)
+            && let Entry::Occupied(mut own) = self.attachments_of.entry(*node)
+        {
+            own.get_mut().retain(|other| other.name != name);
+            if own.get().is_empty() {
+                own.remove();
+            }
+        }
+        self.attachments.remove(symbols, &name)
+    }
+
+    /// The attachments of a node.
+    pub(crate) fn attachments_of(&self, node: Symbol) -> &[VolumeAttachment] {
+        self.attachments_of.get(&node).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -17,6 +17,7 @@ enum Kind {
     Volume,
     Class,
     CsiNode,
+    Attachment,
 }
 
 /// An object by its kind and number, in one of its forms.
@@ -99,6 +100,11 @@ fn storage(kind: Kind, number: u8, form: u8) -> Value {
             "provisioner": if form > 3 { "kubernetes.io/no-provisioner" } else { "driver" },
             "volumeBindingMode": if form > 1 { "WaitForFirstConsumer" } else { "Immediate" },
         }),
+        Kind::Attachment => json!({
+            "metadata": {"name": format!("attachment-{number}")},
+            "spec": {"attacher": "driver", "nodeName": format!("node-{}", number % 5),
+                "source": {"persistentVolumeName": format!("volume-{}", form % 4)}},
+        }),
         _ => json!({
             "metadata": {"name": format!("node-{number}")},
             "spec": {"drivers": [{"name": "driver", "nodeID": "n", "allocatable": {"count": form}}]},
@@ -131,6 +137,9 @@ fn put(cluster: &mut Cluster, (kind, number): Object, form: u8) {
             .add_storage_class(&from_value(storage(kind, number, form)).unwrap())
             .unwrap(),
         Kind::CsiNode => cluster.add_csi_node(&from_value(storage(kind, number, form)).unwrap()),
+        Kind::Attachment => {
+            cluster.add_volume_attachment(&from_value(storage(kind, number, form)).unwrap());
+        }
     }
 }
 
@@ -143,6 +152,9 @@ fn remove(cluster: &mut Cluster, (kind, number): Object) -> bool {
         Kind::Volume => cluster.remove_volume(&format!("volume-{number}")),
         Kind::Class => cluster.remove_storage_class(&format!("class-{number}")),
         Kind::CsiNode => cluster.remove_csi_node(&format!("node-{number}")),
+        Kind::Attachment => {
+            cluster.remove_volume_attachment(&from_value(storage(kind, number, 0)).unwrap())
+        }
     }
 }
 
@@ -233,6 +245,7 @@ fn object() -> impl Strategy<Value = Object> {
         1 => (0..4_u8).prop_map(|number| (Kind::Volume, number)),
         1 => (0..2_u8).prop_map(|number| (Kind::Class, number)),
         1 => (0..5_u8).prop_map(|number| (Kind::CsiNode, number)),
+        1 => (0..6_u8).prop_map(|number| (Kind::Attachment, number)),
     ]
 }
 

@@ -9,7 +9,7 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 
 /// What is listed; nodes first, because pods refer to them.
-const LISTS: [&str; 12] = [
+const LISTS: [&str; 13] = [
     "/api/v1/nodes",
     "/api/v1/namespaces",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -18,6 +18,7 @@ const LISTS: [&str; 12] = [
     "/api/v1/persistentvolumes",
     "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/storage.k8s.io/v1/csinodes",
+    "/apis/storage.k8s.io/v1/volumeattachments",
     "/apis/resource.k8s.io/v1/resourceclaims",
     "/apis/resource.k8s.io/v1/resourceslices",
     "/apis/resource.k8s.io/v1/deviceclasses",
@@ -35,8 +36,8 @@ const FOR_SCORES: [&str; 6] = [
 ];
 
 /// Optional: without the right to list these, the plan says what it could not check.
-const OPTIONAL: [&str; 7] = [
-    LISTS[4], LISTS[5], LISTS[6], LISTS[7], LISTS[8], LISTS[9], LISTS[10],
+const OPTIONAL: [&str; 8] = [
+    LISTS[4], LISTS[5], LISTS[6], LISTS[7], LISTS[8], LISTS[9], LISTS[10], LISTS[11],
 ];
 
 /// The timeout of a page, which is that of the API server.

@@ -365,6 +365,12 @@ impl Scheduler {
             Change::CsiNode(Delta { old: Some(old), .. }) => {
                 cluster.remove_csi_node(&old.metadata.name);
             }
+            Change::VolumeAttachment(Delta { new: Some(new), .. }) => {
+                cluster.add_volume_attachment(new);
+            }
+            Change::VolumeAttachment(Delta { old: Some(old), .. }) => {
+                cluster.remove_volume_attachment(old);
+            }
             Change::CsiDriver(Delta { new: Some(new), .. }) => cluster.add_csi_driver(new),
             Change::CsiDriver(Delta { old: Some(old), .. }) => {
                 cluster.remove_csi_driver(&old.metadata.name);

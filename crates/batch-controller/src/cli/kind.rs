@@ -136,6 +136,14 @@ pub(super) const CSI_NODES: Kind = Kind {
     word: "CSI node",
 };
 
+pub(super) const VOLUME_ATTACHMENTS: Kind = Kind {
+    group: "storage.k8s.io",
+    version: "v1",
+    plural: "volumeattachments",
+    name: "VolumeAttachment",
+    word: "volume attachment",
+};
+
 pub(super) const CSI_DRIVERS: Kind = Kind {
     group: "storage.k8s.io",
     version: "v1",

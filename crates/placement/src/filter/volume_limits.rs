@@ -43,6 +43,14 @@ struct Volume {
     driver: usize,
     /// How many pods here use it.
     users: i64,
+    /// A `VolumeAttachment` names it, and counts even where no pod uses it (any more).
+    attached: bool,
+}
+
+impl Volume {
+    const fn counts(&self) -> bool {
+        self.users > 0 || self.attached
+    }
 }
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
@@ -100,16 +108,37 @@ impl VolumeLimits {
 
     /// The volumes of a template's pods that count here, by their indices.
     fn volumes_of(&mut self, cluster: &Cluster, template: &Template) -> Box<[usize]> {
-        let counted = attachments(cluster, template).filter_map(|(name, attachment)| {
-            let driver = self.drivers.iter().position(|driver| driver.name == name)?;
-            let next = self.volumes.len();
-            let index = *self.indices.entry((driver, attachment)).or_insert(next);
-            if index == next {
-                self.volumes.push(Volume { driver, users: 0 });
-            }
-            Some(index)
-        });
-        counted.collect()
+        let attachments = attachments(cluster, template);
+        attachments
+            .filter_map(|(driver, attachment)| self.index_of(driver, attachment))
+            .collect()
+    }
+
+    /// The index of a volume; `None` if the pod has none of its driver.
+    fn index_of(&mut self, driver: Symbol, attachment: Attachment) -> Option<usize> {
+        let driver = self.drivers.iter().position(|own| own.name == driver)?;
+        let next = self.volumes.len();
+        let index = *self.indices.entry((driver, attachment)).or_insert(next);
+        if index == next {
+            self.volumes.push(Volume {
+                driver,
+                users: 0,
+                attached: false,
+            });
+        }
+        Some(index)
+    }
+
+    /// Changes a volume, and the sum of its driver with it.
+    fn update(&mut self, index: usize, change: impl FnOnce(&mut Volume)) {
+        let volume = &mut self.volumes[index];
+        let before = volume.counts();
+        change(volume);
+        if !before {
+            self.seen.push(index);
+        }
+        let change = i64::from(volume.counts()) - i64::from(before);
+        self.drivers[volume.driver].attached += change;
     }
 
     fn add(&mut self, cluster: &Cluster, template: TemplateId, times: i64) {
@@ -117,15 +146,24 @@ impl VolumeLimits {
             let volumes = self.volumes_of(cluster, &cluster.templates()[template.index()]);
             self.of.insert(template, volumes);
         }
-        for index in self.of.get(&template).into_iter().flatten() {
-            let volume = &mut self.volumes[*index];
-            let before = volume.users > 0;
-            volume.users += times;
-            if !before {
-                self.seen.push(*index);
+        let indices = self.of.remove(&template).unwrap_or_default();
+        for index in &indices {
+            self.update(*index, |volume| volume.users += times);
+        }
+        self.of.insert(template, indices);
+    }
+
+    /// Counts what is attached, whether or not a pod here uses it: a volume stays attached for a while after its last pod.
+    fn add_attachments(&mut self, here: Here<'_>) {
+        let storage = here.cluster.storage();
+        for own in storage.attachments_of(here.node.name) {
+            let volume = storage.volumes.get(&own.volume);
+            let Some(handle) = volume.and_then(|volume| volume.csi_handle) else {
+                continue;
+            };
+            if let Some(index) = self.index_of(own.driver, Attachment::Handle(handle)) {
+                self.update(index, |volume| volume.attached = true);
             }
-            let change = i64::from(volume.users > 0) - i64::from(before);
-            self.drivers[volume.driver].attached += change;
         }
     }
 
@@ -141,6 +179,7 @@ impl VolumeLimits {
         for pod in &here.node.pods {
             self.add(here.cluster, pod.template, 1);
         }
+        self.add_attachments(here);
         for (template, times) in std::mem::take(&mut self.uncounted) {
             self.add(here.cluster, template, times);
         }
@@ -174,6 +213,7 @@ impl Filter for VolumeLimits {
     fn enter(&mut self, here: Here<'_>) {
         for index in self.seen.drain(..) {
             self.volumes[index].users = 0;
+            self.volumes[index].attached = false;
         }
         for driver in &mut self.drivers {
             driver.attached = 0;
@@ -184,7 +224,9 @@ impl Filter for VolumeLimits {
             let limit = limits.find(|(name, _)| *name == driver.name);
             driver.limit = limit.map(|(_, limit)| *limit);
         }
-        self.at_most = here.node.volumes;
+        let attachments = here.cluster.storage().attachments_of(here.node.name).len();
+        let attachments = i64::try_from(attachments).unwrap_or(i64::MAX);
+        self.at_most = here.node.volumes.saturating_add(attachments);
         self.counted = false;
         self.uncounted.clear();
         self.count(here);

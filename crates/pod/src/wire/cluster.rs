@@ -336,6 +336,33 @@ pub struct VolumeAttachment {
     /// Its name.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
+    /// What is attached where.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: VolumeAttachmentSpec,
+}
+
+/// `spec` of a [`VolumeAttachment`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachmentSpec {
+    /// The CSI driver.
+    #[serde(deserialize_with = "null_is_default")]
+    pub attacher: String,
+    /// The node.
+    #[serde(deserialize_with = "null_is_default")]
+    pub node_name: String,
+    /// The volume.
+    #[serde(deserialize_with = "null_is_default")]
+    pub source: VolumeAttachmentSource,
+}
+
+/// `spec.source` of a [`VolumeAttachment`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachmentSource {
+    /// The persistent volume; empty for one that a pod names itself.
+    #[serde(deserialize_with = "null_is_default")]
+    pub persistent_volume_name: String,
 }
 
 /// A v1 `Service`.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
   kubectl get nodes,ns,pods,pdb,pc,svc,rc,rs,sts,pvc,pv,sc,csinodes,csidrivers,\\
-csistoragecapacities -A -o json > cluster.json
+csistoragecapacities,volumeattachments -A -o json > cluster.json
   evictd-scheduler explain --cluster cluster.json --pod pending.yaml
   evictd-scheduler explain --context prod --pod shop/checkout";
 

@@ -14,7 +14,8 @@ const EXAMPLE: &str = "Example:
   evictd-scheduler plan --cluster cluster.json --pod pending.yaml
   evictd-scheduler plan --context prod --pod shop/checkout
 
-For a pod with volume claims, kubectl must also get pvc,pv,sc,csinodes.
+For a pod with volume claims, kubectl must also get pvc,pv,sc,csinodes,
+volumeattachments.
 
 The pod is a manifest (a Pod, a list with one, or a workload with a pod
 template) or namespace/name of a pending pod in the cluster. Missing fields are

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = r#"Examples:
-  kubectl get nodes,ns,pods,pdb,pc,svc,rs,sts,pvc,pv,sc,csinodes -A -o json \
-    > cluster.json
+  kubectl get nodes,ns,pods,pdb,pc,svc,rs,sts,pvc,pv,sc,csinodes,\
+volumeattachments -A -o json > cluster.json
   evictd-scheduler simulate --cluster cluster.json --pods deployment.yaml
   evictd-scheduler simulate --cluster cluster.json --without node-1,node-2
   evictd-scheduler simulate --cluster cluster.json --pods new.yaml \

@@ -14,6 +14,7 @@ pub(super) enum Kind {
     Volume,
     StorageClass,
     CsiNode,
+    VolumeAttachment,
     CsiDriver,
     StorageCapacity,
     Service,
@@ -26,7 +27,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Node,
         Self::Namespace,
         Self::Pod,
@@ -36,6 +37,7 @@ impl Kind {
         Self::Volume,
         Self::StorageClass,
         Self::CsiNode,
+        Self::VolumeAttachment,
         Self::CsiDriver,
         Self::StorageCapacity,
         Self::Service,
@@ -58,6 +60,7 @@ impl Kind {
             Self::Volume => "PersistentVolume",
             Self::StorageClass => "StorageClass",
             Self::CsiNode => "CSINode",
+            Self::VolumeAttachment => "VolumeAttachment",
             Self::CsiDriver => "CSIDriver",
             Self::StorageCapacity => "CSIStorageCapacity",
             Self::Service => "Service",
@@ -79,9 +82,11 @@ impl Kind {
             | Self::Volume
             | Self::Service
             | Self::ReplicationController => "",
-            Self::StorageClass | Self::CsiNode | Self::CsiDriver | Self::StorageCapacity => {
-                "storage.k8s.io"
-            }
+            Self::StorageClass
+            | Self::CsiNode
+            | Self::VolumeAttachment
+            | Self::CsiDriver
+            | Self::StorageCapacity => "storage.k8s.io",
             Self::ReplicaSet | Self::StatefulSet => "apps",
             Self::Budget => "policy",
             Self::ResourceClaim | Self::ResourceSlice | Self::DeviceClass => "resource.k8s.io",
@@ -99,6 +104,7 @@ impl Kind {
                 | Self::Volume
                 | Self::StorageClass
                 | Self::CsiNode
+                | Self::VolumeAttachment
                 | Self::CsiDriver
                 | Self::ResourceSlice
                 | Self::DeviceClass
@@ -168,6 +174,7 @@ objects! {
     Volume wire::PersistentVolume;
     StorageClass wire::StorageClass;
     CsiNode wire::CsiNode;
+    VolumeAttachment wire::VolumeAttachment;
     CsiDriver wire::CsiDriverObject;
     StorageCapacity wire::CsiStorageCapacity;
     Service wire::Service;

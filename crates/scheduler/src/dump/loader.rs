@@ -334,6 +334,11 @@ impl Sink for Loader<'_> {
                     self.loaded.cluster.add_csi_node(&node);
                 }
             }
+            Some(Kind::VolumeAttachment) => {
+                if let Some(attachment) = self.read(&found) {
+                    self.loaded.cluster.add_volume_attachment(&attachment);
+                }
+            }
             Some(Kind::CsiDriver) => {
                 if let Some(driver) = self.read(&found) {
                     self.loaded.cluster.add_csi_driver(&driver);

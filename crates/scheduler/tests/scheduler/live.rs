@@ -51,7 +51,7 @@ fn reply(request: &str) -> (&'static str, String) {
 
 #[test]
 fn a_cluster_is_read_page_by_page() {
-    let (address, requests) = serve(13, reply);
+    let (address, requests) = serve(14, reply);
     let output = plan(address, "prod");
     assert_eq!(answer(&output)["chosen"]["victims"], json!(["shop/cheap"]));
     let heads: Vec<String> = requests().into_iter().map(|(head, _)| head).collect();
@@ -75,6 +75,7 @@ fn a_cluster_is_read_page_by_page() {
             "/api/v1/persistentvolumes",
             "/apis/storage.k8s.io/v1/storageclasses",
             "/apis/storage.k8s.io/v1/csinodes",
+            "/apis/storage.k8s.io/v1/volumeattachments",
             "/apis/resource.k8s.io/v1/resourceclaims",
             "/apis/resource.k8s.io/v1/resourceslices",
             "/apis/resource.k8s.io/v1/deviceclasses",
@@ -106,7 +107,7 @@ fn what_is_not_permitted_names_the_verb() {
 #[test]
 fn storage_that_may_not_be_listed_is_done_without() {
     let status = json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403 });
-    let (address, _requests) = serve(13, move |request| {
+    let (address, _requests) = serve(14, move |request| {
         if request.contains("persistentvolume") || request.contains("storage.k8s.io") {
             ("403 Forbidden", status.to_string())
         } else {

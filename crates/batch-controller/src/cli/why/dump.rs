@@ -109,6 +109,7 @@ fn object(item: Value) -> Result<Option<Object>, serde_json::Error> {
         ("scheduling.k8s.io", "PriorityClass") => of(item, Object::PriorityClass),
         ("storage.k8s.io", "StorageClass") => of(item, Object::StorageClass),
         ("storage.k8s.io", "CSINode") => of(item, Object::CsiNode),
+        ("storage.k8s.io", "VolumeAttachment") => of(item, Object::VolumeAttachment),
         ("storage.k8s.io", "CSIDriver") => of(item, Object::CsiDriver),
         ("storage.k8s.io", "CSIStorageCapacity") => of(item, Object::StorageCapacity),
         ("resource.k8s.io", "ResourceClaim") => of(item, Object::ResourceClaim),

@@ -6,7 +6,8 @@ use crate::cli::connection::Connection;
 use crate::cli::kind::{
     CLAIMS, CSI_DRIVERS, CSI_NODES, DEVICE_CLASSES, EVENTS, JOBS, Kind, NAMESPACES, NODES,
     POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, RESOURCE_CLAIMS, RESOURCE_SLICES,
-    STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS, VOLUMES, WORKLOADS,
+    STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS, VOLUME_ATTACHMENTS, VOLUMES,
+    WORKLOADS,
 };
 use evictd_batch::wire::Job;
 use evictd_command::Failure;
@@ -94,6 +95,7 @@ pub(super) fn read(
         also.list(&VOLUMES, Object::Volume);
         also.list(&STORAGE_CLASSES, Object::StorageClass);
         also.list(&CSI_NODES, Object::CsiNode);
+        also.list(&VOLUME_ATTACHMENTS, Object::VolumeAttachment);
         also.list(&CSI_DRIVERS, Object::CsiDriver);
         also.list(&STORAGE_CAPACITIES, Object::StorageCapacity);
     }

@@ -25,6 +25,7 @@ fn cluster(objects: &[Value]) -> Cluster {
             "StorageClass" => cluster
                 .add_storage_class(&from_value(wire).unwrap())
                 .unwrap(),
+            "VolumeAttachment" => cluster.add_volume_attachment(&from_value(wire).unwrap()),
             "CSINode" => cluster.add_csi_node(&from_value(wire).unwrap()),
             _ => cluster.add_pod(from_value(wire).unwrap()).unwrap(),
         }

@@ -173,6 +173,70 @@ fn s3_016_a_node_attaches_only_so_many_volumes_of_a_driver() {
     );
 }
 
+/// As kube-scheduler 1.36 counts them, which also counts a volume twice that is still attached and that the pod wants again.
+#[test]
+fn a_volume_counts_as_long_as_it_is_attached() {
+    let words = "Unschedulable: node(s) exceed max volume count";
+    let attached = |name: &str, driver: &str, source: Value| {
+        json!({"kind": "VolumeAttachment", "metadata": {"name": name},
+            "spec": {"attacher": driver, "nodeName": "a", "source": source}})
+    };
+    let of = |name: &str| attached(name, "ebs", json!({"persistentVolumeName": name}));
+    let answer = |claims: &[&str], more: Vec<Value>| {
+        let driver = json!({"name": "ebs", "allocatable": {"count": 2}});
+        let limits =
+            json!({"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [driver]}});
+        let storage = ["one", "two", "three"].into_iter().flat_map(|name| {
+            let spec = json!({"csi": {"driver": "ebs", "volumeHandle": name}});
+            [claim(name, json!({"volumeName": name})), volume(name, spec)]
+        });
+        let disk = json!({"awsElasticBlockStore": {"volumeID": "disk"}});
+        let objects = with(
+            nodes(),
+            storage.chain([volume("disk", disk), limits]).chain(more),
+        );
+        answers(&objects, &user("web", "", claims))[0].clone()
+    };
+    let cases: [(&[&str], Vec<Value>, &str); 8] = [
+        (&["three"], vec![of("one")], "fits"),
+        (&["three"], vec![of("one"), of("two")], words),
+        // The same one again is the same one.
+        (&["three"], vec![of("one"), of("one")], "fits"),
+        // One that a pod uses counts once.
+        (
+            &["three"],
+            vec![of("one"), user("db", "a", &["one"])],
+            "fits",
+        ),
+        (
+            &["three"],
+            vec![of("one"), user("db", "a", &["two"])],
+            words,
+        ),
+        (&["two"], vec![of("one"), of("two")], words),
+        // Those of other drivers, and those of which it is not known what they are, do not count.
+        (
+            &["two", "three"],
+            vec![
+                attached("nfs", "nfs", json!({"persistentVolumeName": "one"})),
+                attached("inline", "ebs", json!({"inlineVolumeSpec": {}})),
+                attached("gone", "ebs", json!({"persistentVolumeName": "gone"})),
+                attached("disk", "ebs", json!({"persistentVolumeName": "disk"})),
+            ],
+            "fits",
+        ),
+        (
+            &["three"],
+            vec![attached("one", "ebs", json!(null)), of("two")],
+            "fits",
+        ),
+    ];
+    for (claims, more, wanted) in cases {
+        let told = format!("{claims:?} {more:?}");
+        assert_eq!(answer(claims, more), wanted, "{told}");
+    }
+}
+
 #[test]
 fn disks_that_kubernetes_once_attached_itself_count_for_the_driver_that_does_now() {
     let words = "Unschedulable: node(s) exceed max volume count";
