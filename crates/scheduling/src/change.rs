@@ -55,6 +55,15 @@ pub fn pod_key(metadata: &wire::Metadata) -> Arc<str> {
     }
 }
 
+/// Whether this is the key of that pod.
+pub(crate) fn has_key(metadata: &wire::Metadata, key: &str) -> bool {
+    if metadata.uid.is_empty() {
+        *pod_key(metadata) == *key
+    } else {
+        *metadata.uid == *key
+    }
+}
+
 /// Whether both are the same pod.
 pub(crate) fn is_same(one: &wire::Metadata, other: &wire::Metadata) -> bool {
     one.uid == other.uid

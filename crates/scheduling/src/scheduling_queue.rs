@@ -1,6 +1,7 @@
 //! The queue as a scheduler uses it: changes of objects go in, and the pods whose turn it is come out.
 
 mod gangs;
+mod pods;
 mod view;
 
 use crate::change::{Change, Delta, is_assigned, is_same, pod_key};
@@ -19,6 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) use gangs::Gang;
+use pods::Pods;
 
 /// Why an attempt failed (S5-052). Without any plugin it was an error.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +62,7 @@ pub struct SchedulingQueue {
 /// What the hints know of the waiting pods.
 #[derive(Debug, Default)]
 struct Known {
-    pods: HashMap<Arc<str>, Arc<wire::Pod>>,
+    pods: Pods,
     /// Pods whose victims are being deleted in the background.
     preempting: HashSet<Arc<str>>,
     groups: Groups,
@@ -159,12 +161,12 @@ impl SchedulingQueue {
         failure: &Failure,
     ) -> Result<Option<Moved>, QueueError> {
         self.assumed.remove(pod);
-        let Some((key, wire)) = self.known.pods.get_key_value(pod) else {
+        let Some(wire) = self.known.pods.get(pod) else {
             let was_in_flight = self.queue.done(pod, false);
             let unknown = || QueueError::NotInFlight(pod.into());
             return was_in_flight.then_some(None).ok_or_else(unknown);
         };
-        let (key, wire) = (Arc::clone(key), Arc::clone(wire));
+        let (key, wire) = (pod_key(&wire.metadata), Arc::clone(wire));
         let (rejectors, pending) = (failure.rejectors, failure.pending);
         let moved = self.queue.failed(pod, rejectors, pending, now, &self.known);
         let node = match &failure.nomination {
@@ -178,9 +180,9 @@ impl SchedulingQueue {
 
     /// The pod was given a node; until it is bound it counts as there (S5-057).
     pub fn assume(&mut self, pod: &str, node: &str) {
-        if let Some((key, _)) = self.known.pods.get_key_value(pod) {
+        if let Some(key) = self.known.pods.key(pod) {
             self.nominations.remove(pod);
-            self.assumed.insert(Arc::clone(key), node.into());
+            self.assumed.insert(key, node.into());
         }
     }
 
@@ -229,8 +231,8 @@ impl SchedulingQueue {
     /// The victims of a pod are being deleted in the background, or no longer: until then the pod is gated (S5-112). Where
     /// a deletion failed the caller also activates the pod.
     pub fn set_preempting(&mut self, pod: &str, preempts: bool) {
-        if let Some((key, _)) = self.known.pods.get_key_value(pod).filter(|_| preempts) {
-            self.known.preempting.insert(Arc::clone(key));
+        if let Some(key) = self.known.pods.key(pod).filter(|_| preempts) {
+            self.known.preempting.insert(key);
         } else {
             self.known.preempting.remove(pod);
         }
@@ -468,9 +470,7 @@ impl SchedulingQueue {
 
     fn keep(&mut self, pod: &Arc<wire::Pod>) -> Arc<str> {
         let key = pod_key(&pod.metadata);
-        let known = self.known.pods.get_key_value(&key);
-        let key = known.map_or(key, |(key, _)| Arc::clone(key));
-        self.known.pods.insert(Arc::clone(&key), Arc::clone(pod));
+        self.known.pods.insert(Arc::clone(pod));
         if let Some(group) = group_of(pod) {
             self.known.groups.wait(group, &key);
         }

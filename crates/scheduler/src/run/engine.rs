@@ -188,7 +188,7 @@ impl Engine {
     /// Takes in what has been told; whether there was anything.
     fn hear(&mut self) -> bool {
         let mut heard = false;
-        self.help();
+        self.answer();
         for _ in 0..NEWS {
             let Ok(news) = self.news.try_recv() else {
                 break;
@@ -317,12 +317,13 @@ impl Engine {
                     first_failure: self.scheduler.queue().first_failure(&key),
                 };
                 self.binding.insert(Arc::clone(&pod.metadata.uid), binding);
+                let together = self.gangs.of(&key);
                 let with = With {
                     prepares,
                     binder: self.extenders.binder(&pod),
-                    together: self.gangs.of(&key),
+                    of_many: together.is_some(),
+                    together: together.clone(),
                 };
-                let together = with.together.clone();
                 let bound = self
                     .writer
                     .bind_as(reference.clone(), node.to_string(), with);

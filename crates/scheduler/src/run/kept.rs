@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     /// As it is kept.
     type Kept: Send;
+    /// Where it is kept.
+    type Known: Store<Self::Kept>;
 
     fn metadata(&self) -> &wire::Metadata;
     /// Drops what nobody asks for, when it was just read, and shares the rest with what is known.
@@ -24,7 +26,6 @@ pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> Self::Kept;
     /// What is needed of it to compare it with the next change.
     fn restore(kept: &Self::Kept) -> Arc<Self>;
-    fn name(kept: &Self::Kept) -> Name<'_>;
     /// The version that was kept.
     fn version(kept: &Self::Kept) -> &str;
 }
@@ -36,13 +37,33 @@ pub(super) fn name(metadata: &wire::Metadata) -> Name<'_> {
     [&metadata.namespace, &metadata.name]
 }
 
-/// Kept objects by their names, which each has itself.
-pub(super) struct ByName<T: Object> {
-    objects: HashTable<T::Kept>,
+/// Kept objects of one kind.
+pub(super) trait Store<K>: Default + Send {
+    fn len(&self) -> usize;
+    /// Puts an object in the place of the one of its name, which is returned.
+    fn insert(&mut self, kept: K) -> Option<K>;
+    fn remove(&mut self, name: Name<'_>) -> Option<K>;
+    fn into_objects(self) -> impl Iterator<Item = K>;
+}
+
+/// What has a name.
+pub(super) trait Named {
+    fn name(&self) -> Name<'_>;
+}
+
+impl<T: Object> Named for Arc<T> {
+    fn name(&self) -> Name<'_> {
+        name(self.metadata())
+    }
+}
+
+/// Objects by their names, which each has itself.
+pub(super) struct ByName<K> {
+    objects: HashTable<K>,
     hasher: DefaultHashBuilder,
 }
 
-impl<T: Object> Default for ByName<T> {
+impl<K> Default for ByName<K> {
     fn default() -> Self {
         Self {
             objects: HashTable::new(),
@@ -51,36 +72,67 @@ impl<T: Object> Default for ByName<T> {
     }
 }
 
-impl<T: Object> ByName<T> {
-    pub(super) fn len(&self) -> usize {
+impl<K: Named + Send> Store<K> for ByName<K> {
+    fn len(&self) -> usize {
         self.objects.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T::Kept> {
-        self.objects.iter()
-    }
-
-    pub(super) fn get(&self, name: Name<'_>) -> Option<&T::Kept> {
-        let hash = self.hasher.hash_one(name);
-        self.objects.find(hash, |own| T::name(own) == name)
-    }
-
-    /// Puts an object in the place of the one of its name, which is returned.
-    pub(super) fn insert(&mut self, kept: T::Kept) -> Option<T::Kept> {
+    fn insert(&mut self, kept: K) -> Option<K> {
         let Self { objects, hasher } = self;
-        let name = T::name(&kept);
-        let hash = hasher.hash_one(name);
-        if let Some(known) = objects.find_mut(hash, |own| T::name(own) == name) {
+        let hash = hasher.hash_one(kept.name());
+        if let Some(known) = objects.find_mut(hash, |own| own.name() == kept.name()) {
             return Some(std::mem::replace(known, kept));
         }
-        objects.insert_unique(hash, kept, |own| hasher.hash_one(T::name(own)));
+        objects.insert_unique(hash, kept, |own| hasher.hash_one(own.name()));
         None
     }
 
-    pub(super) fn remove(&mut self, name: Name<'_>) -> Option<T::Kept> {
+    fn remove(&mut self, name: Name<'_>) -> Option<K> {
         let hash = self.hasher.hash_one(name);
-        let found = self.objects.find_entry(hash, |own| T::name(own) == name);
+        let found = self.objects.find_entry(hash, |own| own.name() == name);
         found.ok().map(|entry| entry.remove().0)
+    }
+
+    fn into_objects(self) -> impl Iterator<Item = K> {
+        self.objects.into_iter()
+    }
+}
+
+/// Each kind of pods in a table of its own, in half the room that one of both would take.
+#[derive(Default)]
+pub(super) struct KnownPods {
+    waiting: ByName<Arc<wire::Pod>>,
+    placed: ByName<Box<Placed>>,
+}
+
+impl Store<KeptPod> for KnownPods {
+    fn len(&self) -> usize {
+        self.waiting.len() + self.placed.len()
+    }
+
+    fn insert(&mut self, kept: KeptPod) -> Option<KeptPod> {
+        match kept {
+            KeptPod::Waiting(pod) => {
+                let placed = self.placed.remove(pod.name());
+                let waited = self.waiting.insert(pod);
+                waited.map(KeptPod::Waiting).or(placed.map(KeptPod::Placed))
+            }
+            KeptPod::Placed(pod) => {
+                let waited = self.waiting.remove(pod.name());
+                let placed = self.placed.insert(pod);
+                waited.map(KeptPod::Waiting).or(placed.map(KeptPod::Placed))
+            }
+        }
+    }
+
+    fn remove(&mut self, name: Name<'_>) -> Option<KeptPod> {
+        let waited = self.waiting.remove(name).map(KeptPod::Waiting);
+        waited.or_else(|| self.placed.remove(name).map(KeptPod::Placed))
+    }
+
+    fn into_objects(self) -> impl Iterator<Item = KeptPod> {
+        let waiting = self.waiting.into_objects().map(KeptPod::Waiting);
+        waiting.chain(self.placed.into_objects().map(KeptPod::Placed))
     }
 }
 
@@ -92,21 +144,21 @@ pub(super) struct Texts {
     left: usize,
     /// The last object that became a text, and that text: pods of one workload come together.
     last: (Vec<u8>, Arc<str>),
-    specs: Known<wire::PodSpec>,
-    statuses: Known<wire::PodStatus>,
-    owners: Known<Vec<wire::OwnerReference>>,
-    namespaces: Known<String>,
+    specs: Equal<wire::PodSpec>,
+    statuses: Equal<wire::PodStatus>,
+    owners: Equal<Vec<wire::OwnerReference>>,
+    namespaces: Equal<String>,
 }
 
-/// Values by their texts.
+/// Values by their texts, of which equal ones are kept once.
 #[derive(Default)]
-struct Known<T> {
+struct Equal<T> {
     values: HashMap<Box<[u8]>, Shared<T>>,
     /// How many were left when those of nobody were last forgotten.
     left: usize,
 }
 
-impl<T: Serialize> Known<T> {
+impl<T: Serialize> Equal<T> {
     /// Has equal values share one.
     fn share(&mut self, value: &mut Shared<T>) {
         // Nothing of a pod fails to become JSON: its keys are texts.
@@ -199,6 +251,13 @@ pub(super) struct Placed {
     rest: Arc<str>,
 }
 
+impl Named for Box<Placed> {
+    fn name(&self) -> Name<'_> {
+        let [.., namespace, name] = self.own();
+        [namespace, name]
+    }
+}
+
 impl Placed {
     /// UID, version, node, namespace and name.
     fn own(&self) -> [&str; 5] {
@@ -242,6 +301,7 @@ fn is_mounted(volume: &wire::Volume) -> bool {
 
 impl Object for wire::Pod {
     type Kept = KeptPod;
+    type Known = KnownPods;
 
     fn metadata(&self) -> &wire::Metadata {
         &self.metadata
@@ -314,16 +374,6 @@ impl Object for wire::Pod {
         })
     }
 
-    fn name(kept: &KeptPod) -> Name<'_> {
-        match kept {
-            KeptPod::Waiting(pod) => name(&pod.metadata),
-            KeptPod::Placed(placed) => {
-                let [.., namespace, name] = placed.own();
-                [namespace, name]
-            }
-        }
-    }
-
     fn version(kept: &KeptPod) -> &str {
         match kept {
             KeptPod::Waiting(pod) => &pod.metadata.resource_version,
@@ -336,6 +386,7 @@ macro_rules! as_they_are {
     ($($type:ty),*) => {$(
         impl Object for $type {
             type Kept = Arc<Self>;
+            type Known = ByName<Arc<Self>>;
 
             fn metadata(&self) -> &wire::Metadata {
                 &self.metadata
@@ -347,10 +398,6 @@ macro_rules! as_they_are {
 
             fn restore(kept: &Arc<Self>) -> Arc<Self> {
                 Arc::clone(kept)
-            }
-
-            fn name(kept: &Arc<Self>) -> Name<'_> {
-                name(&kept.metadata)
             }
 
             fn version(kept: &Arc<Self>) -> &str {
@@ -400,7 +447,10 @@ mod tests {
         let kept = wire::Pod::keep(&pod, &mut texts);
         assert_eq!(wire::Pod::version(&kept), "17");
         let restored = wire::Pod::restore(&kept);
-        assert_eq!(wire::Pod::name(&kept), ["shop", "web-1"]);
+        let KeptPod::Placed(placed) = &kept else {
+            panic!("it has a node");
+        };
+        assert_eq!(placed.name(), ["shop", "web-1"]);
         let mut expected = (*pod).clone();
         trim(&mut expected);
         assert_eq!(restored.metadata.resource_version, "17".into());
@@ -432,24 +482,23 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_found_by_their_names() {
+    fn a_pod_has_one_place_whether_it_waits_or_has_a_node() {
         let mut texts = Texts::default();
         let mut keep = |node: &str| wire::Pod::keep(&pod(node), &mut texts);
-        let mut known = ByName::<wire::Pod>::default();
+        let mut known = KnownPods::default();
         assert!(known.insert(keep("")).is_none());
-        let waiting = known.insert(keep("one")).unwrap();
-        assert!(matches!(waiting, KeptPod::Waiting(_)));
+        let waited = known.insert(keep("one")).unwrap();
+        assert!(matches!(waited, KeptPod::Waiting(_)));
+        let placed = known.insert(keep("two")).unwrap();
+        assert_eq!(wire::Pod::restore(&placed).spec.node_name, "one");
+        let placed = known.insert(keep("")).unwrap();
+        assert_eq!(wire::Pod::restore(&placed).spec.node_name, "two");
         assert_eq!(known.len(), 1);
-        assert!(known.get(["shop", "web"]).is_none());
-        assert!(known.get(["shop", "web-1"]).is_some());
+        assert!(known.remove(["shop", "web"]).is_none());
         assert!(known.remove(["shop", "web-1"]).is_some());
-        assert_eq!(
-            (
-                known.iter().count(),
-                known.remove(["shop", "web-1"]).is_none()
-            ),
-            (0, true)
-        );
+        assert!(known.remove(["shop", "web-1"]).is_none());
+        assert!(known.insert(keep("one")).is_none());
+        assert_eq!(known.into_objects().count(), 1);
     }
 
     #[test]

@@ -19,23 +19,22 @@ const LISTED: usize = 1000;
 #[derive(Debug, Clone, Default)]
 pub struct View {
     seen: Arc<Mutex<Seen>>,
-    /// Somebody has asked what would help a pod.
+    /// Somebody has asked which pods wait.
     asked: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
-    pending: Pending,
     decisions: VecDeque<Decision>,
     asked: Vec<Asked>,
 }
 
-/// What would help this pod?
+/// Which pods wait?
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) reply: oneshot::Sender<Option<Help>>,
+    /// Only this one: namespace and name.
+    pub(super) pod: Option<(String, String)>,
+    pub(super) reply: oneshot::Sender<Pending>,
 }
 
 /// What would help a pod that waits.
@@ -123,7 +122,7 @@ impl View {
         change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Until somebody asks what would help a pod.
+    /// Until somebody asks which pods wait.
     pub(super) async fn is_asked(&self) {
         self.asked.notified().await;
     }
@@ -145,8 +144,35 @@ impl View {
         });
     }
 
-    /// Looks at the queue, whose own clock is `steady`.
-    pub(super) fn look(&self, now: Timestamp, steady: Timestamp, queue: &SchedulingQueue) {
+    /// Which pods wait, as JSON. With `pod=NAMESPACE/NAME` in the query only that one, and what would help it.
+    pub async fn pending(&self, query: &str) -> String {
+        let (reply, answer) = oneshot::channel();
+        let pod = pod_in(query).and_then(|pod| pod.split_once('/'));
+        let pod = pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+        self.change(|seen| seen.asked.push(Asked { pod, reply }));
+        self.asked.notify_one();
+        // A scheduler that ends answers no more.
+        let pending = answer.await.unwrap_or_default();
+        serde_json::to_string(&pending).unwrap_or_default()
+    }
+
+    /// The last decisions, as JSON; the newest last. With `pod=NAMESPACE/NAME` in the query only those about that pod.
+    pub fn decisions(&self, query: &str) -> String {
+        let pod = pod_in(query);
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = |decision: &&Decision| pod.is_none_or(|pod| decision.pod == pod);
+        let decisions: Vec<&Decision> = seen.decisions.iter().filter(wanted).collect();
+        serde_json::to_string(&decisions).unwrap_or_default()
+    }
+}
+
+impl Pending {
+    /// What a queue holds, whose own clock is `steady`; perhaps only this pod.
+    pub(super) fn of(
+        queue: &SchedulingQueue,
+        (now, steady): (Timestamp, Timestamp),
+        pod: Option<&(String, String)>,
+    ) -> Self {
         let wall = |since: Timestamp| {
             let waited = steady.duration_since(since);
             now.checked_sub(waited).unwrap_or(since)
@@ -159,15 +185,17 @@ impl View {
             (Pool::Gated, "gated"),
         ];
         let all = pools.into_iter().flat_map(|(pool, name)| {
-            let keys = if queue.count(pool) == 0 {
-                Vec::new()
-            } else {
-                queue.pods_in(pool)
-            };
-            keys.into_iter().map(move |key| (key, name))
+            let keys = queue.pods_in(pool).into_iter();
+            keys.map(move |key| (key, name))
         });
-        let pods = all.take(LISTED).filter_map(|(key, pool)| {
-            let (pod, waits) = (queue.pod(&key)?, queue.waiting(&key)?);
+        let wanted = |own: &wire::Metadata| {
+            pod.is_none_or(|(namespace, name)| {
+                own.namespace_or_default() == namespace && own.name == *name
+            })
+        };
+        let pods = all.filter_map(|(key, pool)| {
+            let pod = queue.pod(&key).filter(|pod| wanted(&pod.metadata))?;
+            let waits = queue.waiting(&key)?;
             Some(Waiting {
                 pod: name(pod),
                 pool,
@@ -179,47 +207,12 @@ impl View {
                 nominated: queue.nominated_node(&key).map(|node| node.to_string()),
             })
         });
-        let pending = Pending {
+        Self {
             time: Some(now),
             count: queue.len(),
-            pods: pods.collect(),
+            pods: pods.take(LISTED).collect(),
             help: None,
-        };
-        self.change(|seen| seen.pending = pending);
-    }
-
-    /// Which pods wait, as JSON. With `pod=NAMESPACE/NAME` in the query only that one, and what would help it.
-    pub async fn pending(&self, query: &str) -> String {
-        let mut pending = Pending::default();
-        self.change(|seen| pending = seen.pending.clone());
-        if let Some((namespace, name)) = pod_in(query).and_then(|pod| pod.split_once('/')) {
-            let full = format!("{namespace}/{name}");
-            pending.pods.retain(|own| own.pod == full);
-            pending.help = self.help(namespace, name).await;
         }
-        serde_json::to_string(&pending).unwrap_or_default()
-    }
-
-    /// Asks the engine what would help a pod; `None` if it does not wait.
-    async fn help(&self, namespace: &str, name: &str) -> Option<Help> {
-        let (reply, answer) = oneshot::channel();
-        let asked = Asked {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            reply,
-        };
-        self.change(|seen| seen.asked.push(asked));
-        self.asked.notify_one();
-        answer.await.ok().flatten()
-    }
-
-    /// The last decisions, as JSON; the newest last. With `pod=NAMESPACE/NAME` in the query only those about that pod.
-    pub fn decisions(&self, query: &str) -> String {
-        let pod = pod_in(query);
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = |decision: &&Decision| pod.is_none_or(|pod| decision.pod == pod);
-        let decisions: Vec<&Decision> = seen.decisions.iter().filter(wanted).collect();
-        serde_json::to_string(&decisions).unwrap_or_default()
     }
 }
 

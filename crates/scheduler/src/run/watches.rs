@@ -2,13 +2,12 @@
 //! gap counts as deleted, in its last known state.
 
 use super::discovery::serves;
-use super::kept::{ByName, Name, Object, Texts, name};
+use super::kept::{Name, Object, Store, Texts, name};
 use evictd_batch::conf::Conf;
 use evictd_batch::wire::{PodGroup, Queue, Workload};
 use evictd_cluster_client::{Access, Actions, Backoff, Follow, Parsed, Watch, WatchError, chance};
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -166,9 +165,9 @@ impl Start<'_> {
         told: impl Fn(Delta<T>) -> News + Send + 'static,
     ) {
         let follower = Follower {
-            known: ByName::default(),
+            known: T::Known::default(),
+            unlisted: None,
             texts: Texts::default(),
-            listing: None,
             listed,
             path,
             told: Box::new(told),
@@ -229,10 +228,10 @@ async fn is_absent(error: &WatchError, actions: Actions, path: &str) -> bool {
 
 /// The objects of one kind as they were last seen.
 struct Follower<T: Object> {
-    known: ByName<T>,
+    known: T::Known,
+    /// During a list: those that it has not named yet. What is left at its end is gone.
+    unlisted: Option<T::Known>,
     texts: Texts,
-    /// During a list: the names of those that are part of it.
-    listing: Option<HashSet<[Box<str>; 2]>>,
     listed: bool,
     path: &'static str,
     told: Box<dyn Fn(Delta<T>) -> News + Send>,
@@ -245,10 +244,10 @@ impl<T: Object> Follower<T> {
         let _ = self.news.send((self.told)(Delta { old, new }));
     }
 
-    fn gone(&mut self, name: Name<'_>) {
-        if let Some(old) = self.known.remove(name) {
-            self.tell(Some(T::restore(&old)), None);
-        }
+    /// Takes out what is known of an object.
+    fn take(&mut self, name: Name<'_>) -> Option<T::Kept> {
+        let unlisted = || self.unlisted.as_mut()?.remove(name);
+        self.known.remove(name).or_else(unlisted)
     }
 
     fn complain(&self, object: &evictd_cluster_client::Unparsable<'_>) {
@@ -268,32 +267,41 @@ impl<T: Object> Follow for Follower<T> {
     }
 
     fn begin(&mut self) {
-        self.listing = Some(HashSet::new());
+        // A list that was broken off has named some of them in vain.
+        let mut unlisted = self.unlisted.take().unwrap_or_default();
+        let named = std::mem::take(&mut self.known);
+        if unlisted.len() == 0 {
+            unlisted = named;
+        } else {
+            for kept in named.into_objects() {
+                unlisted.insert(kept);
+            }
+        }
+        self.unlisted = Some(unlisted);
     }
 
     fn applied(&mut self, object: Parsed<'_, T>) {
-        let object = match object {
+        let mut object = match object {
             Ok(mut object) => {
                 object.tidy(&mut self.texts);
-                if let Some(before) = self.known.get(name(object.metadata())) {
-                    object.succeed(before);
-                }
-                Arc::new(object)
+                object
             }
             Err(object) => return self.complain(&object),
         };
-        if let Some(listing) = &mut self.listing {
-            listing.insert(name(object.metadata()).map(Box::from));
-        }
-        let kept = T::keep(&object, &mut self.texts);
+        let mut old = self.take(name(object.metadata()));
         let version = &object.metadata().resource_version;
-        let old = self.known.insert(kept);
-        // A list repeats what is known.
-        let is_known = |old: &T::Kept| !version.is_empty() && *T::version(old) == **version;
-        if !old.as_ref().is_some_and(is_known) {
-            let old = old.map(|old| T::restore(&old));
-            self.tell(old, Some(object));
+        let is_known = |old: &mut T::Kept| !version.is_empty() && *T::version(old) == **version;
+        if let Some(known) = old.take_if(is_known) {
+            // A list repeats it. It stays the object that others have, too.
+            self.known.insert(known);
+            return;
         }
+        if let Some(old) = &old {
+            object.succeed(old);
+        }
+        let object = Arc::new(object);
+        self.known.insert(T::keep(&object, &mut self.texts));
+        self.tell(old.map(|old| T::restore(&old)), Some(object));
     }
 
     fn deleted(&mut self, object: Parsed<'_, T>) {
@@ -301,23 +309,88 @@ impl<T: Object> Follow for Follower<T> {
             Ok(object) => {
                 // As it was last seen: a pod that has ended is told as deleted, and its last state holds no place. What was
                 // never seen woke nobody.
-                self.gone(name(object.metadata()));
+                if let Some(old) = self.take(name(object.metadata())) {
+                    self.tell(Some(T::restore(&old)), None);
+                }
             }
             Err(object) => self.complain(&object),
         }
     }
 
     fn up_to_date(&mut self) {
-        if let Some(listing) = self.listing.take() {
-            let known = self.known.iter().map(|kept| T::name(kept).map(Box::from));
-            let gone: Vec<[Box<str>; 2]> = known.filter(|name| !listing.contains(name)).collect();
-            for [namespace, name] in &gone {
-                self.gone([namespace, name]);
-            }
+        let gone = self.unlisted.take().map(Store::into_objects);
+        for old in gone.into_iter().flatten() {
+            self.tell(Some(T::restore(&old)), None);
         }
         if !std::mem::replace(&mut self.listed, true) {
             debug!("{} known of {}", self.known.len(), self.path);
             let _ = self.news.send(News::Listed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::kept::ByName;
+    use serde_json::{from_value, json};
+    use tokio::sync::mpsc::unbounded_channel;
+
+    #[test]
+    fn what_a_list_does_not_name_is_gone_even_if_the_list_before_was_broken_off() {
+        let (send, mut news) = unbounded_channel();
+        let mut follower: Follower<wire::Namespace> = Follower {
+            known: ByName::default(),
+            unlisted: None,
+            texts: Texts::default(),
+            listed: true,
+            path: "/api/v1/namespaces",
+            told: Box::new(|delta| News::Event(Event::Namespace(delta))),
+            news: send,
+        };
+        let space = |name: &str, version: &str| -> wire::Namespace {
+            let metadata = json!({"name": name, "resourceVersion": version});
+            from_value(json!({"metadata": metadata})).unwrap()
+        };
+        let mut told = move || {
+            let mut told = Vec::new();
+            while let Ok(News::Event(Event::Namespace(Delta { old, new }))) = news.try_recv() {
+                let version = |own: Option<Arc<wire::Namespace>>| {
+                    own.map(|own| {
+                        format!("{}@{}", own.metadata.name, own.metadata.resource_version)
+                    })
+                };
+                told.push((version(old), version(new)));
+            }
+            told
+        };
+        let some = |text: &str| Some(text.to_owned());
+        follower.begin();
+        for name in ["a", "b", "c"] {
+            follower.applied(Ok(space(name, "1")));
+        }
+        follower.up_to_date();
+        assert_eq!(told().len(), 3);
+        let b = follower.take(["", "b"]).unwrap();
+        follower.known.insert(Arc::clone(&b));
+        // This one is broken off after a change.
+        follower.begin();
+        follower.applied(Ok(space("a", "2")));
+        assert_eq!(told(), [(some("a@1"), some("a@2"))]);
+        follower.begin();
+        follower.applied(Ok(space("b", "1")));
+        // A server that streams its list may tell changes meanwhile.
+        follower.applied(Ok(space("c", "3")));
+        follower.deleted(Ok(space("c", "4")));
+        assert_eq!(told(), [(some("c@1"), some("c@3")), (some("c@3"), None)]);
+        follower.up_to_date();
+        assert_eq!(told(), [(some("a@2"), None)]);
+        // Nothing is told twice, and what is left is known.
+        follower.applied(Ok(space("b", "1")));
+        follower.up_to_date();
+        assert_eq!(told(), []);
+        assert!(Arc::ptr_eq(&b, &follower.take(["", "b"]).unwrap()));
+        follower.applied(Ok(space("a", "5")));
+        assert_eq!(told(), [(None, some("a@5"))]);
     }
 }

@@ -1,38 +1,43 @@
-//! What is in memory, in figures, and what would help a pod.
+//! What is in memory, in figures, which pods wait, and what would help one.
 
 use super::Engine;
-use crate::run::view::Help;
+use crate::run::view::{Help, Pending};
 use evictd_scheduling::{Pool, Remedy};
 
 /// The most nodes for which it is told what would let a pod fit.
 const HELPED: usize = 5;
 
 impl Engine {
-    /// Answers who has asked what would help a pod.
-    pub(super) fn help(&mut self) {
-        let words = |way: Vec<Remedy>| way.iter().map(ToString::to_string).collect();
+    /// Answers who has asked which pods wait.
+    pub(super) fn answer(&mut self) {
         for asked in self.view.take_asked() {
-            let help = self.scheduler.help(&asked.namespace, &asked.name, HELPED);
-            let told = help.map(|help| Help {
-                feasible: help.feasible,
-                remedies: help
-                    .remedies
-                    .into_iter()
-                    .map(|own| {
-                        let ways = own.alternatives.into_iter().map(words);
-                        (own.node, ways.collect())
-                    })
-                    .collect(),
-            });
+            let times = ((self.now)(), self.steady.now());
+            let mut pending = Pending::of(self.scheduler.queue(), times, asked.pod.as_ref());
+            if let Some((namespace, name)) = &asked.pod {
+                pending.help = self.help(namespace, name);
+            }
             // Nobody waits for it any more, perhaps.
-            let _ = asked.reply.send(told);
+            let _ = asked.reply.send(pending);
         }
+    }
+
+    /// What would help a pod; `None` if it does not wait.
+    fn help(&mut self, namespace: &str, name: &str) -> Option<Help> {
+        let words = |way: Vec<Remedy>| way.iter().map(ToString::to_string).collect();
+        let help = self.scheduler.help(namespace, name, HELPED)?;
+        let remedies = help.remedies.into_iter().map(|own| {
+            let ways = own.alternatives.into_iter().map(words);
+            (own.node, ways.collect())
+        });
+        Some(Help {
+            feasible: help.feasible,
+            remedies: remedies.collect(),
+        })
     }
 
     /// Brings the gauges up to date; every second.
     pub(super) fn measure(&mut self) {
         let queue = self.scheduler.queue();
-        self.view.look((self.now)(), self.steady.now(), queue);
         let pools = [
             ("active", queue.count(Pool::Active)),
             (

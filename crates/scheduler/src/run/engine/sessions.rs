@@ -2,7 +2,7 @@
 
 use super::{Binding, Engine};
 use crate::run::pod_ref::PodRef;
-use crate::run::writer::{BatchStatus, Eviction, StatusPatch};
+use crate::run::writer::{BatchStatus, Eviction, StatusPatch, With};
 use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition, UpstreamOutcome};
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
@@ -136,9 +136,14 @@ impl Engine {
             attempts: 1,
         };
         self.binding.insert(Arc::clone(&reference.uid), binding);
+        let with = With {
+            prepares,
+            of_many: true,
+            ..With::default()
+        };
         let bound = self
             .writer
-            .bind_with(reference.clone(), node.to_owned(), prepares, None);
+            .bind_as(reference.clone(), node.to_owned(), with);
         if let Err(busy) = bound {
             warn!("{reference} cannot be bound to {node}: {busy}");
             self.binding.remove(&reference.uid);
@@ -227,7 +232,7 @@ impl Engine {
             condition: Some(self.unschedulable(reason, &told.message, since)),
             nominated_node: told.nominated_node_name.map(Some),
         };
-        self.writer.status(PodRef::of(&pod.metadata), patch);
+        self.writer.status(&pod, patch);
     }
 
     fn event_of_session(&self, told: Told) {

@@ -23,7 +23,7 @@ impl Engine {
     pub(super) fn tell(
         &mut self,
         now: Timestamp,
-        pod: &wire::Pod,
+        pod: &Arc<wire::Pod>,
         reason: &'static str,
         message: &str,
         nomination: Nomination,
@@ -54,7 +54,7 @@ impl Engine {
             condition,
             nominated_node,
         };
-        self.writer.status(reference, patch);
+        self.writer.status(pod, patch);
     }
 
     /// The condition of a pod that waits; the same one as for the pod before if it says the same.

@@ -36,7 +36,7 @@ use calls::Calls;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
 use evictd_scheduling::{ClaimRef, Preparations};
 use serde_json::Value;
-use status::Statuses;
+use status::{Statuses, Subject};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -163,6 +163,8 @@ pub struct With {
     pub binder: Option<Binder>,
     /// The pods of its gang that are bound only if all of their claims have got what they need.
     pub together: Option<Together>,
+    /// Whether it is one of many that were placed together: all of them are taken, however many wait.
+    pub of_many: bool,
 }
 
 /// Takes writes and carries them out. Clones share their state.
@@ -229,29 +231,13 @@ impl Writer {
         self.bind_as(pod, node, With::default())
     }
 
-    /// The same with claims that get their volumes and devices before, and perhaps with an extender that binds.
-    pub fn bind_with(
-        &self,
-        pod: PodRef,
-        node: String,
-        prepares: Preparations,
-        binder: Option<Binder>,
-    ) -> Result<(), Busy> {
-        let with = With {
-            prepares,
-            binder,
-            together: None,
-        };
-        self.bind_as(pod, node, with)
-    }
-
-    /// The same with all that belongs to it. Of a gang all pods are taken, however many wait.
+    /// The same with all that belongs to it.
     pub fn bind_as(&self, pod: PodRef, node: String, with: With) -> Result<(), Busy> {
         let mut binding = lock(&self.0.binding);
         if binding.contains(&pod.uid) {
             return Err(Busy::InFlight);
         }
-        if with.together.is_none() && binding.len() >= self.0.limits.waiting_bindings {
+        if !with.of_many && binding.len() >= self.0.limits.waiting_bindings {
             return Err(Busy::Full);
         }
         binding.insert(Arc::clone(&pod.uid));
@@ -281,8 +267,8 @@ impl Writer {
     }
 
     /// Writes into a pod's status. What is not yet on its way is replaced by what is newer; only a failure is told.
-    pub fn status(&self, pod: PodRef, patch: StatusPatch) {
-        self.0.statuses.write(pod, patch, None);
+    pub fn status(&self, pod: impl Into<Subject>, patch: StatusPatch) {
+        self.0.statuses.write(pod.into(), patch, None);
     }
 
     /// Writes conditions of a pod group, in the order in which they are said.

@@ -62,7 +62,7 @@ async fn nominate(shared: &Shared, preemption: &Preemption) -> Result<(), Failur
     };
     shared
         .statuses
-        .write(preemption.preemptor.clone(), patch, Some(ended));
+        .write(preemption.preemptor.clone().into(), patch, Some(ended));
     end.await.unwrap_or_else(|_| Err(Failure::stopped()))
 }
 
@@ -74,7 +74,9 @@ async fn clear_nominations(shared: &Shared, pods: &[PodRef]) {
             nominated_node: Some(None),
             ..StatusPatch::default()
         };
-        shared.statuses.write(pod.clone(), patch, Some(ended));
+        shared
+            .statuses
+            .write(pod.clone().into(), patch, Some(ended));
         end
     };
     let ends: Vec<_> = pods.iter().map(clear).collect();

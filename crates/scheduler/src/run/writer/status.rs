@@ -3,6 +3,7 @@
 use super::calls::Calls;
 use super::{Outcome, PodRef, lock};
 use crate::run::attempts::{Attempts, Failure, FailureKind};
+use evictd_pod::wire;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
@@ -73,18 +74,99 @@ impl Condition {
 /// Told when a write has ended, however.
 type Ended = oneshot::Sender<Result<(), Failure>>;
 
-/// The next write of a pod. While one is on its way the patch is absent.
-struct Next {
-    pod: PodRef,
-    patch: Option<StatusPatch>,
-    ended: Vec<Ended>,
+/// Whose status is written. Of a pod that is known whole only a share is taken.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// A pod as it was last seen.
+    Known(Arc<wire::Pod>),
+    /// Any other.
+    Named(Box<PodRef>),
 }
 
-/// What is to be written. A hundred thousand pods may wait for it, so that each takes little room, and no task.
+impl Subject {
+    fn uid(&self) -> &Arc<str> {
+        match self {
+            Self::Known(pod) => &pod.metadata.uid,
+            Self::Named(pod) => &pod.uid,
+        }
+    }
+
+    fn reference(self) -> PodRef {
+        match self {
+            Self::Known(pod) => PodRef::of(&pod.metadata),
+            Self::Named(pod) => *pod,
+        }
+    }
+}
+
+impl From<&Arc<wire::Pod>> for Subject {
+    fn from(pod: &Arc<wire::Pod>) -> Self {
+        Self::Known(Arc::clone(pod))
+    }
+}
+
+impl From<PodRef> for Subject {
+    fn from(pod: PodRef) -> Self {
+        Self::Named(pod.into())
+    }
+}
+
+/// A write. Nearly all say only why the pod waits.
+enum Write {
+    Condition(Arc<Condition>),
+    Patch(Box<(StatusPatch, Vec<Ended>)>),
+}
+
+impl Write {
+    fn new(patch: StatusPatch, ended: Option<Ended>) -> Self {
+        match (patch, ended) {
+            (
+                StatusPatch {
+                    condition: Some(condition),
+                    nominated_node: None,
+                },
+                None,
+            ) => Self::Condition(condition),
+            (patch, ended) => Self::Patch(Box::new((patch, ended.into_iter().collect()))),
+        }
+    }
+
+    fn into_parts(self) -> (StatusPatch, Vec<Ended>) {
+        match self {
+            Self::Condition(condition) => {
+                let patch = StatusPatch {
+                    condition: Some(condition),
+                    nominated_node: None,
+                };
+                (patch, Vec::new())
+            }
+            Self::Patch(parts) => *parts,
+        }
+    }
+
+    /// One write instead of both.
+    fn then(self, newer: Self) -> Self {
+        if let (Self::Condition(_), Self::Condition(_)) = (&self, &newer) {
+            return newer;
+        }
+        let ((patch, mut ended), (newer, more)) = (self.into_parts(), newer.into_parts());
+        ended.extend(more);
+        Self::Patch(Box::new((patch.then(newer), ended)))
+    }
+}
+
+/// The next write of a pod; absent while one is on its way and nothing more is wanted.
+struct Next {
+    pod: Subject,
+    write: Option<Write>,
+}
+
+/// What is to be written. A hundred thousand pods may wait for it, so that each takes little room, none of it in pieces of
+/// its own, and no task.
 #[derive(Default)]
 struct Wanted {
     /// By UID; a pod is in it from when a write is wanted until it has ended.
-    next: HashMap<Arc<str>, Box<Next>>,
+    next: HashMap<Arc<str>, Next>,
     /// The pods whose turn comes, in this order.
     turns: VecDeque<Arc<str>>,
     workers: usize,
@@ -103,26 +185,23 @@ pub(super) struct Statuses {
 struct Turn {
     uid: Arc<str>,
     pod: PodRef,
-    patch: StatusPatch,
-    ended: Vec<Ended>,
+    write: Write,
     stopped: bool,
 }
 
 impl Wanted {
     /// Whether this is one more write, not part of one that waits or a pod's next.
-    fn add(&mut self, pod: PodRef, patch: StatusPatch, ended: Option<Ended>) -> bool {
-        if let Some(next) = self.next.get_mut(&*pod.uid) {
-            next.patch = Some(next.patch.take().unwrap_or_default().then(patch));
-            next.ended.extend(ended);
+    fn add(&mut self, pod: Subject, write: Write) -> bool {
+        if let Some(next) = self.next.get_mut(pod.uid()) {
+            next.write = Some(match next.write.take() {
+                Some(older) => older.then(write),
+                None => write,
+            });
             return false;
         }
-        let uid = Arc::clone(&pod.uid);
-        let next = Next {
-            pod,
-            patch: Some(patch),
-            ended: ended.into_iter().collect(),
-        };
-        self.next.insert(Arc::clone(&uid), Box::new(next));
+        let uid = Arc::clone(pod.uid());
+        let write = Some(write);
+        self.next.insert(Arc::clone(&uid), Next { pod, write });
         self.turns.push_back(uid);
         true
     }
@@ -131,12 +210,11 @@ impl Wanted {
     fn take(&mut self) -> Option<Turn> {
         while let Some(uid) = self.turns.pop_front() {
             if let Some(next) = self.next.get_mut(&uid)
-                && let Some(patch) = next.patch.take()
+                && let Some(write) = next.write.take()
             {
                 return Some(Turn {
-                    pod: next.pod.clone(),
-                    patch,
-                    ended: std::mem::take(&mut next.ended),
+                    pod: next.pod.clone().reference(),
+                    write,
                     stopped: self.stopped,
                     uid,
                 });
@@ -151,7 +229,7 @@ impl Wanted {
 
     /// The pod waits for its next turn if more is wanted of it, else it is forgotten.
     fn over(&mut self, uid: Arc<str>) {
-        if self.next.get(&uid).is_some_and(|next| next.patch.is_some()) {
+        if self.next.get(&uid).is_some_and(|next| next.write.is_some()) {
             self.turns.push_back(uid);
         } else {
             self.next.remove(&uid);
@@ -178,9 +256,9 @@ impl Statuses {
         lock(&self.wanted).stopped = true;
     }
 
-    pub(super) fn write(&self, pod: PodRef, patch: StatusPatch, ended: Option<Ended>) {
+    pub(super) fn write(&self, pod: Subject, patch: StatusPatch, ended: Option<Ended>) {
         let mut wanted = lock(&self.wanted);
-        let starts = wanted.add(pod, patch, ended) && wanted.workers < self.at_a_time;
+        let starts = wanted.add(pod, Write::new(patch, ended)) && wanted.workers < self.at_a_time;
         wanted.workers += usize::from(starts);
         drop(wanted);
         if starts {
@@ -192,21 +270,27 @@ impl Statuses {
     async fn work(self) {
         loop {
             let turn = lock(&self.wanted).take();
-            let Some(turn) = turn else {
+            let Some(Turn {
+                uid,
+                pod,
+                write,
+                stopped,
+            }) = turn
+            else {
                 return;
             };
-            let result = if turn.stopped {
+            let (patch, ended) = write.into_parts();
+            let result = if stopped {
                 Err(Failure::stopped())
             } else {
-                patch_until_answered(&self.calls, &turn.pod, &turn.patch.body()).await
+                patch_until_answered(&self.calls, &pod, &patch.body()).await
             };
-            for ended in turn.ended {
+            for ended in ended {
                 // Who asked may wait no more.
                 let _ = ended.send(result.clone());
             }
-            lock(&self.wanted).over(turn.uid);
+            lock(&self.wanted).over(uid);
             if let Err(failure) = result {
-                let pod = turn.pod;
                 let _ = self
                     .outcomes
                     .send(Outcome::StatusNotWritten { pod, failure });

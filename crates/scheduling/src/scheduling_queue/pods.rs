@@ -1,0 +1,50 @@
+//! Pods by their keys, which each has itself: a hundred thousand may wait.
+
+use crate::change::{has_key, pod_key};
+use evictd_pod::wire;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub(super) struct Pods {
+    pods: HashTable<Arc<wire::Pod>>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Pods {
+    pub(super) fn get(&self, key: &str) -> Option<&Arc<wire::Pod>> {
+        let hash = self.hasher.hash_one(key);
+        self.pods.find(hash, |pod| has_key(&pod.metadata, key))
+    }
+
+    pub(super) fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The key as it is known, which is shared by all that know the pod; `None` for a pod that is not here.
+    pub(super) fn key(&self, key: &str) -> Option<Arc<str>> {
+        self.get(key).map(|pod| pod_key(&pod.metadata))
+    }
+
+    /// Puts a pod in the place of the one with its key.
+    pub(super) fn insert(&mut self, pod: Arc<wire::Pod>) {
+        let Self { pods, hasher } = self;
+        let key = pod_key(&pod.metadata);
+        let hash = hasher.hash_one(&*key);
+        match pods.find_mut(hash, |own| has_key(&own.metadata, &key)) {
+            Some(known) => *known = pod,
+            None => {
+                pods.insert_unique(hash, pod, |own| hasher.hash_one(&*pod_key(&own.metadata)));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
+        let hash = self.hasher.hash_one(key);
+        let found = self
+            .pods
+            .find_entry(hash, |pod| has_key(&pod.metadata, key));
+        found.ok().map(|entry| entry.remove().0)
+    }
+}
