@@ -4,7 +4,7 @@ use evictd_cluster_client::events::Group;
 use evictd_cluster_client::{Access, Credentials};
 use evictd_scheduler::run::{
     Busy, Condition, Events, Failure, FailureKind, Limits, Outcome, PodRef, Preemption,
-    StatusPatch, Writer,
+    StatusPatch, With, Writer,
 };
 use evictd_testkit::{Actor, ApiServer, Fault};
 use jiff::Timestamp;
@@ -239,13 +239,20 @@ async fn no_two_bindings_of_a_pod_are_in_flight_and_waiting_ones_are_bounded() {
         ..Limits::default()
     })
     .await;
-    let pods = ["a", "b", "c"].map(|name| shop.pod(name, None));
+    let pods = ["a", "b", "c", "d"].map(|name| shop.pod(name, None));
     let bind = |pod: &PodRef, node: &str| shop.writer.bind(pod.clone(), node.to_owned());
     assert_eq!(bind(&pods[0], "one"), Ok(()));
     assert_eq!(bind(&pods[0], "two"), Err(Busy::InFlight));
     assert_eq!(bind(&pods[1], "one"), Ok(()));
     assert_eq!(bind(&pods[2], "one"), Err(Busy::Full));
-    for _ in 0..2 {
+    // Many that were placed together are not torn apart.
+    let with = With {
+        of_many: true,
+        ..With::default()
+    };
+    let of_many = shop.writer.bind_as(pods[3].clone(), "one".to_owned(), with);
+    assert_eq!(of_many, Ok(()));
+    for _ in 0..3 {
         assert!(matches!(shop.outcome().await, Outcome::Bound { .. }));
     }
     assert_eq!(shop.node_of("a"), "one");
