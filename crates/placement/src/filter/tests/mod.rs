@@ -7,6 +7,7 @@
 mod basic;
 mod fit;
 mod neighbours;
+mod volume_limits;
 mod volumes;
 
 use crate::{Checks, Cluster};
