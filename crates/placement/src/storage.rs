@@ -330,9 +330,8 @@ impl Storage {
         self.limits.put(symbols, name, limits);
     }
 
-    /// One that names no driver or no persistent volume says nothing.
+    /// Adds an attachment of which there is none of that name. One without a driver or a persistent volume says nothing.
     pub(crate) fn add_attachment(&mut self, symbols: &mut Symbols, wire: &wire::VolumeAttachment) {
-        self.remove_attachment(symbols, &wire.metadata.name);
         let spec = &wire.spec;
         let volume = &spec.source.persistent_volume_name;
         if [&spec.attacher, &spec.node_name, volume]
@@ -355,20 +354,20 @@ impl Storage {
             .push(attachment);
     }
 
-    /// Removes an attachment; whether it was there.
-    pub(crate) fn remove_attachment(&mut self, symbols: &mut Symbols, name: &str) -> bool {
-        let Some(name) = symbols.get(name) else {
-            return false;
-        };
-        if let Some(node) = self.attachments.get(&name)
-            && let Entry::Occupied(mut own) = self.attachments_of.entry(*node)
-        {
+    /// The node of the attachment of that name.
+    pub(crate) fn attached_to(&self, name: Symbol) -> Option<Symbol> {
+        self.attachments.get(&name).copied()
+    }
+
+    /// Removes an attachment from its node.
+    pub(crate) fn remove_attachment(&mut self, symbols: &mut Symbols, name: Symbol, node: Symbol) {
+        if let Entry::Occupied(mut own) = self.attachments_of.entry(node) {
             own.get_mut().retain(|other| other.name != name);
             if own.get().is_empty() {
                 own.remove();
             }
         }
-        self.attachments.remove(symbols, &name)
+        self.attachments.remove(symbols, &name);
     }
 
     /// The attachments of a node.

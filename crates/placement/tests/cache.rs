@@ -102,7 +102,7 @@ fn storage(kind: Kind, number: u8, form: u8) -> Value {
         }),
         Kind::Attachment => json!({
             "metadata": {"name": format!("attachment-{number}")},
-            "spec": {"attacher": "driver", "nodeName": format!("node-{}", number % 5),
+            "spec": {"attacher": "driver", "nodeName": format!("node-{}", (number + form) % 5),
                 "source": {"persistentVolumeName": format!("volume-{}", form % 4)}},
         }),
         _ => json!({
@@ -152,9 +152,7 @@ fn remove(cluster: &mut Cluster, (kind, number): Object) -> bool {
         Kind::Volume => cluster.remove_volume(&format!("volume-{number}")),
         Kind::Class => cluster.remove_storage_class(&format!("class-{number}")),
         Kind::CsiNode => cluster.remove_csi_node(&format!("node-{number}")),
-        Kind::Attachment => {
-            cluster.remove_volume_attachment(&from_value(storage(kind, number, 0)).unwrap())
-        }
+        Kind::Attachment => cluster.remove_volume_attachment(&format!("attachment-{number}")),
     }
 }
 

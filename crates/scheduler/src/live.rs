@@ -35,7 +35,8 @@ const FOR_SCORES: [&str; 6] = [
     "/apis/storage.k8s.io/v1/csistoragecapacities",
 ];
 
-/// Optional: without the right to list these, the plan says what it could not check.
+/// Optional: without the right to list these, the plan says what it could not check; of attachments, of which a cluster may
+/// have none, it cannot know that.
 const OPTIONAL: [&str; 8] = [
     LISTS[4], LISTS[5], LISTS[6], LISTS[7], LISTS[8], LISTS[9], LISTS[10], LISTS[11],
 ];

@@ -369,7 +369,7 @@ impl Scheduler {
                 cluster.add_volume_attachment(new);
             }
             Change::VolumeAttachment(Delta { old: Some(old), .. }) => {
-                cluster.remove_volume_attachment(old);
+                cluster.remove_volume_attachment(&old.metadata.name);
             }
             Change::CsiDriver(Delta { new: Some(new), .. }) => cluster.add_csi_driver(new),
             Change::CsiDriver(Delta { old: Some(old), .. }) => {

@@ -43,7 +43,7 @@ struct Volume {
     driver: usize,
     /// How many pods here use it.
     users: i64,
-    /// A `VolumeAttachment` names it, and counts even where no pod uses it (any more).
+    /// Whether a `VolumeAttachment` names it: then it counts, even if no pod here uses it.
     attached: bool,
 }
 
@@ -142,15 +142,15 @@ impl VolumeLimits {
     }
 
     fn add(&mut self, cluster: &Cluster, template: TemplateId, times: i64) {
-        if !self.of.contains_key(&template) {
-            let volumes = self.volumes_of(cluster, &cluster.templates()[template.index()]);
-            self.of.insert(template, volumes);
-        }
-        let indices = self.of.remove(&template).unwrap_or_default();
-        for index in &indices {
+        let known = self.of.remove(&template);
+        let volumes = known.unwrap_or_else(|| {
+            let template = &cluster.templates()[template.index()];
+            self.volumes_of(cluster, template)
+        });
+        for index in &volumes {
             self.update(*index, |volume| volume.users += times);
         }
-        self.of.insert(template, indices);
+        self.of.insert(template, volumes);
     }
 
     /// Counts what is attached, whether or not a pod here uses it: a volume stays attached for a while after its last pod.

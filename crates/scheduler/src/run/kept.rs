@@ -98,7 +98,7 @@ impl<K: Named + Send> Store<K> for ByName<K> {
     }
 }
 
-/// Each kind of pods in a table of its own, in half the room that one of both would take.
+/// Pods that wait and pods that have a node, each in a table of their own: what can be either takes twice the room.
 #[derive(Default)]
 pub(super) struct KnownPods {
     waiting: ByName<Arc<wire::Pod>>,
@@ -144,21 +144,21 @@ pub(super) struct Texts {
     left: usize,
     /// The last object that became a text, and that text: pods of one workload come together.
     last: (Vec<u8>, Arc<str>),
-    specs: Equal<wire::PodSpec>,
-    statuses: Equal<wire::PodStatus>,
-    owners: Equal<Vec<wire::OwnerReference>>,
-    namespaces: Equal<String>,
+    specs: Interned<wire::PodSpec>,
+    statuses: Interned<wire::PodStatus>,
+    owners: Interned<Vec<wire::OwnerReference>>,
+    namespaces: Interned<String>,
 }
 
 /// Values by their texts, of which equal ones are kept once.
 #[derive(Default)]
-struct Equal<T> {
+struct Interned<T> {
     values: HashMap<Box<[u8]>, Shared<T>>,
     /// How many were left when those of nobody were last forgotten.
     left: usize,
 }
 
-impl<T: Serialize> Equal<T> {
+impl<T: Serialize> Interned<T> {
     /// Has equal values share one.
     fn share(&mut self, value: &mut Shared<T>) {
         // Nothing of a pod fails to become JSON: its keys are texts.

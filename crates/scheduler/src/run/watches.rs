@@ -267,17 +267,17 @@ impl<T: Object> Follow for Follower<T> {
     }
 
     fn begin(&mut self) {
-        // A list that was broken off has named some of them in vain.
-        let mut unlisted = self.unlisted.take().unwrap_or_default();
-        let named = std::mem::take(&mut self.known);
-        if unlisted.len() == 0 {
-            unlisted = named;
-        } else {
-            for kept in named.into_objects() {
-                unlisted.insert(kept);
-            }
+        let mut known = std::mem::take(&mut self.known);
+        // Left by a list that was broken off.
+        for kept in self
+            .unlisted
+            .take()
+            .into_iter()
+            .flat_map(Store::into_objects)
+        {
+            known.insert(kept);
         }
-        self.unlisted = Some(unlisted);
+        self.unlisted = Some(known);
     }
 
     fn applied(&mut self, object: Parsed<'_, T>) {

@@ -22,7 +22,7 @@ impl Pods {
         self.get(key).is_some()
     }
 
-    /// The key as it is known, which is shared by all that know the pod; `None` for a pod that is not here.
+    /// The key of a pod that is here, shared with the pod.
     pub(super) fn key(&self, key: &str) -> Option<Arc<str>> {
         self.get(key).map(|pod| pod_key(&pod.metadata))
     }

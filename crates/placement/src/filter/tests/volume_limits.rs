@@ -1,8 +1,8 @@
 //! How many volumes of a driver a node attaches: which count, and which count once.
 
 use super::volumes::{LATE, claim, class, nodes, user, volume, with};
-use super::{answers, answers_without_the_first, node, obstacles, pod};
-use serde_json::{Value, json};
+use super::{answers, answers_without_the_first, cluster, node, obstacles, pod};
+use serde_json::{Value, from_value, json};
 
 #[test]
 fn s3_016_a_node_attaches_only_so_many_volumes_of_a_driver() {
@@ -193,4 +193,22 @@ fn disks_without_a_volume_count_too() {
     assert_eq!(answers(&objects(late(Some("gone"))), &web)[0], words);
     let web = pod("web", "", json!({"volumes": [disk("other")]}));
     assert_eq!(answers(&objects(late(None)), &web)[0], words);
+}
+
+#[test]
+fn an_attachment_that_moves_changes_answers_about_both_nodes() {
+    let mut cluster = cluster(&nodes());
+    let on = |node: &str| {
+        let source = json!({"persistentVolumeName": "pv"});
+        let spec = json!({"attacher": "ebs", "nodeName": node, "source": source});
+        from_value(json!({"metadata": {"name": "one"}, "spec": spec})).unwrap()
+    };
+    cluster.add_volume_attachment(&on("a"));
+    let then = cluster.changes().now();
+    cluster.add_volume_attachment(&on("b"));
+    assert_eq!(cluster.changes().nodes_since(then).count(), 2);
+    let then = cluster.changes().now();
+    assert!(cluster.remove_volume_attachment("one"));
+    assert!(!cluster.remove_volume_attachment("one"));
+    assert_eq!(cluster.changes().nodes_since(then).count(), 1);
 }

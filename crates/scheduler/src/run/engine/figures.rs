@@ -10,12 +10,19 @@ const HELPED: usize = 5;
 impl Engine {
     /// Answers who has asked which pods wait.
     pub(super) fn answer(&mut self) {
+        // Many may ask at once; the queue is looked through once for all that ask the same.
+        let mut all = None;
         for asked in self.view.take_asked() {
             let times = ((self.now)(), self.steady.now());
-            let mut pending = Pending::of(self.scheduler.queue(), times, asked.pod.as_ref());
-            if let Some((namespace, name)) = &asked.pod {
-                pending.help = self.help(namespace, name);
-            }
+            let queue = self.scheduler.queue();
+            let pending = match &asked.pod {
+                None => Pending::clone(all.get_or_insert_with(|| Pending::of(queue, times, None))),
+                Some(pod) => {
+                    let waiting = Pending::of(queue, times, Some(pod));
+                    let help = self.help(&pod.0, &pod.1);
+                    Pending { help, ..waiting }
+                }
+            };
             // Nobody waits for it any more, perhaps.
             let _ = asked.reply.send(pending);
         }

@@ -74,8 +74,8 @@ impl Condition {
 /// Told when a write has ended, however.
 type Ended = oneshot::Sender<Result<(), Failure>>;
 
-/// Whose status is written. Of a pod that is known whole only a share is taken.
-#[derive(Debug, Clone)]
+/// Whose status is written. A pod that is known whole is not copied.
+#[derive(Debug)]
 pub enum Subject {
     /// A pod as it was last seen.
     Known(Arc<wire::Pod>),
@@ -91,10 +91,10 @@ impl Subject {
         }
     }
 
-    fn reference(self) -> PodRef {
+    fn reference(&self) -> PodRef {
         match self {
             Self::Known(pod) => PodRef::of(&pod.metadata),
-            Self::Named(pod) => *pod,
+            Self::Named(pod) => PodRef::clone(pod),
         }
     }
 }
@@ -161,8 +161,8 @@ struct Next {
     write: Option<Write>,
 }
 
-/// What is to be written. A hundred thousand pods may wait for it, so that each takes little room, none of it in pieces of
-/// its own, and no task.
+/// What is to be written. A hundred thousand pods may wait for it, so that each takes little room, in the
+/// table itself, and no task.
 #[derive(Default)]
 struct Wanted {
     /// By UID; a pod is in it from when a write is wanted until it has ended.
@@ -213,7 +213,7 @@ impl Wanted {
                 && let Some(write) = next.write.take()
             {
                 return Some(Turn {
-                    pod: next.pod.clone().reference(),
+                    pod: next.pod.reference(),
                     write,
                     stopped: self.stopped,
                     uid,
