@@ -21,6 +21,7 @@ use crate::{
     Signal, SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
     decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Shares, Spared},
     departures::{Chosen, Command, Departures},
+    forecast::Forecast,
     futility::Futile,
     growth::Growth,
     message::eviction_message,
@@ -54,6 +55,7 @@ pub struct Housekeeper {
     condition_seen: ConditionMap<Option<Timestamp>>,
     condition_active: ConditionMap<bool>,
     last: Observations,
+    forecast: Forecast,
     departures: Departures,
     /// Commands for departures that resulted from the current cycle.
     commands: Vec<Command>,
@@ -90,6 +92,7 @@ impl Housekeeper {
             condition_seen: ConditionMap::default(),
             condition_active: ConditionMap::default(),
             last: Observations::default(),
+            forecast: Forecast::default(),
             departures: Departures::default(),
             commands: Vec::new(),
             without_cgroup: BTreeSet::new(),
@@ -128,6 +131,11 @@ impl Housekeeper {
         &self.rules
     }
 
+    /// How fast each signal falls, and when it is exhausted at that rate.
+    pub fn forecast(&self) -> &Forecast {
+        &self.forecast
+    }
+
     /// First half of a cycle: which thresholds are met, which conditions hold, which threshold acts.
     pub fn observe(&mut self, now: Timestamp, observations: &Observations) -> Step {
         let waiting = self.first_cycle && self.rules.generated_thresholds_wait;
@@ -160,6 +168,7 @@ impl Housekeeper {
         }
         self.update_conditions(now);
         self.last.clone_from(observations);
+        self.forecast.observe(now, observations);
         if self.rules.local_storage_capacity_isolation {
             Step::LocalStorage
         } else {

@@ -10,6 +10,7 @@
 //! | what can run out, and its thresholds | [`Signal`], [`Threshold`], [`ThresholdMaps`] |
 //! | the rules of a kubelet, and those of evictd | [`Rules`] |
 //! | which pod is evicted first, and why | [`rank`], [`why`] |
+//! | how fast a signal falls, and when it is exhausted | [`forecast`] |
 //! | what becomes of a pod that must leave | [`departures`] |
 //! | what goes before a pod does: dead containers, unused images | [`reclaim`] |
 //! | which pod is admitted | [`admission`], [`critical`] |
@@ -65,6 +66,7 @@ pub mod decision;
 pub mod departures;
 pub mod duration;
 pub mod fit;
+pub mod forecast;
 mod futility;
 pub mod growth;
 mod headroom;

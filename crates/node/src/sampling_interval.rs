@@ -4,7 +4,10 @@
 //! the rate at which the signal fell between the last two observations, and the rate at which a workload may start
 //! to fill a node that was quiet.
 
-use evictd_eviction::{Observation, Signal, SignalMap, StarvedResource};
+use evictd_eviction::{
+    Observation, Signal, SignalMap, StarvedResource,
+    forecast::{Forecast, LastStep},
+};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -36,24 +39,12 @@ const fn assumed_rate(signal: Signal) -> i128 {
     }
 }
 
-/// The last observations of one signal.
-#[derive(Debug, Clone, Copy)]
-struct Trend {
-    available: i64,
-    at: Timestamp,
-    /// How much less was available than in the observation before; zero or negative while it rises.
-    fell: i128,
-    /// The nanoseconds between these observations.
-    within: i128,
-    /// Consecutive cycles in which it was not observed.
-    missed: u32,
-}
-
 /// Computes the sleep of the main loop.
 #[derive(Debug, Clone)]
 pub struct SamplingInterval {
     longest: Duration,
-    trends: SignalMap<Option<Trend>>,
+    /// Of each signal that was observed before: consecutive cycles in which it was not.
+    missed: SignalMap<Option<u32>>,
 }
 
 impl SamplingInterval {
@@ -62,96 +53,60 @@ impl SamplingInterval {
     pub fn new(longest: Duration) -> Self {
         Self {
             longest: longest.max(Duration::from_millis(1)),
-            trends: SignalMap::default(),
+            missed: SignalMap::default(),
         }
     }
 
     /// The sleep after the cycle at `now`. `watched` has an entry for each threshold of an observed signal: the
-    /// signal, its observation, and the threshold's value in the signal's unit.
+    /// signal, its observation, and the threshold's value in the signal's unit. `forecast` has these observations.
     ///
     /// A signal that was observed before and is missing now is looked for again soon, then less and less often.
-    pub fn next(&mut self, now: Timestamp, watched: &[(Signal, Observation, i64)]) -> Duration {
+    pub fn next(
+        &mut self,
+        now: Timestamp,
+        forecast: &Forecast,
+        watched: &[(Signal, Observation, i64)],
+    ) -> Duration {
         let mut sleep = self.longest;
-        for trend in self.trends.values_mut().flatten() {
-            trend.missed = trend.missed.saturating_add(1);
+        for missed in self.missed.values_mut().flatten() {
+            *missed = missed.saturating_add(1);
         }
         for (signal, observation, threshold) in watched {
-            let trend = self.observe(now, *signal, observation);
+            self.missed[*signal] = Some(0);
             let headroom = i128::from(observation.available) - i128::from(*threshold);
-            sleep = sleep.min(until_crossed(*signal, headroom, &trend, now));
+            let step = forecast.last_step(*signal);
+            sleep = sleep.min(until_crossed(*signal, headroom, step, now));
         }
-        for trend in self.trends.values().flatten() {
-            if let Some(doublings) = trend.missed.checked_sub(1) {
+        for missed in self.missed.values().flatten() {
+            if let Some(doublings) = missed.checked_sub(1) {
                 sleep = sleep.min(SHORTEST.saturating_mul(1_u32 << doublings.min(31)));
             }
         }
         sleep.clamp(SHORTEST.min(self.longest), self.longest)
     }
-
-    /// The time from this observation until nothing is left, at the rate since the one before; `None` while the
-    /// signal does not fall.
-    pub(crate) fn exhausted_in(
-        &self,
-        now: Timestamp,
-        signal: Signal,
-        observation: &Observation,
-    ) -> Option<Duration> {
-        let before = self.trends[signal]?;
-        let at = observation.time.unwrap_or(now);
-        let within = at.as_nanosecond() - before.at.as_nanosecond();
-        let (fell, within) = if within > 0 {
-            let fell = i128::from(before.available) - i128::from(observation.available);
-            (fell, within)
-        } else {
-            (before.fell, before.within)
-        };
-        let left = i128::from(observation.available.max(0)).saturating_mul(within);
-        let nanos = left.checked_div(fell).filter(|_| fell > 0)?;
-        Some(Duration::from_nanos(
-            u64::try_from(nanos).unwrap_or(u64::MAX),
-        ))
-    }
-
-    fn observe(&mut self, now: Timestamp, signal: Signal, observation: &Observation) -> Trend {
-        let Observation { available, .. } = *observation;
-        let at = observation.time.unwrap_or(now);
-        let trend = self.trends[signal].get_or_insert(Trend {
-            available,
-            at,
-            fell: 0,
-            within: 1,
-            missed: 0,
-        });
-        trend.missed = 0;
-        // A second threshold of the same signal, or a figure that was not renewed, does not change the known rate.
-        let within = at.as_nanosecond() - trend.at.as_nanosecond();
-        if within > 0 {
-            *trend = Trend {
-                available,
-                at,
-                fell: i128::from(trend.available) - i128::from(available),
-                within,
-                missed: 0,
-            };
-        }
-        *trend
-    }
 }
 
 /// The time from `now` until the signal may in the worst case have fallen by `headroom`.
-fn until_crossed(signal: Signal, headroom: i128, trend: &Trend, now: Timestamp) -> Duration {
+fn until_crossed(
+    signal: Signal,
+    headroom: i128,
+    step: Option<LastStep>,
+    now: Timestamp,
+) -> Duration {
     if headroom < 0 {
         return CROSSED;
     }
     let mut nanos = headroom.saturating_mul(NANOS_PER_SECOND) / assumed_rate(signal);
-    if trend.fell > 0 {
-        let twice_the_rate = headroom.saturating_mul(trend.within) / (2 * trend.fell);
-        nanos = nanos.min(twice_the_rate);
+    if let Some(step) = step {
+        if step.fell > 0 {
+            let twice_the_rate = headroom.saturating_mul(step.within) / (2 * step.fell);
+            nanos = nanos.min(twice_the_rate);
+        }
+        // It may have been falling since it was measured.
+        let since = now.as_nanosecond() - step.at.as_nanosecond();
+        nanos = nanos.saturating_sub(since.max(0)).max(0);
     }
-    // It may have been falling since it was measured.
-    let since = now.as_nanosecond() - trend.at.as_nanosecond();
-    let left = nanos.saturating_sub(since.max(0)).max(0);
-    Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -179,34 +134,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_left_lasts_as_long_as_it_falls_now() {
-        let signal = Signal::MemoryAvailable;
-        let mut sampling_interval = SamplingInterval::new(INTERVAL);
-        assert_eq!(
-            sampling_interval.exhausted_in(at(0), signal, &seen(GI, 0)),
-            None
-        );
-        let _ = sampling_interval.next(at(0), &[(signal, seen(GI, 0), 0)]);
-        let left = |sampling_interval: &SamplingInterval, seen| {
-            sampling_interval.exhausted_in(at(100), signal, &seen)
-        };
-        assert_eq!(
-            left(&sampling_interval, seen(GI, 100)),
-            None,
-            "it does not fall"
-        );
-        assert_eq!(
-            left(&sampling_interval, seen(GI / 2, 100)),
-            Some(millis(100))
-        );
-        assert_eq!(left(&sampling_interval, seen(0, 100)), Some(millis(0)));
-        let _ = sampling_interval.next(at(100), &[(signal, seen(GI / 2, 100), 0)]);
-        assert_eq!(
-            left(&sampling_interval, seen(GI / 2, 100)),
-            Some(millis(100)),
-            "not renewed"
-        );
+    /// With the forecast that it is asked with.
+    struct Sleeper(SamplingInterval, Forecast);
+
+    impl Sleeper {
+        fn new(longest: Duration) -> Self {
+            Self(SamplingInterval::new(longest), Forecast::default())
+        }
+
+        fn next(&mut self, now: Timestamp, watched: &[(Signal, Observation, i64)]) -> Duration {
+            let observed = watched.iter().map(|(signal, seen, _)| (*signal, *seen));
+            self.1.observe(now, &observed.collect());
+            self.0.next(now, &self.1, watched)
+        }
     }
 
     #[test]
@@ -233,7 +173,7 @@ mod tests {
             (Signal::MemoryAvailable, GI - 1, GI, CROSSED),
         ];
         for (signal, available, threshold, expected) in table {
-            let mut sampling_interval = SamplingInterval::new(INTERVAL);
+            let mut sampling_interval = Sleeper::new(INTERVAL);
             let sleep = sampling_interval.next(at(0), &[(signal, seen(available, 0), threshold)]);
             assert_eq!(sleep, expected, "{signal} {available} {threshold}");
         }
@@ -242,7 +182,7 @@ mod tests {
     #[test]
     fn a_fast_fall_shortens_the_sleep() {
         let memory = Signal::MemoryAvailable;
-        let mut sampling_interval = SamplingInterval::new(INTERVAL);
+        let mut sampling_interval = Sleeper::new(INTERVAL);
         assert_eq!(
             sampling_interval.next(at(0), &[(memory, seen(100 * GI, 0), GI)]),
             INTERVAL
@@ -275,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_nearest_threshold_decides() {
-        let mut sampling_interval = SamplingInterval::new(INTERVAL);
+        let mut sampling_interval = Sleeper::new(INTERVAL);
         let watched = [
             (Signal::MemoryAvailable, seen(5 * GI, 0), GI),
             (Signal::MemoryAvailable, seen(5 * GI, 0), 3 * GI),
@@ -287,15 +227,12 @@ mod tests {
             (Signal::MemoryAvailable, seen(2 * GI, 0), GI),
             (Signal::MemoryAvailable, seen(2 * GI, 0), 3 * GI),
         ];
-        assert_eq!(
-            SamplingInterval::new(INTERVAL).next(at(0), &watched),
-            millis(250)
-        );
+        assert_eq!(Sleeper::new(INTERVAL).next(at(0), &watched), millis(250));
     }
 
     #[test]
     fn a_signal_that_went_missing_is_looked_for_ever_more_rarely() {
-        let mut sampling_interval = SamplingInterval::new(INTERVAL);
+        let mut sampling_interval = Sleeper::new(INTERVAL);
         let memory = (Signal::MemoryAvailable, seen(100 * GI, 0), GI);
         assert_eq!(sampling_interval.next(at(0), &[]), INTERVAL);
         assert_eq!(sampling_interval.next(at(0), &[memory]), INTERVAL);
@@ -311,12 +248,12 @@ mod tests {
 
     #[test]
     fn a_short_housekeeping_interval_is_kept() {
-        let mut sampling_interval = SamplingInterval::new(millis(5));
+        let mut sampling_interval = Sleeper::new(millis(5));
         let watched = [(Signal::MemoryAvailable, seen(GI, 0), GI)];
         assert_eq!(sampling_interval.next(at(0), &watched), millis(5));
-        assert_eq!(SamplingInterval::new(millis(5)).next(at(0), &[]), millis(5));
+        assert_eq!(Sleeper::new(millis(5)).next(at(0), &[]), millis(5));
         let absurd = Duration::from_nanos(1);
-        assert_eq!(SamplingInterval::new(absurd).next(at(0), &[]), millis(1));
+        assert_eq!(Sleeper::new(absurd).next(at(0), &[]), millis(1));
     }
 
     proptest! {
@@ -329,7 +266,7 @@ mod tests {
             within in 1_i64..100_000,
         ) {
             let available = threshold + headroom;
-            let mut sampling_interval = SamplingInterval::new(INTERVAL);
+            let mut sampling_interval = Sleeper::new(INTERVAL);
             sampling_interval.next(at(0), &[(signal, seen(available + fell, 0), threshold)]);
             let watched = [(signal, seen(available, within), threshold)];
             let sleep = sampling_interval.next(at(within), &watched);
@@ -348,7 +285,7 @@ mod tests {
             longest in any::<u64>(),
         ) {
             let longest = Duration::from_nanos(longest);
-            let mut sampling_interval = SamplingInterval::new(longest);
+            let mut sampling_interval = Sleeper::new(longest);
             for (available, threshold, now, time, signal) in looks {
                 let moment = |nanos: i64| Timestamp::from_nanosecond(nanos.into()).unwrap();
                 let observation = Observation {
@@ -364,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_time() {
-        let mut sampling_interval = SamplingInterval::new(Duration::MAX);
+        let mut sampling_interval = Sleeper::new(Duration::MAX);
         for (now, available) in [
             (Timestamp::MIN, i64::MAX),
             (Timestamp::MAX, i64::MIN),

@@ -258,14 +258,10 @@ impl Agent {
     /// rate.
     fn answer_timeout(&self, departure: &Departure) -> Duration {
         let signal = departure.purpose.signal();
-        let left = signal.and_then(|signal| {
-            let mut watched = self.watched.iter();
-            let (_, seen, _) = watched.find(|(watched, ..)| *watched == signal)?;
-            self.sampling_interval
-                .exhausted_in(departure.since, signal, seen)
-        });
+        let forecast = self.housekeeper.forecast();
+        let left = signal.and_then(|signal| forecast.exhausted_in(departure.since, signal));
         left.map_or(HARD_ANSWER_TIMEOUT, |left| {
-            HARD_ANSWER_TIMEOUT.min(left / 4)
+            HARD_ANSWER_TIMEOUT.min(left.unsigned_abs() / 4)
         })
     }
 

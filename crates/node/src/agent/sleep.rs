@@ -27,7 +27,9 @@ impl Agent {
             ))
         });
         self.watched.extend(seen);
-        let mut sleep = self.sampling_interval.next(now, &self.watched);
+        let mut sleep =
+            self.sampling_interval
+                .next(now, self.housekeeper.forecast(), &self.watched);
         if sample
             .observations
             .iter()
