@@ -32,7 +32,12 @@ pub(super) fn crossing(threshold: &Threshold, observed: Option<&Observation>) ->
         );
     }
     let available = amount(Some(signal), observed.map(|observed| observed.available));
-    format!("{signal} {available} < {}", limit(threshold, observed))
+    let limit = limit(threshold, observed);
+    let Some(until) = observed.and_then(|observed| threshold.held_until(observed)) else {
+        return format!("{signal} {available} < {limit}");
+    };
+    let until = amount(Some(signal), Some(until.value()));
+    format!("{signal} {available}, above {limit}, held until {until} by the minimum reclaim")
 }
 
 /// `31%`, the share of time in which tasks were stalled.

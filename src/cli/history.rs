@@ -273,11 +273,17 @@ fn shortage(record: &Record, view: View) -> String {
         amount(signal, seen.map(|seen| seen.available)),
         amount(signal, seen.map(|seen| seen.capacity))
     );
-    let threshold = format!(
-        "below {} since {}",
-        amount(signal, acting.map(|acting| acting.quantity.value())),
-        told(acting.map(|acting| moment(acting.first_observed_at)))
-    );
+    let held = acting.and_then(|acting| acting.threshold.held_until(&acting.observed));
+    let quantity = amount(signal, acting.map(|acting| acting.quantity.value()));
+    let stands = match held {
+        None => format!("below {quantity}"),
+        Some(until) => format!(
+            "above {quantity}, held until {} by the minimum reclaim,",
+            amount(signal, Some(until.value()))
+        ),
+    };
+    let since = told(acting.map(|acting| moment(acting.first_observed_at)));
+    let threshold = format!("{stands} since {since}");
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
     let page = page(
         view,

@@ -222,16 +222,17 @@ fn counted(number: usize, what: &str) -> String {
 
 /// One sentence: whether anything is wrong.
 pub(super) fn headline(status: &Status) -> String {
-    let crossed: Vec<String> = status
-        .signals
-        .iter()
-        .flat_map(|signal| {
-            let met = signal.thresholds.iter().filter(|threshold| threshold.met);
-            met.map(|threshold| crossed(signal, threshold))
-        })
-        .collect();
+    let met = || {
+        let thresholds = |signal: &SignalStatus| signal.thresholds.iter();
+        let all = status.signals.iter();
+        let all = all.flat_map(move |signal| thresholds(signal).map(move |one| (signal, one)));
+        all.filter(|(_, threshold)| threshold.met)
+    };
+    let crossed: Vec<String> = met().map(|(signal, one)| crossed(signal, one)).collect();
     if !crossed.is_empty() {
-        return format!("UNDER PRESSURE: {}.", crossed.join("; "));
+        let held = met().all(|(_, threshold)| threshold.held_until.is_some());
+        let state = if held { "HELD" } else { "UNDER PRESSURE" };
+        return format!("{state}: {}.", crossed.join("; "));
     }
     let raised: Vec<&str> = status
         .conditions
@@ -264,15 +265,24 @@ fn crossed(signal: &SignalStatus, threshold: &ThresholdStatus) -> String {
     if let Some(available) = threshold.available.filter(|_| signal.signal.is_pressure()) {
         let stalled = pressure::percent(WHOLE - available);
         let (signal, kind, configured) = (signal.signal, &threshold.kind, &threshold.configured);
+        if let Some(until) = threshold.held_until {
+            let until = pressure::percent(WHOLE - until);
+            return format!(
+                "{signal} is {stalled}, within the {kind} threshold of {configured}, held until {until} by the minimum reclaim{since}"
+            );
+        }
         return format!("{signal} is {stalled}, the {kind} threshold is {configured}{since}");
     }
-    format!(
-        "{} is {}, below the {} threshold of {}{since}",
-        signal.signal,
-        amount(Some(signal.signal), signal.available),
-        threshold.kind,
-        amount(Some(signal.signal), Some(threshold.value)),
-    )
+    let shown = |figure| amount(Some(signal.signal), figure);
+    let (name, kind) = (signal.signal, &threshold.kind);
+    let (available, value) = (shown(signal.available), shown(Some(threshold.value)));
+    match threshold.held_until {
+        None => format!("{name} is {available}, below the {kind} threshold of {value}{since}"),
+        Some(_) => format!(
+            "{name} is {available}, above its {kind} threshold of {value}, held until {} by the minimum reclaim{since}",
+            shown(threshold.held_until)
+        ),
+    }
 }
 
 /// Figures without a threshold.
@@ -411,11 +421,24 @@ fn signals(status: &Status, view: View) -> String {
 }
 
 fn colour(signal: &SignalStatus) -> Option<Colour> {
-    if signal.thresholds.iter().any(|threshold| threshold.met) {
+    if is_low(signal) {
         Some(Colour::Bad)
     } else {
-        signal.is_blind().then_some(Colour::Warning)
+        let attention = signal.is_blind() || held_until(signal).is_some();
+        attention.then_some(Colour::Warning)
     }
+}
+
+/// Whether the signal is below a threshold that acts, or waits for its grace period.
+fn is_low(signal: &SignalStatus) -> bool {
+    let mut met = signal.thresholds.iter().filter(|threshold| threshold.met);
+    met.any(|threshold| threshold.held_until.is_none())
+}
+
+/// What the minimum reclaim demands of a signal that is above its thresholds again.
+fn held_until(signal: &SignalStatus) -> Option<i64> {
+    let held = signal.thresholds.iter().filter_map(|one| one.held_until);
+    held.max()
 }
 
 fn threshold(threshold: &ThresholdStatus) -> String {
@@ -432,16 +455,16 @@ fn threshold(threshold: &ThresholdStatus) -> String {
 }
 
 fn state(signal: &SignalStatus) -> String {
-    let met = signal.thresholds.iter().any(|threshold| threshold.met);
-    match (
-        signal.absent.as_ref().or(signal.problem.as_ref()),
-        signal.available,
-        met,
-    ) {
-        (Some(why), ..) => why.clone(),
-        (None, _, true) => "LOW".to_owned(),
-        (None, None, false) => "not sampled yet".to_owned(),
-        (None, Some(_), false) => "ok".to_owned(),
+    if let Some(why) = signal.absent.as_ref().or(signal.problem.as_ref()) {
+        return why.clone();
+    }
+    match (is_low(signal), held_until(signal), signal.available) {
+        (true, ..) => "LOW".to_owned(),
+        (false, Some(until), _) => {
+            format!("held until {}", amount(Some(signal.signal), Some(until)))
+        }
+        (false, None, None) => "not sampled yet".to_owned(),
+        (false, None, Some(_)) => "ok".to_owned(),
     }
 }
 

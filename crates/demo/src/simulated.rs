@@ -153,6 +153,7 @@ impl<'a> World<'a> {
                 Step::Rest => break,
                 Step::LocalStorage => Answer::LocalStorage(None),
                 Step::Reclaim(_) => Answer::Reclaimed(None),
+                Step::Measure(signal) => Answer::Measured(signal, &alive, &usage),
                 Step::Watch(need) => Answer::Watched(need, &alive, &usage),
                 Step::Rank(need) => Answer::Ranked {
                     need,

@@ -216,7 +216,8 @@ pub struct OwnerCount {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shares {
-    /// How far the signal is below its threshold, without the minimum reclaim.
+    /// How far the signal is below what is wanted: its threshold and the minimum reclaim. Where the pods that may be
+    /// evicted cannot free that much and the signal is below its threshold, the threshold alone is wanted.
     pub short: Quantity,
     /// What all pods use.
     pub pods: Quantity,
@@ -228,6 +229,22 @@ pub struct Shares {
     pub in_no_pod: Quantity,
     /// The capacity of the signal.
     pub capacity: Quantity,
+}
+
+/// What grows and cannot be evicted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct UnevictableGrowth {
+    /// The pod that grows most, `namespace/name`; `None` if that is in no pod: programs of the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Why that pod may not be evicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// By how much all that may not be evicted grows in a second.
+    pub per_second: Quantity,
+    /// The relief has to last for so many seconds.
+    pub seconds: i64,
 }
 
 /// Why no pod is evicted although a threshold is met.
@@ -252,11 +269,14 @@ pub enum Withheld {
         /// How many in a row.
         evictions: u32,
     },
-    /// Even evicting all eligible pods would not bring the signal back to its threshold.
+    /// Even evicting all eligible pods would not lift the signal to what is wanted, or not for long.
     NoRelief {
         /// Who uses the resource.
         #[serde(flatten)]
         shares: Shares,
+        /// What would soon take all that evictions free.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        growth: Option<UnevictableGrowth>,
     },
     /// Evictions for disk signals are switched off.
     DiskEvictionsOff {
@@ -321,6 +341,17 @@ impl RankedPod {
 }
 
 impl Decision {
+    /// Of a decision that evicts no pod: the signal, that its threshold acts, and why.
+    pub fn no_eviction(&self) -> String {
+        let acting = self.threshold.as_ref();
+        let held = acting.and_then(|acting| acting.threshold.held_until(&acting.observed));
+        let acts = match held {
+            Some(_) => "is held by its minimum reclaim",
+            None => "has crossed its threshold",
+        };
+        format!("{} {acts} and no pod is evicted: {}", self.signal, self.why)
+    }
+
     /// The signal as a type; `None` for a local-storage limit.
     pub fn acting_signal(&self) -> Option<Signal> {
         self.threshold

@@ -1,20 +1,22 @@
 //! How fast a signal falls, and when nothing is left of it at that rate.
 //!
-//! A single jump is no trend: the rate is the median of the rates between the last observations. While too few of them
+//! A single jump is no trend: of the steps between the last observations the fastest is left out. While too few of them
 //! are known, there is no rate, and no forecast either: unknown is not "never".
 
 use crate::{Observations, Signal, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::VecDeque;
 
-/// The rate is the median of one fewer than these.
-const READINGS: usize = 6;
+/// So many readings are kept.
+const READINGS: usize = 8;
 /// Readings that are nearer to each other say little about a rate.
 const NEAREST: SignedDuration = SignedDuration::from_millis(20);
 /// Readings that are farther from each other do not say how fast it goes now.
 const FARTHEST: SignedDuration = SignedDuration::from_secs(60);
-/// A jump between two readings is no rate; a second pair of readings has to confirm it.
-const FEWEST_RATES: usize = 2;
+/// A rate is taken over at least this time: programs take memory in bursts.
+const SHORTEST: SignedDuration = SignedDuration::from_millis(120);
+/// A jump between two readings is no rate; a second step has to confirm it.
+const FEWEST_STEPS: usize = 2;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -64,9 +66,31 @@ impl Forecast {
     /// under the conditions of [`Forecast::falls_by`].
     pub fn reaches_in(&self, now: Timestamp, signal: Signal, level: i64) -> Option<SignedDuration> {
         let rate = self.falls_by(signal)?;
+        self.falls_to(now, signal, level, (i128::from(rate), NANOS_PER_SECOND))
+    }
+
+    /// The same, at the rate of the last step alone: it may be a jump. For what is to be ready in time.
+    pub fn may_reach_in(
+        &self,
+        now: Timestamp,
+        signal: Signal,
+        level: i64,
+    ) -> Option<SignedDuration> {
+        let step = self.last_step(signal).filter(|step| step.fell > 0)?;
+        self.falls_to(now, signal, level, (step.fell, step.within))
+    }
+
+    /// The time from `now` until the signal has fallen to `level`, while it falls by `fell` within so many nanoseconds.
+    fn falls_to(
+        &self,
+        now: Timestamp,
+        signal: Signal,
+        level: i64,
+        (fell, within): (i128, i128),
+    ) -> Option<SignedDuration> {
         let latest = self.trends[signal].latest?;
         let left = i128::from(latest.value).saturating_sub(i128::from(level));
-        let nanos = left.max(0).saturating_mul(NANOS_PER_SECOND) / i128::from(rate);
+        let nanos = left.max(0).saturating_mul(within) / fell;
         let left = SignedDuration::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
         let since = now.duration_since(latest.at).max(SignedDuration::ZERO);
         Some(left.saturating_sub(since).max(SignedDuration::ZERO))
@@ -119,25 +143,44 @@ impl Trend {
         self.apart.push_back(reading);
     }
 
-    /// By how much the figure grows per second; negative while it falls. `None` while too few readings are known. Of an
-    /// even number of rates the one in the middle that is nearer to zero counts.
+    /// By how much the figure grows per second; negative while it falls. `None` while too few readings are known. Over
+    /// the shortest time that says something, and without the step that goes fastest in the direction of the whole.
     pub(crate) fn rate(&self) -> Option<i64> {
-        let pairs = self.apart.iter().zip(self.apart.iter().skip(1));
-        let rates = pairs.filter_map(|(before, after)| {
+        let later = self.apart.iter().rev();
+        let pairs = later.zip(self.apart.iter().rev().skip(1));
+        let mut steps: Vec<(i128, i128)> = Vec::with_capacity(READINGS);
+        for (after, before) in pairs {
             let within = after.at.duration_since(before.at);
+            if within > FARTHEST || is_enough(&steps) {
+                break;
+            }
             let grown = i128::from(after.value) - i128::from(before.value);
-            let rate = grown.saturating_mul(NANOS_PER_SECOND) / within.as_nanos().max(1);
-            let rate = rate.clamp(i64::MIN.into(), i64::MAX.into());
-            (within <= FARTHEST).then(|| i64::try_from(rate).unwrap_or_default())
-        });
-        let mut rates: Vec<i64> = rates.collect();
-        if rates.len() < FEWEST_RATES {
+            steps.push((grown, within.as_nanos().max(1)));
+        }
+        if !is_enough(&steps) {
             return None;
         }
-        rates.sort_unstable();
-        let middle = [rates[(rates.len() - 1) / 2], rates[rates.len() / 2]];
-        middle.into_iter().min_by_key(|rate| rate.unsigned_abs())
+        let sum = |steps: &[(i128, i128)]| {
+            let all = steps.iter();
+            all.fold((0, 0), |sum, step| (sum.0 + step.0, sum.1 + step.1))
+        };
+        let direction = sum(&steps).0.signum();
+        let per_second = |(grown, within): (i128, i128)| grown * NANOS_PER_SECOND / within;
+        let rates = steps.iter().enumerate();
+        let fastest = rates.max_by_key(|(_, step)| per_second(**step) * direction);
+        if let Some((index, _)) = fastest {
+            steps.remove(index);
+        }
+        let rate = per_second(sum(&steps)) * direction;
+        let rate = rate.clamp(0, i64::MAX.into()) * direction;
+        i64::try_from(rate).ok()
     }
+}
+
+/// Whether these steps, each a growth and the nanoseconds that it took, say something about a rate.
+fn is_enough(steps: &[(i128, i128)]) -> bool {
+    let span: i128 = steps.iter().map(|(_, within)| within).sum();
+    steps.len() >= FEWEST_STEPS && span >= SHORTEST.as_nanos()
 }
 
 #[cfg(test)]
@@ -227,6 +270,18 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_is_taken_in_bursts_falls() {
+        // 25 MiB every 50 ms, seen every 20 ms.
+        let seen: Vec<(i64, i64)> = (0..20)
+            .map(|look| (look * 20, 1000 - look * 20 / 50 * 25))
+            .collect();
+        for known in 10..seen.len() {
+            let rate = after(&seen[..known]).falls_by(MEMORY).unwrap_or(0) / MI;
+            assert!((150..=700).contains(&rate), "{known}: {rate}");
+        }
+    }
+
+    #[test]
     fn a_figure_that_was_not_renewed_changes_nothing() {
         let steps = [(0, 1000), (100, 900), (200, 800)];
         let mut forecast = after(&steps);
@@ -248,7 +303,7 @@ mod tests {
         #[test]
         fn a_steady_fall_is_foreseen_exactly_whatever_the_intervals(
             rate in 1_i64..1_000_000,
-            pauses in prop::collection::vec(20_i64..10_000, 2..12),
+            pauses in prop::collection::vec(60_i64..10_000, 2..12),
         ) {
             let mut forecast = Forecast::default();
             let (mut now, start) = (0, 1_i64 << 50);

@@ -19,18 +19,20 @@
 use crate::{
     Cause, ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned,
     Signal, SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Shares, Spared},
+    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Spared},
     departures::{Chosen, Command, Departures},
     forecast::Forecast,
     futility::Futile,
     growth::Growth,
     message::eviction_message,
     rank::Ranking,
+    relief::Eligible,
     returning::Returning,
     rules::{MemoryAndSwap, Rules},
     step::{Step, UsageNeed},
+    unevictable::Unevictable,
     watched::{Watched, is_newer, join_memory_and_swap},
-    why::why,
+    why::{Choice, why},
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -56,6 +58,7 @@ pub struct Housekeeper {
     condition_active: ConditionMap<bool>,
     last: Observations,
     forecast: Forecast,
+    unevictable: Unevictable,
     departures: Departures,
     /// Commands for departures that resulted from the current cycle.
     commands: Vec<Command>,
@@ -93,6 +96,7 @@ impl Housekeeper {
             condition_active: ConditionMap::default(),
             last: Observations::default(),
             forecast: Forecast::default(),
+            unevictable: Unevictable::default(),
             departures: Departures::default(),
             commands: Vec::new(),
             without_cgroup: BTreeSet::new(),
@@ -129,6 +133,11 @@ impl Housekeeper {
     /// The rules in force.
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// When a decision that evicts no pod is made again at the earliest; `None` if the last one evicted a pod.
+    pub fn next_decision(&self) -> Option<Timestamp> {
+        self.no_victim.map(|(_, again)| again)
     }
 
     /// How fast each signal falls, and when it is exhausted at that rate.
@@ -278,15 +287,16 @@ impl Housekeeper {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
         self.update_terminating(now, signal, pods, &ranked);
+        self.note_growth(now, signal, (pods, usage), &ranked);
         let shares = self.shares(now, &acting, pods, &ranked);
         let withheld = self.withheld(now, &acting, pods, &ranked, &shares);
-        let first = self.first(&acting, &ranked, &shares);
-        let victim = first.filter(|_| withheld.is_none());
-        let others = |pod: &&RankedPod| {
-            pod.spared.is_none() && Some(pod.index) != victim.map(|victim| victim.index)
-        };
-        let runner_up = victim.and_then(|_| ranked.iter().find(others));
+        let eligible = Eligible::of(signal, &ranked, &shares, &self.rules);
         let in_vain = self.stopped_by_futility(signal);
+        // If the last evictions gained too little, pods that are smaller than what is missing would not help either.
+        let first = eligible.first(signal, &shares, in_vain.is_some());
+        let victim = first.filter(|_| withheld.is_none());
+        let others = |pod: &&&RankedPod| Some(pod.index) != victim.map(|victim| victim.index);
+        let runner_up = victim.and_then(|_| eligible.pods.iter().find(others).copied());
         let hard = acting.threshold.is_hard();
         let eviction = victim.map(|victim| self.eviction(&acting, victim, pods, usage));
         let victim_pod = victim.map(|victim| pods[victim.index].borrow());
@@ -312,9 +322,14 @@ impl Housekeeper {
             resource: signal.resource(),
             why: why(
                 &acting,
-                (victim, runner_up),
+                &Choice {
+                    victim,
+                    runner_up,
+                    small: eligible.small,
+                    in_vain,
+                },
                 withheld.as_ref(),
-                (&shares, in_vain),
+                &shares,
                 &ranked,
             ),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
@@ -327,26 +342,6 @@ impl Housekeeper {
             ranked,
             shares: Some(shares).filter(|_| !signal.is_pressure()),
         })
-    }
-
-    /// The first pod in the ranking that may be evicted. If the last evictions gained too little, the first pod
-    /// that lifts the signal on its own is preferred, if there is one: evicting smaller pods before it would not
-    /// help.
-    fn first<'a>(
-        &self,
-        acting: &ActingThreshold,
-        ranked: &'a [RankedPod],
-        shares: &Shares,
-    ) -> Option<&'a RankedPod> {
-        let signal = acting.threshold.signal;
-        let may_go = || ranked.iter().filter(|pod| pod.spared.is_none());
-        let lifts = |pod: &&RankedPod| {
-            let frees = pod.frees(signal).unwrap_or_default();
-            frees >= shares.short
-        };
-        let in_vain = self.stopped_by_futility(signal).is_some();
-        let alone = may_go().find(lifts).filter(|_| in_vain);
-        alone.or_else(|| may_go().next())
     }
 
     fn acting_threshold(&self) -> Option<ActingThreshold> {

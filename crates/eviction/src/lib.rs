@@ -46,6 +46,7 @@
 //!         Step::Rest => break,
 //!         Step::LocalStorage => Answer::LocalStorage(Some((&pods, &usage))),
 //!         Step::Reclaim(_) => Answer::Reclaimed(None),
+//!         Step::Measure(signal) => Answer::Measured(signal, &pods, &usage),
 //!         Step::Watch(need) => Answer::Watched(need, &pods, &usage),
 //!         Step::Rank(need) => Answer::Ranked { need, pods: &pods, usage: &usage, fresh: None },
 //!     };
@@ -89,6 +90,7 @@ pub mod simulation;
 mod step;
 pub mod summary;
 pub mod threshold;
+mod unevictable;
 pub mod usage;
 mod watched;
 pub mod why;

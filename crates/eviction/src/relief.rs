@@ -1,30 +1,40 @@
-//! Whether evicting all eligible pods can bring a signal back to its threshold, and who uses what is short.
+//! Whether evicting all eligible pods can lift a signal, which of them are worth it, and who uses what is short.
 
 use crate::{
-    Observation, Signal,
+    Observation, Rules, Signal, Threshold,
     decision::{RankedPod, Shares, Spared},
 };
 use evictd_pod::Quantity;
 
+/// A gain below this part of what is missing is next to nothing: one hundredth.
+const LEAST_PART: i64 = 100;
+
 impl Shares {
-    /// Computes the shares from an observation of this signal and a ranking for it. `threshold` is the value to
-    /// reach, `on_the_way` what terminating pods will free.
+    /// Computes the shares from an observation of this signal, the threshold that acts, and a ranking for the signal.
+    /// `on_the_way` is what terminating pods will free. Where the threshold with its minimum reclaim is out of reach,
+    /// the threshold alone is wanted if `reachable_only` is set.
     pub fn of(
         signal: Signal,
-        (observed, threshold): (&Observation, Quantity),
+        (observed, threshold): (&Observation, &Threshold),
         ranked: &[RankedPod],
         on_the_way: Quantity,
+        reachable_only: bool,
     ) -> Self {
         let amount = |value| amount(signal, value);
-        let sum = |pods: &mut dyn Iterator<Item = &RankedPod>| {
-            let held = pods.filter_map(|pod| pod.frees(signal));
-            held.fold(Quantity::ZERO, |sum, held| sum + held)
-        };
         let available = amount(observed.available);
-        let (pods, taken) = (sum(&mut ranked.iter()), amount(observed.taken()));
+        let (pods, taken) = (sum(signal, ranked.iter()), amount(observed.taken()));
+        let may_go = sum(signal, ranked.iter().filter(|pod| pod.spared.is_none()));
+        let below = |wanted: Quantity| (wanted - available).max(Quantity::ZERO);
+        let crossed = below(threshold.value.at(observed.capacity));
+        let wanted = below(threshold.to_reach(observed.capacity));
+        let out_of_reach = may_go + on_the_way < wanted && crossed.is_positive();
         Self {
-            short: (threshold - available).max(Quantity::ZERO),
-            may_go: sum(&mut ranked.iter().filter(|pod| pod.spared.is_none())),
+            short: if out_of_reach && reachable_only {
+                crossed
+            } else {
+                wanted
+            },
+            may_go,
             on_the_way,
             in_no_pod: (taken - pods).max(Quantity::ZERO),
             pods,
@@ -32,13 +42,82 @@ impl Shares {
         }
     }
 
-    /// Whether the end of all eligible pods would bring the signal back to its threshold.
-    pub(crate) fn suffice(&self) -> bool {
-        self.may_go + self.on_the_way >= self.short
+    /// Whether the end of all eligible pods would free what is missing and `more`.
+    pub(crate) fn suffice(&self, more: Quantity) -> bool {
+        self.may_go + self.on_the_way >= self.short + more
+    }
+
+    /// What is missing beside what is being freed already.
+    pub(crate) fn missing(&self) -> Quantity {
+        (self.short - self.on_the_way).max(Quantity::ZERO)
     }
 }
 
-fn amount(signal: Signal, value: i64) -> Quantity {
+/// The pods that may be evicted for a signal, in their order, without those whose end gains next to nothing.
+pub(crate) struct Eligible<'a> {
+    /// These may be chosen.
+    pub(crate) pods: Vec<&'a RankedPod>,
+    /// So many are passed over, since the others can lift the signal without them.
+    pub(crate) small: usize,
+}
+
+impl<'a> Eligible<'a> {
+    /// Under evictd's rules pods that gain nothing are passed over, and with [`Rules::small_gains_last`] those that
+    /// gain next to nothing while the others can lift the signal. A gain that is not known is not known to be small.
+    pub(crate) fn of(
+        signal: Signal,
+        ranked: &'a [RankedPod],
+        shares: &Shares,
+        rules: &Rules,
+    ) -> Self {
+        let mut pods: Vec<&RankedPod> = ranked.iter().filter(|pod| pod.spared.is_none()).collect();
+        if signal.is_pressure() {
+            return Self { pods, small: 0 };
+        }
+        let missing = i128::from(shares.missing().value());
+        let is_small = |pod: &&RankedPod| {
+            let gain = pod.frees(signal).filter(|_| !pod.at_least);
+            gain.is_some_and(|gain| i128::from(gain.value()) * i128::from(LEAST_PART) < missing)
+        };
+        let gains = |pod: &&RankedPod| {
+            let gain = pod.frees(signal);
+            pod.at_least || gain.is_none_or(|gain| gain.is_positive())
+        };
+        if (rules.small_gains_last || rules.requires_relief) && pods.iter().any(gains) {
+            pods.retain(gains);
+        }
+        let large = pods.iter().filter(|pod| !is_small(pod)).copied();
+        if !rules.small_gains_last || sum(signal, large) < shares.missing() {
+            return Self { pods, small: 0 };
+        }
+        let all = pods.len();
+        pods.retain(|pod| !is_small(pod));
+        let small = all - pods.len();
+        Self { pods, small }
+    }
+
+    /// The first of them; if `alone` is set, the first whose end frees all that is missing, where there is one.
+    pub(crate) fn first(
+        &self,
+        signal: Signal,
+        shares: &Shares,
+        alone: bool,
+    ) -> Option<&'a RankedPod> {
+        let lifts = |pod: &&&RankedPod| {
+            let frees = pod.frees(signal);
+            frees.is_some_and(|frees| frees >= shares.missing())
+        };
+        let alone = self.pods.iter().find(lifts).filter(|_| alone);
+        alone.or_else(|| self.pods.first()).copied()
+    }
+}
+
+fn sum<'a>(signal: Signal, pods: impl Iterator<Item = &'a RankedPod>) -> Quantity {
+    let held = pods.filter_map(|pod| pod.frees(signal));
+    held.fold(Quantity::ZERO, |sum, held| sum + held)
+}
+
+pub(crate) fn amount(signal: Signal, value: i64) -> Quantity {
     if signal.counts_bytes() {
         Quantity::bytes(value)
     } else {

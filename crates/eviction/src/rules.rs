@@ -182,8 +182,10 @@ pub struct Rules {
     pub longest_owner_backoff: Option<SignedDuration>,
     /// Count what terminating pods still use as nearly free.
     pub credit_terminating_pods: bool,
-    /// Evict only if evicting all eligible pods would bring the signal back to its threshold.
+    /// Evict only if evicting all eligible pods would lift the signal to what is wanted, and if that lasts.
     pub requires_relief: bool,
+    /// Pass over pods whose end gains less than a hundredth of what is missing, while others can lift the signal.
+    pub small_gains_last: bool,
     /// A kubelet manages the pods, and restarts containers that end without its doing.
     pub kubelet_is_here: bool,
     /// Count a sample as new only if it was taken after the last pod was chosen; the kubelet only demands that it
@@ -220,6 +222,7 @@ impl Rules {
             longest_owner_backoff: None,
             credit_terminating_pods: false,
             requires_relief: false,
+            small_gains_last: false,
             kubelet_is_here: false,
             samples_follow_actions: false,
             withhold_disk_evictions: None,
@@ -248,6 +251,7 @@ impl Rules {
             longest_owner_backoff: Some(SignedDuration::from_hours(1)),
             credit_terminating_pods: true,
             requires_relief: true,
+            small_gains_last: true,
             samples_follow_actions: true,
             ..Self::kubelet()
         }

@@ -1,8 +1,10 @@
 //! Runs many cycles over a timeline of captured summaries, with the same housekeeper as the daemon.
 
+mod leaving;
+
 use crate::{
     Answer, Cause, Decision, Housekeeper, NodeCondition, Observations, Reclaim, Rules,
-    StarvedResource, Step, Summary, Threshold, ThresholdMaps,
+    StarvedResource, Step, Summary, Threshold, ThresholdMaps, Usage,
     decision::{Eviction, Withheld},
     departures::{Departure, Ending, Event, Purpose},
     duration,
@@ -11,6 +13,7 @@ use crate::{
 };
 use evictd_pod::{Pod, wire, wire::null_is_default};
 use jiff::{SignedDuration, Timestamp};
+use leaving::Leaving;
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
 use std::{
@@ -174,6 +177,9 @@ pub struct StepOutcome {
     /// Why no pod was evicted although a threshold was met; under the kubelet's rules this is always "all spared".
     #[serde(skip)]
     pub decision: Option<Decision>,
+    /// The decisions of `evicted`, in the same order.
+    #[serde(skip)]
+    decisions: Vec<Decision>,
 }
 
 /// A crossed threshold and since when.
@@ -191,7 +197,9 @@ pub struct FirstObserved {
 pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
     let mut thresholds = rules.thresholds.clone();
     sort(&mut thresholds);
+    let waits = rules.credit_terminating_pods;
     let mut housekeeper = Housekeeper::new(rules);
+    let mut leaving = Leaving::default();
     let mut pods: Vec<Pod> = timeline.pods.into_iter().map(Pod::from_wire).collect();
     let mut evicted = BTreeSet::new();
     let mut steps = Vec::new();
@@ -199,19 +207,28 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
         if let Some(replaced) = step.pods {
             pods = replaced.into_iter().map(Pod::from_wire).collect();
         }
-        pods.retain(|pod| !pod.terminal && !evicted.contains(&(pod.full_name(), pod.uid.clone())));
         let offset = SignedDuration::try_from_secs_f64(step.offset_seconds).unwrap_or_default();
         let now = timeline.now.saturating_add(offset).unwrap_or(timeline.now);
-        let mut outcome = match &step.summary {
-            Some(summary) => cycle(
+        leaving.end(&mut housekeeper, now, step.summary.as_ref());
+        pods.retain(|pod| {
+            let gone = evicted.contains(&(pod.full_name(), pod.uid.clone()));
+            !pod.terminal && !gone && !leaving.has_ended(pod)
+        });
+        let mut outcome = StepOutcome::default();
+        if let Some(summary) = &step.summary {
+            let seen = summary.observations();
+            let usage = usage(&mut housekeeper, now, &pods, summary);
+            let begun = housekeeper.begin(now, &seen);
+            leaving.observe(&mut housekeeper, now, summary, &seen);
+            let after_reclaim = step.summary_after_reclaim.as_ref().unwrap_or(summary);
+            outcome = turn(
                 &mut housekeeper,
                 now,
-                &pods,
-                summary,
-                step.summary_after_reclaim.as_ref(),
-            ),
-            None => StepOutcome::default(),
-        };
+                (&pods[..], &usage),
+                after_reclaim,
+                begun,
+            );
+        }
         outcome.describe(&housekeeper, timeline.now);
         for (owner, condition) in outcome.decision.iter().filter_map(|decision| {
             decision.eviction.as_ref()?;
@@ -220,17 +237,22 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
         }) {
             housekeeper.evicted(now, &owner.owner, condition);
         }
-        for eviction in &outcome.evicted {
-            let uid = &pods[eviction.index].uid;
-            leave(&mut housekeeper, now, eviction, uid);
-            evicted.insert((eviction.pod.clone(), uid.clone()));
+        for (eviction, decision) in outcome.evicted.iter().zip(&outcome.decisions) {
+            let pod = &pods[eviction.index];
+            if waits {
+                leaving.begin(&mut housekeeper, now, (decision, eviction), pod);
+            } else {
+                leave(&mut housekeeper, now, eviction, &pod.uid);
+                evicted.insert((eviction.pod.clone(), pod.uid.clone()));
+            }
         }
+        outcome.decisions.clear();
         steps.push(outcome);
     }
     Outcome { thresholds, steps }
 }
 
-/// A pod that is evicted in one step is gone in the next.
+/// Under the kubelet's rules a pod that is evicted in one step is gone in the next.
 fn leave(housekeeper: &mut Housekeeper, now: Timestamp, eviction: &Eviction, uid: &str) {
     let name = (String::new(), eviction.pod.clone(), uid.to_owned());
     let purpose = Purpose::Eviction {
@@ -255,27 +277,50 @@ pub fn cycle(
     summary: &Summary,
     after_reclaim: Option<&Summary>,
 ) -> StepOutcome {
-    let mut outcome = StepOutcome::default();
+    let usage = usage(housekeeper, now, pods, summary);
+    let step = housekeeper.begin(now, &summary.observations());
+    let after_reclaim = after_reclaim.unwrap_or(summary);
+    turn(housekeeper, now, (pods, &usage), after_reclaim, step)
+}
+
+fn usage(
+    housekeeper: &mut Housekeeper,
+    now: Timestamp,
+    pods: &[impl Borrow<Pod>],
+    summary: &Summary,
+) -> Usage {
     let mut usage = summary.usage(pods);
     if housekeeper.rules().fastest_writer_first {
         let uids = pods.iter().map(|pod| pod.borrow().uid.as_str());
         housekeeper.growth.add(now, uids, &mut usage);
     }
-    let mut step = housekeeper.begin(now, &summary.observations());
+    usage
+}
+
+/// Answers the steps of a cycle that has begun.
+fn turn(
+    housekeeper: &mut Housekeeper,
+    now: Timestamp,
+    (pods, usage): (&[impl Borrow<Pod>], &Usage),
+    after_reclaim: &Summary,
+    mut step: Step,
+) -> StepOutcome {
+    let mut outcome = StepOutcome::default();
     loop {
         let fresh: Observations;
         let answer = match step {
             Step::Rest => return outcome,
-            Step::LocalStorage => Answer::LocalStorage(Some((pods, &usage))),
+            Step::LocalStorage => Answer::LocalStorage(Some((pods, usage))),
             Step::Reclaim(reclaim) => {
                 outcome.reclaim(reclaim);
-                fresh = after_reclaim.unwrap_or(summary).observations();
+                fresh = after_reclaim.observations();
                 Answer::Reclaimed(Some(&fresh))
             }
-            Step::Watch(need) => Answer::Watched(need, pods, &usage),
+            Step::Measure(signal) => Answer::Measured(signal, pods, usage),
+            Step::Watch(need) => Answer::Watched(need, pods, usage),
             Step::Rank(need) => {
                 outcome.reclaiming = Some(need.signal.resource());
-                let (usage, fresh) = (&usage, None);
+                let fresh = None;
                 Answer::Ranked {
                     need,
                     pods,
@@ -300,7 +345,10 @@ impl StepOutcome {
     }
 
     fn decided(&mut self, decision: Decision) {
-        self.evicted.extend(decision.eviction.clone());
+        if let Some(eviction) = &decision.eviction {
+            self.evicted.push(eviction.clone());
+            self.decisions.push(decision.clone());
+        }
         if decision.kind == Cause::LocalStorage {
             self.local_storage_eviction = true;
             return;

@@ -12,6 +12,8 @@ pub enum Step {
     LocalStorage,
     /// Free what can be freed without ending a pod, then observe again.
     Reclaim(Reclaim),
+    /// Usage of every pod, shortly before a threshold is crossed: only two readings show who grows.
+    Measure(Signal),
     /// Usage of the terminating pods, while no other pod may be chosen.
     Watch(UsageNeed),
     /// Usage of every pod.

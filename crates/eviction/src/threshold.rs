@@ -1,6 +1,7 @@
 //! Thresholds: their grammar, their values, and what the kubelet derives from them (S1-004 to S1-017).
 
 mod json;
+mod reach;
 
 use crate::{
     Signal,
@@ -78,15 +79,6 @@ impl Threshold {
     /// Whether it acts without a grace period (S1-009).
     pub fn is_hard(&self) -> bool {
         self.grace_period.is_zero()
-    }
-
-    /// What must be available before it no longer acts: its value and the minimum reclaim (S1-027).
-    pub(crate) fn to_reach(&self, capacity: i64) -> Quantity {
-        let mut quantity = self.value.at(capacity);
-        if let Some(min_reclaim) = self.min_reclaim {
-            quantity += min_reclaim.at(capacity);
-        }
-        quantity
     }
 
     /// How long it must have been met before it acts.

@@ -1,5 +1,7 @@
 //! The sentence that explains why this pod is evicted and not the next one.
 
+mod words;
+
 use crate::{
     NodeCondition, Signal, StarvedResource,
     decision::{
@@ -13,27 +15,59 @@ use std::cmp::Reverse;
 /// Of the pods that stay, so many are named.
 const STAYING_NAMED: usize = 2;
 
+/// What was chosen from a ranking.
+pub(crate) struct Choice<'a> {
+    pub(crate) victim: Option<&'a RankedPod>,
+    /// The first pod that could have been evicted instead.
+    pub(crate) runner_up: Option<&'a RankedPod>,
+    /// How many pods are passed over because their end gains next to nothing.
+    pub(crate) small: usize,
+    /// So many evictions in a row gained too little.
+    pub(crate) in_vain: Option<u32>,
+}
+
 /// Why the victim is evicted and not the runner-up, or why no pod is evicted.
 pub(crate) fn why(
     acting: &ActingThreshold,
-    (victim, runner_up): (Option<&RankedPod>, Option<&RankedPod>),
+    choice: &Choice<'_>,
     withheld: Option<&Withheld>,
-    (shares, in_vain): (&Shares, Option<u32>),
+    shares: &Shares,
     ranked: &[RankedPod],
 ) -> String {
+    let Choice {
+        victim,
+        runner_up,
+        small,
+        in_vain,
+    } = *choice;
     let resource = acting.threshold.signal.resource();
     let frees = victim.and_then(|victim| victim.frees(acting.threshold.signal));
-    let alone = frees.is_some_and(|frees| frees >= shares.short);
+    let alone = frees.is_some_and(|frees| frees >= shares.missing());
     let mut sentence = match (victim, in_vain) {
         (Some(victim), Some(evictions)) if alone && withheld.is_none() => format!(
             "the last {evictions} evictions gained too little, and {} alone holds the {} that are missing: it {}",
             victim.pod,
-            human_bytes(shares.short.value()),
+            human_bytes(shares.missing().value()),
             victim.uses(resource)
         ),
         _ => sentence(resource, (victim, runner_up), withheld),
     };
     let signal = acting.threshold.signal;
+    if victim.is_some() && small > 0 {
+        let (pods, would) = if small == 1 {
+            ("pod is", "it")
+        } else {
+            ("pods are", "they")
+        };
+        let missing = human_bytes(shares.missing().value());
+        sentence += &format!(
+            "; {small} {pods} passed over: {would} would free less than 1 % of the {missing} that are missing"
+        );
+    }
+    if let Some(until) = acting.threshold.held_until(&acting.observed) {
+        sentence += "; ";
+        sentence += &acting.held_words(until);
+    }
     let most = shares.in_no_pod > shares.pods;
     if most && !signal.is_pressure() && !matches!(withheld, Some(Withheld::NoRelief { .. })) {
         sentence += "; ";
@@ -346,7 +380,24 @@ impl std::fmt::Display for Withheld {
             Self::Futile { evictions } => {
                 write!(f, "the last {evictions} evictions gained too little")
             }
-            Self::NoRelief { shares } => {
+            Self::NoRelief {
+                shares,
+                growth: Some(growth),
+            } => {
+                growth.fmt(f)?;
+                let amount = |quantity: Quantity| human_bytes(quantity.value());
+                write!(
+                    f,
+                    "; the pods that may be evicted hold {} together, and {} are missing; {}",
+                    amount(shares.may_go),
+                    amount(shares.short),
+                    shares.in_no_pod_words()
+                )
+            }
+            Self::NoRelief {
+                shares,
+                growth: None,
+            } => {
                 let amount = |quantity: Quantity| human_bytes(quantity.value());
                 write!(
                     f,

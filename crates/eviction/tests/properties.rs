@@ -4,7 +4,7 @@
 use evictd_eviction::{
     Answer, Decision, Housekeeper, Observation, Observations, RankedPod, Rules, Signal, Step,
     Threshold, ThresholdValue, Usage,
-    decision::{Excess, Spared},
+    decision::{Excess, Shares, Spared},
     departures::{Departure, Departures, Ending, Event, Purpose},
     rank::Ranking,
     rules::{FilesystemLayout, PREFERENCE_ANNOTATION, UnknownStats},
@@ -233,6 +233,7 @@ impl Node {
                 Step::Rest => return (Vec::new(), true, seen),
                 Step::LocalStorage => Answer::LocalStorage(Some((pods, usage))),
                 Step::Reclaim(_) => Answer::Reclaimed(Some(&seen)),
+                Step::Measure(signal) => Answer::Measured(signal, pods, usage),
                 Step::Watch(need) => Answer::Watched(need, pods, usage),
                 Step::Rank(need) => Answer::Ranked {
                     need,
@@ -288,6 +289,40 @@ fn rank(rules: &Rules, signal: Signal, pods: &[Pod], usage: &Usage) -> Vec<Ranke
 fn keys(row: &RankedPod) -> impl PartialEq + std::fmt::Debug + use<> {
     let flags = (row.returns, row.terminating, row.preference);
     (row.excess, flags, row.priority, row.overage)
+}
+
+/// What a pod's end gives back is next to nothing beside what is missing.
+fn is_small(decision: &Decision, row: &RankedPod, shares: &Shares) -> bool {
+    let missing = i128::from((shares.short - shares.on_the_way).value());
+    let gain = decision
+        .acting_signal()
+        .and_then(|signal| row.frees(signal));
+    gain.is_some_and(|gain| gain <= Quantity::ZERO || i128::from(gain.value()) * 100 < missing)
+}
+
+/// Those that may be evicted free what is missing, the victim gains something, and next to nothing only where the others
+/// do not suffice.
+fn covers(decision: &Decision, shares: &Shares) -> Result<(), TestCaseError> {
+    let (why, signal) = (&decision.why, decision.acting_signal().unwrap());
+    prop_assert!(
+        shares.may_go + shares.on_the_way >= shares.short,
+        "in vain: {why}"
+    );
+    let may_go = || decision.ranked.iter().filter(|row| row.spared.is_none());
+    let index = decision.eviction.as_ref().unwrap().index;
+    let victim = may_go().find(|row| row.index == index).unwrap();
+    let gain = victim.frees(signal);
+    prop_assert!(
+        gain.is_none_or(|gain| gain.is_positive()),
+        "gains nothing: {why}"
+    );
+    if is_small(decision, victim, shares) {
+        let large = may_go().filter(|row| !is_small(decision, row, shares));
+        let large = large.filter_map(|row| row.frees(signal));
+        let large = large.fold(Quantity::ZERO, |sum, gain| sum + gain);
+        prop_assert!(large + shares.on_the_way < shares.short, "a decoy: {why}");
+    }
+    Ok(())
 }
 
 proptest! {
@@ -350,14 +385,19 @@ proptest! {
                 prop_assert!(!node.dying.contains(&pod.uid));
                 prop_assert!(!ours || eviction.grace_period_seconds >= 0);
                 if let Some(shares) = decision.shares.filter(|_| ours) {
-                    prop_assert!(shares.may_go + shares.on_the_way >= shares.short, "in vain: {}", decision.why);
+                    covers(decision, &shares)?;
                 }
                 let before = decision.ranked.iter().take_while(|row| row.index != eviction.index);
                 let alone = decision.why.contains("alone holds");
                 for row in before.filter(|_| !alone) {
                     let spared = matches!(row.spared, Some(Spared::Critical(_) | Spared::Protected | Spared::Never | Spared::Dying));
-                    prop_assert!(spared, "{} stood before {pod}", row.pod);
+                    let small = decision.shares.filter(|_| ours).is_some_and(|shares| is_small(decision, row, &shares));
+                    prop_assert!(spared || small, "{} stood before {pod}", row.pod);
                 }
+            }
+            for decision in &decisions {
+                let held = decision.threshold.as_ref().and_then(|acting| acting.threshold.held_until(&acting.observed));
+                prop_assert_eq!(held.is_some(), decision.why.contains("by the minimum reclaim"), "{}", decision.why);
             }
             node.end(&decisions);
         }

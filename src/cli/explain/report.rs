@@ -204,16 +204,16 @@ fn shares(
     let signal = ranked.signal;
     let observed = observed.filter(|_| !signal.is_pressure())?;
     let thresholds = housekeeper.thresholds();
-    let values = thresholds
+    let threshold = thresholds
         .filter(|threshold| threshold.signal == signal)
-        .map(|threshold| threshold.value.at(observed.capacity));
-    let threshold = values.max().unwrap_or_default();
+        .max_by_key(|threshold| threshold.value.at(observed.capacity))?;
     let on_the_way = Quantity::ZERO;
     Some(Shares::of(
         signal,
         (&observed, threshold),
         &ranked.pods,
         on_the_way,
+        housekeeper.rules().requires_relief,
     ))
 }
 

@@ -2,7 +2,7 @@
 
 use super::Housekeeper;
 use crate::{
-    Decision, Observations, RankedPod, StarvedResource, Usage,
+    Decision, Observations, RankedPod, Signal, StarvedResource, Usage,
     decision::Withheld,
     departures::Event,
     step::{Step, UsageNeed},
@@ -13,6 +13,8 @@ use std::borrow::Borrow;
 
 /// A decision that evicts no pod is not repeated before this time.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(1);
+/// The same while what cannot be evicted grows: that may stop at any moment, and then an eviction helps.
+pub(super) const REPEAT_AFTER_GROWTH: SignedDuration = SignedDuration::from_millis(200);
 /// The same for disk signals, which need a walk through directories: the interval of the kubelet (S1-017).
 const REPEAT_AFTER_DISK: SignedDuration = SignedDuration::from_secs(10);
 
@@ -25,6 +27,8 @@ pub enum Answer<'a, P> {
     Reclaimed(Option<&'a Observations>),
     /// A reclaim is under way; a later cycle asks again. Other signals act meanwhile, in this cycle too.
     Reclaiming,
+    /// Usage of every pod.
+    Measured(Signal, &'a [P], &'a Usage),
     /// Usage of the terminating pods.
     Watched(UsageNeed, &'a [P], &'a Usage),
     /// Usage of every pod.
@@ -92,6 +96,11 @@ impl Housekeeper {
                 self.reclaim.wait();
                 self.pressure()
             }
+            Answer::Measured(signal, pods, usage) => {
+                let ranked = self.rank(now, signal, pods, usage);
+                self.note_growth(now, signal, (pods, usage), &ranked);
+                return (Step::Rest, Vec::new());
+            }
             Answer::Watched(need, pods, usage) => {
                 self.watch_terminating(now, need.signal, pods, usage);
                 Step::Rest
@@ -116,7 +125,7 @@ impl Housekeeper {
                 let decision = self.decide_among(now, need, (pods, usage), ranked);
                 return (Step::Rest, decision.into_iter().collect());
             }
-            Answer::NotYet => Step::Rest,
+            Answer::NotYet => return (Step::Rest, Vec::new()),
         };
         (self.wait(now, next), Vec::new())
     }
@@ -155,6 +164,9 @@ impl Housekeeper {
     /// Replaces a `Rank` step by a wait while an earlier victim is still leaving, and skips a decision that would
     /// only be repeated.
     fn wait(&mut self, now: Timestamp, step: Step) -> Step {
+        if step == Step::Rest {
+            return self.to_measure(now).map_or(Step::Rest, Step::Measure);
+        }
         let Step::Rank(need) = step else {
             return step;
         };
@@ -177,7 +189,15 @@ impl Housekeeper {
         if !ours || (decision.eviction.is_some() && !self.terminations_off) {
             return;
         }
+        let outgrown = matches!(
+            decision.withheld,
+            Some(Withheld::NoRelief {
+                growth: Some(_),
+                ..
+            })
+        );
         let pause = match need.signal.resource() {
+            _ if outgrown => REPEAT_AFTER_GROWTH,
             StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => REPEAT_AFTER,
             StarvedResource::EphemeralStorage | StarvedResource::Inodes => REPEAT_AFTER_DISK,
         };

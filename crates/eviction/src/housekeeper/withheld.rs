@@ -2,14 +2,19 @@
 
 use super::Housekeeper;
 use crate::{
-    Observation, Signal, StarvedResource,
-    decision::{ActingThreshold, RankedPod, Shares, Withheld},
+    Signal, StarvedResource, Threshold, Usage,
+    decision::{ActingThreshold, RankedPod, Shares, UnevictableGrowth, Withheld},
     relief,
-    watched::is_met,
+    unevictable::{HORIZON, Unevictable},
 };
 use evictd_pod::{Pod, Quantity};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::borrow::Borrow;
+
+/// The pods' usage is read when a threshold will be crossed within this time.
+const APPROACH: SignedDuration = SignedDuration::from_millis(500);
+/// Not more often than this: each reading takes processor time, and a rate needs some distance.
+const MEASURE_AFTER: SignedDuration = SignedDuration::from_millis(30);
 
 impl Housekeeper {
     pub(super) fn withheld(
@@ -38,10 +43,15 @@ impl Housekeeper {
             let rule = self.rules.requires_relief && !signal.is_pressure();
             // The victim holds more than could be counted, so it may be enough.
             let rule = rule && !first.is_some_and(|pod| pod.at_least);
-            (rule && !shares.suffice()).then_some(Withheld::NoRelief { shares: *shares })
+            let growth = self.outgrowth(signal, pods, ranked, shares);
+            let none = rule && (growth.is_some() || !shares.suffice(Quantity::ZERO));
+            none.then_some(Withheld::NoRelief {
+                shares: *shares,
+                growth,
+            })
         };
         self.switched_off(signal)
-            .or_else(|| self.release(now, acting, pods, ranked))
+            .or_else(|| self.release(now, acting, (pods, ranked), shares))
             .or_else(all_spared)
             .or_else(no_io)
             .or_else(no_relief)
@@ -57,8 +67,67 @@ impl Housekeeper {
     ) -> Shares {
         let signal = acting.threshold.signal;
         let (_, on_the_way) = self.on_the_way(now, signal, pods, ranked);
-        let seen = (&acting.observed, acting.quantity);
-        Shares::of(signal, seen, ranked, on_the_way)
+        let seen = (&acting.observed, &acting.threshold);
+        let reachable_only = self.rules.requires_relief;
+        Shares::of(signal, seen, ranked, on_the_way, reachable_only)
+    }
+
+    /// What grows and cannot be evicted, if it would soon take all that evictions free.
+    fn outgrowth(
+        &self,
+        signal: Signal,
+        pods: &[impl Borrow<Pod>],
+        ranked: &[RankedPod],
+        shares: &Shares,
+    ) -> Option<UnevictableGrowth> {
+        let falls_by = self.forecast.falls_by(signal);
+        let growth = self.unevictable.growth(signal, falls_by, pods, ranked)?;
+        let later = growth.per_second.value().saturating_mul(HORIZON.as_secs());
+        let later = relief::amount(signal, later);
+        (!shares.suffice(later)).then_some(growth)
+    }
+
+    /// Notes what every pod and the host hold of this signal.
+    pub(super) fn note_growth(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        (pods, usage): (&[impl Borrow<Pod>], &Usage),
+        ranked: &[RankedPod],
+    ) {
+        let wanted = self.rules.requires_relief && Unevictable::follows(signal);
+        let Some(observed) = self.last.get(signal).copied().filter(|_| wanted) else {
+            return;
+        };
+        let (_, released) = self.departures.remaining(now, signal);
+        let when = (now, signal);
+        self.unevictable
+            .observe(when, &observed, (pods, usage), ranked, released);
+    }
+
+    /// The first signal that is about to cross a threshold and for which the pods' usage has to be read before.
+    pub(super) fn to_measure(&self, now: Timestamp) -> Option<Signal> {
+        if !self.rules.requires_relief {
+            return None;
+        }
+        let near = |threshold: &&Threshold| {
+            let signal = threshold.signal;
+            let Some(observed) = self
+                .last
+                .get(signal)
+                .filter(|_| Unevictable::follows(signal))
+            else {
+                return false;
+            };
+            let level = threshold.value.at(observed.capacity).value();
+            let left = self.forecast.may_reach_in(now, signal, level);
+            observed.available >= level
+                && left.is_some_and(|left| left <= APPROACH)
+                && self.unevictable.is_due(now, signal, MEASURE_AFTER)
+        };
+        self.thresholds()
+            .find(near)
+            .map(|threshold| threshold.signal)
     }
 
     /// Whether evictions for this signal are off or stopped, whatever the pods are.
@@ -104,23 +173,18 @@ impl Housekeeper {
         (names, release)
     }
 
-    /// Whether what terminating pods still use will bring the signal back to its threshold, minimum reclaim
-    /// included.
+    /// Whether what terminating pods still use will lift the signal to what is wanted.
     fn release(
         &self,
         now: Timestamp,
         acting: &ActingThreshold,
-        pods: &[impl Borrow<Pod>],
-        ranked: &[RankedPod],
+        (pods, ranked): (&[impl Borrow<Pod>], &[RankedPod]),
+        shares: &Shares,
     ) -> Option<Withheld> {
         let signal = acting.threshold.signal;
         let (names, release) = self.on_the_way(now, signal, pods, ranked);
-        let soon = Observation {
-            available: acting.observed.available.saturating_add(release.value()),
-            ..acting.observed
-        };
         // For a pressure signal the effect of a pod's end is visible only after it.
-        let enough = signal.is_pressure() || !is_met(&acting.threshold, Some(&soon), true);
+        let enough = signal.is_pressure() || release >= shares.short;
         (enough && !names.is_empty()).then_some(Withheld::DyingPodsRelease {
             pods: names,
             release,

@@ -202,7 +202,9 @@ impl Node {
     pub(crate) fn cycle(&mut self, second: i64, available: &[(Signal, i64)]) -> Option<Decision> {
         match self.look(second, available) {
             Step::Rest => None,
-            Step::LocalStorage | Step::Watch(_) => panic!("no cycle asks for that"),
+            Step::LocalStorage | Step::Watch(_) | Step::Measure(_) => {
+                panic!("no cycle asks for that")
+            }
             Step::Reclaim(_) | Step::Rank(_) => self.decide(second),
         }
     }

@@ -1,8 +1,6 @@
 //! Nobody goes unless those who may go can lift the signal to its threshold. Capacity is 1 GiB.
 
-use crate::node::{
-    MI, Node, at, dies, disk, evictd, files, gone, hard, hard_with_reclaim, kubelet, memory,
-};
+use crate::node::{MI, Node, at, dies, disk, evictd, files, gone, hard, kubelet, memory};
 use crate::node::{pod, priority, processes, requesting};
 use evictd_eviction::{
     Rules, Signal, Threshold,
@@ -49,14 +47,22 @@ fn nobody_goes_where_all_who_may_go_hold_less_than_is_missing() {
         "just enough"
     );
     let short = decide(ours(threshold()), pods([30, 19]));
-    let Some(Withheld::NoRelief { shares }) = short else {
+    let Some(Withheld::NoRelief {
+        shares,
+        growth: None,
+    }) = short
+    else {
         panic!("{short:?}");
     };
     assert_eq!(shares.short, Quantity::bytes(50 * MI));
     assert_eq!(shares.may_go, Quantity::bytes(49 * MI));
     assert_eq!(shares.in_no_pod, Quantity::bytes((1024 - 50 - 49) * MI));
     assert_eq!(
-        Withheld::NoRelief { shares }.to_string(),
+        Withheld::NoRelief {
+            shares,
+            growth: None
+        }
+        .to_string(),
         "the pods that may be evicted hold 49Mi together, and 50Mi are missing; 925Mi of 1Gi are used outside of pods"
     );
     assert_eq!(decide(evictd(threshold()), pods([30, 19])), None, "lifted");
@@ -97,13 +103,6 @@ fn what_is_not_known_to_help_does_not_count_as_help() {
     node.keeper.set_without_cgroup(["uid-b".to_owned()].into());
     let withheld = node.withheld(0, &[(MEMORY, 50 * MI)]);
     assert!(matches!(withheld, Some(Withheld::NoRelief { .. })));
-}
-
-#[test]
-fn a_minimum_reclaim_is_not_asked_of_those_who_may_go() {
-    let value = [("memory.available", "100Mi")];
-    let thresholds = hard_with_reclaim(&value, &[("memory.available", "500Mi")]);
-    assert_eq!(decide(ours(thresholds), vec![holding("a", 50)]), None);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::pods::LocalPod;
 use evictd_eviction::{
     Cause, Decision, Housekeeper, Signal,
-    decision::{Shares, Withheld},
+    decision::{Shares, UnevictableGrowth, Withheld},
 };
 use evictd_pod::Quantity;
 use std::collections::BTreeMap;
@@ -61,8 +61,12 @@ fn stable_part(withheld: Withheld) -> Withheld {
                 release: Quantity::ZERO,
             }
         }
-        Withheld::NoRelief { .. } => Withheld::NoRelief {
+        Withheld::NoRelief { growth, .. } => Withheld::NoRelief {
             shares: Shares::default(),
+            growth: growth.map(|growth| UnevictableGrowth {
+                pod: growth.pod,
+                ..UnevictableGrowth::default()
+            }),
         },
         other => other,
     }

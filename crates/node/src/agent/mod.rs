@@ -283,6 +283,13 @@ impl Agent {
                 self.decide(now, answer, usage.as_ref()).await
             }
             Step::Reclaim(want) => self.reclaim(now, want, seen).await,
+            Step::Measure(signal) => {
+                let set = Arc::clone(self.active.set());
+                let pods = 0..set.pods.len();
+                let usage = self.ports.usage.read_these(now, &set, pods);
+                let answer = Answer::Measured(signal, &set.pods, &usage);
+                self.decide(now, answer, None).await
+            }
             Step::Watch(need) => {
                 let set = Arc::clone(self.active.set());
                 let usage = self.usage_of_terminating(now, &set);

@@ -158,6 +158,8 @@ pub struct Effective {
     pub futile_evictions: u32,
     /// Whether pods are evicted even if all eligible ones together cannot lift the signal.
     pub evict_without_relief: bool,
+    /// Whether pods that gain next to nothing are passed over while the others can lift the signal.
+    pub small_gains_last: bool,
     /// Whether pods that no source lists may be chosen.
     pub unknown_pods: UnknownPods,
     /// What is done if the source of the pods does not tell their priorities.
@@ -351,6 +353,7 @@ impl Effective {
             protect: Protect::default(),
             futile_evictions: 0,
             evict_without_relief: false,
+            small_gains_last: false,
             unknown_pods: UnknownPods::Spare,
             priority_unknown: PriorityUnknown::DryRun,
             returning_owner_back_off: SignedDuration::ZERO,
@@ -429,6 +432,7 @@ impl Effective {
                     ..futility
                 }),
             requires_relief: rules.requires_relief && !self.evict_without_relief,
+            small_gains_last: rules.small_gains_last && self.small_gains_last,
             longest_owner_backoff: Some(self.returning_owner_back_off)
                 .filter(SignedDuration::is_positive),
             ..rules

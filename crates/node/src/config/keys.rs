@@ -415,7 +415,15 @@ pub(super) const KEYS: &[Key] = &[
         Rule("true"),
         Reload,
         one!(evict_without_relief),
-        "Whether pods are evicted even if all pods that may be evicted together cannot lift the signal to its threshold.",
+        "Whether pods are evicted even if all pods that may be evicted together cannot lift the signal to what is wanted (its threshold and the minimum reclaim, or the threshold alone where no more can be reached), or if what may not be evicted grows so fast that the relief is over within 10 s.",
+    ),
+    key(
+        "smallGainsLast",
+        "true",
+        Rule("false"),
+        Reload,
+        one!(small_gains_last),
+        "Whether a pod whose end gains less than 1 % of what is missing is passed over while the other pods that may be evicted can lift the signal.",
     ),
     key(
         "unknownPods",

@@ -173,7 +173,7 @@ fn the_soft_grace_cap() {
 #[test]
 fn every_switch_reaches_the_rules() {
     let loaded = ours(
-        "unknownStats: first\npidRank: kubelet\nreturningPodsLast: false\nfutileEvictions: 5\n\
+        "unknownStats: first\npidRank: kubelet\nreturningPodsLast: false\nsmallGainsLast: false\nfutileEvictions: 5\n\
          returningOwnerBackOff: 2h\n\
          evictionHardGracePeriod: 2s\nevictionPressureTransitionPeriod: 30s\n\
          podPreference: {namespaces: [team-a]}\n\
@@ -182,7 +182,8 @@ fn every_switch_reaches_the_rules() {
     let rules = loaded.effective.rules();
     assert_eq!(rules.unknown_stats, UnknownStats::First);
     assert_eq!(rules.pid_rank, PidRank::Kubelet);
-    assert!(!rules.returning_pods_last);
+    assert!(!rules.returning_pods_last && !rules.small_gains_last);
+    assert!(ours("").effective.rules().small_gains_last);
     assert!(rules.requires_relief);
     let without = ours("evictWithoutRelief: true\n").effective.rules();
     assert!(!without.requires_relief);

@@ -40,6 +40,7 @@ pub(super) fn check(reader: &mut Reader<'_>) {
         }
     };
     look_at_amounts(reader, &maps, &parsed);
+    look_at_minimum_reclaims(reader, &maps, &parsed);
     look_for_orphans(reader, &maps);
     look_at_soft_thresholds(reader, &maps, &parsed);
     reader.effective.configured_thresholds = parsed.into_all();
@@ -159,6 +160,31 @@ fn look_at_reclaim(reader: &mut Reader<'_>, path: &str, written: &str, value: Th
         }
         ThresholdValue::Quantity(amount) => look_for_overflow(reader, path, written, amount),
         ThresholdValue::Percentage(_) | ThresholdValue::Pressure(_) => {}
+    }
+}
+
+/// A minimum reclaim that is never reached keeps its threshold acting for ever.
+fn look_at_minimum_reclaims(
+    reader: &mut Reader<'_>,
+    maps: &ThresholdMaps,
+    parsed: &ParsedThresholds,
+) {
+    for (map, written, thresholds) in [
+        ("evictionHard", &maps.hard, &parsed.hard),
+        ("evictionSoft", &maps.soft, &parsed.soft),
+    ] {
+        for threshold in thresholds.iter().filter(|one| one.never_ends(None)) {
+            let signal = threshold.signal.as_str();
+            let text =
+                |map: &BTreeMap<String, String>| map.get(signal).cloned().unwrap_or_default();
+            let (value, more) = (text(written), text(&maps.minimum_reclaim));
+            let message = format!(
+                "{more} above {map}.{signal}, which is {value}, is all of the capacity or more: the threshold would act for ever"
+            );
+            let advice = format!("write so little that it and {value} are less than 100%");
+            let path = format!("evictionMinimumReclaim.{signal}");
+            ours_refuses(reader, &path, message, advice);
+        }
     }
 }
 

@@ -51,10 +51,7 @@ pub(crate) fn announce(
 
 fn sentence(decision: &Decision, dry_run: bool, paused: Option<&Pause>) -> String {
     let Some(eviction) = &decision.eviction else {
-        return format!(
-            "{} has crossed its threshold and no pod is evicted: {}",
-            decision.signal, decision.why
-        );
+        return decision.no_eviction();
     };
     let what = if dry_run { "would evict" } else { "evicting" };
     let paused = paused.map(|pause| format!(" (paused {pause})"));

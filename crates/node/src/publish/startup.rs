@@ -59,6 +59,32 @@ pub(super) fn log(start_info: &StartInfo, cycle: &Cycle<'_>) {
             );
         }
     }
+    for warning in warnings(cycle) {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Thresholds with a minimum reclaim that this node can never reach.
+fn warnings(cycle: &Cycle<'_>) -> Vec<String> {
+    let of = |threshold: &Threshold| {
+        let seen = cycle.sample.observations.get(threshold.signal)?;
+        let never = threshold.never_ends(Some(seen.capacity));
+        never.then(|| unreachable(threshold, seen.capacity))
+    };
+    cycle.housekeeper.thresholds().filter_map(of).collect()
+}
+
+/// `memory.available: the threshold of 1Gi and its minimum reclaim of 16Gi are ...`
+fn unreachable(threshold: &Threshold, capacity: i64) -> String {
+    let signal = threshold.signal;
+    let more = threshold
+        .min_reclaim
+        .map_or(0, |more| more.at(capacity).value());
+    let value = threshold.value.at(capacity).value();
+    let [value, more, capacity] = [value, more, capacity].map(|figure| amount(signal, figure));
+    format!(
+        "{signal}: the threshold of {value} and its minimum reclaim of {more} are not less than the {capacity} of this node; once the threshold acts, it acts for ever"
+    )
 }
 
 fn sentences<'a>(start_info: &'a StartInfo, cycle: &Cycle<'_>) -> Vec<Sentence<'a>> {
@@ -281,6 +307,19 @@ mod tests {
         let all = [&memory, &same, &other];
         let told = all.map(|threshold| !follows(threshold, &all));
         assert_eq!(told, [true, false, true]);
+    }
+
+    #[test]
+    fn a_minimum_reclaim_beyond_the_node_is_told_with_its_figures() {
+        let threshold = Threshold {
+            signal: Signal::MemoryAvailable,
+            value: ThresholdValue::Quantity("1Gi".parse().unwrap()),
+            grace_period: jiff::SignedDuration::ZERO,
+            min_reclaim: Some(ThresholdValue::Quantity("16Gi".parse().unwrap())),
+        };
+        let told = unreachable(&threshold, 8 << 30);
+        let figures = "threshold of 1Gi and its minimum reclaim of 16Gi are not less than the 8Gi";
+        assert!(told.contains(figures), "{told}");
     }
 
     #[test]

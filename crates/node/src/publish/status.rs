@@ -218,11 +218,7 @@ impl StatusPage {
             self.shared
                 .update(|status| status.last_decision = Some(record));
         } else {
-            let warning = format!(
-                "{} has crossed its threshold and no pod is evicted: {}",
-                decision.signal, decision.why
-            );
-            self.withheld = Some((decision.acting_signal(), warning));
+            self.withheld = Some((decision.acting_signal(), decision.no_eviction()));
         }
     }
 
@@ -402,6 +398,10 @@ fn write_thresholds(
         entry.met = entry.since.is_some();
         let seen = cycle.sample.observations.of(signal, threshold.value);
         entry.available = seen.map(|seen| seen.available);
+        entry.held_until = seen
+            .filter(|_| entry.met)
+            .and_then(|seen| threshold.held_until(&seen))
+            .map(|until| until.value());
     }
 }
 

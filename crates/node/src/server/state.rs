@@ -226,6 +226,9 @@ pub struct ThresholdStatus {
     pub met: bool,
     /// Since when it is crossed.
     pub since: Option<Timestamp>,
+    /// The signal is above the threshold, and the threshold acts until so much is available: the minimum reclaim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<i64>,
 }
 
 /// What is known of one node condition.

@@ -134,10 +134,35 @@ async fn nobody_goes_in_vain_and_it_is_said_who_holds_what_is_missing() {
     assert_eq!(bench.told(), ["evicts nobody", "raised"]);
     assert!(["a", "b", "c"].iter().all(|name| bench.lives(name)));
     let why = bench.records().remove(0).withheld.unwrap();
-    let Withheld::NoRelief { shares } = why else {
+    let Withheld::NoRelief { shares, .. } = why else {
         panic!("{why:?}");
     };
     assert_eq!(shares.in_no_pod.value() >> 20, 950, "{shares:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_for_a_static_pod_that_grows_and_one_does_once_it_stops() {
+    let mut bench = Bench::new();
+    for name in ["api", "cron", "mail"] {
+        bench.pod(name, 45);
+    }
+    let from_file = json!({ "annotations": { "kubernetes.io/config.source": "file" } });
+    bench.pod_of("agent", 300, json!({ "metadata": from_file }));
+    bench.start(HARD);
+    bench.pass(5.0).await;
+    for held in (300..=825).step_by(25) {
+        bench.grow("agent", held);
+        bench.pass(0.05).await;
+    }
+    assert_eq!(bench.available(), 40);
+    assert_eq!(bench.told(), ["evicts nobody", "raised"]);
+    let why = bench.records().remove(0).withheld.unwrap();
+    let Withheld::NoRelief { growth, .. } = why else {
+        panic!("{why:?}");
+    };
+    assert_eq!(growth.unwrap().pod.as_deref(), Some("shop/agent"));
+    bench.pass(2.0).await;
+    assert_eq!(bench.told()[2], "evicts shop/api", "{:#?}", bench.log());
 }
 
 #[tokio::test(start_paused = true)]

@@ -547,3 +547,23 @@ fn an_endpoint_that_is_no_socket_is_a_mistake_with_its_place() {
         );
     }
 }
+
+#[test]
+fn a_minimum_reclaim_that_is_never_reached_is_refused_and_a_kubelets_is_warned_of() {
+    let lines = |value: &str, more: &str| {
+        format!(
+            "evictionHard: {{nodefs.available: {value}}}\nevictionMinimumReclaim: {{nodefs.available: {more}}}\n"
+        )
+    };
+    let told =
+        "90% above evictionHard.nodefs.available, which is 15%, is all of the capacity or more";
+    let ours = said_of_ours(&lines("15%", "90%"));
+    assert!(ours.contains(told) && !ours.contains("warning"), "{ours}");
+    let kubelets = said(&format!("{KUBELET}{}", lines("15%", "90%")));
+    assert!(
+        kubelets.contains(told) && kubelets.contains("warning"),
+        "{kubelets}"
+    );
+    assert!(said_of_ours(&lines("25%", "75%")).contains("act for ever"));
+    assert!(!said_of_ours(&lines("5%", "10%")).contains("act for ever"));
+}

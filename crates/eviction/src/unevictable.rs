@@ -1,0 +1,175 @@
+//! How fast that grows which no eviction can end: pods that are spared, and what is in no pod.
+//!
+//! An eviction that such growth eats up within seconds helps nobody. Only figures count that were measured together with
+//! the signal: a walk through directories or a kubelet's answer is older, and what a pod has written since then would
+//! look like growth of the host.
+
+use crate::{
+    Observation, Signal, SignalMap, StarvedResource, Usage,
+    decision::{RankedPod, Spared, UnevictableGrowth},
+    forecast::Trend,
+    relief::amount,
+};
+use evictd_pod::{Pod, Quantity};
+use jiff::{SignedDuration, Timestamp};
+use std::{borrow::Borrow, collections::HashMap};
+
+/// The relief of an eviction has to last at least this long.
+pub(crate) const HORIZON: SignedDuration = SignedDuration::from_secs(10);
+/// Figures that are farther from their signal in time were not measured together with it.
+const TOGETHER: SignedDuration = SignedDuration::from_millis(100);
+
+/// What was held at the last readings of each signal, and how it grows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unevictable {
+    readings: SignalMap<Readings>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Readings {
+    at: Option<Timestamp>,
+    /// By UID.
+    pods: HashMap<String, Held>,
+    host: Option<i64>,
+    host_trend: Trend,
+    /// The sum of all growth of what stays, and of what may be evicted or is leaving.
+    stays: Growing,
+    goes: Growing,
+}
+
+#[derive(Debug, Clone)]
+struct Held {
+    value: i64,
+    /// Of a pod that is spared.
+    trend: Trend,
+}
+
+/// A sum of growth. A pod that changes its side does not make the sum jump.
+#[derive(Debug, Clone, Default)]
+struct Growing {
+    sum: i64,
+    trend: Trend,
+}
+
+impl Growing {
+    fn add(&mut self, growth: i64) {
+        self.sum = self.sum.saturating_add(growth);
+    }
+}
+
+impl Unevictable {
+    /// Whether what pods hold of this signal can be measured together with it.
+    pub(crate) fn follows(signal: Signal) -> bool {
+        let resource = signal.resource();
+        !signal.is_pressure() && matches!(resource, StarvedResource::Memory | StarvedResource::Pids)
+    }
+
+    /// Whether the last reading of this signal is at least `pause` old, or there is none.
+    pub(crate) fn is_due(&self, now: Timestamp, signal: Signal, pause: SignedDuration) -> bool {
+        let at = self.readings[signal].at;
+        at.is_none_or(|at| now.duration_since(at) >= pause)
+    }
+
+    /// Takes in what every pod holds. `released` is held by pods that are gone, and will be free.
+    pub(crate) fn observe(
+        &mut self,
+        (now, signal): (Timestamp, Signal),
+        observed: &Observation,
+        (pods, usage): (&[impl Borrow<Pod>], &Usage),
+        ranked: &[RankedPod],
+        released: Quantity,
+    ) {
+        let at = observed.time.unwrap_or(now);
+        let times = usage.pods.iter().flatten().filter_map(|usage| usage.time);
+        let mut apart = times.map(|time| time.duration_since(at).abs());
+        let readings = &mut self.readings[signal];
+        if !Self::follows(signal)
+            || readings.at.is_some_and(|last| at <= last)
+            || apart.any(|apart| apart > TOGETHER)
+        {
+            return;
+        }
+        readings.at = Some(at);
+        readings.observe(at, signal, observed, pods, ranked, released);
+    }
+
+    /// What grows and cannot be evicted, if that is more than half of all growth; `None` too if it is not known.
+    /// `falls_by` is the rate at which the signal falls: what does not lower the signal does not count.
+    pub(crate) fn growth(
+        &self,
+        signal: Signal,
+        falls_by: Option<i64>,
+        pods: &[impl Borrow<Pod>],
+        ranked: &[RankedPod],
+    ) -> Option<UnevictableGrowth> {
+        let readings = &self.readings[signal];
+        let stays = readings.stays.trend.rate()?;
+        let rate = stays.min(falls_by?);
+        let goes = readings.goes.trend.rate().unwrap_or_default();
+        if rate <= 0 || goes >= stays {
+            return None;
+        }
+        let of = |row: &RankedPod| {
+            let held = readings.pods.get(&pods[row.index].borrow().uid)?;
+            held.trend.rate()
+        };
+        let most = ranked
+            .iter()
+            .filter(|row| stays_here(row))
+            .filter_map(|row| Some((of(row)?, row)))
+            .max_by_key(|(rate, _)| *rate);
+        let host = readings.host_trend.rate().unwrap_or_default();
+        let most = most.filter(|(rate, _)| *rate > host).map(|(_, row)| row);
+        Some(UnevictableGrowth {
+            pod: most.map(|row| row.pod.to_string()),
+            because: most.and_then(|row| row.spared).map(|why| why.to_string()),
+            per_second: amount(signal, rate),
+            seconds: HORIZON.as_secs(),
+        })
+    }
+}
+
+/// Whether no eviction ends this pod, and it is not about to end.
+fn stays_here(row: &RankedPod) -> bool {
+    row.spared.is_some_and(|why| why != Spared::Dying)
+}
+
+impl Readings {
+    fn observe(
+        &mut self,
+        at: Timestamp,
+        signal: Signal,
+        observed: &Observation,
+        pods: &[impl Borrow<Pod>],
+        ranked: &[RankedPod],
+        released: Quantity,
+    ) {
+        let mut host = observed.taken().saturating_sub(released.value());
+        let mut before = std::mem::take(&mut self.pods);
+        for row in ranked {
+            let Some(holds) = row.frees(signal).map(|holds| holds.value()) else {
+                continue;
+            };
+            host = host.saturating_sub(holds);
+            let uid = &pods[row.index].borrow().uid;
+            let held = before.remove(uid);
+            let known = held.as_ref().map_or(0, |held| held.value);
+            let mut trend = held.map(|held| held.trend).unwrap_or_default();
+            let side = if stays_here(row) {
+                trend.observe(at, holds);
+                &mut self.stays
+            } else {
+                &mut self.goes
+            };
+            side.add(holds.saturating_sub(known));
+            let value = holds;
+            self.pods.insert(uid.clone(), Held { value, trend });
+        }
+        let known = self.host.replace(host).unwrap_or(host);
+        self.host_trend.observe(at, host);
+        self.stays.add(host.saturating_sub(known));
+        for side in [&mut self.stays, &mut self.goes] {
+            side.trend.observe(at, side.sum);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Phrases about a minimum reclaim, and about what grows and cannot be evicted.
+
+use super::human_bytes;
+use crate::{
+    Signal,
+    decision::{ActingThreshold, UnevictableGrowth},
+};
+use evictd_pod::Quantity;
+
+impl ActingThreshold {
+    /// `memory.available is 180Mi, above its threshold of 64Mi, and held until 217Mi by the minimum reclaim`
+    pub(crate) fn held_words(&self, until: Quantity) -> String {
+        let shown = |value: i64| amount_words(self.threshold.signal, value);
+        format!(
+            "{} is {}, above its threshold of {}, and held until {} by the minimum reclaim",
+            self.threshold.signal,
+            shown(self.observed.available),
+            shown(self.quantity.value()),
+            shown(until.value())
+        )
+    }
+}
+
+/// An amount of this signal for people: `180Mi`, `1124` inodes, `3.5%` of the time.
+fn amount_words(signal: Signal, value: i64) -> String {
+    if signal.is_pressure() {
+        format!("{}.{:02}%", value / 100, (value % 100).abs())
+    } else if signal.counts_bytes() {
+        human_bytes(value)
+    } else {
+        value.to_string()
+    }
+}
+
+impl std::fmt::Display for UnevictableGrowth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let per_second = human_bytes(self.per_second.value());
+        let because = self.because.as_deref().unwrap_or("it is no pod");
+        match &self.pod {
+            Some(pod) => write!(f, "{pod} grows and may not be evicted ({because})")?,
+            None => f.write_str("programs of the host grow and cannot be evicted")?,
+        }
+        write!(
+            f,
+            ": by {per_second} a second, so that in {} s nothing would be left of what evictions free",
+            self.seconds
+        )
+    }
+}
