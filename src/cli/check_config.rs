@@ -3,7 +3,7 @@
 
 use clap::Args;
 use evictd_command::{Column, Failure, Output, Table, View, write_to_stdout};
-use evictd_eviction::{Signal, Threshold, duration};
+use evictd_eviction::{Signal, Threshold, ThresholdValue, duration};
 use evictd_node::config::{self, Effective, Mistake, Origin};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -233,9 +233,13 @@ impl Found {
 impl ThresholdLine {
     fn of(threshold: Threshold, configuration: &Effective) -> Self {
         let maps = &configuration.maps;
-        let is_derived = threshold.signal == Signal::AllocatableMemoryAvailable
-            && !configuration.configured_thresholds.contains(&threshold);
-        let derived_from = is_derived.then_some(Signal::MemoryAvailable);
+        let leader = match threshold.signal {
+            Signal::AllocatableMemoryAvailable => Some(Signal::MemoryAvailable),
+            Signal::AllocatablePidAvailable => Some(Signal::PidAvailable),
+            _ => None,
+        };
+        let is_derived = !configuration.configured_thresholds.contains(&threshold);
+        let derived_from = leader.filter(|_| is_derived);
         let signal = derived_from.unwrap_or(threshold.signal).as_str();
         let (name, map) = if threshold.is_hard() && maps.hard.contains_key(signal) {
             ("evictionHard", &maps.hard)
@@ -243,10 +247,17 @@ impl ThresholdLine {
             ("evictionSoft", &maps.soft)
         };
         let written = [map.get(signal), maps.minimum_reclaim.get(signal)];
+        let mut written = written.map(|value| value.cloned().unwrap_or_default());
+        if let (Some(_), ThresholdValue::Percentage(part)) = (derived_from, threshold.value)
+            && !written[0].ends_with('%')
+        {
+            written[0] = format!("{}%", (part * 100.0).round());
+            written[1].clear();
+        }
         Self {
             origin: configuration.origin(&format!("{name}.{signal}")).cloned(),
             derived_from,
-            written: written.map(|value| value.cloned().unwrap_or_default()),
+            written,
             threshold,
         }
     }

@@ -103,6 +103,14 @@ impl Node {
         self.limit(Controller::Pids, "pids.max", "pids.max", &most.to_string());
     }
 
+    /// How many processes this group below the node's may have; returns the group.
+    pub(crate) fn limit_pids_of(&self, below: &str, most: u32) -> PathBuf {
+        let group = self.group.make(below);
+        let directory = self.hierarchies.dir(Controller::Pids, &group).unwrap();
+        fs::write(directory.join("pids.max"), most.to_string()).unwrap();
+        group
+    }
+
     /// Process ids that the node's pods, and who runs beside them by [`Self::beside_the_pods`], hold now.
     pub(crate) fn pids(&self) -> u32 {
         let directory = self.hierarchies.dir(Controller::Pids, &self.group.relative);

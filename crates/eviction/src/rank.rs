@@ -212,7 +212,7 @@ impl Ranking<'_> {
     }
 
     fn kubelet_pids(&self) -> bool {
-        self.signal == Signal::PidAvailable && self.rules.pid_rank == PidRank::Kubelet
+        self.signal.resource() == StarvedResource::Pids && self.rules.pid_rank == PidRank::Kubelet
     }
 
     fn weight(&self, overage: Option<Quantity>) -> (i64, u64) {
@@ -235,7 +235,7 @@ impl Ranking<'_> {
             });
             return Quantity::bytes(sum / count.max(1));
         }
-        if self.signal != Signal::PidAvailable || self.rules.pid_rank == PidRank::Kubelet {
+        if self.signal.resource() != StarvedResource::Pids || self.kubelet_pids() {
             return Quantity::ZERO;
         }
         let counted = usage

@@ -31,6 +31,8 @@ pub enum Signal {
     ContainerfsInodesFree,
     /// Process ids, counted in threads.
     PidAvailable,
+    /// Process ids that the pods' cgroup may still take. No kubelet has this signal.
+    AllocatablePidAvailable,
     /// Unused swap space of the machine, in bytes (users #7). No kubelet has this signal.
     SwapAvailable,
     /// Time in which no task waited for memory, in hundredths of a percent (users #5). No kubelet has this signal.
@@ -41,7 +43,7 @@ pub enum Signal {
 
 impl Signal {
     /// Every signal, in declaration order, which is that of a [`SignalMap`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::MemoryAvailable,
         Self::AllocatableMemoryAvailable,
         Self::NodefsAvailable,
@@ -51,6 +53,7 @@ impl Signal {
         Self::ContainerfsAvailable,
         Self::ContainerfsInodesFree,
         Self::PidAvailable,
+        Self::AllocatablePidAvailable,
         Self::SwapAvailable,
         Self::MemoryPsi,
         Self::IoPsi,
@@ -68,6 +71,7 @@ impl Signal {
             Self::ContainerfsAvailable => "containerfs.available",
             Self::ContainerfsInodesFree => "containerfs.inodesFree",
             Self::PidAvailable => "pid.available",
+            Self::AllocatablePidAvailable => "allocatablePid.available",
             Self::SwapAvailable => "swap.available",
             Self::MemoryPsi => "memory.psi",
             Self::IoPsi => "io.psi",
@@ -81,7 +85,10 @@ impl Signal {
 
     /// Whether this is evictd's own signal, which no kubelet has.
     pub const fn is_ours(self) -> bool {
-        matches!(self, Self::SwapAvailable | Self::MemoryPsi | Self::IoPsi)
+        matches!(
+            self,
+            Self::AllocatablePidAvailable | Self::SwapAvailable | Self::MemoryPsi | Self::IoPsi
+        )
     }
 
     /// Whether this is a pressure signal: its figures are shares of time, and the kernel has several per resource.
@@ -103,7 +110,7 @@ impl Signal {
             Self::NodefsInodesFree | Self::ImagefsInodesFree | Self::ContainerfsInodesFree => {
                 StarvedResource::Inodes
             }
-            Self::PidAvailable => StarvedResource::Pids,
+            Self::PidAvailable | Self::AllocatablePidAvailable => StarvedResource::Pids,
         }
     }
 
@@ -162,7 +169,7 @@ pub enum StarvedResource {
     /// Inodes of node-local disk.
     #[serde(rename = "inodes")]
     Inodes,
-    /// Process ids, for `pid.available`.
+    /// Process ids, for `pid.available` and `allocatablePid.available`.
     #[serde(rename = "pids")]
     Pids,
     /// Time on devices, for `io.psi`.
@@ -254,6 +261,7 @@ mod tests {
             ("containerfs.available", "ephemeral-storage", "DiskPressure"),
             ("containerfs.inodesFree", "inodes", "DiskPressure"),
             ("pid.available", "pids", "PIDPressure"),
+            ("allocatablePid.available", "pids", "PIDPressure"),
             ("swap.available", "memory", "MemoryPressure"),
             ("memory.psi", "memory", "MemoryPressure"),
             ("io.psi", "io", ""),

@@ -1,5 +1,6 @@
 //! Thresholds: their grammar, their values, and what the kubelet derives from them (S1-004 to S1-017).
 
+mod allocatable;
 mod json;
 mod reach;
 
@@ -11,6 +12,8 @@ use crate::{
 use evictd_pod::{Quantity, quantity::QuantityError};
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
+
+pub use allocatable::{with_allocatable, with_allocatable_pids};
 
 /// The value of a threshold: an amount, or a part of the signal's capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -398,18 +401,6 @@ fn percentage(text: &str) -> Result<Option<f32>, ThresholdErrorKind> {
     }
 }
 
-/// Copies each hard memory threshold to the pods' cgroup (S1-012).
-pub fn with_allocatable(thresholds: &[Threshold]) -> Vec<Threshold> {
-    let copies = thresholds
-        .iter()
-        .filter(|threshold| threshold.signal == Signal::MemoryAvailable && threshold.is_hard())
-        .map(|threshold| Threshold {
-            signal: Signal::AllocatableMemoryAvailable,
-            ..threshold.clone()
-        });
-    thresholds.iter().cloned().chain(copies).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -559,21 +550,5 @@ mod tests {
         let value = ThresholdValue::Percentage(0.1);
         assert_eq!(value.at(1000).value(), 100);
         assert_eq!(value.at(2009).value(), 200);
-    }
-
-    #[test]
-    fn s1_012_only_hard_memory_is_copied() {
-        let mut config = maps(&[("memory.available", "1Gi"), ("nodefs.available", "10%")]);
-        config.soft.insert("memory.available".into(), "2Gi".into());
-        config
-            .soft_grace_period
-            .insert("memory.available".into(), "1m".into());
-        let all = with_allocatable(&config.parse().unwrap());
-        let copies: Vec<_> = all
-            .iter()
-            .filter(|threshold| threshold.signal == Signal::AllocatableMemoryAvailable)
-            .collect();
-        assert_eq!(copies.len(), 1);
-        assert_eq!(copies[0].value.to_string(), "1Gi");
     }
 }

@@ -136,6 +136,34 @@ fn the_condition_outlives_its_cause(daemon: &Daemon, decision: &Value) {
     );
 }
 
+/// The machine has process ids in plenty, while the pods' cgroup runs out of its own.
+#[test]
+fn a_pod_that_takes_the_process_ids_of_all_pods_goes() {
+    let Some(node) = Node::new("a_pod_that_takes_the_process_ids_of_all_pods_goes") else {
+        return;
+    };
+    let pods = node.limit_pids_of("pods", 120);
+    let mut quiet = node.worker("pods/quiet", "--hold 32Mi");
+    let mut forker = node.worker("pods/forker", "--threads 112 --per-second 200");
+    for name in ["quiet", "forker"] {
+        node.admit_to("manifests", name, &pods.join(name), requests("64Mi"));
+    }
+    let roots = format!("cgroupRoots: ['{}']", pods.display());
+    let daemon = Daemon::start(&node, &[("pid.available", "10%")], &roots);
+    let capacity = "evictd_signal_capacity{signal=\"allocatablePid.available\"}";
+    assert_eq!(daemon.count(capacity), 120);
+    forker.grow();
+    let decisions = daemon.evicted(1);
+    assert_eq!(names(&decisions), ["shop/forker"]);
+    assert_eq!(decisions[0]["signal"], "allocatablePid.available");
+    assert_eq!(decisions[0]["resource"], "pids");
+    assert_eq!(decisions[0]["shares"]["capacity"], "120");
+    daemon.eventually("the condition is raised", |daemon| {
+        daemon.condition("PIDPressure")["raised"] == true
+    });
+    assert!(quiet.lives() && !forker.lives());
+}
+
 #[test]
 fn a_pod_that_starts_thread_after_thread_goes() {
     let Some(node) = Node::new("a_pod_that_starts_thread_after_thread_goes") else {

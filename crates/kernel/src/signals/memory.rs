@@ -1,8 +1,9 @@
 //! The node's memory: that of the machine, or that of the cgroup which limits the node.
 
-use super::cgroup_memory::{CgroupMemory, CgroupUsage};
+use super::cgroup_memory::CgroupMemory;
 use super::health::Outcome;
 use super::machine_memory::{Meminfo, RootWorkingSet};
+use super::pods_group::PodsGroup;
 use super::reading::Reading;
 use super::swap::Swap;
 use super::{Renewal, SignalSources, SourceError};
@@ -35,10 +36,7 @@ pub struct MemoryFigures {
 pub(super) struct Memory {
     meminfo: KernelFile,
     node: NodeMemory,
-    /// The cgroup that existed at the last read comes first.
-    pods: Vec<CgroupMemory>,
-    /// None of them existed at the last read.
-    no_pods: bool,
+    pods: PodsGroup<CgroupMemory>,
     signal: MemoryAvailable,
 }
 
@@ -90,8 +88,7 @@ impl Memory {
         Ok(Self {
             meminfo: Meminfo::file(&sources.proc_root),
             node,
-            pods: sources.pods_cgroups.iter().filter_map(memory_of).collect(),
-            no_pods: false,
+            pods: PodsGroup::new(sources.pods_cgroups.iter().filter_map(memory_of)),
             signal: sources.memory_available,
         })
     }
@@ -121,7 +118,7 @@ impl Memory {
                 (capacity, left(group.unreclaimable()), Some(Ok(working_set)))
             }
         };
-        let pods = match self.read_pods(buffer, renewal) {
+        let pods = match self.pods.read(renewal, |group| group.read(buffer)) {
             Some(Ok(pods)) if pods.limit >= capacity => None,
             Some(Ok(pods)) => Some(Ok(Reading::unused(pods.limit, pods.working_set(), total))),
             Some(Err(error)) => Some(Err(error)),
@@ -135,32 +132,8 @@ impl Memory {
         })
     }
 
-    /// `None` while none of the cgroups exists. Looking for a missing one costs more than reading an existing one,
-    /// so it is done rarely: a new cgroup is empty at first. On a node near a threshold it is done each time.
-    fn read_pods(
-        &mut self,
-        buffer: &mut Buffer,
-        renewal: Renewal,
-    ) -> Option<Result<CgroupUsage, ReadError>> {
-        if self.no_pods && !renewal.due && !renewal.fast {
-            return None;
-        }
-        self.no_pods = false;
-        for place in 0..self.pods.len() {
-            match self.pods[place].read(buffer) {
-                Err(error) if error.is_missing() => {}
-                read => {
-                    self.pods.swap(0, place);
-                    return Some(read);
-                }
-            }
-        }
-        self.no_pods = true;
-        None
-    }
-
     pub(super) fn watches_pods(&self) -> bool {
-        !self.pods.is_empty()
+        self.pods.is_possible()
     }
 
     /// The result for `memory.available`.

@@ -13,6 +13,7 @@ mod machine_memory;
 mod memory;
 mod mounts;
 mod pids;
+mod pods_group;
 mod pressure;
 mod probe;
 mod reading;
@@ -165,11 +166,7 @@ impl Sampler {
         Ok(Self {
             buffer: Box::new([0; _]),
             memory: Memory::new(sources)?,
-            pids: Pids::new(
-                &sources.proc_root,
-                sources.hierarchies.as_ref(),
-                sources.node_cgroup.as_deref(),
-            ),
+            pids: Pids::new(sources),
             filesystems,
             memory_pressure: PressureFile::new(sources.pressure("memory")),
             io_pressure: PressureFile::new(sources.pressure("io")),
@@ -203,8 +200,7 @@ impl Sampler {
         self.sampled_at = Some(now);
         let mut sample = Sample::default();
         self.sample_memory(now, renewal, &mut sample);
-        let pids = self.pids.read(&mut self.buffer, renewal);
-        self.record(Signal::PidAvailable, Outcome::of(&pids, now), &mut sample);
+        self.sample_pids(now, renewal, &mut sample);
         self.sample_filesystems(now, &mut sample);
         self.sample_pressure(now, Signal::MemoryPsi, &mut sample);
         self.sample_pressure(now, Signal::IoPsi, &mut sample);
@@ -264,6 +260,23 @@ impl Sampler {
         if self.memory.watches_pods() {
             self.record(Signal::AllocatableMemoryAvailable, pods, sample);
         }
+    }
+
+    fn sample_pids(&mut self, now: Timestamp, renewal: Renewal, sample: &mut Sample) {
+        let node = self.pids.read(&mut self.buffer, renewal);
+        self.record(Signal::PidAvailable, Outcome::of(&node, now), sample);
+        if !self.followed[Signal::AllocatablePidAvailable] {
+            return;
+        }
+        let pods = node.as_ref().ok().and_then(|node| {
+            let capacity = node.capacity();
+            self.pids.read_pods(capacity, &mut self.buffer, renewal)
+        });
+        let outcome = match &node {
+            Ok(_) => Outcome::of_any(pods.as_ref(), now),
+            Err(error) => Outcome::Failed(error),
+        };
+        self.record(Signal::AllocatablePidAvailable, outcome, sample);
     }
 
     /// Pressure that has a threshold is read in every observation.

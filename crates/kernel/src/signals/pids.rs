@@ -1,7 +1,8 @@
 //! Process ids. A thread takes one too, so threads are counted.
 
-use super::Renewal;
+use super::pods_group::PodsGroup;
 use super::reading::Reading;
+use super::{Renewal, SignalSources};
 use crate::cgroup::{Controller, Hierarchies};
 use crate::kernel_file::{Buffer, KernelFile, ReadError, number_or_max};
 use std::path::Path;
@@ -17,10 +18,12 @@ pub(super) struct Pids {
     /// The lower of the two limits; only an administrator changes them.
     capacity: Option<u64>,
     loadavg: KernelFile,
+    /// The cgroup that acts as the node.
     bounding: Option<BoundingGroup>,
+    pods: PodsGroup<BoundingGroup>,
 }
 
-/// The cgroup that acts as the node: if it has a limit on processes, that is the capacity.
+/// A cgroup that may have a limit on processes, which is the capacity then.
 #[derive(Debug)]
 struct BoundingGroup {
     limit: KernelFile,
@@ -28,32 +31,61 @@ struct BoundingGroup {
 }
 
 impl BoundingGroup {
-    /// `None` if the pids controller is not mounted, or does not have the cgroup.
-    fn find(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
+    /// `None` if the pids controller is not mounted; the cgroup itself need not exist yet.
+    fn new(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
         let directory = hierarchies.dir(Controller::Pids, group)?;
-        let limit = directory.join("pids.max");
-        limit.exists().then(|| Self {
-            limit: KernelFile::new(limit),
+        Some(Self {
+            limit: KernelFile::new(directory.join("pids.max")),
             current: KernelFile::new(directory.join("pids.current")),
         })
+    }
+
+    /// The same for a cgroup that exists; `None` if the controller does not have it.
+    fn find(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
+        let limit = hierarchies.dir(Controller::Pids, group)?.join("pids.max");
+        limit.exists().then(|| Self::new(hierarchies, group))?
+    }
+
+    /// What is left below its limit; `None` if the limit is not below `most`.
+    fn left(&mut self, most: u64, buffer: &mut Buffer) -> Result<Option<Reading>, ReadError> {
+        let limit = self.limit.read(buffer, "a number or max", number_or_max)?;
+        if limit >= most {
+            return Ok(None);
+        }
+        let used = self.current.read(buffer, "a number", number_or_max)?;
+        Ok(Some(Reading::unused(limit, used, MOST_PIDS)))
     }
 }
 
 impl Pids {
-    pub(super) fn new(
-        proc_root: &Path,
-        hierarchies: Option<&Hierarchies>,
-        node_cgroup: Option<&Path>,
-    ) -> Self {
-        let file = |path| KernelFile::new(proc_root.join(path));
-        let bounding = hierarchies.zip(node_cgroup);
+    pub(super) fn new(sources: &SignalSources) -> Self {
+        let file = |path| KernelFile::new(sources.proc_root.join(path));
+        let hierarchies = sources.hierarchies.as_ref();
+        let bounding = hierarchies.zip(sources.node_cgroup.as_deref());
+        let pods = sources.pods_cgroups.iter();
+        let pods = pods.filter_map(|group| BoundingGroup::new(hierarchies?, group));
         Self {
             pid_max: file("sys/kernel/pid_max"),
             threads_max: file("sys/kernel/threads-max"),
             capacity: None,
             loadavg: file("loadavg"),
             bounding: bounding.and_then(|(all, group)| BoundingGroup::find(all, group)),
+            pods: PodsGroup::new(pods),
         }
+    }
+
+    /// What is left to the cgroup with all pods in it; `None` if there is none, or if its limit is not below the
+    /// `capacity` of the node.
+    pub(super) fn read_pods(
+        &mut self,
+        capacity: u64,
+        buffer: &mut Buffer,
+        renewal: Renewal,
+    ) -> Option<Result<Reading, ReadError>> {
+        let read = self
+            .pods
+            .read(renewal, |group| group.left(capacity, buffer));
+        read?.transpose()
     }
 
     pub(super) fn read(

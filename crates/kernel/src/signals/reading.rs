@@ -34,6 +34,10 @@ impl Reading {
         }
     }
 
+    pub(super) const fn capacity(self) -> u64 {
+        self.capacity
+    }
+
     /// The observation, unless the figure alone shows that it is impossible.
     pub(super) fn observe(self, now: Timestamp) -> Result<Observation, Impossible> {
         let capacity = i64::try_from(self.capacity).map_err(|_| Impossible::AboveCapacity)?;

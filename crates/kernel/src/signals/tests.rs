@@ -196,6 +196,55 @@ fn s1_019_what_the_pods_may_still_take() {
     assert_eq!((health.state, health.failed), (SignalState::Absent, 0));
 }
 
+/// A sampler that follows the process ids of the pods.
+fn follows_pids(tree: &Tree) -> Sampler {
+    let mut sampler = tree.sampler();
+    sampler.follow(&[Threshold {
+        signal: Signal::AllocatablePidAvailable,
+        value: evictd_eviction::ThresholdValue::Percentage(0.1),
+        grace_period: SignedDuration::ZERO,
+        min_reclaim: None,
+    }]);
+    sampler
+}
+
+#[test]
+fn the_process_ids_that_the_pods_may_still_take() {
+    let signal = Signal::AllocatablePidAvailable;
+    let v1 = (Tree::v1().with_pods_in("kubepods"), "cgroup/pids/kubepods");
+    let v2 = (
+        Tree::v2().with_pods_in("kubepods.slice"),
+        "cgroup/kubepods.slice",
+    );
+    for (tree, group) in [v1, v2] {
+        let unfollowed = tree.sampler().sample(at(1));
+        assert_eq!(unfollowed.observations.get(signal), None);
+        let mut sampler = follows_pids(&tree);
+        let mut second = 0;
+        let mut look = |limit: &str| {
+            second += 1;
+            tree.write(&format!("{group}/pids.max"), limit);
+            let sample = sampler.sample(at(second));
+            (
+                left(sample.observations.get(signal)),
+                sample.health(signal).state,
+            )
+        };
+        assert_eq!(look("1200\n"), (Some((50, 1200)), SignalState::Observed));
+        // A limit that is no tighter than the node's is none: the signal of the node sees the same.
+        for none in ["max\n", "32768\n"] {
+            assert_eq!(look(none), (None, SignalState::Absent));
+        }
+        // A cgroup may hold more than a limit that was lowered.
+        assert_eq!(look("1199\n"), (Some((49, 1199)), SignalState::Observed));
+        assert_eq!(look("rubbish"), (None, SignalState::Failed));
+    }
+    let no_pods = Tree::v1().with_pods_in("nowhere");
+    let sample = follows_pids(&no_pods).sample(at(1));
+    let health = sample.health(signal);
+    assert_eq!((health.state, health.failed), (SignalState::Absent, 0));
+}
+
 /// The agent may start before the kubelet has made its groups, and outlive them.
 #[test]
 fn s1_019_the_group_of_the_pods_may_come_later() {

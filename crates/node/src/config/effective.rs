@@ -11,7 +11,7 @@ use super::{
 };
 use evictd_cluster_client::{Credentials, KubeletSettings};
 use evictd_eviction::{
-    Rules, Threshold, ThresholdMaps,
+    Rules, Signal, Threshold, ThresholdMaps,
     retention::Retention,
     rules::{Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
     threshold::{self, ParsedThresholds, ThresholdError},
@@ -393,13 +393,18 @@ impl Effective {
         self.maps.parse_by_map(self.kind == Kind::Evictd)
     }
 
-    /// The thresholds, including derived ones (S1-012).
+    /// The thresholds, including derived ones (S1-012). A kubelet derives none for process ids, nor does a
+    /// configuration that has its own.
     pub fn thresholds(&self) -> Vec<Threshold> {
-        if self.enforce_node_allocatable.contains(&Enforcement::Pods) {
-            threshold::with_allocatable(&self.configured_thresholds)
-        } else {
-            self.configured_thresholds.clone()
+        if !self.enforce_node_allocatable.contains(&Enforcement::Pods) {
+            return self.configured_thresholds.clone();
         }
+        let all = threshold::with_allocatable(&self.configured_thresholds);
+        let pids = Signal::AllocatablePidAvailable.as_str();
+        if self.kind == Kind::Kubelet || self.maps.hard.contains_key(pids) {
+            return all;
+        }
+        threshold::with_allocatable_pids(&all)
     }
 
     /// The rules for the pure core.

@@ -121,7 +121,7 @@ pub(super) const KEYS: &[Key] = &[
         too("enforceNodeAllocatable", "[pods]"),
         Reload,
         one!(enforce_node_allocatable),
-        "If it contains pods, the hard memory threshold also applies to the cgroup of all pods (allocatableMemory.available).",
+        "If it contains pods, the hard memory threshold also applies to the cgroup of all pods (allocatableMemory.available). Under evictd's rules the hard threshold on process ids does, too (allocatablePid.available; 10% if it is a number).",
     ),
     only(
         "mergeDefaultEvictionSettings",

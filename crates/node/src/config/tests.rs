@@ -4,7 +4,7 @@ mod mistakes;
 
 use super::*;
 use evictd_eviction::{
-    Rules, Threshold,
+    Rules, Signal, Threshold,
     rules::{Futility, PidRank, UnknownStats},
 };
 use jiff::SignedDuration;
@@ -93,6 +93,7 @@ fn s1_015_defaults() {
     ];
     assert_eq!(shown(&kubelets("").effective.thresholds()), kubelets_own);
     let mut with_pids = kubelets_own.to_vec();
+    with_pids.insert(1, "allocatablePid.available<0.1 0s");
     with_pids.push("pid.available<0.1 0s");
     assert_eq!(shown(&built_in().thresholds()), with_pids);
 }
@@ -118,6 +119,29 @@ fn s1_016_a_kubelets_map_replaces_the_defaults_and_ours_merges_over_them() {
         Some(&Origin::KubeletDefault)
     );
     assert_eq!(ours(body).effective.thresholds().len(), 6);
+}
+
+#[test]
+fn the_pods_own_process_ids_have_a_threshold_under_our_rules_only() {
+    let of_pods = |loaded: &Loaded| {
+        let all = loaded.effective.thresholds().into_iter();
+        let of_pods = all.filter(|one| one.signal == Signal::AllocatablePidAvailable);
+        of_pods.map(|one| one.value.to_string()).collect::<Vec<_>>()
+    };
+    let table = [
+        ("", &["0.1"][..]),
+        ("evictionHard: {pid.available: 20%}", &["0.2"]),
+        ("evictionHard: {pid.available: 1000}", &["0.1"]),
+        ("evictionHard: {pid.available: 0%}", &[]),
+        ("evictionHard: {allocatablePid.available: 5%}", &["0.05"]),
+        ("evictionHard: {allocatablePid.available: 0%}", &[]),
+        ("enforceNodeAllocatable: [none]", &[]),
+    ];
+    for (body, expected) in table {
+        assert_eq!(of_pods(&ours(body)), expected, "{body}");
+    }
+    let kubelet = kubelets("evictionHard: {memory.available: 1Gi, pid.available: 20%}");
+    assert!(of_pods(&kubelet).is_empty());
 }
 
 #[test]

@@ -94,8 +94,9 @@ fn signal_advice(unknown: &str) -> String {
     if unknown.starts_with("cpu") {
         return "evictd shows pressure on the CPU and never evicts for it".to_owned();
     }
-    let ours = ["psi", "pressure", "swap"];
-    let ours = ours.iter().any(|part| unknown.contains(part));
+    let ours = ["psi", "pressure", "swap", "allocatablep"];
+    let lower = unknown.to_ascii_lowercase();
+    let ours = ours.iter().any(|part| lower.contains(part));
     let like_it = Signal::ALL.into_iter().filter(|one| one.is_ours() == ours);
     let meant = nearest(unknown, like_it.map(Signal::as_str)).unwrap_or_default();
     format!("did you mean {meant}?")

@@ -198,14 +198,16 @@ fn thresholds(cycle: &Cycle<'_>) -> String {
 }
 
 /// Whether this threshold is a copy of another one for a signal that nobody configures: `allocatableMemory.available` has the
-/// threshold of memory, and the containers' filesystem that of the filesystem it lies on (S1-014, S1-025).
+/// threshold of memory, `allocatablePid.available` that of process ids, and the containers' filesystem that of the filesystem it lies on (S1-014, S1-025).
 fn follows(threshold: &Threshold, all: &[&Threshold]) -> bool {
     use Signal::{
-        AllocatableMemoryAvailable, ContainerfsAvailable, ContainerfsInodesFree, ImagefsAvailable,
-        ImagefsInodesFree, MemoryAvailable, NodefsAvailable, NodefsInodesFree,
+        AllocatableMemoryAvailable, AllocatablePidAvailable, ContainerfsAvailable,
+        ContainerfsInodesFree, ImagefsAvailable, ImagefsInodesFree, MemoryAvailable,
+        NodefsAvailable, NodefsInodesFree, PidAvailable,
     };
     let leaders: &[Signal] = match threshold.signal {
         AllocatableMemoryAvailable => &[MemoryAvailable],
+        AllocatablePidAvailable => &[PidAvailable],
         ContainerfsAvailable => &[NodefsAvailable, ImagefsAvailable],
         ContainerfsInodesFree => &[NodefsInodesFree, ImagefsInodesFree],
         _ => &[],

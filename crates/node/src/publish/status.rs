@@ -353,6 +353,9 @@ fn absent(cycle: &Cycle<'_>, signal: Signal) -> Option<&'static str> {
         Signal::AllocatableMemoryAvailable => {
             Some("none here: the pods' cgroup has no limit below the node's memory")
         }
+        Signal::AllocatablePidAvailable => Some(
+            "none here: the pods' cgroup has no limit on process ids below the node's number of them",
+        ),
         Signal::SwapAvailable => Some("none here: there is no swap"),
         _ => None,
     }
