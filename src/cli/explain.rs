@@ -2,6 +2,7 @@
 
 mod fetch;
 mod freed;
+mod huge_pages;
 mod layout;
 mod page;
 mod report;
@@ -21,6 +22,7 @@ use evictd_eviction::{Signal, Summary};
 use evictd_kernel::clock::Clock;
 use evictd_node::config::{self, Effective, Kind, Loaded, MemoryAvailable};
 use evictd_pod::{Node, Pod, node::Lease};
+use huge_pages::MemoryFigure;
 use jiff::Timestamp;
 use std::{collections::HashSet, path::PathBuf};
 
@@ -88,12 +90,19 @@ impl Arguments {
         };
         let Captured {
             pods,
-            summary,
+            mut summary,
             node,
             freed,
             loaded,
             rules_from,
         } = sources.understood()?;
+        let kind = loaded.effective.kind;
+        let memory = node
+            .as_ref()
+            .and_then(|(node, _)| huge_pages::subtract(&mut summary, node, kind));
+        if let Some(counts @ MemoryFigure::Counts { .. }) = &memory {
+            warn(&counts.to_string());
+        }
         let pods = on_this_node(pods, &summary);
         doubt(&pods, &summary);
         let assumed = layout::assume(&summary, self.dedicated_image_fs, self.split_container_fs);
@@ -107,6 +116,9 @@ impl Arguments {
             format!("{}: {}", layout_in_words(&assumed), assumed.because),
             age(&summary, now),
         ];
+        report
+            .assumed
+            .extend(memory.map(|figure| figure.to_string()));
         if let Some((node, lease)) = &node {
             let shown = &report.step.node_conditions;
             report.node = Some(taints::report(node, lease.as_ref(), shown, &pods, now));

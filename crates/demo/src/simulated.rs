@@ -267,9 +267,7 @@ impl<'a> World<'a> {
                 ..PodUsage::default()
             })
         };
-        Usage {
-            pods: self.alive().map(of).collect(),
-        }
+        self.alive().map(of).collect()
     }
 }
 

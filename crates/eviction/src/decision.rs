@@ -278,6 +278,25 @@ pub enum Withheld {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         growth: Option<UnevictableGrowth>,
     },
+    /// Only these pods wait, each at a limit of its own: no other pod is the worse for it.
+    OwnLimits {
+        /// `namespace/name` of each, the one that waits most first. Empty: programs beside the pods.
+        pods: Vec<String>,
+    },
+    /// No pod waits because the node lacks memory: most of it is available.
+    MemoryLeft {
+        /// What is available, in bytes.
+        available: Quantity,
+        /// All there is, in bytes.
+        capacity: Quantity,
+    },
+    /// The kernel reports the pressure of no pod: it is not known which of them causes that of the node.
+    OwnPressureUnknown,
+    /// No pod that may be evicted holds a noticeable part of the node's memory.
+    HoldsTooLittle {
+        /// What would be noticeable, in bytes.
+        least: Quantity,
+    },
     /// Evictions for disk signals are switched off.
     DiskEvictionsOff {
         /// Why they are switched off.

@@ -19,7 +19,7 @@
 use crate::{
     Cause, ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned,
     Signal, SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Spared},
+    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Spared, Withheld},
     departures::{Chosen, Command, Departures},
     forecast::Forecast,
     futility::Futile,
@@ -39,6 +39,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
+mod cause;
 mod dialogue;
 mod leaving;
 mod limits;
@@ -71,6 +72,8 @@ pub struct Housekeeper {
     /// Per signal: until when other signals go before it, since no pod may be evicted for it.
     deferred_until: SignalMap<Option<Timestamp>>,
     reclaim: ReclaimState,
+    /// Signals for which the last decision found only pods that wait at limits of their own.
+    at_own_limits: SignalMap<bool>,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone. Averages over the time before no longer describe the node.
@@ -104,6 +107,7 @@ impl Housekeeper {
             no_victim: None,
             deferred_until: SignalMap::default(),
             reclaim: ReclaimState::default(),
+            at_own_limits: SignalMap::default(),
             last_action: None,
             relieved: None,
             has_gone: false,
@@ -175,9 +179,10 @@ impl Housekeeper {
             let new = observed.is_some_and(|observed| is_new(signal, value, &observed));
             watched.conclude(now, new);
         }
-        self.update_conditions(now);
+        self.forget_own_limits();
         self.last.clone_from(observations);
         self.forecast.observe(now, observations);
+        self.update_conditions(now);
         if self.rules.local_storage_capacity_isolation {
             Step::LocalStorage
         } else {
@@ -188,7 +193,8 @@ impl Housekeeper {
     fn update_conditions(&mut self, now: Timestamp) {
         let mut met = ConditionMap::<bool>::default();
         for watched in &self.watched {
-            let condition = watched.threshold.signal.condition();
+            let signal = watched.threshold.signal;
+            let condition = signal.condition().filter(|_| !self.is_harmless(signal));
             if let Some(condition) = condition.filter(|_| watched.first_observed.is_some()) {
                 met[condition] = true;
             }
@@ -289,8 +295,11 @@ impl Housekeeper {
         self.update_terminating(now, signal, pods, &ranked);
         self.note_growth(now, signal, (pods, usage), &ranked);
         let shares = self.shares(now, &acting, pods, &ranked);
-        let withheld = self.withheld(now, &acting, pods, &ranked, &shares);
-        let eligible = Eligible::of(signal, &ranked, &shares, &self.rules);
+        let candidates = self.candidates(&acting, usage, &ranked);
+        let withheld = self.withheld(now, &acting, pods, (&ranked, &candidates), &shares);
+        self.at_own_limits[signal] = matches!(withheld, Some(Withheld::OwnLimits { .. }));
+        let mut eligible = Eligible::of(signal, &ranked, &shares, &self.rules);
+        eligible.pods.retain(|pod| candidates.allow(pod));
         let in_vain = self.stopped_by_futility(signal);
         // If the last evictions gained too little, pods that are smaller than what is missing would not help either.
         let first = eligible.first(signal, &shares, in_vain.is_some());
@@ -320,18 +329,20 @@ impl Housekeeper {
             kind: if hard { Cause::Hard } else { Cause::Soft },
             signal: signal.as_str(),
             resource: signal.resource(),
-            why: why(
-                &acting,
-                &Choice {
-                    victim,
-                    runner_up,
-                    small: eligible.small,
-                    in_vain,
-                },
-                withheld.as_ref(),
-                &shares,
-                &ranked,
-            ),
+            why: candidates.why_alone(signal, victim).unwrap_or_else(|| {
+                why(
+                    &acting,
+                    &Choice {
+                        victim,
+                        runner_up,
+                        small: eligible.small,
+                        in_vain,
+                    },
+                    withheld.as_ref(),
+                    &shares,
+                    &ranked,
+                )
+            }),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
             expected_gain: victim.and_then(|victim| victim.frees(signal)),
             uid: victim_pod.map(|pod| pod.uid.clone()),
@@ -504,7 +515,10 @@ impl Housekeeper {
     pub fn hard_since(&self) -> Option<Timestamp> {
         let since = |watched: &Watched| {
             let Threshold { signal, .. } = watched.threshold;
-            let may_act = watched.held && self.switched_off(signal).is_none();
+            let may_act = watched.held
+                && self.switched_off(signal).is_none()
+                && !self.is_harmless(signal)
+                && !self.at_own_limits[signal];
             let first = watched.first_observed.filter(|_| may_act)?;
             let since = first.checked_add(watched.threshold.acts_after()).ok();
             // Before the end of its reclaim a threshold chooses no pod, and others may have chosen one meanwhile.

@@ -87,6 +87,7 @@ pub mod returning;
 pub mod rules;
 pub mod signal;
 pub mod simulation;
+pub mod stalls;
 mod step;
 pub mod summary;
 pub mod threshold;

@@ -10,6 +10,7 @@ use std::fmt;
 
 /// The whole time, in the unit of all figures here: a hundredth of a percent.
 pub const WHOLE: i64 = 10_000;
+const ALL_THE_TIME: u16 = 10_000;
 
 /// Which tasks must have been stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +82,39 @@ impl Stall {
             Share::Full => &self.full,
         };
         averages[average as usize]
+    }
+
+    /// Whether no task was stalled, in any window.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The sum of each figure, at most the whole time.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, |one, other| {
+            one.saturating_add(other).min(ALL_THE_TIME)
+        })
+    }
+
+    /// The smaller one of each figure.
+    #[must_use]
+    pub fn at_most(self, other: Self) -> Self {
+        self.with(other, u16::min)
+    }
+
+    fn with(self, other: Self, join: impl Fn(u16, u16) -> u16) -> Self {
+        let each = |one: [u16; 3], other: [u16; 3]| {
+            let mut joined = one;
+            for (one, other) in joined.iter_mut().zip(other) {
+                *one = join(*one, other);
+            }
+            joined
+        };
+        Self {
+            some: each(self.some, other.some),
+            full: each(self.full, other.full),
+        }
     }
 
     /// The figure as an observation: the time in which tasks were not stalled.

@@ -186,6 +186,8 @@ pub struct Rules {
     pub requires_relief: bool,
     /// Pass over pods whose end gains less than a hundredth of what is missing, while others can lift the signal.
     pub small_gains_last: bool,
+    /// For a pressure signal, evict a pod that alone waits, at a limit of its own.
+    pub evict_at_own_limit: bool,
     /// A kubelet manages the pods, and restarts containers that end without its doing.
     pub kubelet_is_here: bool,
     /// Count a sample as new only if it was taken after the last pod was chosen; the kubelet only demands that it
@@ -223,6 +225,7 @@ impl Rules {
             credit_terminating_pods: false,
             requires_relief: false,
             small_gains_last: false,
+            evict_at_own_limit: false,
             kubelet_is_here: false,
             samples_follow_actions: false,
             withhold_disk_evictions: None,

@@ -3,6 +3,7 @@
 use crate::{
     Observation, Observations, Signal,
     pressure::Stall,
+    stalls::{GroupStall, Stalls},
     usage::{ContainerUsage, FsUsage, PodUsage, Usage, VolumeUsage},
 };
 use evictd_pod::{Pod, wire::null_is_default};
@@ -56,6 +57,9 @@ pub struct MemoryStats {
     available_bytes: Option<u64>,
     working_set_bytes: Option<u64>,
     psi: Option<PsiStats>,
+    /// What is set aside as huge pages, if that is to be subtracted.
+    #[serde(skip)]
+    huge_pages: u64,
 }
 
 /// Filesystem figures in bytes and inodes.
@@ -97,6 +101,7 @@ pub struct ContainerStats {
     #[serde(deserialize_with = "null_is_default")]
     name: String,
     memory: Option<MemoryStats>,
+    io: Option<IoStats>,
     rootfs: Option<FsStats>,
     logs: Option<FsStats>,
 }
@@ -118,6 +123,7 @@ pub struct PodStats {
     #[serde(rename = "process_stats")]
     process_stats: Option<ProcessStats>,
     swap: Option<SwapStats>,
+    io: Option<IoStats>,
 }
 
 /// Identity of a pod.
@@ -260,6 +266,21 @@ impl Summary {
         all
     }
 
+    /// Subtracts memory that is set aside as huge pages from what is available of the node's memory, which a kubelet
+    /// before 1.37 computes as the capacity less the working set (S7-280). The capacity stays.
+    pub fn subtract_huge_pages(&mut self, bytes: i64) {
+        let bytes = u64::try_from(bytes).unwrap_or(0);
+        let capacity = |memory: &MemoryStats| memory.observation().map(|seen| seen.capacity);
+        let all = self.node.memory.as_ref().and_then(capacity);
+        // A limit below the node's capacity leaves them out already.
+        let others = self.node.system_containers.iter_mut();
+        let of_others = others.filter_map(|container| container.memory.as_mut());
+        let unlimited = of_others.filter(|memory| capacity(memory) == all);
+        for memory in self.node.memory.iter_mut().chain(unlimited) {
+            memory.huge_pages = bytes;
+        }
+    }
+
     /// The usage of these pods, matched by UID; if a UID occurs twice the last entry counts.
     pub fn usage(&self, pods: &[impl Borrow<Pod>]) -> Usage {
         let by_uid: HashMap<&str, &PodStats> = self
@@ -267,18 +288,52 @@ impl Summary {
             .iter()
             .map(|stats| (stats.pod_ref.uid.as_str(), stats))
             .collect();
-        let usage_of = |pod: &Pod| Some(by_uid.get(pod.uid.as_str())?.usage());
+        let stats_of = |pod: &Pod| by_uid.get(pod.uid.as_str()).copied();
+        let stats: Vec<Option<&PodStats>> = pods.iter().map(Borrow::borrow).map(stats_of).collect();
+        let stalls = |signal| {
+            let of_pod = |stats: &Option<&PodStats>| {
+                let stats = (*stats)?;
+                group_stall(signal, stats.memory.as_ref(), stats.io.as_ref())
+            };
+            let others = self.node.system_containers.iter();
+            let others = others.filter(|container| container.name != "pods");
+            let of_other =
+                |one: &ContainerStats| group_stall(signal, one.memory.as_ref(), one.io.as_ref());
+            Stalls {
+                pods: stats.iter().map(of_pod).collect(),
+                others: others.filter_map(of_other).collect(),
+            }
+        };
         Usage {
-            pods: pods.iter().map(Borrow::borrow).map(usage_of).collect(),
+            memory_stalls: stalls(Signal::MemoryPsi),
+            io_stalls: stalls(Signal::IoPsi),
+            pods: stats.iter().map(|stats| Some((*stats)?.usage())).collect(),
         }
     }
+}
+
+/// The pressure of one cgroup. Whether it is at a limit of the cgroup's own the summary does not say.
+fn group_stall(
+    signal: Signal,
+    memory: Option<&MemoryStats>,
+    io: Option<&IoStats>,
+) -> Option<GroupStall> {
+    let psi = match signal {
+        Signal::IoPsi => io?.psi.as_ref(),
+        _ => memory?.psi.as_ref(),
+    };
+    let all = psi?.stall();
+    Some(GroupStall {
+        all,
+        at_own_limit: all.is_zero().then_some(all),
+    })
 }
 
 impl MemoryStats {
     fn observation(&self) -> Option<Observation> {
         let (available, working_set) = (self.available_bytes?, self.working_set_bytes?);
         Some(Observation {
-            available: signed(available),
+            available: signed(available.saturating_sub(self.huge_pages)),
             capacity: signed(available.wrapping_add(working_set)),
             time: self.time,
         })

@@ -1,5 +1,6 @@
 //! What each pod uses, as far as it is known.
 
+use crate::{Signal, stalls::Stalls};
 use serde::Serialize;
 
 /// Usage of every pod, parallel to the slice of pods it was measured for. `None`: the pod's usage is not known.
@@ -7,12 +8,41 @@ use serde::Serialize;
 pub struct Usage {
     /// One entry per pod.
     pub pods: Vec<Option<PodUsage>>,
+    /// Who waits for memory; measured for `memory.psi` only.
+    pub memory_stalls: Stalls,
+    /// Who waits for I/O; measured for `io.psi` only.
+    pub io_stalls: Stalls,
 }
 
 impl Usage {
     /// The usage of the pod at that index.
     pub fn of(&self, index: usize) -> Option<&PodUsage> {
         self.pods.get(index)?.as_ref()
+    }
+
+    /// Who waits for the resource of this pressure signal.
+    pub const fn stalls(&self, signal: Signal) -> &Stalls {
+        match signal {
+            Signal::IoPsi => &self.io_stalls,
+            _ => &self.memory_stalls,
+        }
+    }
+
+    /// Sets who waits for the resource of this pressure signal.
+    pub fn set_stalls(&mut self, signal: Signal, stalls: Stalls) {
+        match signal {
+            Signal::IoPsi => self.io_stalls = stalls,
+            _ => self.memory_stalls = stalls,
+        }
+    }
+}
+
+impl FromIterator<Option<PodUsage>> for Usage {
+    fn from_iter<I: IntoIterator<Item = Option<PodUsage>>>(pods: I) -> Self {
+        Self {
+            pods: pods.into_iter().collect(),
+            ..Self::default()
+        }
     }
 }
 

@@ -414,6 +414,31 @@ impl std::fmt::Display for Withheld {
                 }
                 write!(f, "; {}", shares.in_no_pod_words())
             }
+            Self::OwnLimits { pods } if pods.is_empty() => {
+                f.write_str("only programs beside the pods wait, at limits of their own")
+            }
+            Self::OwnLimits { pods } => write!(
+                f,
+                "only {} waits, at a limit of its own; no other pod is the worse for it (evictAtOwnLimit)",
+                pods.join(", ")
+            ),
+            Self::MemoryLeft {
+                available,
+                capacity,
+            } => write!(
+                f,
+                "{} of {} of the memory is available, so that no pod waits for want of it",
+                human_bytes(available.value()),
+                human_bytes(capacity.value())
+            ),
+            Self::OwnPressureUnknown => f.write_str(
+                "the pressure of no pod is known (cgroup v2 has it), so that it is not known which one causes it",
+            ),
+            Self::HoldsTooLittle { least } => write!(
+                f,
+                "no pod that may be evicted holds as much as {}, a hundredth of the memory",
+                human_bytes(least.value())
+            ),
             Self::DiskEvictionsOff { reason } => f.write_str(reason),
         }
     }

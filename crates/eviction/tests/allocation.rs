@@ -39,9 +39,7 @@ fn node(pods: usize) -> (Vec<Pod>, Usage) {
         );
         Pod::from_wire(serde_json::from_str(&json).unwrap())
     };
-    let usage = Usage {
-        pods: vec![Some(used); pods],
-    };
+    let usage = vec![Some(used); pods].into_iter().collect();
     ((0..pods).map(pod).collect(), usage)
 }
 

@@ -39,6 +39,12 @@ pub struct NodeSpec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeStatus {
+    /// The amounts that the node has, reserved ones included.
+    #[serde(deserialize_with = "null_is_default")]
+    pub capacity: ResourceList,
+    /// Versions of its software.
+    #[serde(deserialize_with = "null_is_default")]
+    pub node_info: NodeInfo,
     /// The amounts that pods may request in all.
     #[serde(deserialize_with = "null_is_default")]
     pub allocatable: ResourceList,
@@ -51,6 +57,35 @@ pub struct NodeStatus {
     /// Container images on the node.
     #[serde(deserialize_with = "null_is_default")]
     pub images: Vec<NodeImage>,
+}
+
+/// `status.nodeInfo` of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeInfo {
+    /// Such as `v1.36.2`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub kubelet_version: String,
+}
+
+impl NodeInfo {
+    /// Major and minor version of the kubelet; `None` if they are not known.
+    pub fn kubelet(&self) -> Option<(u32, u32)> {
+        let version = self.kubelet_version.strip_prefix('v')?;
+        let mut parts = version.split('.');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
+impl NodeStatus {
+    /// Memory that is set aside as huge pages, of all sizes, in bytes.
+    pub fn huge_pages(&self) -> i64 {
+        let sizes = self.capacity.iter();
+        let sizes = sizes.filter(|(name, _)| name.starts_with("hugepages-"));
+        sizes.fold(0_i64, |sum, (_, quantity)| {
+            sum.saturating_add(quantity.value())
+        })
+    }
 }
 
 /// A container image on a node.
@@ -99,6 +134,22 @@ impl Taint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn huge_pages_and_the_kubelets_version() {
+        let status: NodeStatus = serde_json::from_str(
+            r#"{"capacity":{"memory":"64Gi","hugepages-1Gi":"32Gi","hugepages-2Mi":"4Mi"},
+                "nodeInfo":{"kubeletVersion":"v1.37.0-rc.1+k3s1"}}"#,
+        )
+        .unwrap();
+        assert_eq!(status.huge_pages(), (32 << 30) + (4 << 20));
+        assert_eq!(status.node_info.kubelet(), Some((1, 37)));
+        for unknown in ["", "v1", "1.37.0", "vx.37.1"] {
+            let kubelet_version = unknown.to_owned();
+            assert_eq!(NodeInfo { kubelet_version }.kubelet(), None, "{unknown}");
+        }
+        assert_eq!(NodeStatus::default().huge_pages(), 0);
+    }
 
     #[test]
     fn which_taints_a_toleration_covers() {

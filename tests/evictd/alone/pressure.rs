@@ -1,10 +1,10 @@
-//! Thresholds on pressure: a pod that makes its node wait for memory goes, while memory itself is not short.
+//! Thresholds on pressure: a pod that waits at its own limit costs no other pod, and goes alone where that is wanted.
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
 use crate::node::{EVICTD, NODE_MIB, Node, Traits, requests};
 use nix::poll::{PollTimeout, poll};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,13 +47,13 @@ fn stalls(pressure: &PathBuf) -> bool {
 }
 
 #[test]
-fn a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short() {
-    let test = "a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short";
+fn a_pod_that_thrashes_inside_its_own_limit_is_named_and_goes_alone_only_where_that_is_wanted() {
+    let test = "a_pod_that_thrashes_inside_its_own_limit_is_named";
     let Some(mut node) = Node::new(test) else {
         return;
     };
-    let mut modest = node.pod("modest", "--hold 24Mi", requests("64Mi"));
-    let Some(_) = thrashing_pod(&mut node, test) else {
+    let mut modest = node.pod("modest", "--hold 24Mi", Traits::default());
+    let Some(thrasher) = thrashing_pod(&mut node, test) else {
         return;
     };
     let hard = [
@@ -61,9 +61,47 @@ fn a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short() {
         ("memory.available", "32Mi"),
     ];
     let daemon = Daemon::start(&node, &hard, "");
+    let warned = |daemon: &Daemon| {
+        let status = daemon.status();
+        status["warnings"].as_array().is_some_and(|all| {
+            let words = "no pod is evicted: only shop/thrasher waits, at a limit of its own";
+            all.iter().any(|one| one.as_str().unwrap().contains(words))
+        })
+    };
+    daemon.eventually("the status names the thrasher", warned);
+    daemon.some_turns_pass();
+    assert!(modest.lives() && runs(thrasher));
+    assert!(
+        daemon
+            .history()
+            .iter()
+            .all(|decision| decision["pod"].is_null())
+    );
+    assert_eq!(daemon.condition("MemoryPressure")["raised"], false);
+    assert_eq!(
+        daemon.said("only shop/thrasher waits"),
+        1,
+        "it is said once"
+    );
+
+    daemon.reload(&node, &hard, "evictAtOwnLimit: true");
     let decisions = daemon.evicted(1);
     assert_eq!(names(&decisions), ["shop/thrasher"]);
-    let decision = &decisions[0];
+    the_record_says_it(&decisions[0]);
+    let labels = "{signal=\"memory.psi\",kind=\"hard\"}";
+    assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);
+    the_status_shows_both_signals(&daemon);
+    // The average still contains the thrasher.
+    daemon.seconds_pass(2);
+    assert!(modest.lives());
+    assert_eq!(daemon.condition("MemoryPressure")["raised"], false);
+}
+
+fn runs(pid: u32) -> bool {
+    fs::exists(format!("/proc/{pid}")).unwrap()
+}
+
+fn the_record_says_it(decision: &Value) {
     assert!(decision["wokenBy"].is_string(), "{decision:#}");
     let outcome = &decision["outcome"];
     let seconds = |key: &str| outcome[key].as_f64().unwrap();
@@ -79,10 +117,14 @@ fn a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short() {
     let words = decision["message"].as_str().unwrap();
     let head = "The node was under pressure on resource: memory. Threshold: memory.psi some avg10 > 0.5% for 1s, observed: ";
     assert!(words.starts_with(head), "{words}");
-    assert_eq!(daemon.condition("MemoryPressure")["raised"], true);
-    let labels = "{signal=\"memory.psi\",kind=\"hard\"}";
-    assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);
+    let why = decision["why"].as_str().unwrap();
+    assert!(
+        why.starts_with("shop/thrasher waited at a limit of its own on memory for "),
+        "{why}"
+    );
+}
 
+fn the_status_shows_both_signals(daemon: &Daemon) {
     let status = daemon.status();
     let signals = status["signals"].as_array().unwrap();
     let of = |name: &str| signals.iter().find(|one| one["signal"] == name).unwrap();
@@ -94,10 +136,6 @@ fn a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short() {
         "some avg10 > 0.5% for 1s"
     );
     assert!(!status["observed"]["cpuPressure"].is_null(), "{status:#}");
-    // The average still tells of the thrasher.
-    daemon.seconds_pass(2);
-    assert!(modest.lives());
-    assert_eq!(daemon.history().len(), 1);
 }
 
 #[test]

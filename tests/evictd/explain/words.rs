@@ -2,7 +2,7 @@
 
 use super::{Files, SHORT, assert_has};
 use evictd_testkit::program::{self, refusal, stderr};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::Command;
 
 #[test]
@@ -112,4 +112,51 @@ fn what_no_file_may_hold_is_a_clear_error() {
             assert_has(&stderr(&output), &[file, said]);
         }
     }
+}
+
+/// 64Gi, of which 32Gi are huge pages and 31Gi are used: 1Gi is left, and a kubelet before 1.37 counts 33Gi.
+#[test]
+fn s7_280_huge_pages_of_the_node_are_not_available() {
+    const GI: u64 = 1 << 30;
+    let memory = json!({ "availableBytes": 33 * GI, "workingSetBytes": 31 * GI });
+    let used = json!({ "workingSetBytes": 20 * GI });
+    let summary = json!({
+        "node": { "nodeName": "n1", "memory": memory },
+        "pods": [{ "podRef": { "name": "cache", "namespace": "shop", "uid": "u" }, "memory": used }],
+    });
+    let pod = json!({ "metadata": { "name": "cache", "namespace": "shop", "uid": "u" } });
+    let files = Files::of(&json!({ "kind": "PodList", "items": [pod] }), &summary);
+    let status = json!({
+        "capacity": { "memory": "64Gi", "hugepages-1Gi": "32Gi" },
+        "nodeInfo": { "kubeletVersion": "v1.36.2" },
+    });
+    let node = json!({ "kind": "Node", "metadata": { "name": "n1" }, "status": status });
+    files.write("node.json", &node.to_string());
+    let hard = "evictionHard: {memory.available: 2Gi}\n";
+    files.write("own.yaml", &format!("kind: EvictionConfiguration\n{hard}"));
+    files.write("kub.yaml", &format!("kind: KubeletConfiguration\n{hard}"));
+    let assumed = |report: &Value| {
+        report["assumed"]
+            .as_array()
+            .unwrap()
+            .last()
+            .cloned()
+            .unwrap()
+    };
+    let own = files.json(&["--node", "node.json", "--config", "own.yaml"]);
+    assert_eq!(own["next"], "shop/cache");
+    assert_eq!(own["threshold"]["observed"]["available"], GI);
+    let less = "memory.available is the summary's figure less 32Gi of huge pages (hugepages-* of the Node)";
+    assert_eq!(assumed(&own), less);
+    let arguments = ["--node", "node.json", "--config", "kub.yaml"];
+    let kubelets = files.json(&arguments);
+    let counts = "memory.available is the kubelet's figure, which counts 32Gi of huge pages as available before 1.37; \
+                  without them 1Gi is left";
+    assert_eq!(assumed(&kubelets), counts);
+    assert!(files.page(&arguments).contains("Nothing is under pressure"));
+    let warned = stderr(&files.explain(&arguments));
+    assert!(
+        warned.contains("counts 32Gi of huge pages as available before 1.37"),
+        "{warned}"
+    );
 }

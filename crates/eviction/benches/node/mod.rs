@@ -30,9 +30,7 @@ impl Node {
     pub(crate) fn new(pods: usize) -> Self {
         Self {
             pods: (0..pods).map(pod).collect(),
-            usage: Usage {
-                pods: (0..pods).map(|index| Some(usage(index))).collect(),
-            },
+            usage: (0..pods).map(|index| Some(usage(index))).collect(),
         }
     }
 }

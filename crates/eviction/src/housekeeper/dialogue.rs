@@ -206,7 +206,14 @@ impl Housekeeper {
         let nobody_can = matches!(
             decision.withheld,
             Some(
-                Withheld::NoPods | Withheld::AllSpared | Withheld::NoIo | Withheld::NoRelief { .. }
+                Withheld::NoPods
+                    | Withheld::AllSpared
+                    | Withheld::NoIo
+                    | Withheld::NoRelief { .. }
+                    | Withheld::OwnLimits { .. }
+                    | Withheld::MemoryLeft { .. }
+                    | Withheld::OwnPressureUnknown
+                    | Withheld::HoldsTooLittle { .. }
             )
         );
         if nobody_can {

@@ -1,6 +1,6 @@
 //! Why no pod is evicted although a threshold is met.
 
-use super::Housekeeper;
+use super::{Housekeeper, cause::Candidates};
 use crate::{
     Signal, StarvedResource, Threshold, Usage,
     decision::{ActingThreshold, RankedPod, Shares, UnevictableGrowth, Withheld},
@@ -22,7 +22,7 @@ impl Housekeeper {
         now: Timestamp,
         acting: &ActingThreshold,
         pods: &[impl Borrow<Pod>],
-        ranked: &[RankedPod],
+        (ranked, candidates): (&[RankedPod], &Candidates),
         shares: &Shares,
     ) -> Option<Withheld> {
         let signal = acting.threshold.signal;
@@ -50,8 +50,13 @@ impl Housekeeper {
                 growth,
             })
         };
+        let by_cause = || match candidates {
+            Candidates::None(why) => Some(why.clone()),
+            _ => None,
+        };
         self.switched_off(signal)
             .or_else(|| self.release(now, acting, (pods, ranked), shares))
+            .or_else(by_cause)
             .or_else(all_spared)
             .or_else(no_io)
             .or_else(no_relief)

@@ -61,9 +61,7 @@ mod tests {
             anon: Some(figures[1] * MI),
             ..PodUsage::default()
         };
-        let usage = Usage {
-            pods: pods.iter().map(|(_, figures)| figures.map(used)).collect(),
-        };
+        let usage: Usage = pods.iter().map(|(_, figures)| figures.map(used)).collect();
         let short = u64::try_from(short * MI).unwrap();
         cold_shares(short, &known, &usage)
             .iter()

@@ -21,7 +21,7 @@ fn check(rules: &Rules, pods: &[(Pod, Option<PodUsage>)]) -> Vec<Decision> {
     let step = keeper.observe(at(0), &Observations::default());
     assert_eq!(step, Step::LocalStorage);
     let (pods, usage) = pods.iter().cloned().unzip::<_, _, Vec<_>, Vec<_>>();
-    keeper.check_local_storage(at(0), &pods, &Usage { pods: usage })
+    keeper.check_local_storage(at(0), &pods, &usage.into_iter().collect())
 }
 
 /// The words for the one pod with that spec and usage, if it has to go, and the pseudo-signal.
@@ -211,9 +211,7 @@ fn whoever_is_never_chosen_is_not_chosen_for_its_own_limit_either() {
 fn a_pod_under_way_or_out_of_reach_does_not_go_again_for_its_limit() {
     let [_, ours] = rules();
     let pods = [pod("a", &empty_dir("1Mi")), pod("b", &empty_dir("1Mi"))];
-    let usage = Usage {
-        pods: vec![holding(2 * MI), holding(2 * MI)],
-    };
+    let usage: Usage = [holding(2 * MI), holding(2 * MI)].into_iter().collect();
     let mut keeper = Housekeeper::new(ours);
     keeper.observe(at(0), &Observations::default());
     dies(&mut keeper, "uid-a", 0, 0);

@@ -19,4 +19,5 @@ mod retention;
 mod returning;
 mod signals;
 mod simulation;
+mod stalls;
 mod words;

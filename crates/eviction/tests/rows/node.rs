@@ -190,11 +190,11 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(rules: Rules, pods: Vec<(Pod, Option<PodUsage>)>) -> Self {
-        let (pods, usage) = pods.into_iter().unzip();
+        let (pods, usage): (Vec<_>, Vec<_>) = pods.into_iter().unzip();
         Self {
             keeper: Housekeeper::new(rules),
             pods,
-            usage: Usage { pods: usage },
+            usage: usage.into_iter().collect(),
         }
     }
 
@@ -319,5 +319,5 @@ pub(crate) fn ranking(
         departures: &Departures::default(),
         without_cgroup: &BTreeSet::new(),
     }
-    .of(&pods, &Usage { pods: usage })
+    .of(&pods, &usage.into_iter().collect())
 }

@@ -87,17 +87,6 @@ fn each_threshold_looks_at_the_average_that_it_names() {
 }
 
 #[test]
-fn a_pressure_is_no_sum_and_asks_nobody_whether_the_pods_can_lift_it() {
-    let rules = Rules {
-        requires_relief: true,
-        ..evictd(ours(&[("memory.psi", "full avg10 > 20%")]))
-    };
-    let tiny = vec![(requesting("tiny", "1Mi"), memory(1))];
-    let gone = victim(stalled(&mut Node::new(rules, tiny), 0, full_avg10(30)));
-    assert_eq!(gone.as_deref(), Some("default/tiny"));
-}
-
-#[test]
 fn an_average_of_before_the_last_eviction_ends_nobody() {
     let mut node = Node::new(
         evictd(ours(&[("memory.psi", "full avg10 > 20%")])),

@@ -542,9 +542,7 @@ fn a_label_selector_matches_as_kubernetes_has_it() {
 fn pods_under_way_or_out_of_reach_are_ranked_and_passed_over() {
     let names = ["a", "b", "c", "d", "e"];
     let pods = names.map(|name| priority(name, 0));
-    let usage = Usage {
-        pods: [5, 4, 3, 2, 1].map(memory).into(),
-    };
+    let usage: Usage = [5, 4, 3, 2, 1].into_iter().map(memory).collect();
     let reasons = [
         (
             Unreachable::NoCgroup,

@@ -53,6 +53,23 @@ impl Meminfo {
     }
 }
 
+/// Memory that is set aside as huge pages, of all sizes, in bytes: no other memory can be taken from it. Zero on a kernel
+/// without huge pages.
+pub(super) fn huge_pages(meminfo: &str) -> Option<u64> {
+    let (mut pages, mut size) = (None, None);
+    for line in meminfo.lines() {
+        let (name, value) = line.split_once(':')?;
+        match name {
+            "Hugetlb" => return kibibytes(value),
+            "HugePages_Total" => pages = Some(value.trim_ascii().parse::<u64>().ok()?),
+            "Hugepagesize" => size = Some(kibibytes(value)?),
+            _ => {}
+        }
+    }
+    // Kernels before 4.17 report only the pages of the usual size.
+    pages.unwrap_or(0).checked_mul(size.unwrap_or(0))
+}
+
 fn kibibytes(value: &str) -> Option<u64> {
     let number = value.trim_ascii().strip_suffix("kB")?.trim_ascii_end();
     number.parse::<u64>().ok()?.checked_mul(1024)
@@ -87,8 +104,13 @@ impl RootWorkingSet {
         })
     }
 
-    /// What remains of `total` bytes.
-    pub(super) fn read(&mut self, total: u64, buffer: &mut Buffer) -> Result<Reading, ReadError> {
+    /// What remains of `total` bytes, of which so many are set aside as huge pages.
+    pub(super) fn read(
+        &mut self,
+        total: u64,
+        huge_pages: u64,
+        buffer: &mut Buffer,
+    ) -> Result<Reading, ReadError> {
         let (usage, inactive_file) = match self {
             Self::V1 { usage, stat } => {
                 let usage = usage.read(buffer, "a number of bytes", number_or_max)?;
@@ -106,7 +128,7 @@ impl RootWorkingSet {
             }
         };
         let working_set = usage.saturating_sub(inactive_file);
-        Ok(Reading::unused(total, working_set, total))
+        Ok(Reading::unused(total, working_set, total).less(huge_pages))
     }
 }
 
@@ -125,6 +147,29 @@ mod tests {
             (swap.total, swap.free),
             (2_097_148 * 1024, 1_048_576 * 1024)
         );
+    }
+
+    #[test]
+    fn huge_pages_of_every_kernel() {
+        let table = [
+            (
+                "MemTotal: 9 kB\nHugePages_Total: 16\nHugepagesize: 2048 kB\nHugetlb: 1081344 kB\n",
+                Some(1_081_344 << 10),
+            ),
+            (
+                "MemTotal: 9 kB\nHugePages_Total: 16\nHugepagesize: 2048 kB\n",
+                Some(32 << 20),
+            ),
+            ("MemTotal: 9 kB\n", Some(0)),
+            ("MemTotal: 9 kB\nHugetlb: many\n", None),
+            (
+                "MemTotal: 9 kB\nHugePages_Total: -1\nHugepagesize: 2048 kB\n",
+                None,
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(huge_pages(text), expected, "{text:?}");
+        }
     }
 
     #[test]

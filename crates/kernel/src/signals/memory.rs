@@ -2,7 +2,7 @@
 
 use super::cgroup_memory::CgroupMemory;
 use super::health::Outcome;
-use super::machine_memory::{Meminfo, RootWorkingSet};
+use super::machine_memory::{Meminfo, RootWorkingSet, huge_pages};
 use super::pods_group::PodsGroup;
 use super::reading::Reading;
 use super::swap::Swap;
@@ -38,6 +38,11 @@ pub(super) struct Memory {
     node: NodeMemory,
     pods: PodsGroup<CgroupMemory>,
     signal: MemoryAvailable,
+    /// Bytes set aside as huge pages, which only an administrator changes; `None`: to be read.
+    huge_pages: Option<u64>,
+    /// Whether they are subtracted where memory is computed as the capacity less the working set. `MemAvailable` leaves
+    /// them out by itself.
+    subtracts_huge_pages: bool,
 }
 
 #[derive(Debug)]
@@ -90,7 +95,33 @@ impl Memory {
             node,
             pods: PodsGroup::new(sources.pods_cgroups.iter().filter_map(memory_of)),
             signal: sources.memory_available,
+            huge_pages: None,
+            subtracts_huge_pages: true,
         })
+    }
+
+    pub(super) fn subtract_huge_pages(&mut self, subtract: bool) {
+        self.subtracts_huge_pages = subtract;
+    }
+
+    /// Bytes that are set aside as huge pages now.
+    pub(super) fn huge_pages(&mut self, buffer: &mut Buffer) -> Result<u64, ReadError> {
+        self.meminfo.read(buffer, "huge pages in kB", huge_pages)
+    }
+
+    fn read_huge_pages(&mut self, buffer: &mut Buffer, renewal: Renewal) -> Result<u64, ReadError> {
+        if !self.subtracts_huge_pages {
+            return Ok(0);
+        }
+        let known = self
+            .huge_pages
+            .take()
+            .filter(|_| !renewal.due && !renewal.fast);
+        let bytes = match known {
+            Some(bytes) => bytes,
+            None => self.huge_pages(buffer)?,
+        };
+        Ok(*self.huge_pages.insert(bytes))
     }
 
     /// A working set that is only shown is read only when everything is renewed.
@@ -102,18 +133,27 @@ impl Memory {
         let working_set = renewal.due || self.signal == MemoryAvailable::WorkingSet;
         let meminfo = Meminfo::read(&mut self.meminfo, buffer)?;
         let total = meminfo.total;
+        let computed = working_set || matches!(self.node, NodeMemory::Bounded(_));
+        let huge_pages = if computed {
+            self.read_huge_pages(buffer, renewal)?
+        } else {
+            0
+        };
         let (capacity, mem_available, working_set) = match &mut self.node {
             NodeMemory::Machine(root) => (
                 total,
                 Reading::left(meminfo.available, total),
                 root.as_mut()
                     .filter(|_| working_set)
-                    .map(|root| root.read(total, buffer)),
+                    .map(|root| root.read(total, huge_pages, buffer)),
             ),
             NodeMemory::Bounded(group) => {
                 let group = group.read(buffer)?;
                 let capacity = group.limit.min(total);
-                let left = |used| Reading::unused(capacity, used, total);
+                // A limit below what the machine has without them leaves them out already.
+                let usable = total.saturating_sub(huge_pages);
+                let beyond = capacity.saturating_sub(usable);
+                let left = |used| Reading::unused(capacity, used, total).less(beyond);
                 let working_set = left(group.working_set());
                 (capacity, left(group.unreclaimable()), Some(Ok(working_set)))
             }

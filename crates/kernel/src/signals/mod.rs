@@ -7,6 +7,7 @@
 
 mod cgroup_memory;
 mod filesystem;
+mod group_pressure;
 mod health;
 mod layout;
 mod machine_memory;
@@ -34,6 +35,7 @@ use pressure::PressureFile;
 use reading::Reading;
 use std::path::PathBuf;
 
+pub use group_pressure::GroupPressure;
 pub use health::{SignalHealth, SignalState};
 pub use layout::{FilesystemPaths, Layout, WatchedFilesystem};
 pub use memory::{MemoryAvailable, MemoryFigures};
@@ -185,6 +187,17 @@ impl Sampler {
         for threshold in thresholds.iter().filter(|one| one.signal.is_ours()) {
             self.followed[threshold.signal] = true;
         }
+    }
+
+    /// Sets whether memory that is set aside as huge pages counts as used in the working set, as it does unless this is
+    /// called. A kubelet before 1.37 counts it as available (S7-280).
+    pub fn subtract_huge_pages(&mut self, subtract: bool) {
+        self.memory.subtract_huge_pages(subtract);
+    }
+
+    /// Bytes that are set aside as huge pages; `None` if that cannot be read.
+    pub fn huge_pages(&mut self) -> Option<u64> {
+        self.memory.huge_pages(&mut self.buffer).ok()
     }
 
     /// Observes every signal once; `now` becomes the time of the observations. Figures that may be older are

@@ -34,6 +34,15 @@ impl Reading {
         }
     }
 
+    /// The same, if so much of what is left cannot be used.
+    pub(super) fn less(self, unusable: u64) -> Self {
+        let least = self.available.min(0);
+        Self {
+            available: (self.available - i128::from(unusable)).max(least),
+            ..self
+        }
+    }
+
     pub(super) const fn capacity(self) -> u64 {
         self.capacity
     }

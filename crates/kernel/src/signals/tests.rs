@@ -124,6 +124,48 @@ fn s1_018_the_working_set_decides_where_it_is_configured() {
 }
 
 #[test]
+fn s7_280_huge_pages_are_taken_from_the_working_set_and_never_from_mem_available() {
+    let huge = GI;
+    for mut tree in [Tree::v1(), Tree::v2()] {
+        let meminfo = fs::read_to_string(tree.sources.proc_root.join("meminfo")).unwrap();
+        let reserved =
+            meminfo.replace("Hugetlb:               0 kB", "Hugetlb:         1048576 kB");
+        assert_ne!(reserved, meminfo);
+        tree.write("proc/meminfo", &reserved);
+        let memory = |tree: &Tree, subtract| {
+            let mut sampler = tree.sampler();
+            sampler.subtract_huge_pages(subtract);
+            let sample = sampler.sample(at(1));
+            left(sample.observations.get(Signal::MemoryAvailable))
+        };
+        assert_eq!(memory(&tree, true), Some((20 * GI, TOTAL)));
+        tree.sources.memory_available = MemoryAvailable::WorkingSet;
+        let before = TOTAL - 8 * GI;
+        // The kubelet's from 1.37 on, and ours; the kubelet's before.
+        assert_eq!(memory(&tree, true), Some((before - huge, TOTAL)));
+        assert_eq!(memory(&tree, false), Some((before, TOTAL)));
+        let all = reserved.replace("Hugetlb:         1048576 kB", "Hugetlb:        24000000 kB");
+        tree.write("proc/meminfo", &all);
+        assert_eq!(memory(&tree, true), Some((0, TOTAL)));
+        tree.write("proc/meminfo", reserved.replace("1048576 kB", "many kB"));
+        assert_eq!(memory(&tree, true), None);
+        // A cgroup as the node with a limit of its own, and without one.
+        tree.write("proc/meminfo", &reserved);
+        let group = if tree.directory.path().join("cgroup/machine.slice").exists() {
+            "machine.slice/node"
+        } else {
+            continue;
+        };
+        let tree = tree.bounded_by(group);
+        assert_eq!(memory(&tree, true), memory(&tree, false));
+        tree.write("cgroup/machine.slice/memory.max", "max\n");
+        tree.write("cgroup/machine.slice/node/memory.max", "max\n");
+        let without = memory(&tree, false).unwrap();
+        assert_eq!(memory(&tree, true), Some((without.0 - huge, TOTAL)));
+    }
+}
+
+#[test]
 fn a_cgroup_as_the_node() {
     let v1 = Tree::v1().bounded_by("node");
     let v2 = Tree::v2().bounded_by("machine.slice/node");

@@ -38,6 +38,14 @@ impl Allocatable {
         matches!(self, Self::Machine { .. })
     }
 
+    /// The version of the node's kubelet, once its Node was read.
+    pub(super) fn kubelet(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Node(node) => node.borrow().as_ref()?.status.node_info.kubelet(),
+            Self::Machine { .. } | Self::Unknown => None,
+        }
+    }
+
     /// A node with its allocatable resources; for a machine only these, as far as known.
     pub(super) fn node(&self, housekeeper: &Housekeeper, seen: &Observations) -> Option<Node> {
         let cpus = match self {

@@ -2,10 +2,11 @@
 
 use crate::pods::LocalPod;
 use evictd_eviction::{
-    Cause, Decision, Housekeeper, Signal,
+    Cause, Decision, Housekeeper, Signal, SignalMap,
     decision::{Shares, UnevictableGrowth, Withheld},
 };
 use evictd_pod::Quantity;
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 
 /// A signal, or a pod's local storage limit with the pod's UID.
@@ -18,6 +19,8 @@ type Verdict = (Option<Withheld>, Option<String>);
 #[derive(Debug, Default)]
 pub(super) struct Dedup {
     said: BTreeMap<Subject, Verdict>,
+    /// When each signal was last seen past a threshold.
+    crossed: SignalMap<Option<Timestamp>>,
 }
 
 impl Dedup {
@@ -37,11 +40,28 @@ impl Dedup {
         self.said.remove(&(signal, None));
     }
 
-    /// Forgets what was published once the node's condition is over or the pod is gone: the next time it is published again.
-    pub(super) fn forget_ended(&mut self, housekeeper: &Housekeeper, pods: &[LocalPod]) {
+    /// Forgets what was published once the node's condition is over or the pod is gone: the next time it is published
+    /// again. A pressure that comes and goes is published once in a transition period, also while it raises no condition.
+    pub(super) fn forget_ended(
+        &mut self,
+        now: Timestamp,
+        housekeeper: &Housekeeper,
+        pods: &[LocalPod],
+    ) {
+        let period = housekeeper.rules().pressure_transition_period;
+        for (signal, crossed) in &mut self.crossed {
+            if is_crossed(housekeeper, signal) {
+                *crossed = Some(now);
+            }
+        }
+        let crossed = &self.crossed;
+        let recent = |signal: Signal| match crossed[signal] {
+            Some(then) if signal.is_pressure() => now.duration_since(then) <= period,
+            _ => is_crossed(housekeeper, signal),
+        };
         let presses = |signal: Signal| match signal.condition() {
-            Some(condition) => housekeeper.presses(condition),
-            None => is_crossed(housekeeper, signal),
+            Some(condition) if !signal.is_pressure() => housekeeper.presses(condition),
+            _ => recent(signal),
         };
         self.said.retain(|(signal, pod), _| match pod {
             Some(uid) => pods.iter().any(|pod| pod.uid == *uid),
@@ -68,6 +88,14 @@ fn stable_part(withheld: Withheld) -> Withheld {
                 ..UnevictableGrowth::default()
             }),
         },
+        Withheld::MemoryLeft { capacity, .. } => Withheld::MemoryLeft {
+            available: Quantity::ZERO,
+            capacity,
+        },
+        Withheld::OwnLimits { mut pods } => {
+            pods.sort_unstable();
+            Withheld::OwnLimits { pods }
+        }
         other => other,
     }
 }
@@ -81,7 +109,6 @@ fn is_crossed(housekeeper: &Housekeeper, signal: Signal) -> bool {
 mod tests {
     use super::*;
     use evictd_eviction::{Observation, Rules, Usage, threshold::ThresholdMaps};
-    use jiff::Timestamp;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()

@@ -232,6 +232,10 @@ impl Agent {
         self.update_pause(now);
         self.housekeeper
             .set_terminations_off(self.terminations_off());
+        // Such a kubelet counts huge pages as used (S7-280); with evictd's own rules the sampler always does.
+        if self.ports.allocatable.kubelet() >= Some((1, 37)) {
+            self.ports.sampler.subtract_huge_pages(true);
+        }
         let sample = self.ports.sampler.sample(now);
         self.detect_layout();
         self.update_pods(false);
@@ -256,7 +260,7 @@ impl Agent {
             .wake_listeners
             .notify_at(now, &self.housekeeper, seen);
         let pods = &self.active.set().pods;
-        self.dedup.forget_ended(&self.housekeeper, pods);
+        self.dedup.forget_ended(now, &self.housekeeper, pods);
         while step != Step::Rest {
             step = self.answer_step(now, step, seen).await;
         }

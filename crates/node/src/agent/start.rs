@@ -31,12 +31,14 @@ use crate::{
     },
 };
 use evictd_cluster_client::{ApiError, Fleet};
-use evictd_eviction::Signal;
+use evictd_eviction::{Signal, why::human_bytes};
 use evictd_kernel::{
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
     kill::{CgroupEvictor, SpareFiles, warn_of_hidden_processes},
-    signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
+    signals::{
+        FilesystemPaths, GroupPressure, MemoryAvailable, Sampler, SignalSources, SourceError,
+    },
     wake::{MemcgNotification, WakeListeners, WakeSources},
 };
 use jiff::SignedDuration;
@@ -165,6 +167,54 @@ fn longest_sleep(config: &Effective) -> Duration {
         .min(watchdog.unwrap_or(Duration::MAX))
 }
 
+/// The cgroup that acts as the node; empty for the machine.
+fn node_cgroup(config: &Effective) -> PathBuf {
+    let node = config.node_cgroup.as_ref();
+    node.map_or_else(PathBuf::new, |node| node.as_path().to_owned())
+}
+
+/// Under the kubelet's rules huge pages count as available until the kubelet's version is known (S7-280); returns what to
+/// know of that.
+fn huge_pages(config: &Effective, sampler: &mut Sampler) -> Option<String> {
+    if config.kind == Kind::Evictd
+        || config.memory_available == config::MemoryAvailable::MemAvailable
+    {
+        return None;
+    }
+    let reserved = sampler.huge_pages().filter(|bytes| *bytes > 0);
+    sampler.subtract_huge_pages(false);
+    let reserved = human_bytes(i64::try_from(reserved?).unwrap_or(i64::MAX));
+    Some(format!(
+        "memory.available counts {reserved} of huge pages as available, unless the node's kubelet is 1.37 or later, \
+         because a kubelet before that does"
+    ))
+}
+
+/// What to know of pressure signals where no pod's own pressure can be read.
+fn without_own_pressure(config: &Effective, hierarchies: &Hierarchies) -> Option<String> {
+    let thresholds = config.configured_thresholds.iter();
+    let signals: Vec<&str> = Signal::ALL
+        .into_iter()
+        .filter(|signal| signal.is_pressure())
+        .filter(|signal| thresholds.clone().any(|one| one.signal == *signal))
+        .map(Signal::as_str)
+        .collect();
+    let groups = GroupPressure::new(hierarchies.clone());
+    let mut roots = config.cgroup_roots.iter();
+    if signals.is_empty() || roots.any(|root| groups.may_be_known(root.as_path())) {
+        return None;
+    }
+    let acts = if config.evict_without_relief {
+        "pods are evicted all the same (evictWithoutRelief)"
+    } else {
+        "no pod is evicted for it (evictWithoutRelief: true evicts without that)"
+    };
+    Some(format!(
+        "{}: the kernel reports the pressure of no single pod here, which needs cgroup v2; {acts}",
+        signals.join(", ")
+    ))
+}
+
 /// Opens all sources, the socket and the metrics address of this configuration. `watcher` receives everything that
 /// is published.
 pub async fn ready(
@@ -178,7 +228,8 @@ pub async fn ready(
     let pod_roots = pod_roots(config);
     let directories = kubelet_directories::find(config, &hierarchies, &pod_roots).await;
     let filesystems = filesystems(config, &directories.root);
-    let sampler = sampler(config, &hierarchies, filesystems)?;
+    let mut sampler = sampler(config, &hierarchies, filesystems)?;
+    let huge_pages = huge_pages(config, &mut sampler);
     let runtime = crate::runtime::client(config)?;
     let fleet = Fleet::default();
     let pods = pods::start(config, (fleet.clone(), &runtime), clock).await;
@@ -206,6 +257,11 @@ pub async fn ready(
     shared.pods_loaded();
     shared.add_warnings(warn_of_hidden_processes(&config.roots.proc));
     shared.add_warnings(pods::what_is_unknown(config, pods.source));
+    let warnings = [without_own_pressure(config, &hierarchies), huge_pages];
+    for warning in warnings.into_iter().flatten() {
+        tracing::warn!("{warning}");
+        shared.add_warnings(vec![warning]);
+    }
     if pods.source != PodsSource::Manifests {
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
@@ -242,7 +298,8 @@ pub async fn ready(
         allocatable,
         usage: usage
             .reader(config, &directories, (hierarchies.clone(), &runtime), clock)
-            .with_runtime(runtime.clone()),
+            .with_runtime(runtime.clone())
+            .beside(node_cgroup(config), pod_roots.clone()),
         reclaimer,
         memory_reclaimer: MemoryReclaimer::new(config, &hierarchies, clock),
         evictor: evictor(config, hierarchies, pod_roots, clock),

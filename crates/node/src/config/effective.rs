@@ -160,6 +160,8 @@ pub struct Effective {
     pub evict_without_relief: bool,
     /// Whether pods that gain next to nothing are passed over while the others can lift the signal.
     pub small_gains_last: bool,
+    /// Whether a pod that alone waits, at a limit of its own, is evicted for a pressure signal.
+    pub evict_at_own_limit: bool,
     /// Whether pods that no source lists may be chosen.
     pub unknown_pods: UnknownPods,
     /// What is done if the source of the pods does not tell their priorities.
@@ -354,6 +356,7 @@ impl Effective {
             futile_evictions: 0,
             evict_without_relief: false,
             small_gains_last: false,
+            evict_at_own_limit: false,
             unknown_pods: UnknownPods::Spare,
             priority_unknown: PriorityUnknown::DryRun,
             returning_owner_back_off: SignedDuration::ZERO,
@@ -438,6 +441,7 @@ impl Effective {
                 }),
             requires_relief: rules.requires_relief && !self.evict_without_relief,
             small_gains_last: rules.small_gains_last && self.small_gains_last,
+            evict_at_own_limit: self.evict_at_own_limit,
             longest_owner_backoff: Some(self.returning_owner_back_off)
                 .filter(SignedDuration::is_positive),
             ..rules

@@ -426,6 +426,14 @@ pub(super) const KEYS: &[Key] = &[
         "Whether a pod whose end gains less than 1 % of what is missing is passed over while the other pods that may be evicted can lift the signal.",
     ),
     key(
+        "evictAtOwnLimit",
+        "false",
+        Rule("false"),
+        Reload,
+        one!(evict_at_own_limit),
+        "Whether, for memory.psi and io.psi, a pod is evicted that alone waits, at a limit of its own (memory.max, memory.high, io.max). Otherwise it is only named. No other pod is evicted for it.",
+    ),
+    key(
         "unknownPods",
         "spare",
         Same,

@@ -336,7 +336,7 @@ fn a_simulation_may_say_a_kind_and_the_layout() {
     }));
     let rules = ours.unwrap().rules;
     assert_eq!(rules.unknown_stats, UnknownStats::Last);
-    assert_eq!(rules.thresholds.len(), 7);
+    assert_eq!(rules.thresholds.len(), 8);
     assert!(rules.layout.dedicated_image_fs);
 }
 

@@ -13,6 +13,7 @@ use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
     kernel_file::{Buffer, KernelFile, ReadError},
 };
+use jiff::{SignedDuration, Timestamp};
 use std::{collections::HashMap, path::Path};
 
 /// Counts bytes from a moment on.
@@ -20,36 +21,55 @@ use std::{collections::HashMap, path::Path};
 pub(super) struct IoMeter {
     hierarchies: Hierarchies,
     /// Bytes at that moment by pod UID, or the read error; `None` while nothing is counted.
-    begun: Option<HashMap<String, Result<u64, ReadError>>>,
+    begun: Option<Counters>,
+    /// When they were read first for a decision since then.
+    read: Option<Timestamp>,
 }
+
+type Counters = HashMap<String, Result<u64, ReadError>>;
+
+/// Counting begins anew when it has lasted this long and a decision has seen it: what a pod has read in the hours of a
+/// pressure does not say who reads now.
+const LONGEST: SignedDuration = SignedDuration::from_secs(5);
 
 impl IoMeter {
     pub(super) fn new(hierarchies: Hierarchies) -> Self {
         Self {
             hierarchies,
             begun: None,
+            read: None,
         }
     }
 
     /// Begins to count, unless it does already.
     pub(super) fn begin(&mut self, set: &PodSet) {
         if self.begun.is_none() {
-            let uids = set.pods.iter().map(|pod| pod.uid.clone());
-            let by_uid = uids
-                .zip(self.counted(set))
-                .filter_map(|(uid, bytes)| Some((uid, bytes.transpose()?)));
-            self.begun = Some(by_uid.collect());
+            self.begun = Some(self.counters(set));
         }
+    }
+
+    fn counters(&self, set: &PodSet) -> Counters {
+        let uids = set.pods.iter().map(|pod| pod.uid.clone());
+        let by_uid = uids.zip(self.counted(set));
+        by_uid
+            .filter_map(|(uid, bytes)| Some((uid, bytes.transpose()?)))
+            .collect()
     }
 
     /// Stops counting: the pressure is over.
     pub(super) fn end(&mut self) {
         self.begun = None;
+        self.read = None;
     }
 
     /// Adds the bytes that each pod has read and written since then; for a later pod, since its creation. A pod
     /// whose first figure could not be read is counted from now on.
-    pub(super) fn read(&mut self, set: &PodSet, usage: &mut Usage) -> Vec<UsageWarning> {
+    pub(super) fn read(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        usage: &mut Usage,
+    ) -> Vec<UsageWarning> {
         let counted = self.counted(set);
         let (Some(begun), mut warnings) = (&mut self.begun, Vec::new()) else {
             return Vec::new();
@@ -77,6 +97,10 @@ impl IoMeter {
             };
             let since = i64::try_from(bytes.saturating_sub(before)).unwrap_or(i64::MAX);
             place.get_or_insert_default().io = Some(since);
+        }
+        if now.duration_since(*self.read.get_or_insert(now)) >= LONGEST {
+            self.begun = Some(self.counters(set));
+            self.read = None;
         }
         warnings
     }
@@ -203,7 +227,11 @@ mod tests {
         let io = |meter: &mut IoMeter| {
             let mut usage = Usage::default();
             usage.pods.resize_with(3, || None);
-            assert!(meter.read(&set, &mut usage).is_empty());
+            assert!(
+                meter
+                    .read(Timestamp::UNIX_EPOCH, &set, &mut usage)
+                    .is_empty()
+            );
             usage
                 .pods
                 .iter()
@@ -218,6 +246,41 @@ mod tests {
         assert_eq!(io(&mut meter), [Some(5), Some(7), None]);
         meter.end();
         assert_eq!(io(&mut meter), [None; 3]);
+    }
+
+    #[test]
+    fn a_long_pressure_is_counted_anew_so_that_it_shows_who_reads_now() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        write("cgroup.controllers", "io memory");
+        let mut set = PodSet::default();
+        for name in ["throttled", "hog"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+            write(&format!("{name}/io.stat"), "");
+            let bound = BoundCgroup {
+                relative: name.into(),
+                by_annotation: true,
+            };
+            set.pods.push(LocalPod::new(pod(name), Some(bound)));
+        }
+        let mut meter = IoMeter::new(Hierarchies::detect(root.path()).unwrap());
+        meter.begin(&set);
+        let mut look = |second, throttled: i64, hog: i64| {
+            write(
+                "throttled/io.stat",
+                &format!("8:0 rbytes={throttled} wbytes=0\n"),
+            );
+            write("hog/io.stat", &format!("8:0 rbytes={hog} wbytes=0\n"));
+            let mut usage = Usage::default();
+            usage.pods.resize_with(2, || None);
+            let now = Timestamp::from_second(second).unwrap();
+            assert!(meter.read(now, &set, &mut usage).is_empty());
+            [0, 1].map(|index| usage.of(index).and_then(|pod| pod.io))
+        };
+        assert_eq!(look(1, 100, 0), [Some(100), Some(0)]);
+        assert_eq!(look(5, 500, 0), [Some(500), Some(0)]);
+        assert_eq!(look(6, 600, 0), [Some(600), Some(0)]);
+        assert_eq!(look(7, 700, 900), [Some(100), Some(900)]);
     }
 
     #[test]
@@ -241,7 +304,7 @@ mod tests {
             write("old/io.stat", &format!("8:0 rbytes={bytes} wbytes=0\n"));
             let mut usage = Usage::default();
             usage.pods.push(None);
-            let warnings = meter.read(&set, &mut usage).len();
+            let warnings = meter.read(Timestamp::UNIX_EPOCH, &set, &mut usage).len();
             (usage.of(0).and_then(|pod| pod.io), warnings)
         };
         // If everything since its creation counted, the pod would be the first victim.

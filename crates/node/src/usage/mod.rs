@@ -11,6 +11,7 @@ mod layers;
 pub mod ledger;
 mod parts;
 mod postponement;
+mod pressure;
 mod reader;
 mod remaining;
 mod summary;

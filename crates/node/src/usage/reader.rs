@@ -4,9 +4,9 @@
 use super::{
     CgroupUsage, DiskMeter, DiskRoots, Method, SummaryUsage, Truncation, UsageSource, UsageWarning,
     files_left::FilesLeft,
-    io::IoMeter,
     ledger::{DiskLedger, Findings},
     postponement::Postponement,
+    pressure::PressureMeter,
     raise_open_files, remaining,
 };
 use crate::pods::{LocalPod, PodSet};
@@ -102,9 +102,7 @@ impl Walk {
     fn usage_of(&self, set: &PodSet) -> Usage {
         let places: HashMap<&str, usize> = self.uids.iter().map(String::as_str).zip(0..).collect();
         let of = |pod: &LocalPod| self.usage.of(*places.get(pod.uid.as_str())?).cloned();
-        Usage {
-            pods: set.pods.iter().map(of).collect(),
-        }
+        set.pods.iter().map(of).collect()
     }
 }
 
@@ -113,7 +111,7 @@ pub struct UsageReader {
     /// Asks the kubelet, if configured; figures that it does not report come from the other sources.
     summary: Option<SummaryUsage>,
     cgroups: CgroupUsage,
-    io: IoMeter,
+    pressure: PressureMeter,
     /// Absent during a walk, which it is moved into.
     disk: Option<DiskMeter>,
     walking: Option<JoinHandle<(DiskMeter, Walk)>>,
@@ -146,7 +144,7 @@ impl UsageReader {
         Self {
             summary,
             cgroups: CgroupUsage::new(hierarchies.clone(), raise_open_files()),
-            io: IoMeter::new(hierarchies),
+            pressure: PressureMeter::new(hierarchies),
             files_left: FilesLeft::new(roots),
             disk: Some(disk),
             walking: None,
@@ -169,6 +167,13 @@ impl UsageReader {
         if let Some(disk) = &mut self.disk {
             disk.ask(runtime);
         }
+        self
+    }
+
+    /// Knows what runs beside the pods on this node; see [`PressureMeter::look_beside`].
+    #[must_use]
+    pub(crate) fn beside(mut self, node: PathBuf, pods: Vec<PathBuf>) -> Self {
+        self.pressure.look_beside(node, pods);
         self
     }
 
@@ -271,9 +276,7 @@ impl UsageReader {
         };
         let known: Vec<bool> = (0..set.pods.len()).map(is_known).collect();
         merge(&mut usage, cgroups);
-        if signal.resource() == StarvedResource::Io {
-            warnings.extend(self.io.read(set, &mut usage));
-        }
+        warnings.extend(self.pressure.read((now, signal), set, &mut usage));
         report(&warnings);
         let unread = warnings.iter().filter_map(|warning| match warning {
             UsageWarning::Unreadable {
@@ -317,11 +320,7 @@ impl UsageReader {
 
     /// Starts to count reads and writes of pods in the first cycle that finds I/O pressure.
     pub(crate) fn count_io(&mut self, pressure: bool, set: &PodSet) {
-        if pressure {
-            self.io.begin(set);
-        } else {
-            self.io.end();
-        }
+        self.pressure.count_io(pressure, set);
     }
 
     /// Whether no growth is known although a second walk would show it. The longest wait is the age at which the
@@ -474,7 +473,7 @@ impl UsageReader {
         let written = if filesystems.is_empty() {
             Vec::new()
         } else {
-            self.io.written(set)
+            self.pressure.written(set)
         };
         let set = Arc::clone(set);
         self.walking = Some(tokio::spawn(async move {

@@ -204,13 +204,10 @@ impl SummaryUsage {
         let last_answer = self.last_answer.as_ref()?;
         let mut usage = match &last_answer.figures {
             Figures::Kubelet(summary) => summary.usage(&set.pods),
-            Figures::Runtime(by_uid) => Usage {
-                pods: set
-                    .pods
-                    .iter()
-                    .map(|pod| by_uid.get(&pod.uid).cloned())
-                    .collect(),
-            },
+            Figures::Runtime(by_uid) => {
+                let pods = set.pods.iter();
+                pods.map(|pod| by_uid.get(&pod.uid).cloned()).collect()
+            }
         };
         for place in &mut usage.pods {
             let Some(pod) = place else { continue };

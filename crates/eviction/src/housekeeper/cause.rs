@@ -1,0 +1,135 @@
+//! Which pods may be evicted for a pressure signal: by who waits, and for what.
+
+use super::Housekeeper;
+use crate::{
+    Observation, Observations, Signal, ThresholdValue, Usage,
+    decision::{ActingThreshold, RankedPod, Withheld},
+    pressure::percent,
+    stalls::StallCause,
+    watched::Watched,
+};
+use evictd_pod::Quantity;
+
+/// While more than this part of the memory is available, in percent, no pod waits because the node lacks memory.
+const PLENTY: i64 = 30;
+/// The end of a pod that holds less than this part of the node's memory relieves no other pod.
+const LEAST: i64 = 100;
+
+/// Which pods may be evicted for a signal, as far as the cause of a pressure matters.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Candidates {
+    /// Each pod.
+    All,
+    /// Those that hold so much memory.
+    Holding(Quantity),
+    /// The pod with this index, which waits at a limit of its own for so many hundredths of a percent of the time.
+    AtOwnLimit(usize, u16),
+    /// None.
+    None(Withheld),
+}
+
+impl Candidates {
+    /// Whether this pod may be evicted.
+    pub(super) fn allow(&self, pod: &RankedPod) -> bool {
+        match self {
+            Self::All => true,
+            Self::Holding(least) => pod.usage.is_some_and(|usage| usage >= *least),
+            Self::AtOwnLimit(index, _) => pod.index == *index,
+            Self::None(_) => false,
+        }
+    }
+
+    /// Why the victim alone is evicted, if it waits at a limit of its own.
+    pub(super) fn why_alone(&self, signal: Signal, victim: Option<&RankedPod>) -> Option<String> {
+        let (Self::AtOwnLimit(_, figure), Some(victim)) = (self, victim) else {
+            return None;
+        };
+        let (pod, resource) = (&victim.pod, signal.resource());
+        let waits = percent((*figure).into());
+        Some(format!(
+            "{pod} waited at a limit of its own on {resource} for {waits} of the time; no other pod is evicted for that"
+        ))
+    }
+}
+
+impl Housekeeper {
+    /// The pods that may be evicted for the acting threshold, as far as the cause of a pressure matters.
+    pub(super) fn candidates(
+        &self,
+        acting: &ActingThreshold,
+        usage: &Usage,
+        ranked: &[RankedPod],
+    ) -> Candidates {
+        let signal = acting.threshold.signal;
+        let ThresholdValue::Pressure(limit) = acting.threshold.value else {
+            return Candidates::All;
+        };
+        let node = u16::try_from(acting.observed.taken()).unwrap_or(u16::MAX);
+        let cause = usage.stalls(signal).cause(limit, node);
+        if let StallCause::OwnLimits(pods) = &cause {
+            let of = |index: usize| ranked.iter().find(|pod| pod.index == index);
+            let may_go = |(index, figure): &&(usize, u16)| {
+                *figure > limit.most && of(*index).is_some_and(|pod| pod.spared.is_none())
+            };
+            let worst = pods.iter().find(may_go);
+            if let Some((index, figure)) = worst.filter(|_| self.rules.evict_at_own_limit) {
+                return Candidates::AtOwnLimit(*index, *figure);
+            }
+            let names = pods.iter().filter_map(|(index, _)| of(*index));
+            let pods = names.map(|pod| pod.pod.to_string()).collect();
+            return Candidates::None(Withheld::OwnLimits { pods });
+        }
+        let left = plenty_of_memory(&self.last).filter(|_| signal == Signal::MemoryPsi);
+        match left {
+            Some(left) => Candidates::None(Withheld::MemoryLeft {
+                available: Quantity::bytes(left.available),
+                capacity: Quantity::bytes(left.capacity),
+            }),
+            None if !self.rules.requires_relief => Candidates::All,
+            None if cause == StallCause::Unknown => Candidates::None(Withheld::OwnPressureUnknown),
+            None if signal == Signal::MemoryPsi => self.holds_enough(ranked),
+            None => Candidates::All,
+        }
+    }
+
+    /// Whether tasks wait for memory although most of it is available. Then the node is not short of memory, and new
+    /// pods are welcome.
+    pub(super) fn is_harmless(&self, signal: Signal) -> bool {
+        signal == Signal::MemoryPsi && plenty_of_memory(&self.last).is_some()
+    }
+
+    /// Forgets what the last decision found for signals that no threshold holds any more.
+    pub(super) fn forget_own_limits(&mut self) {
+        for (signal, found) in &mut self.at_own_limits {
+            let held = |one: &Watched| one.held && one.threshold.signal == signal;
+            *found &= self.watched.iter().any(held);
+        }
+    }
+
+    /// The pods whose end gives back a noticeable part of the node's memory.
+    fn holds_enough(&self, ranked: &[RankedPod]) -> Candidates {
+        let memory = self.last.get(Signal::MemoryAvailable);
+        let least = memory.map_or(0, |memory| memory.capacity / LEAST);
+        let least = Quantity::bytes(least.max(1));
+        let mut may_go = ranked.iter().filter(|pod| pod.spared.is_none()).peekable();
+        let holding = Candidates::Holding(least);
+        // Why each pod is spared is said elsewhere.
+        if may_go.peek().is_none() || may_go.any(|pod| holding.allow(pod)) {
+            holding
+        } else {
+            Candidates::None(Withheld::HoldsTooLittle { least })
+        }
+    }
+}
+
+/// What is available, if that is so much that no pod waits because the node lacks memory, or the pods' cgroup does.
+fn plenty_of_memory(seen: &Observations) -> Option<Observation> {
+    let is_plenty = |seen: &Observation| {
+        i128::from(seen.available) * 100 > i128::from(seen.capacity) * i128::from(PLENTY)
+    };
+    let pods = seen.get(Signal::AllocatableMemoryAvailable);
+    let node = seen
+        .get(Signal::MemoryAvailable)
+        .filter(|node| is_plenty(node));
+    node.filter(|_| pods.is_none_or(is_plenty)).copied()
+}

@@ -1,0 +1,181 @@
+//! What is measured for pressure signals: who waits, and who reads and writes meanwhile.
+
+use super::{UsageWarning, cgroup::unreadable, io::IoMeter};
+use crate::pods::PodSet;
+use evictd_eviction::{Signal, Usage, stalls::Stalls};
+use evictd_kernel::{cgroup::Hierarchies, kernel_file::Buffer, signals::GroupPressure};
+use jiff::Timestamp;
+use std::path::PathBuf;
+
+/// Measures the pressure of pods and of what runs beside them, and what pods read and write.
+#[derive(Debug)]
+pub(super) struct PressureMeter {
+    io: IoMeter,
+    groups: GroupPressure,
+    /// The cgroup that acts as the node; empty for the machine.
+    node: PathBuf,
+    /// The cgroups that pods live in; empty: nothing beside the pods is read.
+    pods: Vec<PathBuf>,
+}
+
+impl PressureMeter {
+    pub(super) fn new(hierarchies: Hierarchies) -> Self {
+        Self {
+            io: IoMeter::new(hierarchies.clone()),
+            groups: GroupPressure::new(hierarchies),
+            node: PathBuf::new(),
+            pods: Vec::new(),
+        }
+    }
+
+    /// Looks beside these cgroups of pods, as far as the cgroup that acts as the node reaches.
+    pub(super) fn look_beside(&mut self, node: PathBuf, pods: Vec<PathBuf>) {
+        self.node = node;
+        self.pods = pods;
+    }
+
+    /// Counts what pods read and write while there is I/O pressure.
+    pub(super) fn count_io(&mut self, pressure: bool, set: &PodSet) {
+        if pressure {
+            self.io.begin(set);
+        } else {
+            self.io.end();
+        }
+    }
+
+    /// What each pod has written to devices since its creation, by UID.
+    pub(super) fn written(&self, set: &PodSet) -> Vec<(String, i64)> {
+        self.io.written(set)
+    }
+
+    /// Adds what a decision on this signal needs, if it is a pressure signal.
+    pub(super) fn read(
+        &mut self,
+        (now, signal): (Timestamp, Signal),
+        set: &PodSet,
+        usage: &mut Usage,
+    ) -> Vec<UsageWarning> {
+        if !signal.is_pressure() {
+            return Vec::new();
+        }
+        let (stalls, mut warnings) = self.stalls(signal, set);
+        usage.set_stalls(signal, stalls);
+        if signal == Signal::IoPsi {
+            warnings.extend(self.io.read(now, set, usage));
+        }
+        warnings
+    }
+
+    /// The pressure now. What cannot be read is unknown.
+    fn stalls(&self, signal: Signal, set: &PodSet) -> (Stalls, Vec<UsageWarning>) {
+        let mut buffer = Box::new([0; size_of::<Buffer>()]);
+        let (mut stalls, mut warnings) = (Stalls::default(), Vec::new());
+        for (index, pod) in set.pods.iter().enumerate() {
+            let group = pod.cgroup.as_ref().map(|cgroup| &cgroup.relative);
+            let read = group.map(|group| self.groups.read(signal, group, &mut buffer));
+            let stall = read.transpose().unwrap_or_else(|error| {
+                warnings.push(unreadable(set, index, signal.resource(), error));
+                None
+            });
+            stalls.pods.push(stall.flatten());
+        }
+        let beside = match self.pods.as_slice() {
+            [] => Vec::new(),
+            pods => self.groups.beside(&self.node, pods),
+        };
+        let unlisted = set.unknown.iter().map(|group| group.relative.clone());
+        for group in beside.into_iter().chain(unlisted) {
+            // A cgroup that cannot be read is left out: then more of the pressure stays unexplained.
+            if let Ok(Some(stall)) = self.groups.read(signal, &group, &mut buffer) {
+                stalls.others.push(stall);
+            }
+        }
+        (stalls, warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pods::{BoundCgroup, LocalPod};
+    use evictd_eviction::pressure::{Average, Share};
+    use evictd_pod::Pod;
+    use serde_json::json;
+    use std::{fs, path::Path};
+
+    fn pod(name: &str, cgroup: &str) -> LocalPod {
+        let metadata = json!({ "name": name, "uid": name });
+        let wire = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+        let bound = BoundCgroup {
+            relative: cgroup.into(),
+            by_annotation: true,
+        };
+        LocalPod::new(Pod::from_wire(wire), Some(bound))
+    }
+
+    fn group(root: &Path, name: &str, percent: &str) {
+        fs::create_dir_all(root.join(name)).unwrap();
+        let line =
+            |share: &str| format!("{share} avg10={percent} avg60=0.00 avg300=0.00 total=1\n");
+        let text = line("some") + &line("full");
+        fs::write(root.join(name).join("memory.pressure"), text).unwrap();
+    }
+
+    #[test]
+    fn pods_and_what_runs_beside_them() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("cgroup.controllers"), "memory").unwrap();
+        fs::write(root.path().join("cgroup.procs"), "").unwrap();
+        for (name, percent) in [
+            ("kubepods/a", "7.29"),
+            ("kubepods/b", "0.00"),
+            ("kubepods/unlisted", "3.00"),
+            ("kubepods", "9.00"),
+            ("system.slice", "1.00"),
+        ] {
+            group(root.path(), name, percent);
+        }
+        fs::create_dir(root.path().join("kubepods/none")).unwrap();
+        fs::create_dir(root.path().join("kubepods/broken")).unwrap();
+        fs::write(root.path().join("kubepods/broken/memory.pressure"), "?").unwrap();
+        let names = ["a", "b", "none", "broken"];
+        let mut set = PodSet {
+            pods: names
+                .map(|name| pod(name, &format!("kubepods/{name}")))
+                .into(),
+            ..PodSet::default()
+        };
+        set.unknown.push(evictd_kernel::cgroup::PodCgroup {
+            uid: "unlisted".to_owned(),
+            relative: "kubepods/unlisted".into(),
+        });
+        let mut meter = PressureMeter::new(Hierarchies::detect(root.path()).unwrap());
+        meter.look_beside(
+            PathBuf::new(),
+            vec!["kubepods".into(), "kubepods.slice".into()],
+        );
+        let (now, mut usage) = (Timestamp::UNIX_EPOCH, Usage::default());
+        let warnings = meter.read((now, Signal::MemoryPsi), &set, &mut usage);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        let some = |stall: &evictd_eviction::stalls::GroupStall| {
+            stall.all.figure(Share::Some, Average::Avg10)
+        };
+        let pods: Vec<_> = usage
+            .memory_stalls
+            .pods
+            .iter()
+            .map(|pod| pod.as_ref().map(some))
+            .collect();
+        assert_eq!(pods, [Some(729), Some(0), None, None]);
+        let others: Vec<_> = usage.memory_stalls.others.iter().map(some).collect();
+        assert_eq!(others, [100, 300]);
+
+        let mut other = Usage::default();
+        assert!(
+            meter
+                .read((now, Signal::MemoryAvailable), &set, &mut other)
+                .is_empty()
+        );
+        assert_eq!(other.memory_stalls, Stalls::default());
+    }
+}
