@@ -109,8 +109,7 @@ impl Arguments {
             } else {
                 summary(report, missing.as_deref())
             };
-            let lines = lines.lines().map(|line| view.sentence(line));
-            lines.collect::<Vec<_>>().join("\n")
+            view.sentences(lines.lines())
         })?;
         if report.as_expected() {
             Ok(())

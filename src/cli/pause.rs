@@ -43,14 +43,14 @@ impl Arguments {
         let asked = json!({ "seconds": self.duration.map(whole), "reason": self.reason });
         let answer = self.daemon.post("/v1/pause", &asked)?;
         self.output
-            .print(&answer, |answer, view| view.sentence(&told(answer)))
+            .print(&answer, |answer, view| view.sentences(told(answer)))
     }
 }
 
 /// The pause in force, and whether there is a problem with it.
-pub(super) fn told(answer: &Value) -> String {
+pub(super) fn told(answer: &Value) -> Vec<String> {
     let paused = &answer["paused"];
-    let mut told = if paused.is_null() {
+    let in_force = if paused.is_null() {
         "The pause is over.".to_owned()
     } else {
         let until = paused["until"].as_str().and_then(|text| text.parse().ok());
@@ -63,9 +63,27 @@ pub(super) fn told(answer: &Value) -> String {
         };
         format!("Paused{until}: no pod is terminated{by}.")
     };
-    if let Some(problem) = answer["notKept"].as_str() {
-        told.push_str("\nThe pause will not survive a restart of the daemon: ");
-        told.push_str(problem);
+    let problem = answer["notKept"].as_str();
+    let problem = problem
+        .map(|problem| format!("The pause will not survive a restart of the daemon: {problem}"));
+    std::iter::once(in_force).chain(problem).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_command::View;
+
+    #[test]
+    fn a_pause_and_its_problem_are_two_lines_without_an_escape() {
+        for (answer, lines) in [
+            (json!({ "paused": null }), 1),
+            (json!({ "paused": { "by": "command" } }), 1),
+            (json!({ "paused": null, "notKept": "no space left" }), 2),
+        ] {
+            let page = View::WHOLE.sentences(told(&answer));
+            assert_eq!(page.lines().count(), lines, "{page}");
+            assert!(!page.contains('\\'), "{page}");
+        }
     }
-    told + "\n"
 }

@@ -23,6 +23,6 @@ impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let answer = self.daemon.post("/v1/resume", &json!({}))?;
         self.output
-            .print(&answer, |answer, view| view.sentence(&told(answer)))
+            .print(&answer, |answer, view| view.sentences(told(answer)))
     }
 }

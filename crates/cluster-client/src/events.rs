@@ -33,7 +33,9 @@ const MAX_SERIES: usize = 64;
 const LONGEST_NOTE: usize = 1024;
 /// The longest name part in bytes, so that the name with its suffix is short enough for the API server.
 const LONGEST_NAME: usize = 200;
-const ATTEMPTS: u32 = 8;
+/// Two minutes with these pauses. An API server that is started again is away for up to a minute, and then refuses
+/// everybody until it has loaded its roles.
+const ATTEMPTS: u32 = 14;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause, before the last attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
@@ -152,6 +154,9 @@ pub struct EventRecorder {
     rate_limit: Option<RateLimit>,
     /// The oldest first.
     series: VecDeque<Series>,
+    /// Whether the server has refused an event for as long as is tried. Until it takes one, each is tried once: the
+    /// right is missing, and others must not wait.
+    is_refused: bool,
 }
 
 /// An event that was sent, with the count of its repeats.
@@ -189,6 +194,7 @@ impl EventRecorder {
             now: Box::new(now),
             rate_limit,
             series: VecDeque::new(),
+            is_refused: false,
         }
     }
 
@@ -228,7 +234,11 @@ impl EventRecorder {
                 return Ok(());
             }
             series.written = now;
-            return series.send(&self.actions, &self.reporter).await;
+            let sent = series
+                .send(&self.actions, &self.reporter, self.is_refused)
+                .await;
+            self.note_refusal(&sent);
+            return sent;
         }
         if !may_send(&mut self.rate_limit, now) {
             tracing::debug!("too many events: {} is not sent", event.reason);
@@ -244,22 +254,38 @@ impl EventRecorder {
             count: 1,
             written: now,
         };
-        let sent = series.send(&self.actions, &self.reporter).await;
+        let sent = series
+            .send(&self.actions, &self.reporter, self.is_refused)
+            .await;
+        self.note_refusal(&sent);
         if self.series.len() >= self.reporter.max_series {
             self.series.pop_front();
         }
         self.series.push_back(series);
         sent
     }
+
+    fn note_refusal(&mut self, sent: &Result<(), ApiError>) {
+        self.is_refused = match sent {
+            Ok(()) => false,
+            Err(error) if is_of_going_namespace(error) => self.is_refused,
+            Err(error) => error.is_refusal(),
+        };
+    }
 }
 
 impl Series {
     /// Writes the count of repeats into the event, or the event itself where the server does not have it: an earlier
     /// attempt was refused, or its time to live is over.
-    async fn send(&mut self, actions: &Actions, reporter: &Reporter) -> Result<(), ApiError> {
+    async fn send(
+        &mut self,
+        actions: &Actions,
+        reporter: &Reporter,
+        is_refused: bool,
+    ) -> Result<(), ApiError> {
         if self.created {
             let request = repeat(self, reporter.group);
-            let sent = send(actions, || request.clone()).await;
+            let sent = send(actions, || request.clone(), is_refused).await;
             let gone = |error: &ApiError| error.status().is_some_and(|status| status.code == 404);
             if !sent.as_ref().is_err_and(gone) {
                 return sent;
@@ -267,7 +293,7 @@ impl Series {
             self.created = false;
         }
         let request = create(self, reporter);
-        send(actions, || request.clone()).await?;
+        send(actions, || request.clone(), is_refused).await?;
         self.created = true;
         Ok(())
     }
@@ -351,8 +377,12 @@ fn request(call: Call) -> Result<http::Request<Vec<u8>>, kube::core::request::Er
     }
 }
 
-/// Sends with a few attempts; an event is not worth more.
-async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError> {
+/// Sends with a few attempts; an event is not worth more. With `is_refused` a refusal is not tried again.
+async fn send(
+    actions: &Actions,
+    call: impl Fn() -> Call,
+    is_refused: bool,
+) -> Result<(), ApiError> {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut attempt = 1;
     loop {
@@ -368,8 +398,10 @@ async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError
             // An earlier attempt without an answer has created it.
             return Ok(());
         }
-        let later = code.is_none_or(|code| code == 429 || code >= 500);
-        if !later || attempt == ATTEMPTS {
+        let is_final = is_of_going_namespace(&error)
+            || (is_refused && error.is_refusal())
+            || !error.may_pass();
+        if is_final || attempt == ATTEMPTS {
             return Err(error);
         }
         attempt += 1;

@@ -145,9 +145,15 @@ impl View {
         self.hanging("", text)
     }
 
-    /// `heading`, then a text whose further lines are indented as far as the first.
+    /// Sentences below each other, each wrapped. A line end inside of one is escaped, since a name may contain it.
+    pub fn sentences<S: AsRef<str>>(self, all: impl IntoIterator<Item = S>) -> String {
+        let wrapped = all.into_iter().map(|one| self.sentence(one.as_ref()));
+        wrapped.collect::<Vec<_>>().join("\n")
+    }
+
+    /// `heading`, then a text whose further lines are indented as far as the first. A line end after the text is dropped.
     pub fn hanging(self, heading: &str, text: &str) -> String {
-        let text = printable_line(text);
+        let text = printable_line(text.trim_end_matches('\n'));
         let Some(width) = self.width else {
             return format!("{heading}{text}");
         };
@@ -290,5 +296,7 @@ mod tests {
             assert!(line.width() <= 40, "{line}");
         }
         assert_eq!(View::WHOLE.sentence("a\u{1b}[2J\nb"), "a\\u001b[2J\\u000ab");
+        assert_eq!(View::WHOLE.sentence("done.\n"), "done.");
+        assert_eq!(View::WHOLE.sentences(["a.", "b\nc."]), "a.\nb\\u000ac.");
     }
 }

@@ -44,6 +44,7 @@ mod dialogue;
 mod leaving;
 mod limits;
 mod reclaim;
+mod restored;
 mod withheld;
 
 pub use dialogue::Answer;
@@ -342,7 +343,7 @@ impl Housekeeper {
                     &shares,
                     &ranked,
                 )
-            }),
+            }) + starts_again(victim_pod),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
             expected_gain: victim.and_then(|victim| victim.frees(signal)),
             uid: victim_pod.map(|pod| pod.uid.clone()),
@@ -542,6 +543,15 @@ impl Housekeeper {
     /// Every threshold in force, including generated ones.
     pub fn thresholds(&self) -> impl Iterator<Item = &Threshold> + Clone {
         self.watched.iter().map(|watched| &watched.threshold)
+    }
+}
+
+/// What follows for a victim that its kubelet starts again.
+fn starts_again(victim: Option<&Pod>) -> &'static str {
+    if victim.is_some_and(Pod::is_from_file) {
+        "; as a static pod it is started again from its file, until that is moved away"
+    } else {
+        ""
     }
 }
 

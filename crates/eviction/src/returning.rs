@@ -37,9 +37,10 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner of this pod; `None` if no controller would make the pod again.
+    /// The owner of this pod; `None` if no controller would make the pod again. The kubelet starts a static pod again,
+    /// and no condition keeps it away; its mirror names the node as its owner.
     pub fn of(pod: &Pod) -> Option<Self> {
-        let owner = pod.controller.as_ref()?;
+        let owner = pod.controller.as_ref().filter(|_| !pod.is_from_file())?;
         Some(Self {
             api_version: owner.api_version.clone(),
             kind: owner.kind.clone(),

@@ -7,7 +7,7 @@ use crate::{
     returning::Backoff,
 };
 use evictd_pod::wire::TextMap;
-use evictd_pod::{Pod, selector::Operator};
+use evictd_pod::{Pod, pod::CRITICAL_PRIORITY, selector::Operator};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeMap};
@@ -56,12 +56,12 @@ pub enum MemoryAndSwap {
     Both,
 }
 
-/// Pods that are never chosen.
+/// Pods named by namespace or label. An empty selection has no pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Protect {
-    /// Namespaces whose pods are all protected.
+pub struct PodSelection {
+    /// Namespaces whose pods are all selected.
     pub namespaces: Vec<String>,
-    /// Label selectors; a pod that matches any of them is protected.
+    /// Label selectors; a pod that matches any of them is selected.
     pub selectors: Vec<LabelSelector>,
 }
 
@@ -111,8 +111,8 @@ impl LabelRequirement {
     }
 }
 
-impl Protect {
-    /// Whether this pod is never chosen.
+impl PodSelection {
+    /// Whether this pod is selected.
     pub fn covers(&self, pod: &Pod) -> bool {
         self.namespaces.contains(&pod.namespace)
             || self
@@ -174,7 +174,9 @@ pub struct Rules {
     /// Namespaces whose pods may ask for `evictd.dev/eviction: prefer|avoid|never`.
     pub pod_preference_namespaces: Vec<String>,
     /// Pods that are never chosen.
-    pub protect: Protect,
+    pub protect: PodSelection,
+    /// Static pods that may be evicted like others, unless their priority is critical; the kubelet evicts none (S1-046).
+    pub evictable_static_pods: PodSelection,
     /// When to stop evictions that do not help; `None` means never, as the kubelet.
     pub futility: Option<Futility>,
     /// The longest time that a condition is held because pods of one owner come back and are evicted again; `None`
@@ -219,7 +221,8 @@ impl Rules {
             fastest_writer_first: false,
             terminating_pods_first: false,
             pod_preference_namespaces: Vec::new(),
-            protect: Protect::default(),
+            protect: PodSelection::default(),
+            evictable_static_pods: PodSelection::default(),
             futility: None,
             longest_owner_backoff: None,
             credit_terminating_pods: false,
@@ -280,13 +283,21 @@ impl Rules {
 
     /// Why this pod is never chosen; `None` if it may be (S1-045).
     pub fn spares(&self, pod: &Pod) -> Option<Spared> {
-        if let Some(critical) = pod.critical {
+        let critical = pod.critical.filter(|_| !self.may_evict_static(pod));
+        if let Some(critical) = critical {
             Some(Spared::Critical(critical))
         } else if self.protect.covers(pod) {
             Some(Spared::Protected)
         } else {
             self.preference(pod).is_none().then_some(Spared::Never)
         }
+    }
+
+    /// Whether this is a static pod, or the mirror of one, that may be evicted like others.
+    fn may_evict_static(&self, pod: &Pod) -> bool {
+        pod.is_from_file()
+            && pod.priority() < CRITICAL_PRIORITY
+            && self.evictable_static_pods.covers(pod)
     }
 
     /// What the pod asks for by [`PREFERENCE_ANNOTATION`], if its namespace may use it; `None` stands for `never`.

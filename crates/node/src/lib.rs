@@ -6,6 +6,7 @@ pub mod delivery;
 pub mod evict;
 pub mod fact;
 pub mod history;
+pub mod kept;
 pub mod logging;
 pub mod metrics;
 pub mod notify;

@@ -199,6 +199,12 @@ impl Pod {
         self.annotations.get(CONFIG_MIRROR)
     }
 
+    /// Whether a kubelet runs it from a file or URL of the node: a static pod or its mirror. It is started again
+    /// whatever becomes of its object in the API.
+    pub fn is_from_file(&self) -> bool {
+        self.is_static() || self.is_mirror()
+    }
+
     /// Ignores its claim to be a mirror pod: then only its priority can make it critical.
     pub fn deny_mirror(&mut self) {
         if self.is_mirror() {

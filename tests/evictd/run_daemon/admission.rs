@@ -66,6 +66,42 @@ fn s1_085_s1_086_s1_087_s1_088_under_pressure_a_new_pod_waits_outside() {
 }
 
 #[test]
+fn a_restart_holds_the_condition_and_lets_nobody_in_who_was_turned_away() {
+    let Some(node) = Node::new("a_restart_holds_the_condition") else {
+        return;
+    };
+    let _hog = node.pod("hog", "--hold 90Mi", Traits::default());
+    let start = || {
+        let lines = "admission: reject\nevictionPressureTransitionPeriod: 1h";
+        Daemon::start(&node, &[("memory.available", "110Mi")], lines)
+    };
+    let is_held = |daemon: &Daemon| {
+        daemon.condition("MemoryPressure")["raised"] == true
+            && warnings(daemon).contains("shop/besteffort is not admitted")
+    };
+    let daemon = start();
+    daemon.evicted(1);
+    node.admit("besteffort", Traits::default());
+    daemon.eventually("it is turned away", is_held);
+    daemon.eventually("that is kept", |_| {
+        let kept = fs::read_to_string(node.path("run/conditions")).unwrap_or_default();
+        kept.contains("shop/besteffort")
+    });
+    drop(daemon);
+    let daemon = start();
+    assert_eq!(daemon.said("MemoryPressure holds, as before this start"), 1);
+    assert_eq!(daemon.said("MemoryPressure is raised"), 0);
+    daemon.some_turns_pass();
+    assert!(is_held(&daemon));
+    drop(daemon);
+    // A newer version has written it.
+    fs::write(node.path("run/conditions"), r#"{"version":99}"#).unwrap();
+    let daemon = start();
+    assert_eq!(daemon.said("was written by a newer evictd"), 1);
+    assert!(!is_held(&daemon));
+}
+
+#[test]
 fn manifests_are_followed_and_a_bad_one_is_reported_and_harms_no_other() {
     let Some(node) = Node::new("manifests_are_followed") else {
         return;

@@ -221,18 +221,52 @@ fn a_token_that_expires_is_read_anew() {
     daemon.eventually_knows(&["first", "second"]);
 }
 
+const HASH: &str = "6ff2ad1b2a3c4d5e6f708192a3b4c5d6";
+
+/// The metadata of a static pod's mirror.
+fn mirror() -> Value {
+    json!({ "annotations": {
+        "kubernetes.io/config.hash": HASH, "kubernetes.io/config.mirror": HASH,
+        "kubernetes.io/config.source": "file",
+    } })
+}
+
+#[test]
+fn a_static_pod_goes_where_that_is_chosen_as_often_as_its_kubelet_starts_it_and_its_mirror_stays() {
+    let Some(cluster) = Cluster::new("a_static_pod_goes_where_that_is_chosen") else {
+        return;
+    };
+    cluster.create("db", &mirror());
+    let mut small = cluster.pod("small", "--hold 8Mi");
+    let mut hog = cluster.run(HASH, "--hold 90Mi");
+    let lines = format!(
+        "{}\nevictStaticPods: {{namespaces: [shop]}}\nevict: {{method: delete}}\n\
+         evictionPressureTransitionPeriod: 1h",
+        cluster.lines()
+    );
+    let daemon = Daemon::start(&cluster.node, &[("memory.available", LOW)], &lines);
+    let decision = daemon.evicted(1).remove(0);
+    assert_eq!(decision["pod"], "shop/db");
+    assert_eq!(decision["publication"], Value::Null, "{decision:#}");
+    let why = decision["why"].as_str().unwrap();
+    assert!(why.contains("started again from its file"), "{why}");
+    assert!(!hog.lives());
+    // As its kubelet would.
+    let mut again = cluster.run(HASH, "--hold 90Mi");
+    assert_eq!(names(&daemon.evicted(2)), ["shop/db", "shop/db"]);
+    assert!(!again.lives() && small.lives());
+    let db = cluster.get("db");
+    assert_eq!(db["metadata"]["deletionTimestamp"], Value::Null);
+    assert_ne!(db["status"]["phase"], "Failed");
+}
+
 #[test]
 fn a_static_pods_cgroup_is_found_by_its_hash_and_never_ended() {
     let Some(cluster) = Cluster::new("a_static_pods_cgroup_is_found_by_its_hash") else {
         return;
     };
-    let hash = "6ff2ad1b2a3c4d5e6f708192a3b4c5d6";
-    let annotations = json!({"annotations": {
-        "kubernetes.io/config.hash": hash, "kubernetes.io/config.mirror": hash,
-        "kubernetes.io/config.source": "file",
-    }});
-    cluster.create("etcd", &annotations);
-    let mut etcd = cluster.run(hash, "--hold 90Mi");
+    cluster.create("etcd", &mirror());
+    let mut etcd = cluster.run(HASH, "--hold 90Mi");
     let mut small = cluster.pod("small", "--hold 8Mi");
     let lines = format!("{}\nevictWithoutRelief: true", cluster.lines());
     let daemon = Daemon::start(&cluster.node, &[("memory.available", LOW)], &lines);

@@ -162,13 +162,23 @@ fn what_a_deaf_kubelet_writes_over_is_owed_and_told_again_until_it_hears_it() {
         return;
     };
     node.pod("small", "", "--hold 4Mi");
-    let daemon = node.cluster.daemon(LOW);
+    let lines = format!(
+        "{}\nevictionPressureTransitionPeriod: 1s",
+        node.cluster.lines()
+    );
+    let daemon = Daemon::start(&node.cluster.node, &[("memory.available", LOW)], &lines);
     daemon.eventually_knows(&["small"]);
-    node.pod("hog", "", "--hold 4Mi --grow-to 96Mi --per-second 40Mi");
+    // It grows only the first time.
+    let once = "[ -e grown ] && exec sleep infinity; touch grown;";
+    let once = once.replace(
+        "grown",
+        &node.cluster.node.path("grown").display().to_string(),
+    );
+    node.pod("hog", &once, "--hold 4Mi --grow-to 96Mi --per-second 40Mi");
     daemon.eventually_knows(&["hog", "small"]);
     // The API server is started again, and the kubelet's watch takes longer than the evictor's patch.
     node.cluster.api.go_away();
-    node.kubelet.deafen(true);
+    node.kubelet.miss_changes();
     node.sees("hog", |pod| {
         pod["status"]["containerStatuses"][0]["restartCount"].as_u64() >= Some(1)
     });
@@ -182,7 +192,7 @@ fn what_a_deaf_kubelet_writes_over_is_owed_and_told_again_until_it_hears_it() {
     });
     assert_eq!(daemon.history()[0]["publication"]["state"], "waiting");
     node.sees("hog", |pod| record(pod)["told"].as_u64() >= Some(2));
-    node.kubelet.deafen(false);
+    // Meanwhile the pressure is over, and the pod that runs again is no hog.
     let pod = node.sees("hog", was_evicted);
     assert_eq!(pod["status"]["message"], daemon.history()[0]["message"]);
     daemon.eventually("the API server is known to know", |daemon| {
@@ -190,6 +200,29 @@ fn what_a_deaf_kubelet_writes_over_is_owed_and_told_again_until_it_hears_it() {
     });
     assert!(was_evicted(&node.get("hog")));
     assert_eq!(names(&daemon.history()), ["shop/hog"]);
+    node.is_untouched("small");
+}
+
+#[test]
+fn a_hog_that_is_deleted_by_force_is_ended_before_its_kubelet_does_and_nobody_else_is() {
+    let second = Duration::from_secs(1);
+    let test = "a_hog_that_is_deleted_by_force_is_ended_before";
+    let Some(node) = Beside::with(test, Driver::Cgroupfs, second) else {
+        return;
+    };
+    node.pod("small", "", "--hold 4Mi");
+    let daemon = node.cluster.daemon(LOW);
+    daemon.eventually_knows(&["small"]);
+    // Its container has no handler for SIGTERM, so its kubelet needs two seconds; it takes the rest in less than one.
+    node.pod("hog", "", "--hold 60Mi --grow-to 180Mi --per-second 120Mi");
+    daemon.eventually_knows(&["hog", "small"]);
+    let now = json!({ "gracePeriodSeconds": 0 });
+    node.cluster.admin.delete("pods", "shop/hog", now).unwrap();
+    let decision = daemon.evicted(1).remove(0);
+    assert_eq!(decision["pod"], "shop/hog");
+    let took = decision["outcome"]["reactionSeconds"].as_f64().unwrap();
+    assert!(took < 1.0, "{took} s: {:#}", decision["outcome"]);
+    assert_eq!(daemon.said("too late for a hard threshold"), 1);
     node.is_untouched("small");
 }
 

@@ -17,12 +17,12 @@ fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
     let log = daemon.log();
     let of_start = |line: &&Value| line["EVICTD_REASON"] == "Started";
     let begun: Vec<&Value> = log.iter().filter(of_start).collect();
-    // A path may be longer than a line.
-    let is_long = |line: &str| line.chars().count() > 80 && line.trim().contains(' ');
-    assert!(!begun.iter().any(|line| is_long(message(line))));
-    let words = begun.iter().copied().map(message);
-    let words = words.flat_map(str::split_whitespace);
-    let started = words.collect::<Vec<_>>().join(" ");
+    // A sentence is one record, however long it is.
+    let sentences: Vec<&str> = begun.iter().copied().map(message).collect();
+    let is_continued = |sentence: &&&str| sentence.starts_with(' ');
+    assert_eq!(sentences.iter().find(is_continued), None);
+    assert!(sentences.iter().any(|one| one.chars().count() > 80));
+    let started = sentences.join("\n");
     let file = node.path("evictd.yaml");
     for part in [
         concat!("evictd ", env!("CARGO_PKG_VERSION"), " has started: "),

@@ -118,7 +118,7 @@ async fn an_event_survives_a_server_that_fails_and_one_that_is_refused_is_lost()
     sent.api.fault(Fault::answer(503).times(2));
     sent.send.send(evicted("web")).await.unwrap();
     sent.are(1).await;
-    sent.api.fault(Fault::answer(403).times(1));
+    sent.api.fault(Fault::answer(422).times(1));
     sent.send.send(evicted("denied")).await.unwrap();
     sent.send.send(evicted("later")).await.unwrap();
     let names: Vec<Value> = sent
@@ -128,6 +128,42 @@ async fn an_event_survives_a_server_that_fails_and_one_that_is_refused_is_lost()
         .map(|event| event["involvedObject"]["name"].clone())
         .collect();
     assert!(!names.contains(&json!("denied")), "{names:?}");
+}
+
+#[tokio::test]
+async fn an_event_survives_a_server_that_has_not_loaded_its_roles_yet() {
+    let sent = Sent::new();
+    for code in [401, 403] {
+        sent.api
+            .fault(Fault::answer(code).on("create", "events").times(1));
+    }
+    sent.send.send(evicted("web")).await.unwrap();
+    assert_eq!(sent.are(1).await[0]["involvedObject"]["name"], "web");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_lasts_delays_one_event_by_two_minutes_and_no_other() {
+    let asked = Arc::new(AtomicI64::new(0));
+    let counted = Arc::clone(&asked);
+    let refuse = move |_: http::Request<kube::client::Body>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let refusal = json!({
+            "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403,
+        });
+        let body = kube::client::Body::from(refusal.to_string().into_bytes());
+        let answer = http::Response::builder().status(403).body(body);
+        async move { Ok::<_, std::convert::Infallible>(answer.unwrap()) }
+    };
+    let client = kube::Client::new(tower::service_fn(refuse), "default");
+    let mut recorder = EventRecorder::new("one".into(), Actions::new(client), Timestamp::now);
+    for (pod, seconds, attempts) in [("first", 127, ATTEMPTS), ("next", 0, 1)] {
+        let began = tokio::time::Instant::now();
+        asked.store(0, Ordering::Relaxed);
+        let sent = recorder.record(evicted(pod)).await;
+        assert!(sent.unwrap_err().is_refusal(), "{pod}");
+        assert_eq!(began.elapsed().as_secs(), seconds, "{pod}");
+        assert_eq!(asked.load(Ordering::Relaxed), i64::from(attempts), "{pod}");
+    }
 }
 
 #[tokio::test]
@@ -170,7 +206,7 @@ async fn the_core_group_has_the_first_time_the_last_time_and_a_count() {
 async fn a_repeat_creates_the_event_that_was_refused() {
     let sent = Sent::new();
     sent.api
-        .fault(Fault::answer(403).on("create", "events").times(1));
+        .fault(Fault::answer(422).on("create", "events").times(1));
     for _ in 0..2 {
         sent.send.send(evicted("web")).await.unwrap();
     }

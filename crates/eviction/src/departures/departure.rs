@@ -20,6 +20,10 @@ const FREEING_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
 /// The kubelet sends SIGKILL two seconds after SIGTERM (S1-049), and the kernel needs up to two more seconds to
 /// free what the pod used.
 pub(super) const KUBELET_KILL_WAIT: SignedDuration = SignedDuration::from_secs(4);
+/// How long a notice stays owed after the pod's end, and after the API server has first accepted it. A kubelet that
+/// does not see its pods starts the pod again and overwrites its status. After a restart of the API server kubelets
+/// were seen to read their pods again after 13 s and after 66 s; with a connection that hangs it takes some minutes.
+pub const NOTICE_OWED: SignedDuration = SignedDuration::from_mins(10);
 /// After a failed termination the pod is passed over for this long.
 pub(super) const FAILED_WAIT: SignedDuration = SignedDuration::from_mins(1);
 
@@ -77,7 +81,7 @@ impl Purpose {
     }
 
     /// Whether the kubelet ends the pod, not evictd.
-    pub(crate) fn is_by_kubelet(&self) -> bool {
+    pub fn is_by_kubelet(&self) -> bool {
         matches!(self, Self::KubeletEviction | Self::Deleted)
     }
 
@@ -191,11 +195,15 @@ pub struct Departure {
     pub asked: bool,
     /// Whether the API server has to be informed.
     pub notice_state: NoticeState,
+    /// When the API server first accepted the notice. Its kubelet may not have seen it yet.
+    pub(super) notice_accepted_at: Option<Timestamp>,
     pub(super) stage: Stage,
     /// The pod was started again and is ended again. The repetition is not a decision of its own.
     pub(super) repeated: bool,
     /// Whether a process of the pod ran at the last check.
     pub runs: bool,
+    /// Its kubelet would end it only after a signal is exhausted, so its time was cut short.
+    pub(super) kubelet_is_too_late: bool,
     /// Cycles since SIGKILL was due.
     cycles_after_kill: u32,
     /// When its usage was last seen to shrink.
@@ -230,12 +238,14 @@ impl Departure {
             owner: None,
             asked: false,
             notice_state: NoticeState::NotNeeded,
+            notice_accepted_at: None,
             stage: Stage::Terminating {
                 kill_at: after(since, grace),
                 killed: None,
             },
             repeated: false,
             runs: true,
+            kubelet_is_too_late: false,
             cycles_after_kill: 0,
             shrank_at: None,
             last_usage: None,
@@ -312,10 +322,35 @@ impl Departure {
                 Some(until),
             ),
             (Stage::Gone { .. }, _) if self.notice_state == NoticeState::Pending => {
-                ("it is gone; the API server does not know it yet", None)
+                let told = self.notice_accepted_at.is_some();
+                let words = match (self.runs, told) {
+                    (true, _) => "it runs again; its kubelet has not seen the decision yet",
+                    (false, true) => "it is gone; its kubelet has not confirmed it yet",
+                    (false, false) => "it is gone; the API server does not know it yet",
+                };
+                (words, None)
             }
             (Stage::Gone { .. }, _) => return None,
         })
+    }
+
+    /// Whether the decision stands although its pod runs again and its reason is over. A pending notice stands as long
+    /// as the pod's kubelet may not have seen it. Without one, and for a rejection that no one has seen, the decision
+    /// stands for the transition period.
+    pub(super) fn stands(
+        &self,
+        now: Timestamp,
+        gone: Timestamp,
+        transition_period: SignedDuration,
+    ) -> bool {
+        let rejected = matches!(self.purpose, Purpose::Rejection { .. });
+        let is_pending = self.notice_state == NoticeState::Pending;
+        let (since, period) = match self.notice_accepted_at {
+            Some(at) if is_pending => (at.max(gone), transition_period.max(NOTICE_OWED)),
+            None if is_pending && !rejected => (gone, transition_period.max(NOTICE_OWED)),
+            _ => (gone, transition_period),
+        };
+        now.duration_since(since) < period
     }
 
     /// Notes what the pod held of `signal` when it was chosen, and `available`, what was left then. Without
@@ -348,6 +383,16 @@ impl Departure {
             Purpose::Rejection { .. } | Purpose::KubeletEviction | Purpose::Deleted => false,
         };
         is_cut_short && self.is_terminating() && self.kill_at() > now
+    }
+
+    /// Whether its kubelet, which is to end it, would do so only after the signal of a hard threshold is exhausted.
+    /// Until then the pod runs, and what it frees then comes too late.
+    pub(super) fn is_too_late(&self, now: Timestamp, exhausted_at: Option<Timestamp>) -> bool {
+        let kill_at = self.kill_at();
+        self.purpose.is_by_kubelet()
+            && self.is_terminating()
+            && kill_at > now
+            && exhausted_at.is_some_and(|exhausted| exhausted < kill_at)
     }
 
     /// Counts the cycles after SIGKILL.

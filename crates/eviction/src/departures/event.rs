@@ -18,6 +18,8 @@ pub enum Event {
     CutGraces {
         /// Since when it is met.
         hard_since: Timestamp,
+        /// When nothing is left of its signal, where that is known.
+        exhausted_at: Option<Timestamp>,
     },
     /// SIGKILL has reached every process of the pod.
     Killed {
@@ -30,6 +32,11 @@ pub enum Event {
         uid: String,
         /// Whether the pod is gone.
         ending: Ending,
+    },
+    /// The API server has accepted a notice. The pod's kubelet may not have seen it yet, and may overwrite it.
+    NoticeAccepted {
+        /// Id of the decision.
+        id: String,
     },
     /// The outcome of informing the API server of a decision.
     NoticeClosed {
@@ -85,7 +92,7 @@ pub enum Command {
         /// time.
         again: bool,
     },
-    /// Cut the pod's running grace period short.
+    /// The pod's running grace period is cut short, or its kubelet's time to end it.
     CutGrace {
         /// UID of the pod.
         uid: String,

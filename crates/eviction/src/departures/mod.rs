@@ -18,7 +18,9 @@ mod recovery;
 #[cfg(test)]
 mod tests;
 
-pub use departure::{CLEANUP_TIMEOUT, Departure, NoticeState, Purpose, RemainingUsage, Stage};
+pub use departure::{
+    CLEANUP_TIMEOUT, Departure, NOTICE_OWED, NoticeState, Purpose, RemainingUsage, Stage,
+};
 pub use event::{
     Command, Conclusion, Context, Ending, Event, Planned, PodState, Question, UnfinishedDecision,
 };
@@ -36,8 +38,8 @@ use std::{
 /// How often pods that have ended are checked again, because the kubelet may have restarted them.
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 /// Why a pending notice to the API server is dropped.
-pub const STILL_RUNS: &str =
-    "the pod was started again and still runs after the pressure has ended";
+pub const STILL_RUNS: &str = "the pod was started again and still runs after the pressure has ended, and its kubelet \
+    has not taken note of the decision for 10 minutes; `kubectl delete pod` ends it";
 /// Why the notice of a rejection is dropped.
 pub const ADMITTED: &str = "the pod was admitted after all";
 
@@ -76,13 +78,23 @@ impl Departures {
                 self.planned.extend(planned);
                 Vec::new()
             }
-            Event::CutGraces { hard_since } => self.cut_graces(now, hard_since),
+            Event::CutGraces {
+                hard_since,
+                exhausted_at,
+            } => self.cut_graces(now, hard_since, exhausted_at),
             Event::Killed { uid } => {
                 self.killed(now, &uid);
                 Vec::new()
             }
             Event::Ended { uid, ending } => {
                 self.ended(now, &uid, ending);
+                Vec::new()
+            }
+            Event::NoticeAccepted { id } => {
+                let mut of_id = self.pods.values_mut();
+                if let Some(departure) = of_id.find(|departure| departure.id == id) {
+                    departure.notice_accepted_at.get_or_insert(now);
+                }
                 Vec::new()
             }
             Event::NoticeClosed { id, sent } => self.notice_closed(&id, sent),
@@ -125,10 +137,17 @@ impl Departures {
         }
     }
 
-    fn cut_graces(&mut self, now: Timestamp, hard_since: Timestamp) -> Vec<Command> {
+    fn cut_graces(
+        &mut self,
+        now: Timestamp,
+        hard_since: Timestamp,
+        exhausted_at: Option<Timestamp>,
+    ) -> Vec<Command> {
         let mut cut = Vec::new();
         for departure in self.pods.values_mut() {
-            if departure.is_cut_short(now, hard_since) {
+            let too_late = departure.is_too_late(now, exhausted_at);
+            departure.kubelet_is_too_late |= too_late;
+            if too_late || departure.is_cut_short(now, hard_since) {
                 departure.begin(now, SignedDuration::ZERO);
                 cut.push(Command::CutGrace {
                     uid: departure.uid.clone(),
@@ -307,6 +326,16 @@ impl Departures {
         departure.is_some_and(|departure| departure.is_credited(now))
     }
 
+    /// Whether this pod was rejected, by this run or by an earlier one whose decision is not finished.
+    pub fn is_rejected(&self, uid: &str) -> bool {
+        let unfinished = self
+            .unfinished
+            .iter()
+            .map(|unfinished| &unfinished.departure);
+        let mut all = self.pods.get(uid).into_iter().chain(unfinished);
+        all.any(|one| one.uid == uid && matches!(one.purpose, Purpose::Rejection { .. }))
+    }
+
     /// Whether the pod's processes are being terminated, by evictd or by the kubelet.
     pub fn is_terminating(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(Departure::is_terminating)
@@ -318,15 +347,27 @@ impl Departures {
         departure.is_some_and(|departure| matches!(departure.stage, Stage::Ended { .. }))
     }
 
-    /// Whether this pod was deleted but not ended by its kubelet within its grace period: it ranks before all
-    /// others.
+    /// Whether this pod was deleted but not ended by its kubelet within its grace period, or is ended by its kubelet too
+    /// late for a hard threshold: it ranks before all others.
     pub(crate) fn is_overdue(&self, uid: &str, now: Timestamp) -> bool {
         let departure = self.pods.get(uid);
         departure.is_some_and(|departure| {
-            departure.purpose == Purpose::Deleted
+            (departure.purpose == Purpose::Deleted || departure.kubelet_is_too_late)
                 && departure.is_terminating()
                 && departure.kill_at() <= now
         })
+    }
+
+    /// When the next kubelet's time to end its pod is over.
+    pub(crate) fn next_overdue(&self, now: Timestamp) -> Option<Timestamp> {
+        let by_kubelet = |departure: &&Departure| {
+            departure.purpose == Purpose::Deleted && departure.is_terminating()
+        };
+        let departures = self.pods.values().filter(by_kubelet);
+        departures
+            .map(Departure::kill_at)
+            .filter(|at| *at > now)
+            .min()
     }
 
     /// Whether evictd ended this pod and, as far as is known, none of its processes run.
@@ -398,7 +439,8 @@ fn follow(
 ) -> (bool, Option<Command>) {
     match (departure.stage, &departure.purpose) {
         (Stage::Terminating { kill_at, .. }, Purpose::KubeletEviction) => {
-            (departure.runs && now < kill_at, None)
+            let waits = now < kill_at || departure.kubelet_is_too_late;
+            (departure.runs && waits, None)
         }
         (Stage::Terminating { .. }, Purpose::Deleted) => (departure.runs && !seen.listed, None),
         (Stage::Terminating { .. } | Stage::Ended { .. }, _) => (true, None),
@@ -420,8 +462,8 @@ fn follow(
 }
 
 /// The pod was started again before the API server was informed of its end. While the pressure lasts it is
-/// terminated again. After that it is left alone and the pending notice is dropped: a status set that late would
-/// end a pod that harms nothing.
+/// terminated again. After that it is left to its kubelet, which ends it once it has seen the notice. A kubelet that
+/// has not seen it for long is not waited for: the notice is dropped.
 fn started_again(
     now: Timestamp,
     gone: Timestamp,
@@ -438,8 +480,8 @@ fn started_again(
             again: true,
         })
     } else {
-        let over = now.duration_since(gone) >= context.transition_period;
-        over.then_some(Command::Withdraw {
+        let stands = departure.stands(now, gone, context.transition_period);
+        (!stands).then_some(Command::Withdraw {
             uid,
             why: STILL_RUNS,
         })
@@ -476,10 +518,10 @@ fn rejected(
         });
         return (true, command);
     }
-    let over = now.duration_since(departure.since) >= context.transition_period;
+    let stands = departure.stands(now, departure.since, context.transition_period);
     (
         true,
-        over.then_some(Command::Withdraw {
+        (!stands).then_some(Command::Withdraw {
             uid,
             why: STILL_RUNS,
         }),

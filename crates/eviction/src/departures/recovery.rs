@@ -66,8 +66,10 @@ impl Departures {
         let runs = seen.runs.unwrap_or(false);
         let pending = unfinished.departure.notice_state == NoticeState::Pending;
         let sent = unfinished.departure.notice_state == NoticeState::Sent;
-        let over = now.duration_since(unfinished.departure.kill_at()) >= context.transition_period;
-        if runs && over && !sent {
+        let kill_at = unfinished.departure.kill_at();
+        let departure = &unfinished.departure;
+        let stands = departure.stands(now, kill_at, context.transition_period);
+        if runs && !stands && !sent {
             // The reason is over: a late notice or termination would only end a pod that harms nothing.
             return vec![Command::Conclude {
                 conclusion: Conclusion::StillRuns {

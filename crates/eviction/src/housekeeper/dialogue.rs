@@ -2,10 +2,11 @@
 
 use super::Housekeeper;
 use crate::{
-    Decision, Observations, RankedPod, Signal, StarvedResource, Usage,
+    Decision, Observations, RankedPod, Signal, StarvedResource, Threshold, Usage,
     decision::Withheld,
     departures::Event,
     step::{Step, UsageNeed},
+    watched::Watched,
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -17,6 +18,9 @@ const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(1);
 pub(super) const REPEAT_AFTER_GROWTH: SignedDuration = SignedDuration::from_millis(200);
 /// The same for disk signals, which need a walk through directories: the interval of the kubelet (S1-017).
 const REPEAT_AFTER_DISK: SignedDuration = SignedDuration::from_secs(10);
+
+/// A step that would have to be repeated more often until nothing is left is no sign of the end.
+const MOST_STEPS: i128 = 20;
 
 /// The answer to a [`Step`].
 #[derive(Debug, Clone)]
@@ -64,12 +68,53 @@ impl Housekeeper {
         self.reclaim.next_cycle();
         let step = self.observe(now, observations);
         if let Some(hard_since) = self.hard_since() {
-            let cut = self.on_event(now, Event::CutGraces { hard_since });
+            let exhausted_at = self.hard_exhausted_at(now);
+            let cut = Event::CutGraces {
+                hard_since,
+                exhausted_at,
+            };
+            let cut = self.on_event(now, cut);
+            if !cut.is_empty() {
+                self.no_victim = None;
+            }
             self.commands.extend(cut);
         }
         let next = self.on_event(now, Event::Next);
         self.commands.extend(next);
         self.wait(now, step)
+    }
+
+    /// When nothing is left of the first signal of an acting hard threshold, where that is known. Of the trend and the
+    /// last step the faster counts: a jump may be the beginning of a trend, and there is no time to wait for it.
+    fn hard_exhausted_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let acting = self.watched.iter().filter(|watched| {
+            let Threshold { signal, .. } = watched.threshold;
+            watched.threshold.is_hard() && watched.held && self.switched_off(signal).is_none()
+        });
+        let exhausted_at = |watched: &Watched| {
+            let Threshold { signal, .. } = watched.threshold;
+            let by_trend = self.forecast.exhausted_in(now, signal);
+            let by_trend = by_trend.and_then(|left| now.saturating_add(left).ok());
+            by_trend
+                .into_iter()
+                .chain(self.exhausted_at_last_step(signal))
+                .min()
+        };
+        acting.filter_map(exhausted_at).min()
+    }
+
+    /// When nothing is left of a signal if it falls on as it did between its last two observations. A step that takes
+    /// little of what is left says nothing.
+    fn exhausted_at_last_step(&self, signal: Signal) -> Option<Timestamp> {
+        let left = i128::from(self.last.get(signal)?.available.max(0));
+        let step = self.forecast.last_step(signal)?;
+        let steps = left.checked_div(step.fell.max(0));
+        if left == 0 || steps.is_none_or(|steps| steps > MOST_STEPS) {
+            return (left == 0).then_some(step.at);
+        }
+        let nanos = left.saturating_mul(step.within) / step.fell;
+        let nanos = SignedDuration::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+        step.at.saturating_add(nanos).ok()
     }
 
     /// Applies the answer to the last step. Returns the next step, and the decisions that are to be carried out.
@@ -202,6 +247,9 @@ impl Housekeeper {
             StarvedResource::EphemeralStorage | StarvedResource::Inodes => REPEAT_AFTER_DISK,
         };
         let until = now.saturating_add(pause).unwrap_or(now);
+        // Once its kubelet's time is over, a pod that is waited for may be chosen.
+        let overdue = self.departures.next_overdue(now);
+        let until = overdue.map_or(until, |overdue| overdue.min(until));
         self.no_victim = Some((need, until));
         let nobody_can = matches!(
             decision.withheld,

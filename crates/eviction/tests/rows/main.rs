@@ -20,4 +20,5 @@ mod returning;
 mod signals;
 mod simulation;
 mod stalls;
+mod static_pods;
 mod words;

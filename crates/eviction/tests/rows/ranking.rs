@@ -9,7 +9,7 @@ use evictd_eviction::{
     decision::{Excess, RankedPod, Spared, Unreachable},
     departures::{Ending, Event},
     rank::DiskParts,
-    rules::{FilesystemLayout, PREFERENCE_ANNOTATION, PidRank, Protect},
+    rules::{FilesystemLayout, PREFERENCE_ANNOTATION, PidRank, PodSelection},
     usage::{FsUsage, PodUsage},
     why,
 };
@@ -486,7 +486,7 @@ fn protected_namespaces_and_labels_are_ranked_and_never_chosen() {
         ),
         (priority("ordinary", 0), memory(7 * MI)),
     ];
-    let protect = Protect {
+    let protect = PodSelection {
         namespaces: vec!["kube-system".to_owned()],
         selectors: vec![
             serde_json::from_value(json!({ "matchLabels": { "app": "database" } })).unwrap(),
@@ -530,7 +530,7 @@ fn a_label_selector_matches_as_kubernetes_has_it() {
     ];
     for (selector, matches) in table {
         let shown = selector.to_string();
-        let protect = Protect {
+        let protect = PodSelection {
             namespaces: Vec::new(),
             selectors: vec![serde_json::from_value(selector).unwrap()],
         };

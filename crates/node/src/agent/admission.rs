@@ -65,6 +65,16 @@ impl Admission {
         self.admitted_unchecked.insert(uid.to_owned());
     }
 
+    /// This condition keeps new pods off the node, as it did before this start.
+    pub(super) fn restore(&mut self, condition: NodeCondition, since: Timestamp) {
+        self.raised[condition] = Some(since);
+    }
+
+    /// An earlier run has rejected this pod.
+    pub(super) fn restore_rejection(&mut self, uid: String, rejection: Rejection) {
+        self.rejections.insert(uid, rejection);
+    }
+
     /// The conditions that held when a pod came.
     fn held_at(&self, came: Timestamp) -> Vec<NodeCondition> {
         self.raised
@@ -151,13 +161,15 @@ impl Gate<'_> {
         if ends || self.memory.admitted_unchecked.remove(&pod.uid) {
             return Ok(());
         }
+        let rejection = self.rejection_of(pod);
+        let Some(begun) = self.memory.begun else {
+            // Pods that are there at the start are not new, but some were rejected by an earlier run.
+            return rejection.map_or(Ok(()), Err);
+        };
         let may_change = self.again && self.room.is_machine();
-        if let Some(rejection) = self.rejection_of(pod).filter(|_| !may_change) {
+        if let Some(rejection) = rejection.filter(|_| !may_change) {
             return Err(rejection);
         }
-        let Some(begun) = self.memory.begun else {
-            return Ok(());
-        };
         if self.mode == config::Admission::Off {
             return Ok(());
         }
@@ -264,10 +276,7 @@ impl Agent {
         let leaves = |uid: &str| {
             departures.is_terminating(uid) || departures.is_planned(uid) || departures.has_left(uid)
         };
-        let is_rejected = |uid: &str| {
-            let departure = departures.get(uid);
-            departure.is_some_and(|one| matches!(one.purpose, Purpose::Rejection { .. }))
-        };
+        let is_rejected = |uid: &str| departures.is_rejected(uid);
         let can_reject = self.ports.cluster.is_some() || self.ports.allocatable.is_machine();
         let mut gate = Gate {
             now: self.clock.now(),

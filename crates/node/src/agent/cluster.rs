@@ -4,7 +4,7 @@ use super::{Agent, unfinished::shorten};
 use crate::fact::{AdmissionDecision, Fact};
 use crate::{
     config::{EvictMethod, SoftTierFallback, Tell},
-    delivery::{DeliveryOutcome, DeliveryQueue, Notice, Publication, Way},
+    delivery::{DeliveryOutcome, DeliveryQueue, Notice, Progress, Publication, Way},
     evict::{ApiEvictor, ClusterEvictor, LocalEvictor, ResumedEvictor, Urgency},
     server::state::Answer,
 };
@@ -49,8 +49,8 @@ pub struct Cluster {
     pub actions: Actions,
     /// Since when budgets block, and when one blocked last.
     pub blocked: Option<(Timestamp, Timestamp)>,
-    /// Receives the results of notices.
-    pub publications: mpsc::UnboundedReceiver<Publication>,
+    /// Receives how far notices are.
+    pub publications: mpsc::UnboundedReceiver<Progress>,
     /// Stops the task that reports conditions and taints to the Node.
     pub reports: Reports,
 }
@@ -58,14 +58,14 @@ pub struct Cluster {
 /// The task that reports to the Node, and the way to stop it.
 type Reports = Arc<Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>>;
 
-/// The next notice with a known result; without a cluster it waits for ever. Cancel safe.
-pub(super) async fn publication(cluster: Option<&mut Cluster>) -> Publication {
+/// The next progress of a notice; without a cluster it waits for ever. Cancel safe.
+pub(super) async fn progress(cluster: Option<&mut Cluster>) -> Progress {
     let next = match cluster {
         Some(cluster) => cluster.publications.recv().await,
         None => None,
     };
     match next {
-        Some(publication) => publication,
+        Some(progress) => progress,
         None => std::future::pending().await,
     }
 }
@@ -122,7 +122,11 @@ impl Agent {
         let cluster = self.ports.cluster.as_ref();
         let asks =
             cluster.is_some_and(|cluster| cluster.asks_budgets(decision.kind, decision.time));
-        asks && !self.active.is_unlisted(uid)
+        let is_static = self
+            .active
+            .listed(uid)
+            .is_some_and(|pod| pod.is_from_file());
+        asks && !is_static && !self.active.is_unlisted(uid)
     }
 
     /// The same for a pod that an earlier run was terminating.
@@ -212,8 +216,8 @@ impl Agent {
         let cluster = self.ports.cluster.as_ref()?;
         let way = cluster.way(grace);
         let ours = !cluster.asks_budgets(decision.kind, decision.time);
-        // The name of an unlisted pod is not known.
-        let ours = ours && !self.active.is_unlisted(&pod.uid);
+        // The name of an unlisted pod is not known, and a kubelet overwrites what is said of a static one for ever.
+        let ours = ours && !self.active.is_unlisted(&pod.uid) && !pod.is_from_file();
         ours.then(|| Notice::new(id, decision, pod, way))
     }
 
@@ -272,9 +276,9 @@ impl Agent {
         };
         let all_published = async {
             while cluster.delivery_queue.pending_count() > 0
-                && let Some(publication) = cluster.publications.recv().await
+                && let Some(progress) = cluster.publications.recv().await
             {
-                self.published(&publication);
+                self.note_progress(progress);
             }
         };
         if tokio::time::timeout(SHUTDOWN_WAIT, all_published)
@@ -286,8 +290,15 @@ impl Agent {
                 cluster.delivery_queue.pending_count()
             );
         }
-        while let Ok(publication) = cluster.publications.try_recv() {
-            self.published(&publication);
+        while let Ok(progress) = cluster.publications.try_recv() {
+            self.note_progress(progress);
+        }
+    }
+
+    pub(super) fn note_progress(&mut self, progress: Progress) {
+        match progress {
+            Progress::Accepted { id } => self.report(Event::NoticeAccepted { id }),
+            Progress::Closed(publication) => self.published(&publication),
         }
     }
 

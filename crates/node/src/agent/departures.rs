@@ -5,6 +5,7 @@ use crate::evict::EvictError;
 use crate::{
     delivery::{DeliveryOutcome, Notice, Publication},
     fact::{Fact, Terminated},
+    pods::Rejection,
 };
 use evictd_eviction::{
     NodeCondition,
@@ -89,13 +90,22 @@ impl Agent {
 
     fn cut_grace(&mut self, uid: &str) {
         self.terminations.cut_grace(uid);
-        if let Some(departure) = self.housekeeper.departures().get(uid) {
+        let Some(departure) = self.housekeeper.departures().get(uid) else {
+            return;
+        };
+        let pod = &departure.pod;
+        if departure.purpose.is_by_kubelet() {
+            warn!(
+                EVICTD_POD = pod,
+                EVICTD_POD_UID = uid,
+                "its kubelet is ending {pod}, too late for a hard threshold: its signal would be exhausted before"
+            );
+        } else {
             warn!(
                 EVICTD_DECISION_ID = departure.id,
-                EVICTD_POD = departure.pod,
+                EVICTD_POD = pod,
                 EVICTD_POD_UID = uid,
-                "a hard threshold is crossed: the grace period of {} ends now",
-                departure.pod
+                "a hard threshold is crossed: the grace period of {pod} ends now"
             );
         }
     }
@@ -328,6 +338,14 @@ impl Agent {
             );
             self.unfinished.insert(departure.id.clone());
             if let Some(notice) = notice {
+                if let Purpose::Rejection { .. } = departure.purpose {
+                    let rejection = Rejection {
+                        reason: notice.reason.clone(),
+                        message: notice.message.clone(),
+                    };
+                    self.admission
+                        .restore_rejection(notice.uid.clone(), rejection);
+                }
                 self.notices.insert(departure.id.clone(), notice);
             }
             self.report(Event::Resume(Box::new(decision)));

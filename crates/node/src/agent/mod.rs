@@ -15,6 +15,7 @@ mod departures;
 mod local_storage;
 mod pause;
 mod reclaim;
+mod restored;
 mod returning;
 mod sleep;
 pub mod start;
@@ -35,6 +36,7 @@ use crate::{
     delivery::Notice,
     evict::EvictError,
     fact::{Cycle, Decided, Fact},
+    kept::Kept,
     pause::Pause,
     pods::{LocalPod, PodCache, PodSet},
     publish::Publishers,
@@ -128,6 +130,8 @@ pub struct Ports {
     pub publishers: Publishers,
     /// Decisions that an earlier run did not finish.
     pub unfinished: Vec<Unfinished>,
+    /// What an earlier run held.
+    pub kept: Kept,
     /// The kernel's boot id; empty where the kernel has none.
     pub boot_id: String,
 }
@@ -164,6 +168,7 @@ impl Agent {
         let now = clock.now();
         ports.sampler.follow(&behaviour.rules.thresholds);
         let unfinished = std::mem::take(&mut ports.unfinished);
+        let kept = std::mem::take(&mut ports.kept);
         let mut agent = Self {
             housekeeper: Housekeeper::new(Rules {
                 kubelet_is_here: !ports.allocatable.is_machine(),
@@ -188,6 +193,7 @@ impl Agent {
             socket_looked_for: None,
         };
         agent.resume_unfinished(unfinished);
+        agent.restore(&kept);
         agent
     }
 
@@ -209,8 +215,8 @@ impl Agent {
                         return Err(error);
                     }
                 }
-                publication = cluster::publication(self.ports.cluster.as_mut()) => {
-                    self.published(&publication);
+                progress = cluster::progress(self.ports.cluster.as_mut()) => {
+                    self.note_progress(progress);
                 }
                 () = self.ports.pod_cache.changed() => self.woken_by = WokenBy::Pods,
                 () = self.ports.usage.measured() => {}

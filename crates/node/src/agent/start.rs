@@ -14,12 +14,13 @@ use super::{Agent, Allocatable, Behaviour, Order, Pauses, Ports, Timer, Unfinish
 use crate::{
     config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
     history::{HistoryError, Recorder},
+    kept::KeptFile,
     metrics::Metrics,
     notify::Notifier,
     pause::PauseFile,
     pods::{Binder, PodCache},
     publish::{
-        Publish, Publishers, history::HistoryPublisher, journal::Journal,
+        Publish, Publishers, history::HistoryPublisher, journal::Journal, kept::KeptPublisher,
         metrics::MetricsPublisher, status::StatusPage, urgency::UrgencyPublisher,
         watchdog::Watchdog,
     },
@@ -265,6 +266,8 @@ pub async fn ready(
     if pods.source != PodsSource::Manifests {
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
+    let kept_file = KeptFile::new(config.runtime_directory.clone());
+    let kept = kept_file.read(&boot_id);
     let mut publishers: Vec<Box<dyn Publish>> = vec![
         Box::new(StatusPage::new(Arc::clone(&shared), hierarchies.clone())),
         Box::new(MetricsPublisher::new(metrics)),
@@ -277,6 +280,7 @@ pub async fn ready(
         )),
         Box::new(Watchdog::new(Notifier::from_environment())),
         Box::new(UrgencyPublisher(fleet.clone())),
+        Box::new(KeptPublisher::new(kept_file, boot_id.clone(), &kept)),
     ];
     publishers.extend(watcher);
     let shared_api = (fleet, heartbeat);
@@ -308,6 +312,7 @@ pub async fn ready(
         pauses,
         publishers: Publishers(publishers),
         unfinished,
+        kept,
         boot_id,
     };
     let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);

@@ -2,6 +2,7 @@
 //! does with them the bench does.
 
 mod bench;
+mod deaf;
 mod hard;
 mod paused;
 mod reclaim;

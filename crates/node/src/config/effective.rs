@@ -13,7 +13,7 @@ use evictd_cluster_client::{Credentials, KubeletSettings};
 use evictd_eviction::{
     Rules, Signal, Threshold, ThresholdMaps,
     retention::Retention,
-    rules::{Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
+    rules::{Futility, MemoryAndSwap, PidRank, PodSelection, UnknownStats},
     threshold::{self, ParsedThresholds, ThresholdError},
 };
 use jiff::SignedDuration;
@@ -153,7 +153,9 @@ pub struct Effective {
     /// Priorities by priority class, for manifests that only name a class.
     pub priority_classes: BTreeMap<String, i32>,
     /// Pods that are never chosen.
-    pub protect: Protect,
+    pub protect: PodSelection,
+    /// Static pods that may be chosen.
+    pub evict_static_pods: PodSelection,
     /// How many consecutive evictions may fail to help; 0 means any number.
     pub futile_evictions: u32,
     /// Whether pods are evicted even if all eligible ones together cannot lift the signal.
@@ -352,7 +354,8 @@ impl Effective {
             evicted_pods: Retention::default(),
             cgroup_roots: Vec::new(),
             priority_classes: BTreeMap::new(),
-            protect: Protect::default(),
+            protect: PodSelection::default(),
+            evict_static_pods: PodSelection::default(),
             futile_evictions: 0,
             evict_without_relief: false,
             small_gains_last: false,
@@ -432,6 +435,7 @@ impl Effective {
             fastest_writer_first: self.fastest_writer_first,
             pod_preference_namespaces: self.pod_preference.namespaces.clone(),
             protect: self.protect.clone(),
+            evictable_static_pods: self.evict_static_pods.clone(),
             futility: rules
                 .futility
                 .filter(|_| self.futile_evictions > 0)

@@ -402,6 +402,22 @@ pub(super) const KEYS: &[Key] = &[
         "Pods that match one of these label selectors are never evicted.",
     ),
     key(
+        "evictStaticPods.namespaces",
+        "[]",
+        Rule("[]"),
+        Reload,
+        one!(evict_static_pods.namespaces),
+        "Static pods in these namespaces may be evicted like others, unless their priority is 2000000000 or more. The kubelet starts them again from their files.",
+    ),
+    key(
+        "evictStaticPods.selectors",
+        "[]",
+        Rule("[]"),
+        Reload,
+        one!(evict_static_pods.selectors),
+        "The same for static pods that match one of these label selectors.",
+    ),
+    key(
         "futileEvictions",
         "3",
         Rule("0"),

@@ -125,6 +125,16 @@ impl Reader<'_> {
             let message = "an empty selector matches every pod, so no pod would ever be evicted";
             self.warn_about("protect.selectors", message.to_owned(), "remove it");
         }
+        let any = LabelSelector::default();
+        if self.effective.evict_static_pods.selectors.contains(&any) {
+            let message =
+                "an empty selector matches every static pod, also those of the control plane";
+            self.warn_about(
+                "evictStaticPods.selectors",
+                message.to_owned(),
+                "name their labels",
+            );
+        }
         self.check_runtime_endpoint();
         self.check_memory_reclaim();
     }

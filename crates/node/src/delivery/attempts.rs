@@ -2,11 +2,14 @@
 //! stay, or to be impossible.
 //!
 //! A kubelet that has not seen the patch yet overwrites the status, including the phase, with its own view, most
-//! often in the seconds after an API server restart. So a patch counts only after the kubelet has adopted it.
+//! often in the minute after an API server restart. So a patch counts only after the kubelet has adopted it.
 
-use super::{DeliveryOutcome, DeliveryQueue, Notice, Way};
+use super::{DeliveryOutcome, DeliveryQueue, Notice, Progress, Way};
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, FIELD_MANAGER};
-use evictd_eviction::record::{self, ANNOTATION};
+use evictd_eviction::{
+    departures::NOTICE_OWED,
+    record::{self, ANNOTATION},
+};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::{
     Api,
@@ -17,7 +20,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::{
     sync::{oneshot, watch},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -27,14 +30,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// changes. The kill does not wait for the notice, and a kubelet checks only once a second whether to restart
 /// containers.
 const TAINT_TIMEOUT: Duration = Duration::from_millis(500);
-/// When to check whether the status has stayed: 1, 3, 10 and 30 s after the patch. After an API server restart,
-/// kubelets were seen to take 13 s to reconnect.
+/// When to check whether the kubelet has adopted the status: 1, 3, 10 and 30 s after the patch, then every 30 s.
 const CHECK_AFTER: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(7),
     Duration::from_secs(20),
 ];
+/// The last interval of the checks.
+const CHECK_PERIOD: Duration = Duration::from_secs(30);
+/// How long to wait for a kubelet that neither adopts nor overwrites the status. It writes only what has changed for
+/// it, and is silent while it does not see its pods.
+const SILENCE_LIMIT: Duration = NOTICE_OWED.unsigned_abs();
 /// The pause between finding the status overwritten and the next patch, doubled each time. Each patch may make a
 /// controller create a pod and remove it again.
 const FIRST_REPEAT: Duration = Duration::from_secs(1);
@@ -45,13 +52,6 @@ const REASON_CHECKS: u32 = 40;
 /// How often the reason is written again.
 const REASON_WRITES: u32 = 3;
 
-/// The result of a delivery.
-pub(super) struct Delivered {
-    pub(super) outcome: DeliveryOutcome,
-    /// Whether the pod's phase is Failed but the reason is missing.
-    pub(super) lacks_reason: bool,
-}
-
 /// Delivers a notice; `first` receives whether the first attempt succeeded. If an earlier run may have delivered
 /// it, checks for that before the first patch.
 pub(super) async fn deliver(
@@ -59,21 +59,22 @@ pub(super) async fn deliver(
     notice: &Notice,
     again: bool,
     first: oneshot::Sender<bool>,
-) -> Delivered {
+) -> DeliveryOutcome {
     let mut delivery = Delivery::new(delivery_queue, notice);
     let mut first = Some(first);
     let mut check_first = again;
+    let mut is_accepted = false;
     let mut backoff = Backoff::new(FIRST_REPEAT, LONGEST_PAUSE);
     loop {
         if let Err(outcome) = delivery.patch_until_accepted(check_first, &mut first).await {
-            return outcome.into();
+            return outcome;
+        }
+        if !std::mem::replace(&mut is_accepted, true) {
+            let id = notice.id.clone();
+            delivery_queue.report(Progress::Accepted { id });
         }
         if delivery.is_kept().await {
-            let lacks_reason = delivery.lacks_reason;
-            return Delivered {
-                lacks_reason,
-                ..DeliveryOutcome::Published.into()
-            };
+            return DeliveryOutcome::Published;
         }
         tracing::warn!(
             EVICTD_DECISION_ID = notice.id,
@@ -87,48 +88,39 @@ pub(super) async fn deliver(
     }
 }
 
-impl From<DeliveryOutcome> for Delivered {
-    fn from(outcome: DeliveryOutcome) -> Self {
-        Self {
-            outcome,
-            lacks_reason: false,
-        }
-    }
-}
-
-/// If every container exits with 0, the kubelet clears the pod's reason and message. They are written again when
-/// all containers have exited, a limited number of times because some kubelets clear them again. The annotation
-/// stays in any case.
+/// If every container exits with 0, the kubelet clears the pod's reason and message, which may be long after it has
+/// adopted the phase. They are written again when all containers have exited, a limited number of times because some
+/// kubelets clear them again; a write that the API server refuses is not counted. The annotation stays in any case.
 pub(super) async fn restore_reason(delivery_queue: &DeliveryQueue, notice: &Notice) {
     let delivery = Delivery::new(delivery_queue, notice);
     let mut writes = 0;
     for _ in 0..REASON_CHECKS {
         sleep(REASON_PERIOD).await;
         match delivery.reason_state().await {
-            Ok(ReasonState::Present) => return,
+            Ok(ReasonState::Settled) => return,
             Ok(ReasonState::Lost) if writes == REASON_WRITES => return,
             Ok(ReasonState::Lost) => {
-                writes += 1;
                 let words = json!({ "reason": notice.reason, "message": notice.message });
-                if let Err(error) = delivery.patch(None, words).await {
-                    tracing::debug!(
+                match delivery.patch(None, words).await {
+                    Ok(()) => writes += 1,
+                    Err(error) => tracing::debug!(
                         "the status of {} is published without its reason: {error}",
                         notice.pod()
-                    );
+                    ),
                 }
             }
-            Ok(ReasonState::MayReturn) | Err(_) => {}
+            Ok(ReasonState::MayChange) | Err(_) => {}
         }
     }
 }
 
 /// The state of the pod's reason and message.
 enum ReasonState {
-    /// They are present, or the pod is gone.
-    Present,
-    /// The kubelet has cleared them, but will write them again if a container exits with a code other than 0.
-    MayReturn,
-    /// The kubelet has cleared them for good.
+    /// They are present and will not be cleared any more, or the pod is gone.
+    Settled,
+    /// Some container runs: the kubelet may still clear them, or write them again.
+    MayChange,
+    /// They are missing, and the kubelet will not write them again.
     Lost,
 }
 
@@ -152,8 +144,6 @@ struct Delivery<'a> {
     notice: &'a Notice,
     /// How often the annotation says that the pod's status was written.
     times_sent: u64,
-    /// Whether the reason was missing at the last check.
-    lacks_reason: bool,
     warned: bool,
 }
 
@@ -165,7 +155,6 @@ impl<'a> Delivery<'a> {
             settled: delivery_queue.settled.clone(),
             notice,
             times_sent: 0,
-            lacks_reason: false,
             warned: false,
         }
     }
@@ -201,30 +190,34 @@ impl<'a> Delivery<'a> {
                 return Ok(());
             };
             self.warn(&error);
-            refused = (!may_change(&error)).then(|| error.to_string());
+            let may_change = error.may_pass() || matches!(code(&error), Some(404 | 409));
+            refused = (!may_change).then(|| error.to_string());
             pause_after(&mut backoff, &error).await;
             check_first = true;
         }
     }
 
-    /// Whether the status stays as written.
+    /// Whether the status stays as written: its kubelet has adopted it, or has been silent for so long that it will
+    /// not overwrite it any more.
     async fn is_kept(&mut self) -> bool {
         if let Way::Delete(_) = self.notice.way {
             // No kubelet reverts a deletion.
             return true;
         }
         let mut checks = CHECK_AFTER.iter();
+        let mut silent_since = Instant::now();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        while let Some(after) = checks.next() {
-            sleep(*after).await;
+        while silent_since.elapsed() < SILENCE_LIMIT {
+            sleep(*checks.next().unwrap_or(&CHECK_PERIOD)).await;
             match self.check().await {
                 Ok(StatusCheck::Gone(_) | StatusCheck::Shown { is_final: true }) => return true,
                 Ok(StatusCheck::Shown { is_final: false }) => {}
                 Ok(StatusCheck::NotShown) => return false,
                 Err(error) => {
                     // The API server is back, but the kubelets must reconnect too, so the checks start again.
-                    checks = CHECK_AFTER.iter();
                     pause_after(&mut backoff, &error).await;
+                    checks = CHECK_AFTER.iter();
+                    silent_since = Instant::now();
                 }
             }
         }
@@ -337,7 +330,7 @@ impl<'a> Delivery<'a> {
 
     async fn reason_state(&self) -> Result<ReasonState, ApiError> {
         let Ok(pod) = self.find().await? else {
-            return Ok(ReasonState::Present);
+            return Ok(ReasonState::Settled);
         };
         let status = pod.status.unwrap_or_default();
         let has_reason = has_reason(&status);
@@ -346,12 +339,11 @@ impl<'a> Delivery<'a> {
             let state = one.state.as_ref();
             state.is_some_and(|state| state.terminated.is_some())
         };
-        Ok(if has_reason || containers.is_empty() {
-            ReasonState::Present
-        } else if containers.iter().all(has_ended) {
-            ReasonState::Lost
-        } else {
-            ReasonState::MayReturn
+        // A pod without containers has nothing left that could end.
+        Ok(match (containers.iter().all(has_ended), has_reason) {
+            (false, _) => ReasonState::MayChange,
+            (true, true) => ReasonState::Settled,
+            (true, false) => ReasonState::Lost,
         })
     }
 
@@ -377,7 +369,6 @@ impl<'a> Delivery<'a> {
         };
         self.times_sent = mark.times_sent;
         let status = pod.status.unwrap_or_default();
-        self.lacks_reason = !has_reason(&status);
         let ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
         Ok(if ended {
             StatusCheck::Shown {
@@ -435,12 +426,6 @@ fn condition(notice: &Notice) -> Option<Value> {
 
 fn code(error: &ApiError) -> Option<u16> {
     error.status().map(|status| status.code)
-}
-
-/// Whether a retry may be answered differently: after no answer, a conflict, a server error or a missing
-/// permission.
-fn may_change(error: &ApiError) -> bool {
-    code(error).is_none_or(|code| matches!(code, 401 | 403 | 404 | 408 | 409 | 429) || code >= 500)
 }
 
 /// Waits for as long as the server asks, or else for the back-off.

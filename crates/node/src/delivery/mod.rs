@@ -1,8 +1,8 @@
 //! Informs the API server of evicted pods, for as long as it takes. The main loop does not wait for it.
 //!
 //! ```text
-//!   Notice -> submit -> first attempt -> retries with back-off -> checks whether it stays -> publication()
-//!                           |                   ^----------------------' overwritten by the kubelet
+//!   Notice -> submit -> first attempt -> retries with back-off -> Accepted -> checks whether it stays -> Closed
+//!                           |                   ^----------------------------------' overwritten by the kubelet
 //!                           `-> FirstAttempt: whether it succeeded, for callers that wait a little
 //! ```
 
@@ -79,6 +79,19 @@ pub struct Publication {
     pub outcome: DeliveryOutcome,
 }
 
+/// How far a notice is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// The API server has accepted the notice of this decision for the first time. The pod's kubelet may not have
+    /// seen it yet.
+    Accepted {
+        /// Id of the decision.
+        id: String,
+    },
+    /// The final result.
+    Closed(Publication),
+}
+
 /// Receives whether the first attempt succeeded.
 pub type FirstAttempt = oneshot::Receiver<bool>;
 
@@ -90,7 +103,7 @@ pub struct DeliveryQueue {
     settled: watch::Receiver<bool>,
     /// The pending notices by pod UID: the decision, and how to withdraw the notice from its task.
     pending: Arc<Mutex<BTreeMap<String, PendingNotice>>>,
-    results: mpsc::UnboundedSender<Publication>,
+    results: mpsc::UnboundedSender<Progress>,
 }
 
 struct PendingNotice {
@@ -109,11 +122,11 @@ impl PendingNotice {
 
 impl DeliveryQueue {
     /// Delivers through this client, once the Node's taints are set (`settled`) or a short time has passed. The
-    /// results arrive in the returned channel, which never holds more than the number of notices.
+    /// results arrive in the returned channel, which never holds more than two for each notice.
     pub fn new(
         actions: Actions,
         settled: watch::Receiver<bool>,
-    ) -> (Self, mpsc::UnboundedReceiver<Publication>) {
+    ) -> (Self, mpsc::UnboundedReceiver<Progress>) {
         let (results, publications) = mpsc::unbounded_channel();
         let delivery_queue = Self {
             actions,
@@ -158,10 +171,11 @@ impl DeliveryQueue {
             let delivered = tokio::select! {
                 biased;
                 delivered = deliver(&delivery_queue, &notice, again, report_first) => delivered,
-                why = withdrawn => DeliveryOutcome::NotPublished(why.unwrap_or_default()).into(),
+                why = withdrawn => DeliveryOutcome::NotPublished(why.unwrap_or_default()),
             };
-            delivery_queue.finish(&notice, delivered.outcome);
-            if delivered.lacks_reason {
+            let shown = delivered == DeliveryOutcome::Published && notice.way == Way::Status;
+            delivery_queue.finish(&notice, delivered);
+            if shown {
                 restore_reason(&delivery_queue, &notice).await;
             }
         });
@@ -199,8 +213,12 @@ impl DeliveryQueue {
             uid: notice.uid.clone(),
             outcome,
         };
+        self.report(Progress::Closed(publication));
+    }
+
+    fn report(&self, progress: Progress) {
         // The receiver is dropped only with the agent.
-        let _ = self.results.send(publication);
+        let _ = self.results.send(progress);
     }
 
     fn pending(&self) -> MutexGuard<'_, BTreeMap<String, PendingNotice>> {

@@ -73,11 +73,13 @@ impl Publish for Events {
 }
 
 impl Events {
-    /// S1-078: only when a condition changes; a condition that is clear at start is no change.
+    /// S1-078: only when a condition changes. One that is clear at start is no change, nor is one that an earlier run
+    /// held already.
     fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
         let conditions = cycle.housekeeper.conditions();
         let raised: ConditionMap<bool> = conditions.map(|one| (one, true)).collect();
-        let before = self.raised.replace(raised).unwrap_or_default();
+        let before = self.raised.replace(raised);
+        let before = before.unwrap_or_else(|| cycle.housekeeper.restored(cycle.now));
         for (condition, raised) in raised {
             if before[condition] != raised {
                 let reason = condition.event_reason(raised);

@@ -5,6 +5,7 @@ pub mod events;
 pub mod evicted;
 pub mod history;
 pub mod journal;
+pub mod kept;
 pub mod metrics;
 pub mod node;
 pub mod startup;

@@ -1,5 +1,5 @@
 //! What the log says at the start: version, configuration, mode, the node's resources, thresholds in force, and the sources
-//! in use. One sentence each, in lines of at most 80 columns.
+//! in use. One record each: a sentence is never broken into several records, which would repeat its fields.
 
 use super::status::configured;
 use crate::{fact::Cycle, server::state::SourceStatus};
@@ -8,11 +8,6 @@ use std::{
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
-
-/// The longest line; only a single longer word exceeds it.
-const COLUMNS: usize = 80;
-/// The indent of the second and further lines.
-const INDENT: &str = "  ";
 
 /// What is known of the daemon before its first cycle.
 #[derive(Debug)]
@@ -41,23 +36,22 @@ struct Sentence<'a> {
     value: Option<&'a str>,
 }
 
-/// Logs the start. A sentence may take several lines; each of them has all fields of the sentence.
+/// Logs the start.
 pub(super) fn log(start_info: &StartInfo, cycle: &Cycle<'_>) {
     for sentence in sentences(start_info, cycle) {
-        for line in wrapped(&sentence.text) {
-            tracing::info!(
-                EVICTD_REASON = "Started",
-                EVICTD_VERSION = sentence.version,
-                EVICTD_CONFIGURATION = sentence.configuration,
-                EVICTD_RULES = sentence.rules,
-                EVICTD_MODE = sentence.mode,
-                EVICTD_MEMORY_BYTES = sentence.memory_bytes,
-                EVICTD_THRESHOLDS = sentence.thresholds,
-                EVICTD_SETTING = sentence.setting,
-                EVICTD_VALUE = sentence.value,
-                "{line}"
-            );
-        }
+        tracing::info!(
+            EVICTD_REASON = "Started",
+            EVICTD_VERSION = sentence.version,
+            EVICTD_CONFIGURATION = sentence.configuration,
+            EVICTD_RULES = sentence.rules,
+            EVICTD_MODE = sentence.mode,
+            EVICTD_MEMORY_BYTES = sentence.memory_bytes,
+            EVICTD_THRESHOLDS = sentence.thresholds,
+            EVICTD_SETTING = sentence.setting,
+            EVICTD_VALUE = sentence.value,
+            "{}",
+            sentence.text
+        );
     }
     for warning in warnings(cycle) {
         tracing::warn!("{warning}");
@@ -260,40 +254,9 @@ pub(super) fn amount(signal: Signal, value: i64) -> String {
     }
 }
 
-/// Broken at spaces.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split(' ') {
-        let is_first = line.is_empty() || line == INDENT;
-        if !is_first && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            lines.push(std::mem::replace(&mut line, INDENT.to_owned()));
-        } else if !is_first {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_line_goes_on_in_the_next() {
-        let word = "word";
-        let text = vec![word; 33].join(" ");
-        let lines = wrapped(&text);
-        assert_eq!(lines.len(), 3);
-        assert!(lines.iter().all(|line| line.len() <= COLUMNS), "{lines:?}");
-        assert!(lines[1].starts_with("  word"), "{lines:?}");
-        assert_eq!(lines.join(" ").split_whitespace().count(), 33);
-        let long = "x".repeat(100);
-        let lines = wrapped(&format!("configured by {long} and more"));
-        assert_eq!(lines[1], format!("  {long}"));
-    }
 
     #[test]
     fn a_threshold_that_only_follows_another_is_not_told_twice() {

@@ -104,9 +104,7 @@ impl StatusPage {
         self.usage_problem = cycle.usage_problem.map(ToOwned::to_owned);
         self.pods_generation = Some(cycle.pods.generation);
         let pods = cycle.pods;
-        let spared = |pod: &&LocalPod| {
-            pod.critical.is_some() || cycle.housekeeper.rules().protect.covers(pod)
-        };
+        let spared = |pod: &&LocalPod| cycle.housekeeper.rules().spares(pod).is_some();
         let withheld = self
             .withheld
             .iter()

@@ -107,6 +107,8 @@ impl Transitions {
     fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
         if let Some(start_info) = self.start_info.take() {
             startup::log(&start_info, cycle);
+            // The agent has logged them when it restored them.
+            self.raised = cycle.housekeeper.restored(cycle.now);
         }
         self.log_pause(cycle);
         self.log_conditions(cycle);

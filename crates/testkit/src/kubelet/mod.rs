@@ -4,7 +4,8 @@
 //! - A pod of which not only the status changed, and whose phase is a last one, is torn down.
 //! - A container that ends starts again, unless the API server says that its pod has ended.
 //! - It looks at its containers once a second.
-//! - Deletions are carried out, with 2 s at least between SIGTERM and SIGKILL.
+//! - Deletions are carried out, with 2 s at least between SIGTERM and SIGKILL, forced ones as well.
+//! - When its API server is started again, it writes at once but may see its pods a minute later.
 
 mod endpoints;
 mod pod;
@@ -25,8 +26,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -50,8 +50,36 @@ pub struct Kubelet {
     address: SocketAddr,
     endpoints: Arc<Endpoints>,
     orders: mpsc::UnboundedSender<Order>,
-    deaf: Arc<AtomicBool>,
+    reflector: Arc<Reflector>,
+    second: Duration,
     _worker: Worker,
+}
+
+/// How long the reflector of a real kubelet's pods was seen to stay away after a restart of its API server, in seconds.
+const REFLECTOR_AWAY: u32 = 66;
+
+/// What shows a kubelet its pods: until when it stays away, if it does.
+#[derive(Debug, Default)]
+struct Reflector(Mutex<Option<Away>>);
+
+#[derive(Debug, Clone, Copy)]
+enum Away {
+    Until(Instant),
+    UntilTold,
+}
+
+impl Reflector {
+    fn set(&self, away: Option<Away>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = away;
+    }
+
+    fn is_away(&self) -> bool {
+        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Away::Until(end)) => Instant::now() < end,
+            Some(Away::UntilTold) => true,
+            None => false,
+        }
+    }
 }
 
 impl Kubelet {
@@ -73,8 +101,8 @@ impl Kubelet {
         let actor = api.actor("kubelet");
         let node = node.to_owned();
         let served = Arc::clone(&endpoints);
-        let deaf = Arc::new(AtomicBool::new(false));
-        let hears_nothing = Arc::clone(&deaf);
+        let reflector = Arc::new(Reflector::default());
+        let of_agent = Arc::clone(&reflector);
         let worker = Worker::start("kubelet", move || async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
                 return;
@@ -87,7 +115,7 @@ impl Kubelet {
                 runtime: Box::new(runtime),
                 pods: BTreeMap::new(),
                 exits,
-                deaf: hears_nothing,
+                reflector: of_agent,
                 seen: 0,
             };
             tokio::select! {
@@ -99,15 +127,22 @@ impl Kubelet {
             address,
             endpoints,
             orders,
-            deaf,
+            reflector,
+            second,
             _worker: worker,
         })
+    }
+
+    /// It hears of no change for 66 of its seconds, as after a restart of its API server.
+    pub fn miss_changes(&self) {
+        let end = Instant::now() + REFLECTOR_AWAY * self.second;
+        self.reflector.set(Some(Away::Until(end)));
     }
 
     /// It hears of no change, and goes on writing what it takes for true over whatever others write, as one whose watch has
     /// not come back yet after its API server was started again; with `false` it lists anew, within a tick.
     pub fn deafen(&self, deaf: bool) {
-        self.deaf.store(deaf, Ordering::SeqCst);
+        self.reflector.set(deaf.then_some(Away::UntilTold));
     }
 
     /// `http://127.0.0.1:PORT`, for `/pods`, `/stats/summary`, `/configz` and `/healthz`.
@@ -160,7 +195,7 @@ struct Agent {
     /// By UID.
     pods: BTreeMap<String, Pod>,
     exits: Exits,
-    deaf: Arc<AtomicBool>,
+    reflector: Arc<Reflector>,
     /// The version of the last change that was looked at.
     seen: u64,
 }
@@ -212,7 +247,7 @@ impl Agent {
     /// What the API server has changed of this node's pods since the last look, change by change: a change of status that
     /// comes alone is another thing than one that comes along with an annotation.
     fn look(&mut self) {
-        if self.deaf.load(Ordering::SeqCst) {
+        if self.reflector.is_away() {
             self.seen = 0;
             return;
         }

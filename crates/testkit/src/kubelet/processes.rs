@@ -1,4 +1,7 @@
 //! Containers that are real processes, each in cgroups of its own as a kubelet lays them out.
+//!
+//! The first process of a container gets SIGTERM only if it has a handler for it: it is the first of its process id
+//! namespace. So most containers run on until SIGKILL.
 
 use super::runtime::{Exits, KILLED, Runtime};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -23,6 +26,26 @@ pub enum Driver {
     Systemd,
 }
 
+/// SIGTERM in the masks of `/proc/PID/status`.
+const TERM_BIT: u64 = 1 << 14;
+
+#[derive(Debug)]
+struct Running {
+    pid: u32,
+    process: OwnedFd,
+    waiter: JoinHandle<()>,
+}
+
+impl Running {
+    /// Whether its program has a handler for SIGTERM.
+    fn handles_sigterm(&self) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.is_some_and(|mask| mask & TERM_BIT != 0)
+    }
+}
+
 /// Runs a container's `command` and `args`, or sleeps, below directories that a test has made for it, one in each cgroup
 /// hierarchy. What it starts ends with it.
 #[derive(Debug)]
@@ -31,7 +54,7 @@ pub struct Processes {
     driver: Driver,
     /// What an image does of its own accord.
     entrypoint: Vec<String>,
-    running: BTreeMap<String, (OwnedFd, JoinHandle<()>)>,
+    running: BTreeMap<String, Running>,
     started: u64,
     /// Made here, and removed in the end: the outer ones first.
     made: Vec<PathBuf>,
@@ -96,9 +119,9 @@ impl Processes {
     }
 
     fn signal(&self, id: &str, signal: Signal) {
-        if let Some((process, _)) = self.running.get(id) {
+        if let Some(running) = self.running.get(id) {
             // It may have ended by itself.
-            let _ = pidfd_send_signal(process, signal);
+            let _ = pidfd_send_signal(&running.process, signal);
         }
     }
 }
@@ -145,6 +168,7 @@ impl Runtime for Processes {
             .args(self.words(container))
             .stdin(Stdio::null())
             .spawn()?;
+        let pid = child.id();
         let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
         let (exits, ended) = (exits.clone(), id.clone());
         let waiter = std::thread::spawn(move || {
@@ -157,12 +181,19 @@ impl Runtime for Processes {
             // Nobody listens to the end of a kubelet that is gone.
             let _ = exits.send((ended, code));
         });
-        self.running.insert(id.clone(), (process, waiter));
+        let running = Running {
+            pid,
+            process,
+            waiter,
+        };
+        self.running.insert(id.clone(), running);
         Ok(id)
     }
 
     fn terminate(&mut self, id: &str) {
-        self.signal(id, Signal::TERM);
+        if self.running.get(id).is_some_and(Running::handles_sigterm) {
+            self.signal(id, Signal::TERM);
+        }
     }
 
     fn kill(&mut self, id: &str) {
@@ -172,9 +203,9 @@ impl Runtime for Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        for (process, waiter) in std::mem::take(&mut self.running).into_values() {
-            let _ = pidfd_send_signal(process, Signal::KILL);
-            let _ = waiter.join();
+        for running in std::mem::take(&mut self.running).into_values() {
+            let _ = pidfd_send_signal(running.process, Signal::KILL);
+            let _ = running.waiter.join();
         }
         for group in self.made.iter().rev() {
             // Most are gone already.

@@ -104,6 +104,13 @@ impl Bench {
     }
 }
 
+fn cut_graces(hard_since: Timestamp) -> Event {
+    Event::CutGraces {
+        hard_since,
+        exhausted_at: None,
+    }
+}
+
 fn words(command: &Command) -> String {
     match command {
         Command::Terminate { uid, left, again } => {
@@ -178,9 +185,9 @@ fn a_hard_crossing_cuts_the_grace_of_soft_victims_before_it_and_of_those_who_go_
         let case = format!("{purpose:?} {hard_since}");
         let mut bench = Bench::of(leaving("a", purpose, seconds(60)));
         let hard_since = at(hard_since);
-        let cut = bench.event(5000, Event::CutGraces { hard_since });
+        let cut = bench.event(5000, cut_graces(hard_since));
         assert_eq!(cut.join(","), expected, "{case}");
-        let again = bench.event(5001, Event::CutGraces { hard_since });
+        let again = bench.event(5001, cut_graces(hard_since));
         assert!(again.is_empty(), "{case}");
     }
 }
@@ -313,12 +320,30 @@ fn one_that_runs_again_before_it_is_told_is_ended_again_while_its_pressure_lasts
     bench.gone(2200, "a");
     bench.sees(2250, listed("a", false));
     bench.context.pressing = ConditionMap::default();
-    assert!(bench.sees(300_900, listed("a", true)).is_empty());
+    assert!(bench.sees(602_100, listed("a", true)).is_empty());
     assert!(!bench.departures.has_left("a"), "it runs");
-    assert_eq!(bench.sees(302_300, listed("a", true)), ["withdraw a"]);
+    let mut accepted = Bench {
+        departures: bench.departures.clone(),
+        context: bench.context,
+    };
+    assert_eq!(bench.sees(602_300, listed("a", true)), ["withdraw a"]);
     bench.told("a", false);
-    bench.sees(303_300, listed("a", true));
+    bench.sees(603_300, listed("a", true));
     assert!(bench.departures.get("a").is_none());
+    // The API server has it, and the kubelet may read its pods again only now.
+    for (second, sees) in [(590, "nothing"), (1189, "nothing"), (1191, "withdraw a")] {
+        if second == 590 {
+            let id = "id-a".to_owned();
+            accepted.event(second * 1000, Event::NoticeAccepted { id });
+        }
+        let follows = accepted.sees(second * 1000, listed("a", true)).join(",");
+        let follows = if follows.is_empty() {
+            "nothing"
+        } else {
+            &follows
+        };
+        assert_eq!(follows, sees, "{second}");
+    }
     let mut rehearsed = Bench::of(owed()).under(NodeCondition::MemoryPressure);
     rehearsed.gone(1000, "a");
     rehearsed.sees(1050, listed("a", false));
@@ -368,7 +393,13 @@ fn what_was_turned_away_is_ended_whenever_it_runs_as_long_as_its_reason_holds() 
     bench.sees(1250, outside(false));
     bench.context.keeping_away = ConditionMap::default();
     assert!(bench.sees(2300, outside(true)).is_empty(), "over");
+    let mut accepted = bench.departures.clone();
     assert_eq!(bench.sees(300_000, outside(true)), ["withdraw a"]);
+    let id = "id-a".to_owned();
+    accepted.on_event(at(200_000), Event::NoticeAccepted { id }, &bench.context);
+    std::mem::swap(&mut accepted, &mut bench.departures);
+    assert!(bench.sees(799_000, outside(true)).is_empty(), "owed");
+    assert_eq!(bench.sees(800_000, outside(true)), ["withdraw a"]);
     assert_eq!(bench.told("a", false), ["let in a"]);
     assert!(bench.departures.get("a").is_none());
 
@@ -458,6 +489,45 @@ fn a_deleted_pod_that_runs_on_is_credited_for_its_grace_and_two_seconds_and_then
     assert!(!bench.departures.is_overdue("a", at(32_000)));
 }
 
+#[test]
+fn what_a_kubelet_ends_too_late_for_a_hard_threshold_is_overdue_at_once() {
+    let names = || ("a/a".to_owned(), "a".to_owned());
+    let group = || PathBuf::from("a");
+    let deleted = || Departures::deleted(at(0), names(), group(), seconds(0));
+    let long_deleted = || Departures::deleted(at(0), names(), group(), seconds(30));
+    let evicted = || Departures::kubelet_eviction(at(0), names(), group());
+    for (departure, exhausted, cut) in [
+        (deleted(), Some(1500), true),
+        (deleted(), Some(2500), false),
+        (deleted(), None, false),
+        (long_deleted(), Some(20_000), true),
+        (evicted(), Some(3900), true),
+        (evicted(), Some(4000), false),
+        (leaving("a", soft(), seconds(30)), Some(1500), false),
+    ] {
+        let case = format!("{:?} {exhausted:?}", departure.purpose);
+        let mut bench = Bench::of(departure);
+        let cuts = Event::CutGraces {
+            // A soft victim that was chosen after it is not cut short.
+            hard_since: at(-1),
+            exhausted_at: exhausted.map(at),
+        };
+        let follows = bench.event(100, cuts);
+        assert_eq!(follows == ["cut a"], cut, "{case}: {follows:?}");
+        assert_eq!(bench.departures.is_overdue("a", at(100)), cut, "{case}");
+        assert_eq!(bench.departures.is_credited("a", at(100)), !cut, "{case}");
+        if cut {
+            assert!(!bench.blocks(100, MEMORY), "{case}");
+            let outside = PodState {
+                listed: false,
+                ..listed("a", true)
+            };
+            bench.sees(150, outside);
+            assert!(bench.departures.is_overdue("a", at(150)), "{case}");
+        }
+    }
+}
+
 /// What an earlier run left open, decided at 0 with two seconds of grace.
 fn found(telling: NoticeState, ended: bool, rebooted: bool) -> Event {
     let mut departure = leaving("a", hard(), seconds(2));
@@ -490,7 +560,12 @@ fn an_open_decision_is_finished_while_its_process_or_its_pressure_is_there_and_e
         ("owed runs older", 1, "end a in 1 s".to_owned()),
         ("owed ended runs", 1, "tell a".to_owned()),
         ("owed", 1, format!("tell a,{gone}")),
-        ("owed ended runs older pressing", 302, runs_on(false, true)),
+        (
+            "owed ended runs older pressing",
+            302,
+            "tell a,end a again in 2 s".to_owned(),
+        ),
+        ("owed ended runs older pressing", 602, runs_on(false, true)),
         ("runs older pressing", 302, runs_on(true, false)),
         ("told runs older", 302, "end a in 0 s".to_owned()),
     ];

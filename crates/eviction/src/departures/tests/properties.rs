@@ -70,7 +70,13 @@ proptest! {
                     ..listed(uid, false)
                 }),
                 Happening::Told(told) => bench.told(uid, told),
-                Happening::Hard => bench.event(now, Event::CutGraces { hard_since: at(now) }),
+                Happening::Hard => {
+                    let cut = Event::CutGraces {
+                        hard_since: at(now),
+                        exhausted_at: Some(at(now + 1000)),
+                    };
+                    bench.event(now, cut)
+                }
             };
             for command in commands {
                 let target = command.split(' ').nth(1).unwrap();

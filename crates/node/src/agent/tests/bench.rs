@@ -2,12 +2,15 @@
 
 use super::recorder::{Heard, Recorder, Told};
 use crate::{
-    agent::{Agent, Allocatable, Order, Pauses, Ports, Timer, Unfinished, start::behaviour},
+    agent::{
+        Agent, Allocatable, Cluster, Order, Pauses, Ports, Timer, Unfinished, start::behaviour,
+    },
     config::{self, PodsSource},
     history::Waiting,
+    kept::KeptFile,
     pause::{Pause, PauseFile},
     pods::{Binder, DeletedPod, Listed, Listing, PodCache},
-    publish::{Publishers, status::StatusPage},
+    publish::{Publishers, kept::KeptPublisher, status::StatusPage},
     reclaim::{MemoryReclaimer, Reclaimer, Runtime},
     server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
@@ -86,6 +89,8 @@ pub(super) struct Bench {
     pub(super) imagefs: bool,
     pub(super) runtime: Option<Arc<dyn Runtime>>,
     pub(super) source: PodsSource,
+    /// The next agent's way to an API server.
+    pub(super) cluster: Option<Cluster>,
 }
 
 impl Drop for Bench {
@@ -120,6 +125,7 @@ impl Bench {
             imagefs: false,
             runtime: None,
             source: PodsSource::Manifests,
+            cluster: None,
         };
         bench.write("cgroup/cgroup.controllers", "memory pids\n");
         bench.write("proc/self/cgroup", "0::/system\n");
@@ -207,7 +213,10 @@ impl Bench {
             deleted_at: None,
             dies: true,
         };
-        self.pods.insert(name.to_owned(), runs);
+        if let Some(mut before) = self.pods.insert(name.to_owned(), runs) {
+            let _ = before.process.kill();
+            let _ = before.process.wait();
+        }
         self.grow(name, mebibytes);
         self.list();
     }
@@ -353,6 +362,8 @@ impl Bench {
         self.status = Some(shared);
         let binder = Binder::new(hierarchies.clone(), proc.clone(), roots.clone());
         let kept = PauseFile::new(self.path("run"));
+        let conditions = KeptFile::new(self.path("run"));
+        let held = conditions.read(self.boot_id);
         let ports = Ports {
             timer: Timer::of_runtime(),
             wake_listeners: WakeListeners::new(WakeSources::default(), None),
@@ -374,9 +385,18 @@ impl Bench {
                 spare: Arc::new(SpareFiles::default()),
             }),
             runtime: None,
-            cluster: None,
+            cluster: self.cluster.take(),
             pauses: Pauses::new(kept, Some(self.annotation.subscribe()), self.clock.now()),
-            publishers: Publishers(vec![Box::new(recorder), Box::new(page)]),
+            publishers: Publishers(vec![
+                Box::new(recorder),
+                Box::new(page),
+                Box::new(KeptPublisher::new(
+                    conditions,
+                    self.boot_id.to_owned(),
+                    &held,
+                )),
+            ]),
+            kept: held,
             unfinished: unfinished.iter().filter_map(Unfinished::read).collect(),
             boot_id: self.boot_id.to_owned(),
         };
@@ -510,6 +530,27 @@ impl Bench {
     /// What `evictd status -o json` says.
     pub(super) fn status(&self) -> Value {
         serde_json::to_value(self.status.as_ref().unwrap().status()).unwrap()
+    }
+
+    /// Whether `evictd status` says that this pod is not admitted.
+    pub(super) fn is_rejected(&self, name: &str) -> bool {
+        let told = format!("shop/{name} is not admitted");
+        self.status()["warnings"].to_string().contains(&told)
+    }
+
+    /// Whether `evictd status` says that memory is short.
+    pub(super) fn holds_memory_pressure(&self) -> bool {
+        let conditions = self.status()["conditions"].clone();
+        let mut all = conditions.as_array().unwrap().iter();
+        all.any(|one| one["condition"] == "MemoryPressure" && one["raised"] == true)
+    }
+
+    /// What the last agent has kept for the next one is changed.
+    pub(super) fn edit_kept(&self, edit: impl FnOnce(&mut Value)) {
+        let path = self.path("run/conditions");
+        let mut kept = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        edit(&mut kept);
+        fs::write(path, kept.to_string()).unwrap();
     }
 
     /// Everything told so far, without the times.

@@ -202,6 +202,33 @@ async fn a_hog_that_was_deleted_by_force_goes_and_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deleted_hog_that_grows_goes_before_its_kubelets_time_and_one_that_grows_slowly_after_it()
+{
+    for (grows, mut holds, from, to) in [(100, 500, 0.1, 0.9), (2, 836, 1.9, 2.5)] {
+        let mut bench = Bench::new();
+        bench.pod("hog", holds);
+        bench.pod("modest", 50);
+        bench.start(HARD);
+        bench.pass(30.0).await;
+        bench.delete_by_force("hog");
+        // The threshold is crossed after half a second. At 1 GB a second the rest lasts for 0.1 s, at 20 MB for 5 s.
+        for _ in 0..40 {
+            bench.grow("hog", holds);
+            bench.pass(0.1).await;
+            if !bench.lives("hog") {
+                break;
+            }
+            holds = (holds + grows).min(940);
+        }
+        let log = bench.log();
+        assert!(!bench.lives("hog") && bench.lives("modest"), "{log:#?}");
+        let killed = bench.at("shop/hog is killed") - 30.0;
+        assert!((from..to).contains(&killed), "{grows}: {killed}");
+        assert_eq!(bench.records().len(), 1, "{log:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn s1_044_s1_059_of_two_hogs_the_second_goes_when_the_first_is_gone_and_it_is_still_low() {
     let mut bench = Bench::new();
     bench.pod_with("modest", 40, priority(9));

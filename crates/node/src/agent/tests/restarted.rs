@@ -120,3 +120,84 @@ async fn a_soft_threshold_begins_its_grace_anew_after_a_restart() {
     let chosen = bench.at("evicts shop/hog");
     assert!((110.0..110.3).contains(&chosen), "{chosen}");
 }
+
+const REJECT: &str = "evictionHard: {memory.available: 100Mi}\nevictionPressureTransitionPeriod: 60s\n\
+                      admission: reject";
+
+/// A node on which a hog was killed 10 s ago, and a pod that came after it was rejected.
+async fn rejecting() -> Bench {
+    let mut bench = Bench::new();
+    bench.pod("hog", 950);
+    bench.start(REJECT);
+    bench.pass(5.0).await;
+    bench.pod("late", 1);
+    bench.pass(5.0).await;
+    assert!(bench.is_rejected("late"), "{:#?}", bench.log());
+    assert!(!bench.lives("late"));
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_keeps_a_condition_and_whom_it_rejects_for_the_rest_of_the_transition_period() {
+    let mut bench = rejecting().await;
+    for _ in 0..3 {
+        bench.kill_agent();
+        bench.pass(3.0).await;
+        bench.start(REJECT);
+        bench.pass(3.0).await;
+        assert!(bench.is_rejected("late"), "{:#?}", bench.status());
+        assert!(bench.holds_memory_pressure());
+    }
+    bench.pod("later", 1);
+    bench.pass(5.0).await;
+    assert!(bench.is_rejected("later") && bench.is_rejected("late"));
+    bench.pass(25.0).await;
+    assert!(bench.is_rejected("late"), "{:#?}", bench.status());
+    bench.pass(10.0).await;
+    assert!(!bench.holds_memory_pressure());
+    assert!(!bench.is_rejected("late") && !bench.is_rejected("later"));
+    assert!(bench.records().len() == 1, "{:#?}", bench.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_after_the_transition_period_or_a_reboot_begins_anew() {
+    for reboots in [false, true] {
+        let mut bench = rejecting().await;
+        bench.kill_agent();
+        bench.pass(if reboots { 1.0 } else { 60.0 }).await;
+        if reboots {
+            bench.reboot();
+        }
+        bench.start(REJECT);
+        bench.pass(1.0).await;
+        let seen = || (bench.log(), bench.status()["conditions"].clone());
+        assert!(!bench.holds_memory_pressure(), "{reboots}: {:#?}", seen());
+        assert!(!bench.is_rejected("late"), "reboots: {reboots}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_versions_conditions_are_kept_and_those_of_a_newer_one_or_damaged_ones_are_not() {
+    for (version, holds) in [("absent", true), ("newer", false), ("damaged", false)] {
+        let mut bench = rejecting().await;
+        bench.kill_agent();
+        bench.edit_kept(|kept| match version {
+            "absent" => {
+                let kept = kept.as_object_mut().unwrap();
+                kept.remove("version");
+                kept.remove("rejections");
+            }
+            "newer" => kept["version"] = 2.into(),
+            _ => kept["conditions"] = 7.into(),
+        });
+        bench.start(REJECT);
+        bench.pass(1.0).await;
+        assert_eq!(bench.holds_memory_pressure(), holds, "{version}");
+        bench.pod("later", 1);
+        bench.pass(1.0).await;
+        assert_eq!(bench.is_rejected("later"), holds, "{version}");
+        // What this version writes replaces it.
+        bench.pass(2.0).await;
+        bench.edit_kept(|kept| assert_eq!(kept["version"], 1, "{version}"));
+    }
+}

@@ -84,7 +84,7 @@ fn taken_over(pod: &mut Value) {
 
 struct Story {
     fake: Shared,
-    publications: UnboundedReceiver<Publication>,
+    publications: UnboundedReceiver<Progress>,
 }
 
 impl Story {
@@ -108,10 +108,9 @@ impl Story {
     }
 
     async fn outcome(&mut self) -> DeliveryOutcome {
-        let told = timeout(Duration::from_mins(5), self.publications.recv()).await;
+        let told = timeout(Duration::from_mins(15), closed(&mut self.publications)).await;
         let log = || self.fake.lock().unwrap().asked.clone();
         told.unwrap_or_else(|_| panic!("no fate: {:?}", log()))
-            .unwrap()
             .outcome
     }
 
@@ -218,11 +217,63 @@ async fn a_kubelet_that_says_nothing_is_waited_for_and_may_still_write_over_it()
     );
     assert_eq!(story.outcome().await, DeliveryOutcome::Published);
     assert_eq!(story.asked(&Method::PATCH), [0, 11]);
+    let looks = story.asked(&Method::GET);
+    assert_eq!(looks[..9], [1, 3, 10, 11, 12, 14, 21, 41, 71]);
     assert_eq!(
-        story.asked(&Method::GET),
-        [1, 3, 10, 11, 12, 14, 21, 41],
-        "30 s after the last telling it stands"
+        looks.last(),
+        Some(&611),
+        "ten minutes after the last telling it stands"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_reads_its_pods_again_after_a_minute_hears_of_it_whenever_it_writes() {
+    // It starts the pod again, later and later, and writes only then.
+    let mut starts = vec![75, 45, 25, 10, 2];
+    let since = Instant::now();
+    let mut story = Story::of(
+        notice(Way::Status),
+        running(),
+        Box::new(move |method, _, pod| {
+            let elapsed = since.elapsed().as_secs();
+            if starts.last().is_some_and(|at| elapsed >= *at) {
+                starts.pop();
+                written_over(pod);
+            } else if *method == Method::PATCH && elapsed > 66 {
+                taken_over(pod);
+            }
+            200
+        }),
+    );
+    assert_eq!(story.outcome().await, DeliveryOutcome::Published);
+    assert!(story.fake.lock().unwrap().pod["status"]["phase"] == "Failed");
+    let told = *story.asked(&Method::PATCH).last().unwrap();
+    assert!(told > 66, "told last after {told} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_the_server_has_accepted_it_is_said_once_and_before_its_kubelet_has() {
+    let mut story = Story::of(
+        notice(Way::Status),
+        running(),
+        Box::new(|method, before, pod| {
+            match (method, before) {
+                (&Method::PATCH, 0) => {
+                    written_over(pod);
+                    return 503;
+                }
+                (&Method::PATCH, 1) => written_over(pod),
+                (&Method::PATCH, _) => taken_over(pod),
+                _ => {}
+            }
+            200
+        }),
+    );
+    let accepted = story.publications.recv().await.unwrap();
+    assert_eq!(accepted, Progress::Accepted { id: "d-1".into() });
+    assert_eq!(story.asked(&Method::PATCH).len(), 2);
+    let closed = story.publications.recv().await.unwrap();
+    assert!(matches!(closed, Progress::Closed(_)), "{closed:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,10 +289,8 @@ async fn a_server_that_goes_away_after_it_was_told_is_looked_at_anew_when_it_is_
     assert_eq!(story.outcome().await, DeliveryOutcome::Published);
     let looks = story.asked(&Method::GET);
     let back = looks[4];
-    assert_eq!(
-        looks[5..].iter().map(|at| at - back).collect::<Vec<_>>(),
-        [2, 9, 29]
-    );
+    let after: Vec<u64> = looks[5..].iter().map(|at| at - back).collect();
+    assert_eq!(after[..4], [2, 9, 29, 59]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,6 +375,38 @@ async fn a_pod_that_is_deleted_says_first_that_it_was_disrupted() {
 fn ended(pod: &mut Value) {
     let terminated = json!({ "terminated": { "exitCode": 0 } });
     pod["status"]["containerStatuses"][0]["state"] = terminated;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_is_emptied_after_it_was_told_is_written_again_however_often_that_is_refused()
+{
+    let mut story = Story::of(
+        notice(Way::Status),
+        running(),
+        Box::new(|method, before, pod| {
+            match (method, before) {
+                (&Method::PATCH, 0) => taken_over(pod),
+                // Its roles are not loaded.
+                (&Method::PATCH, 1..=5) => {
+                    pod["status"]["reason"] = "".into();
+                    return 403;
+                }
+                // Long after the kubelet has taken over the phase, its grace is over.
+                (&Method::GET, 3) => {
+                    ended(pod);
+                    pod["status"]["reason"] = "".into();
+                    pod["status"]["message"] = "".into();
+                }
+                _ => {}
+            }
+            200
+        }),
+    );
+    assert_eq!(story.outcome().await, DeliveryOutcome::Published);
+    sleep(Duration::from_mins(15)).await;
+    let fake = story.fake.lock().unwrap();
+    assert_eq!(fake.pod["status"]["reason"], "Evicted");
+    assert_eq!(fake.patches.len(), 1 + 6);
 }
 
 #[tokio::test(start_paused = true)]
