@@ -223,9 +223,8 @@ fn counted(number: usize, what: &str) -> String {
 /// One sentence: whether anything is wrong.
 pub(super) fn headline(status: &Status) -> String {
     let met = || {
-        let thresholds = |signal: &SignalStatus| signal.thresholds.iter();
         let all = status.signals.iter();
-        let all = all.flat_map(move |signal| thresholds(signal).map(move |one| (signal, one)));
+        let all = all.flat_map(|signal| signal.thresholds.iter().map(move |one| (signal, one)));
         all.filter(|(_, threshold)| threshold.met)
     };
     let crossed: Vec<String> = met().map(|(signal, one)| crossed(signal, one)).collect();
