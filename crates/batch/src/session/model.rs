@@ -421,6 +421,31 @@ impl Model {
         self.live.iter().map(|job| (*job, &self.jobs[*job]))
     }
 
+    /// Every amount that is kept from one session to the next.
+    pub(crate) fn amounts(&self) -> impl Iterator<Item = &Resource> {
+        let nodes = self.nodes.iter().flat_map(|node| {
+            let Node {
+                allocatable,
+                idle,
+                used,
+                releasing,
+                pipelined,
+                ..
+            } = node;
+            [allocatable, idle, used, releasing, pipelined]
+        });
+        let jobs = self.jobs.iter().flat_map(|job| {
+            let sums = [&job.allocated, &job.total_request, &job.gated];
+            sums.into_iter().chain(&job.min_resources)
+        });
+        let queues = self.queues.iter().flat_map(|queue| {
+            let limits = queue.capability.iter().chain(&queue.guarantee);
+            limits.chain([&queue.deserved])
+        });
+        let tasks = self.tasks.iter().map(|task| &task.request);
+        nodes.chain(jobs).chain(queues).chain(tasks).chain([&self.total])
+    }
+
     /// The queues that are there.
     pub(crate) fn live_queues(&self) -> impl Iterator<Item = (usize, &Queue)> {
         let queues = self.queues.iter().enumerate();

@@ -3,13 +3,14 @@
 
 use evictd_pod::resources::{CPU, MEMORY, PODS};
 use evictd_pod::wire::ResourceList;
+use hashbrown::HashMap;
 
 /// Amounts that differ by less are equal.
 pub(crate) const EPSILON: f64 = 0.1;
 
 /// A kind of resource, as an index into [`Dims`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Dim(u16);
+pub(crate) struct Dim(u32);
 
 impl Dim {
     /// Thousandths of a core.
@@ -24,39 +25,90 @@ impl Dim {
     }
 }
 
-/// The names of all kinds of resources that were met.
+/// Lists of up to so many names are added name by name.
+const SHORT: usize = 8;
+
+/// So many names are kept before unused ones are forgotten for the first time.
+const FIRST_SWEEP: usize = 1024;
+
+/// The names of the resources that objects mention. Tenants choose names, so those that no amount mentions any more are forgotten.
 #[derive(Debug)]
-pub(crate) struct Dims(Vec<Box<str>>);
+pub(crate) struct Dims {
+    /// By index; a free place holds an empty name.
+    names: Vec<Box<str>>,
+    by_name: HashMap<Box<str>, Dim>,
+    free: Vec<Dim>,
+    /// So many names are kept before unused ones are forgotten again.
+    sweep_at: usize,
+}
 
 impl Default for Dims {
     fn default() -> Self {
-        Self(vec![CPU.into(), MEMORY.into(), PODS.into()])
+        let mut dims = Self {
+            names: Vec::new(),
+            by_name: HashMap::new(),
+            free: Vec::new(),
+            sweep_at: FIRST_SWEEP,
+        };
+        for name in [CPU, MEMORY, PODS] {
+            dims.intern(name);
+        }
+        dims
     }
 }
 
 impl Dims {
     pub(crate) fn name(&self, dim: Dim) -> &str {
-        &self.0[dim.index()]
+        &self.names[dim.index()]
     }
 
-    /// The kind of that name, if it was met.
+    /// The kind of that name, if an object mentions it.
     pub(crate) fn find(&self, name: &str) -> Option<Dim> {
-        let index = self.0.iter().position(|own| **own == *name)?;
-        u16::try_from(index).ok().map(Dim)
+        self.by_name.get(name).copied()
     }
 
-    /// The kind of that name; `None` for names beyond the first 65 536.
-    fn intern(&mut self, name: &str) -> Option<Dim> {
+    fn intern(&mut self, name: &str) -> Dim {
         if let Some(dim) = self.find(name) {
-            return Some(dim);
+            return dim;
         }
-        let dim = u16::try_from(self.0.len()).ok().map(Dim)?;
-        self.0.push(name.into());
-        Some(dim)
+        let dim = self.free.pop().unwrap_or_else(|| {
+            self.names.push(Box::default());
+            // Four thousand million names do not fit into memory.
+            Dim(u32::try_from(self.names.len() - 1).unwrap_or(u32::MAX))
+        });
+        self.names[dim.index()] = name.into();
+        self.by_name.insert(name.into(), dim);
+        dim
     }
 
-    /// A list of an object. Quotas that count objects and names that are no resources of pods are left out; whatever is
-    /// neither cpu, memory nor pods counts in thousandths.
+    /// Whether names have become so many that it pays to look for unused ones.
+    pub(crate) fn is_due_for_sweep(&self) -> bool {
+        self.by_name.len() > self.sweep_at
+    }
+
+    /// Forgets the names that none of these amounts mentions.
+    pub(crate) fn sweep<'r>(&mut self, amounts: impl Iterator<Item = &'r Resource>) {
+        let mut used = vec![false; self.names.len()];
+        for dim in [Dim::CPU, Dim::MEMORY, Dim::PODS] {
+            used[dim.index()] = true;
+        }
+        for (dim, _) in amounts.flat_map(Resource::iter) {
+            used[dim.index()] = true;
+        }
+        let free = &mut self.free;
+        let names = &mut self.names;
+        self.by_name.retain(|_, dim| {
+            if !used[dim.index()] {
+                names[dim.index()] = Box::default();
+                free.push(*dim);
+            }
+            used[dim.index()]
+        });
+        self.sweep_at = FIRST_SWEEP.max(2 * self.by_name.len());
+    }
+
+    /// The amounts of an object. Quotas that count objects and names that are no resources of pods are left out; a resource
+    /// other than cpu, memory and pods counts in thousandths.
     pub(crate) fn read(&mut self, list: &ResourceList) -> Resource {
         let mut read = Resource::default();
         for (name, quantity) in list.iter() {
@@ -65,9 +117,8 @@ impl Dims {
                 MEMORY => read.memory = number(quantity.value()),
                 PODS => read.add_to(Dim::PODS, number(quantity.value())),
                 _ if is_scalar(name) => {
-                    if let Some(dim) = self.intern(name) {
-                        read.add_to(dim, number(quantity.milli_value()));
-                    }
+                    let dim = self.intern(name);
+                    read.add_to(dim, number(quantity.milli_value()));
                 }
                 _ => {}
             }
@@ -136,8 +187,8 @@ impl Resource {
             Dim::CPU => Some(self.cpu),
             Dim::MEMORY => Some(self.memory),
             _ => {
-                let own = self.scalars.iter().find(|(own, _)| *own == dim);
-                own.map(|(_, amount)| *amount)
+                let at = self.scalars.binary_search_by_key(&dim, |(known, _)| *known);
+                at.ok().map(|at| self.scalars[at].1)
             }
         }
     }
@@ -166,8 +217,8 @@ impl Resource {
 
     /// Adds to the dimension of that name, if resources of pods can have it.
     pub(crate) fn add_scalar(&mut self, dims: &mut Dims, name: &str, amount: f64) {
-        if let Some(dim) = is_scalar(name).then(|| dims.intern(name)).flatten() {
-            self.add_to(dim, amount);
+        if is_scalar(name) {
+            self.add_to(dims.intern(name), amount);
         }
     }
 
@@ -178,9 +229,28 @@ impl Resource {
     pub(crate) fn add(&mut self, other: &Self) {
         self.cpu += other.cpu;
         self.memory += other.memory;
-        for (dim, amount) in &other.scalars {
-            self.add_to(*dim, *amount);
+        self.add_scalars(&other.scalars, 1.0);
+    }
+
+    /// Adds `times` times these amounts. A long list is merged, because inserting its names one by one takes quadratic time.
+    fn add_scalars(&mut self, other: &[(Dim, f64)], times: f64) {
+        if other.len() <= SHORT {
+            for (dim, amount) in other {
+                self.add_to(*dim, times * *amount);
+            }
+            return;
         }
+        let mut merged = Vec::with_capacity(self.scalars.len() + other.len());
+        let mut left = self.scalars.iter().copied().peekable();
+        for (dim, amount) in other {
+            while let Some(before) = left.next_if(|(known, _)| known < dim) {
+                merged.push(before);
+            }
+            let same = left.next_if(|(known, _)| known == dim);
+            merged.push((*dim, same.map_or(0.0, |(_, sum)| sum) + times * *amount));
+        }
+        merged.extend(left);
+        self.scalars = merged;
     }
 
     /// Takes away; what it does not name stays unnamed if it names nothing at all beside cpu and memory.
@@ -190,9 +260,7 @@ impl Resource {
         if self.scalars.is_empty() {
             return;
         }
-        for (dim, amount) in &other.scalars {
-            self.add_to(*dim, -*amount);
-        }
+        self.add_scalars(&other.scalars, -1.0);
     }
 
     pub(crate) fn scale(&mut self, by: f64) {
@@ -319,6 +387,48 @@ mod tests {
             own.get(dims.find("nvidia.com/gpu").unwrap()).to_bits(),
             1000.0_f64.to_bits()
         );
+    }
+
+    #[test]
+    fn names_that_are_not_mentioned_any_more_are_forgotten_and_every_mentioned_name_counts() {
+        let mut dims = Dims::default();
+        let one = |name: usize| format!(r#"{{"example.com/r{name}": "1"}}"#);
+        let kept = read(&mut dims, &one(0));
+        for name in 1..70_000 {
+            let amount = read(&mut dims, &one(name));
+            assert_eq!(amount.iter().count(), 3, "{name}");
+        }
+        assert!(dims.is_due_for_sweep());
+        dims.sweep([&kept].into_iter());
+        assert!(!dims.is_due_for_sweep());
+        assert_eq!(dims.find("example.com/r1"), None);
+        let dim = dims.find("example.com/r0").unwrap();
+        assert_eq!((kept.get(dim), dims.name(dim)), (1000.0, "example.com/r0"));
+        let new = read(&mut dims, &one(70_000));
+        let (dim, _) = new.iter().nth(2).unwrap();
+        assert_eq!(dims.name(dim), "example.com/r70000");
+        assert!(dim.index() < 70_000, "a free place is taken again");
+    }
+
+    #[test]
+    fn a_long_list_adds_up_as_its_names_one_by_one() {
+        let mut dims = Dims::default();
+        let list = |names: std::ops::Range<usize>| {
+            let names = names.map(|name| format!(r#""example.com/r{name}": "{name}""#));
+            format!("{{{}}}", names.collect::<Vec<_>>().join(", "))
+        };
+        let all = read(&mut dims, &list(1..60));
+        let (mut sum, other) = (all.clone(), read(&mut dims, &list(20..90)));
+        sum.add(&other);
+        let mut one_by_one = all.clone();
+        for (dim, amount) in other.iter() {
+            one_by_one.add_to(dim, amount);
+        }
+        assert_eq!(sum, one_by_one);
+        sum.sub(&other);
+        for (dim, amount) in sum.iter() {
+            assert_eq!(amount.to_bits(), all.get(dim).to_bits());
+        }
     }
 
     #[test]

@@ -346,8 +346,19 @@ impl Cache {
         role
     }
 
+    /// Forgets names of resources that no object mentions any more.
+    fn sweep_names(&mut self) {
+        let mut dims = std::mem::take(&mut self.model.dims);
+        let requests = self.pods.values().map(|pod| &pod.request);
+        dims.sweep(self.model.amounts().chain(requests));
+        self.model.dims = dims;
+    }
+
     /// Works out what follows from names, where something has changed.
     fn settle(&mut self, cluster: &Cluster) {
+        if self.model.dims.is_due_for_sweep() {
+            self.sweep_names();
+        }
         if std::mem::take(&mut self.stale_nodes) {
             self.settle_nodes(cluster);
         }
