@@ -57,6 +57,9 @@ pub struct Form {
     /// A pod of no group is a job of its own (volcano#4348). For Volcano somebody has to make a group for it first (S6-059,
     /// S6-089). It is [`Setting::plain_pods`](super::Setting) that a cache goes by.
     pub plain_pods: bool,
+    /// A job's priority is at most the lowest priority of its pods. Anyone who may create a pod group may name any class in it,
+    /// while admission guards the classes of pods. Volcano takes the class of the group (S6-088).
+    pub lowest_pod_priority: bool,
 }
 
 impl Default for Form {
@@ -77,6 +80,7 @@ impl Default for Form {
             exact_undo: true,
             stages_run: true,
             plain_pods: true,
+            lowest_pod_priority: true,
         }
     }
 }
@@ -100,6 +104,7 @@ impl Form {
             exact_undo: false,
             stages_run: false,
             plain_pods: false,
+            lowest_pod_priority: false,
         }
     }
 }

@@ -135,6 +135,7 @@ impl<'c> Session<'c> {
         watch: &mut impl Watch,
     ) -> (Model, Outcome) {
         model.note_freed(cluster);
+        model.set_priorities(form);
         let mut session = Session {
             placement: Statement::default(),
             conf,

@@ -41,6 +41,10 @@ pub(crate) struct Job {
     pub(crate) class_name: Box<str>,
     pub(crate) queue: usize,
     pub(crate) priority: i32,
+    /// The priority of its class, before that of its pods limits it.
+    pub(crate) class_priority: i32,
+    /// The lowest priority that one of its pods is known to have.
+    pub(crate) lowest_of_pods: Option<i32>,
     pub(crate) created: Option<Timestamp>,
     pub(crate) min_member: i32,
     /// By role; the sum of it is kept beside.
@@ -97,6 +101,8 @@ impl Job {
             class_name: Box::default(),
             queue: 0,
             priority: 0,
+            class_priority: 0,
+            lowest_of_pods: None,
             created: None,
             min_member: 0,
             min_task_member: Vec::new(),
@@ -173,6 +179,7 @@ impl Job {
         self.allocated = Resource::default();
         self.total_request = Resource::default();
         self.gated = Resource::default();
+        self.lowest_of_pods = None;
         for index in std::mem::take(&mut self.tasks) {
             self.add(&tasks[index], index);
         }
@@ -182,6 +189,8 @@ impl Job {
     pub(crate) fn add(&mut self, task: &Task, index: usize) {
         self.tally(task, 1);
         self.total_request.add(&task.request);
+        let lowest = [self.lowest_of_pods, task.pod_priority];
+        self.lowest_of_pods = lowest.into_iter().flatten().min();
         if task.gated {
             self.gated.add(&task.request);
         }
@@ -443,7 +452,20 @@ impl Model {
             limits.chain([&queue.deserved])
         });
         let tasks = self.tasks.iter().map(|task| &task.request);
-        nodes.chain(jobs).chain(queues).chain(tasks).chain([&self.total])
+        nodes
+            .chain(jobs)
+            .chain(queues)
+            .chain(tasks)
+            .chain([&self.total])
+    }
+
+    /// Sets the priority that each job has in a session.
+    pub(crate) fn set_priorities(&mut self, form: &Form) {
+        for at in &self.live {
+            let job = &mut self.jobs[*at];
+            let lowest = job.lowest_of_pods.filter(|_| form.lowest_pod_priority);
+            job.priority = lowest.map_or(job.class_priority, |own| own.min(job.class_priority));
+        }
     }
 
     /// The queues that are there.

@@ -99,7 +99,10 @@ pub(crate) struct Task {
     pub(crate) request: Resource,
     pub(crate) status: Status,
     pub(crate) node: Option<usize>,
+    /// Orders the tasks of one job; an annotation may set it.
     pub(crate) priority: i32,
+    /// The priority that admission gave to its pod.
+    pub(crate) pod_priority: Option<i32>,
     pub(crate) role: Role,
     /// It asks for nothing.
     pub(crate) best_effort: bool,

@@ -70,6 +70,43 @@ fn s6_116_a_promise_of_a_node_that_gets_no_room_is_not_waited_for() {
 }
 
 #[test]
+fn s6_088_a_group_has_no_higher_priority_than_its_pods() {
+    let conf = conf("allocate, preempt", &[&["priority", "gang", "predicates"]]);
+    let with = |priority: i32| json!({"spec": {"priority": priority}});
+    let run = |pods: i32, form: &Form| {
+        let runs = json!({"spec": {"nodeName": "a", "priority": 1_000_000}, "status": {"phase": "Running"}});
+        Scenario::new(&conf)
+            .class("system-node-critical", 2_000_001_000)
+            .class("production", 1_000_000)
+            .node("a", "1")
+            .job_with(
+                "old",
+                0,
+                "Running",
+                &json!({"priorityClassName": "production"}),
+            )
+            .pod("old-work-0", "old", "1", &runs)
+            .job_with(
+                "new",
+                1,
+                "Inqueue",
+                &json!({"priorityClassName": "system-node-critical"}),
+            )
+            .pod("new-work-0", "new", "1", &with(pods))
+            .run_as(form)
+    };
+    let ours = only(|form| form.lowest_pod_priority = true);
+    assert_eq!(evicted(&run(0, &Form::volcano())), ["old-work-0"]);
+    let outcome = run(0, &ours);
+    assert!(evicted(&outcome).is_empty());
+    let mut conditions = outcome.pod_groups["default/new"].conditions.iter();
+    let condition = conditions.find(|own| own.kind == "Unschedulable").unwrap();
+    let words = "Its priority counts as 0, the lowest of its pods, not as 2000001000";
+    assert!(condition.message.contains(words), "{}", condition.message);
+    assert_eq!(evicted(&run(2_000_001_000, &ours)), ["old-work-0"]);
+}
+
+#[test]
 fn room_that_is_getting_free_is_used_before_anybody_else_goes() {
     let conf = conf("allocate, preempt", &[&["priority", "gang", "predicates"]]);
     let goes = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},

@@ -165,7 +165,9 @@ fn the_priority_is_the_groups_own_else_that_of_its_class_else_that_of_its_pods()
     let class = json!({"priorityClassName": "high"});
     assert_eq!(first(json!({}), json!({}), 0), "a-0");
     assert_eq!(first(json!({"priority": 60}), class.clone(), 99), "a-0");
-    assert_eq!(first(json!({"priority": 40}), class.clone(), 0), "b-0");
+    assert_eq!(first(json!({"priority": 40}), class.clone(), 50), "b-0");
+    // A class above that of the pods raises nothing.
+    assert_eq!(first(json!({"priority": 40}), class.clone(), 0), "a-0");
     assert_eq!(first(json!({"priority": 40}), json!({}), 41), "b-0");
     // What the API server writes into a group that names no class says nothing.
     assert_eq!(first(json!({}), json!({"priority": 0}), 7), "b-0");

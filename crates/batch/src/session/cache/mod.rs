@@ -405,7 +405,7 @@ impl Cache {
             let against =
                 upstream.and_then(|_| Upstream::reason_against(queue_name, queue.is_some()));
             let class = self.classes.get(&*job.class_name).map(|(value, _)| *value);
-            job.priority = match upstream {
+            job.class_priority = match upstream {
                 Some(own) => own.priority(class, job.tasks.len()),
                 None => class.unwrap_or(default),
             };

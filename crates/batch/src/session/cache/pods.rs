@@ -168,6 +168,7 @@ impl Cache {
             status,
             node: None,
             priority: priority.or(pod.spec.priority).unwrap_or(1),
+            pod_priority: pod.spec.priority,
             role,
             best_effort: false,
             gated: !pod.spec.scheduling_gates.is_empty(),

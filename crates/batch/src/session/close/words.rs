@@ -68,6 +68,12 @@ impl Session<'_> {
             let reasons = sorted(reasons.map(|(reason, count)| (reason.to_owned(), count)));
             text = format!("{text}; Pending: {reasons}");
         }
+        if own.priority < own.class_priority {
+            let (counted, class) = (own.priority, own.class_priority);
+            text = format!(
+                "{text}. Its priority counts as {counted}, the lowest of its pods, not as {class}"
+            );
+        }
         if let Some(words) = &own.kept_out {
             text = format!("{text}. Not let in: {words}");
         }
