@@ -33,15 +33,20 @@ impl Gang {
         match self {
             Self::Nothing => Resource::default(),
             Self::Sum(need, _) => need.clone(),
-            Self::Parts(parts) => parts.iter().fold(Resource::default(), |mut sum, part| {
-                let mut all = part.request.clone();
-                #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
-                all.scale(part.count as f64);
-                sum.add(&all);
-                sum
-            }),
+            Self::Parts(parts) => need_of(parts),
         }
     }
+}
+
+/// What all pods of these parts ask for together.
+pub(crate) fn need_of(parts: &[Part]) -> Resource {
+    parts.iter().fold(Resource::default(), |mut sum, part| {
+        let mut all = part.request.clone();
+        #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
+        all.scale(part.count as f64);
+        sum.add(&all);
+        sum
+    })
 }
 
 impl Session<'_> {

@@ -71,6 +71,7 @@ mod simulation;
 mod statement;
 mod task;
 mod tournament;
+mod turns;
 mod upstream;
 mod watch;
 mod within;
@@ -90,6 +91,7 @@ pub use outcome::{
 
 pub use plain::plain_job;
 pub use simulation::simulate;
+pub use turns::Turns;
 pub use upstream::{upstream_job, upstream_job_of};
 
 use crate::conf::{Action, Conf};

@@ -4,6 +4,7 @@ use super::fit::FitError;
 use super::form::Form;
 use super::resource::{Dim, Dims, Resource, Unnamed, at_most};
 use super::task::{Role, Status, Task};
+use super::turns::Turns;
 use super::upstream::Upstream;
 use super::within::Within;
 use crate::wire::{PodGroupCondition, PodGroupStatus};
@@ -56,6 +57,8 @@ pub(crate) struct Job {
     pub(crate) has_topology: bool,
     /// What it needs to be let in.
     pub(crate) min_resources: Option<Resource>,
+    /// It was let in although it did not fit, so that its pods are made.
+    pub(crate) without_promise: bool,
     pub(crate) phase: String,
     pub(crate) conditions: Vec<PodGroupCondition>,
     /// Of each condition, whether this session said it.
@@ -110,6 +113,7 @@ impl Job {
             in_stages: false,
             has_topology: false,
             min_resources: None,
+            without_promise: false,
             phase: String::new(),
             conditions: Vec::new(),
             said_now: Vec::new(),
@@ -307,7 +311,8 @@ impl Job {
     fn inqueue(&self) -> Option<Resource> {
         self.min_resources.as_ref()?;
         let runs = self.phase == RUNNING && self.allocated_tasks() >= self.min_member;
-        (self.phase == INQUEUE || runs).then(|| self.without_gated(&self.reserved()))
+        let let_in = self.phase == INQUEUE && !self.without_promise;
+        (let_in || runs).then(|| self.without_gated(&self.reserved()))
     }
 }
 
@@ -418,8 +423,8 @@ pub(crate) struct Model {
     /// The sum of what all nodes have.
     pub(crate) total: Resource,
     pub(crate) roles: Vec<Box<str>>,
-    /// Nodes are kept for no other job until then.
-    pub(crate) reserves_again: Option<Timestamp>,
+    /// Which jobs nodes are or were kept for.
+    pub(crate) turns: Turns,
     /// The time of the session, if anybody has said it.
     pub(crate) now: Option<Timestamp>,
 }

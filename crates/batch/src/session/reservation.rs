@@ -1,19 +1,19 @@
 //! Nodes that are kept for a job that has waited long, so that it does not starve behind smaller ones (volcano#748, #947).
 //!
-//! One job at a time has nodes kept for it: of those that have waited longer than a bound the first in the order of jobs. They
-//! are kept from jobs that come after it. It ends when the job starts, or does not wait any more, and after a second bound: then the
-//! job waits as long as before until it has another turn, and others have theirs. Between two turns it takes as long as
-//! the first has lasted, since what is kept stands empty: where many jobs wait for hours, half of the time belongs to those that
-//! are small. But for that pause all of it follows from objects: a condition of the job's group says since when nodes
-//! are kept for it, or until when they were.
+//! One job at a time has a turn ([`Turns`](super::turns::Turns)). A turn needs pods that wait: a group that only claims to need room gets none. Nodes are
+//! kept from jobs that come after it. A turn ends when the job starts, when it does not wait any more, and after a second bound.
+//! Then the job waits as long as before until it has another turn, and other queues and namespaces come first. Between two turns
+//! passes as long as the first has lasted, because what is kept stands empty: where many jobs wait for hours, half of the time
+//! belongs to small jobs. The condition `Reserved` only informs; it is never read.
 
 use super::Session;
-use super::gang::{Gang, Part};
+use super::gang::{Gang, Part, need_of};
 use super::model::{INQUEUE, UNKNOWN};
 use super::plugins::QueueShare;
 use super::resource::Resource;
 use super::rooms::times;
 use super::task::Status;
+use super::turns::Candidate;
 use super::within::Within;
 use crate::conf::Action;
 use crate::wire::PodGroupCondition;
@@ -55,24 +55,61 @@ impl Session<'_> {
         let (Some(now), Some(bounds)) = (self.model.now, self.bounds()) else {
             return;
         };
-        let held = self.model.live.iter().copied();
-        let held = held.filter_map(|job| Some((job, self.condition_since(job, "True")?)));
-        let held: Vec<(usize, Timestamp)> = held.collect();
+        let holder = self.holder();
+        if holder.is_none() {
+            self.model.turns.end(now);
+        }
         let mut chosen = None;
-        for (job, since) in held {
+        if let Some((job, since)) = holder {
             let over = now.duration_since(since) >= bounds.hold;
-            let nodes = self.nodes_for(job).filter(|_| !over && chosen.is_none());
-            match nodes {
+            match self.nodes_for(job).filter(|_| !over) {
                 Some(nodes) => chosen = Some((job, since, nodes)),
                 None => self.end_reservation(job, over, now),
             }
         }
-        if chosen.is_none() && self.model.reserves_again.is_none_or(|at| at <= now) {
+        if chosen.is_none() && self.model.turns.next_after().is_none_or(|at| at <= now) {
             chosen = self.first_starving(now, bounds.after);
         }
+        self.withdraw_others(chosen.as_ref().map(|(job, ..)| *job), now);
         if let Some((job, since, nodes)) = chosen {
             let until = since.checked_add(bounds.hold).unwrap_or(Timestamp::MAX);
             self.keep(job, since, until, nodes);
+        }
+    }
+
+    fn candidate(&self, job: usize) -> Candidate<'_> {
+        let own = &self.model.jobs[job];
+        Candidate {
+            job: &own.key,
+            created: own.created,
+            queue: &self.model.queues[own.queue].name,
+        }
+    }
+
+    /// The job whose turn it is, and since when.
+    fn holder(&self) -> Option<(usize, Timestamp)> {
+        let name = self.model.turns.job()?;
+        let mut live = self.model.live.iter().copied();
+        let job = live.find(|job| *self.model.jobs[*job].key == *name)?;
+        Some((job, self.model.turns.since(self.candidate(job))?))
+    }
+
+    /// Groups whose condition claims a turn that they do not have: an earlier scheduler wrote it, or a tenant.
+    fn withdraw_others(&mut self, chosen: Option<usize>, now: Timestamp) {
+        let claims = |job: &usize| {
+            let mut conditions = self.model.jobs[*job].conditions.iter();
+            let claims = conditions.any(|own| own.kind == RESERVED && own.status == "True");
+            claims && Some(*job) != chosen
+        };
+        let others: Vec<usize> = self.model.live.iter().copied().filter(claims).collect();
+        for job in others {
+            self.say_reserved(
+                job,
+                false,
+                "Done",
+                "no nodes are kept for it".to_owned(),
+                now,
+            );
         }
     }
 
@@ -90,85 +127,82 @@ impl Session<'_> {
         (acts && bounds.hold.is_positive()).then_some(bounds)
     }
 
-    /// Since when the condition of a job has this status, if it has.
-    fn condition_since(&self, job: usize, status: &str) -> Option<Timestamp> {
-        let mut conditions = self.model.jobs[job].conditions.iter();
-        let own = conditions.find(|own| own.kind == RESERVED)?;
-        own.last_transition_time.filter(|_| own.status == status)
-    }
-
     /// Of the jobs that have waited longer than a bound the first that nodes can be kept for, with those.
     fn first_starving(
         &mut self,
         now: Timestamp,
         after: SignedDuration,
     ) -> Option<(usize, Timestamp, Vec<bool>)> {
-        let starves = |job: &usize| {
-            let created = self.model.jobs[*job].created;
-            let since = created.max(self.condition_since(*job, "False"));
-            since.is_some_and(|since| now.duration_since(since) >= after)
-        };
         let jobs = self.model.live.iter().copied();
-        let mut jobs: Vec<usize> = jobs.filter(starves).collect();
+        let jobs = jobs.filter(|job| self.has_starved(*job, now, after));
+        let mut jobs: Vec<usize> = jobs.collect();
         jobs.retain(|job| self.waits(*job));
         jobs.sort_by(|one, other| {
+            let rank = |job: usize| self.model.turns.rank(self.candidate(job));
             let before = |one, other| self.job_before(one, other);
-            before(*other, *one).cmp(&before(*one, *other))
+            let by_turns = rank(*one).cmp(&rank(*other));
+            by_turns.then_with(|| before(*other, *one).cmp(&before(*one, *other)))
         });
         let mut jobs = jobs.into_iter();
         // As times are written.
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        jobs.find_map(|job| Some((job, now, self.nodes_for(job)?)))
+        let (job, nodes) = jobs.find_map(|job| Some((job, self.nodes_for(job)?)))?;
+        let mut turns = std::mem::take(&mut self.model.turns);
+        turns.begin(self.candidate(job), now);
+        self.model.turns = turns;
+        Some((job, now, nodes))
+    }
+
+    /// Whether a job has waited for so long since it came, or since its last turn.
+    fn has_starved(&self, job: usize, now: Timestamp, after: SignedDuration) -> bool {
+        let created = self.model.jobs[job].created;
+        let since = created.max(self.model.turns.ended(self.candidate(job)));
+        since.is_some_and(|since| now.duration_since(since) >= after)
+    }
+
+    /// Whether a job without pods has waited so long that it may have nodes kept. It is let in although it does not fit: its pods are
+    /// made then, and only pods prove that it needs the room.
+    pub(crate) fn may_be_made(&self, job: usize) -> bool {
+        let (Some(now), Some(bounds)) = (self.model.now, self.bounds()) else {
+            return false;
+        };
+        let own = &self.model.jobs[job];
+        own.tasks.is_empty()
+            && self.has_starved(job, now, bounds.after)
+            && self.queue_may_have(own.queue, &own.min_resources())
     }
 
     /// Whether a job waits for room, and nothing else.
     fn waits(&self, job: usize) -> bool {
         let own = &self.model.jobs[job];
         let starts = own.count(Status::Running) + own.count(Status::Bound) > 0;
-        let pending = own.is_pending();
-        let waiting = pending || own.phase == INQUEUE || own.phase == UNKNOWN;
-        // Pods of one that is not let in may not be made yet.
-        let unmade = pending && own.tasks.is_empty();
-        waiting && !starts && !own.is_ready() && (unmade || self.invalid(job).is_none())
+        let waiting = own.is_pending() || own.phase == INQUEUE || own.phase == UNKNOWN;
+        waiting && !starts && !own.is_ready() && self.invalid(job).is_none()
     }
 
-    /// The nodes that are kept for a job if they are for any: `None` if it does not wait, if its queue may not have so much, or
+    /// The nodes that are kept for a job if they are for any: `None` if it does not wait with all pods that it needs, if its queue may not have so much, or
     /// if it would not even fit if all jobs had left. While its queue holds too much for it, and not on those nodes, none are:
     /// the job waits for others of its queue to end, and nodes would stand empty for nothing.
     fn nodes_for(&mut self, job: usize) -> Option<Vec<bool>> {
         if !self.waits(job) {
             return None;
         }
-        let gang = self.smallest_gang(job);
-        let need = gang.need();
-        let own = &self.model.jobs[job];
-        let made = !own.tasks.is_empty();
-        if !self.queue_may_have(own.queue, &need, made) {
+        let Gang::Parts(parts) = self.smallest_gang(job) else {
+            return None;
+        };
+        let need = need_of(&parts);
+        let queue = self.model.jobs[job].queue;
+        if !self.queue_may_have(queue, &need) {
             return None;
         }
-        let queue = own.queue;
-        let nodes = match gang {
-            Gang::Nothing => None,
-            Gang::Parts(parts) => self.soonest(job, &parts),
-            // One pod asks for so much at least.
-            Gang::Sum(mut request, members) => {
-                request.scale(1.0 / f64::from(members.max(1)));
-                let part = Part {
-                    task: None,
-                    role: 0,
-                    request,
-                    count: usize::try_from(members).unwrap_or(0),
-                };
-                self.soonest(job, &[part])
-            }
-        }?;
+        let nodes = self.soonest(job, &parts)?;
         // Where there is room for it already, it is the share alone that it lacks.
         let returns = if self.has_idle(&nodes, &need) {
             Resource::default()
         } else {
             self.held_on(&nodes, queue)
         };
-        let may_start = self.within_share(queue, made, &need, |own| {
+        let may_start = self.within_share(queue, &need, |own| {
             let mut sum = own.with(&need);
             sum.sub(&returns);
             sum
@@ -203,17 +237,15 @@ impl Session<'_> {
     }
 
     /// Whether a queue may ever hold so much.
-    fn queue_may_have(&self, queue: usize, need: &Resource, made: bool) -> bool {
+    fn queue_may_have(&self, queue: usize, need: &Resource) -> bool {
         let open = self.model.queues[queue].open;
-        open && self.within_share(queue, made, need, |_| need.clone())
+        open && self.within_share(queue, need, |_| need.clone())
     }
 
-    /// Whether an amount is within what a queue may have, in the dimensions that are asked for. What it deserves follows from
-    /// pods that are made.
+    /// Whether an amount is within what a queue may have, in the dimensions that are asked for.
     fn within_share(
         &self,
         queue: usize,
-        made: bool,
         asked: &Resource,
         amount: impl Fn(&QueueShare) -> Resource,
     ) -> bool {
@@ -221,7 +253,7 @@ impl Session<'_> {
         let proportion = proportion.and_then(|own| own.shares.of(queue));
         let capacity = self.plugins.capacity.as_ref();
         let capacity = capacity.and_then(|own| own.shares.of(queue));
-        let deserved = proportion.filter(|_| made).is_none_or(|own| {
+        let deserved = proportion.is_none_or(|own| {
             let amount = amount(own);
             amount.within_for(&own.deserved, asked)
         });
@@ -269,9 +301,8 @@ impl Session<'_> {
         let Some(need) = self.left_over_of_share(kept, task.job) else {
             return true;
         };
-        let made = !self.model.jobs[kept.job].tasks.is_empty();
         let queue = self.model.jobs[task.job].queue;
-        self.within_share(queue, made, &task.request, |own| {
+        self.within_share(queue, &task.request, |own| {
             let mut sum = own.with(&task.request);
             sum.add(&need);
             sum
@@ -377,11 +408,10 @@ impl Session<'_> {
             if most == 0 {
                 return None;
             }
+            // A pod that is not made proves no need.
+            let task = part.task?;
             let (judge, view) = self.asking();
-            let open = match part.task {
-                Some(task) => judge.might_take(view, task, node, true),
-                None => !view.cluster.node(NodeId::of(node)).unschedulable,
-            };
+            let open = judge.might_take(view, task, node, true);
             let idle = view.model.nodes[node].future_idle();
             let parts = part.request.some();
             let parts = parts.map(|(dim, amount)| idle.get(dim) / amount);
@@ -446,8 +476,7 @@ impl Session<'_> {
     }
 
     fn end_reservation(&mut self, job: usize, over: bool, now: Timestamp) {
-        let since = self.condition_since(job, "True").unwrap_or(now);
-        self.model.reserves_again = now.checked_add(now.duration_since(since)).ok();
+        self.model.turns.end(now);
         let (reason, message) = if over {
             (
                 "HeldLong",

@@ -2,7 +2,7 @@
 
 use crate::scenario::{Scenario, conf};
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting};
+use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting, Turns};
 use evictd_batch::wire::PodGroupCondition;
 use evictd_placement::Cluster;
 use jiff::Timestamp;
@@ -161,7 +161,7 @@ fn no_node_is_kept_that_is_not_needed_or_for_a_job_that_fits_nowhere() {
 }
 
 #[test]
-fn a_job_whose_pods_are_not_made_has_nodes_kept_as_well() {
+fn a_job_whose_pods_are_not_made_is_let_in_and_keeps_no_node() {
     let spec = json!({"minTaskMember": {"work": 2}, "minResources": {"cpu": "8"}});
     let scenario = Scenario::new(&allocate())
         .node("a", "4")
@@ -175,18 +175,53 @@ fn a_job_whose_pods_are_not_made_has_nodes_kept_as_well() {
             "Pending",
             &json!({"minResources": {"cpu": "1"}}),
         );
-    let form = Form {
-        reserves: false,
-        ..Form::default()
+    let phases = |outcome: &Outcome| {
+        ["large", "small"].map(|job| outcome.phases[&format!("default/{job}")].clone())
     };
-    let phase = |outcome: &Outcome| outcome.phases["default/small"].clone();
-    assert_eq!(phase(&at(&scenario, "00:11:00", &form)), "Inqueue");
+    let early = at(&scenario, "00:05:00", &Form::default());
+    assert_eq!(phases(&early), ["Pending", "Inqueue"]);
     let outcome = at(&scenario, "00:11:00", &Form::default());
-    assert_eq!(phase(&outcome), "Pending");
-    assert!(told(&outcome).unwrap().0);
+    assert_eq!(phases(&outcome), ["Inqueue", "Inqueue"]);
+    assert_eq!((told(&outcome), outcome.again_at), (None, None));
 }
 
-/// The condition of the group `large` in a cluster that was restarted meanwhile.
+#[test]
+fn a_claim_to_need_room_keeps_no_node() {
+    let forged = |from: &str| with_small(&allocate()).group_with(&since(true, from));
+    let free = |scenario: &Scenario, time: &str| bound(&at(scenario, time, &only())).len();
+    // A condition that a tenant has written, of before and of the future.
+    for from in ["00:00:01", "23:59:59"] {
+        assert_eq!(free(&forged(from), "00:05:00"), 4, "{from}");
+    }
+    // A group of the highest class without pods, and pods that no node may take.
+    let claims = |job: Scenario| {
+        let job = job.job("small", 1, "Inqueue").waiting("small", 4, "1");
+        free(&job, "01:00:00")
+    };
+    let nodes = || {
+        let nodes = Scenario::new(&allocate())
+            .class("system-node-critical", 2_000_001_000)
+            .node("a", "4");
+        nodes
+            .job("old", 0, "Running")
+            .running("old", 0, &["a"], "1")
+    };
+    let spec = json!({"priorityClassName": "system-node-critical", "minResources": {"cpu": "4"}});
+    assert_eq!(claims(nodes().job_with("large", 1, "Inqueue", &spec)), 3);
+    let nowhere = json!({"spec": {"nodeSelector": {"no": "node"}}});
+    let selecting = nodes().job_with("large", 1, "Inqueue", &spec);
+    assert_eq!(
+        claims(selecting.pod("large-work-0", "large", "4", &nowhere)),
+        3
+    );
+    let real = nodes().job_with("large", 1, "Inqueue", &spec);
+    assert_eq!(
+        claims(real.pod("large-work-0", "large", "4", &json!({}))),
+        0
+    );
+}
+
+/// A condition of the group `large`.
 fn since(holds: bool, time: &str) -> Value {
     let status = if holds { "True" } else { "False" };
     let time = format!("2026-01-01T{time}Z");
@@ -194,16 +229,28 @@ fn since(holds: bool, time: &str) -> Value {
         {"type": "Reserved", "status": status, "lastTransitionTime": time, "reason": "", "message": ""}]}})
 }
 
+/// A session of a scheduler that was restarted after a turn of `large` had begun or ended.
+fn after_turn(scenario: &Scenario, [from, until]: [Option<&str>; 2], time: &str) -> Outcome {
+    let objects = scenario.objects();
+    let mut groups = objects.pod_groups.iter();
+    let large = groups.find(|own| own.metadata.name == "large").unwrap();
+    let day = |time: &str| format!("2026-01-01T{time}Z");
+    let turn = json!([{"job": "default/large", "queue": "q", "created": large.metadata.creation_timestamp,
+        "since": from.map(day), "until": until.map(day)}]);
+    let (mut cluster, mut cache) = told_of(&objects);
+    cache.set_now(time_of_day(time));
+    cache.set_turns(Turns::from_text(&turn.to_string(), time_of_day(time)).unwrap());
+    let conf = Conf::read(&objects.conf).unwrap();
+    cache.session(&mut cluster, &conf, &only())
+}
+
 #[test]
 fn nodes_are_kept_no_longer_than_a_second_bound_and_then_for_another() {
-    let held = |holds: bool, from: &str| {
-        five_nodes(&allocate())
-            .group_with(&since(holds, from))
-            .job("next", 2, "Inqueue")
-            .waiting("next", 2, "4")
-            .job("small", 1, "Inqueue")
-            .waiting("small", 4, "1")
-    };
+    let jobs = five_nodes(&allocate())
+        .job("next", 2, "Inqueue")
+        .waiting("next", 2, "4")
+        .job("small", 1, "Inqueue")
+        .waiting("small", 4, "1");
     let of = |outcome: &Outcome, job: &str| {
         let conditions = outcome.pod_groups[&format!("default/{job}")]
             .conditions
@@ -212,17 +259,18 @@ fn nodes_are_kept_no_longer_than_a_second_bound_and_then_for_another() {
         own.map(|own| (own.status == "True", own.reason))
     };
     let true_of = |reason: &str| Some((true, reason.to_owned()));
-    let outcome = at(&held(true, "01:00:00"), "04:59:00", &only());
+    let outcome = after_turn(&jobs, [Some("01:00:00"), None], "04:59:00");
     assert_eq!(of(&outcome, "large"), true_of("WaitedLong"));
     assert_eq!(of(&outcome, "next"), None);
-    let over = at(&held(true, "01:00:00"), "05:00:00", &only());
+    let over = after_turn(&jobs, [Some("01:00:00"), None], "05:00:00");
     assert_eq!(of(&over, "large"), Some((false, "HeldLong".to_owned())));
     // What was kept has stood empty: as long as that has lasted nothing is kept for anybody.
     assert_eq!(of(&over, "next"), None);
     // It waits as long as before until it has another turn.
-    let soon = at(&held(false, "05:00:00"), "05:09:00", &only());
+    let ended = [Some("04:59:00"), Some("05:00:00")];
+    let soon = after_turn(&jobs, ended, "05:09:00");
     assert_eq!(of(&soon, "next"), true_of("WaitedLong"));
-    let later = at(&held(false, "05:00:00"), "05:10:00", &only());
+    let later = after_turn(&jobs, ended, "05:10:00");
     assert_eq!(of(&later, "large"), true_of("WaitedLong"));
 }
 

@@ -22,11 +22,15 @@ impl Session<'_> {
             let job = jobs[queue].pop(|one, other| self.job_before(one, other));
             let Some(job) = job else { continue };
             let need = self.model.jobs[job].min_resources.clone();
-            if need.is_none_or(|need| self.is_enqueueable(job, &need))
+            if self.may_be_made(job) {
+                self.model.jobs[job].without_promise = true;
+                INQUEUE.clone_into(&mut self.model.jobs[job].phase);
+            } else if need.is_none_or(|need| self.is_enqueueable(job, &need))
                 && self.has_place(job, &mut rooms)
             {
                 self.enqueued(job);
                 self.promise(job);
+                self.model.jobs[job].without_promise = false;
                 INQUEUE.clone_into(&mut self.model.jobs[job].phase);
             }
             queues.push(queue, |one, other| self.lets_in_before(one, other));

@@ -11,6 +11,7 @@ use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_tr
 use super::outcome::Outcome;
 use super::resource::Resource;
 use super::task::{Role, Status};
+use super::turns::Turns;
 use super::upstream::{QueuesOfWorkloads, Upstream};
 use super::watch::Watch;
 use super::{Form, Session};
@@ -151,6 +152,16 @@ impl Cache {
     /// The time of the sessions from now on. Without it no nodes are kept for jobs that have waited long.
     pub fn set_now(&mut self, now: Timestamp) {
         self.model.now = Some(now);
+    }
+
+    /// Which jobs nodes are or were kept for. Whoever runs sessions keeps it over a restart.
+    pub const fn turns(&self) -> &Turns {
+        &self.model.turns
+    }
+
+    /// Sets the turns as an earlier run left them.
+    pub fn set_turns(&mut self, turns: Turns) {
+        self.model.turns = turns;
     }
 
     /// A node of the cluster came or changed.

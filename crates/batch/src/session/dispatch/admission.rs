@@ -7,7 +7,7 @@ use crate::session::plugins::QueueShare;
 use crate::session::resource::{Dim, Resource};
 
 impl Session<'_> {
-    /// Whether a job with a need may be let in; whoever objects says so in an event.
+    /// Whether a job with a need may be let in; an objection becomes an event.
     pub(crate) fn is_enqueueable(&mut self, job: usize, need: &Resource) -> bool {
         let objection = self.objection(job, need);
         let allowed = objection.is_none();
