@@ -1,6 +1,7 @@
 //! Carries out an election against the API server.
 
 use super::election::{Command, Election, Event, Moment, Role, Unreachable};
+use super::memo::{Annotation, Memo, memo};
 use super::record::Record;
 use crate::{Actions, ApiError, chance};
 use jiff::Timestamp;
@@ -21,6 +22,7 @@ pub struct LeaseLock {
     within: Duration,
     /// As it was read or written last, so that an update fails if somebody else wrote since.
     known: Value,
+    annotation: Option<Annotation>,
 }
 
 /// A name that no other process has: `HOSTNAME_UUID`.
@@ -67,7 +69,7 @@ pub async fn run(
             }
             (event, news) = answer(&mut call) => {
                 call = None;
-                lock.known = news.unwrap_or(lock.known);
+                lock.learn(news);
                 event
             }
         };
@@ -117,6 +119,28 @@ impl LeaseLock {
             name: name.to_owned(),
             within,
             known: Value::Null,
+            annotation: None,
+        }
+    }
+
+    /// Keeps a text of the leader in this annotation of the Lease.
+    pub fn with_memo(mut self, key: &'static str) -> (Self, Memo) {
+        let (memo, annotation) = memo(key);
+        self.annotation = Some(annotation);
+        (self, memo)
+    }
+
+    fn learn(&mut self, news: Option<Value>) {
+        let Some(lease) = news else { return };
+        if let Some(annotation) = &self.annotation {
+            annotation.learn(&lease);
+        }
+        self.known = lease;
+    }
+
+    fn annotate(&self, lease: &mut Value) {
+        if let Some(annotation) = &self.annotation {
+            annotation.put(lease);
         }
     }
 
@@ -167,15 +191,16 @@ impl LeaseLock {
     }
 
     async fn create(self, record: Record) -> Answer {
-        let lease = json!({
+        let mut lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"namespace": self.namespace, "name": self.name}, "spec": record,
         });
+        self.annotate(&mut lease);
         let path = self.path("");
         written(self.ask(http::Method::POST, path, &lease).await)
     }
 
-    /// Everything but the record stays as it was.
+    /// Everything but the record and the leader's text stays as it was.
     async fn update(self, record: Record) -> Answer {
         let mut lease = self.known.clone();
         let fields = serde_json::to_value(record).unwrap_or_default();
@@ -183,6 +208,7 @@ impl LeaseLock {
             (Some(spec), Value::Object(fields)) => spec.extend(fields),
             (_, fields) => lease["spec"] = fields,
         }
+        self.annotate(&mut lease);
         let path = self.path(&format!("/{}", self.name));
         written(self.ask(http::Method::PUT, path, &lease).await)
     }

@@ -2,6 +2,7 @@
 
 use super::driver::{LeaseLock, run};
 use super::election::{Election, Role, Settings};
+use super::memo::Memo;
 use crate::Actions;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -16,6 +17,7 @@ const RELEASE: Duration = Duration::from_secs(5);
 pub struct Elected {
     role: watch::Receiver<Role>,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    memo: Option<Memo>,
     /// Without an election this process leads as long as this is there.
     _always: Option<watch::Sender<Role>>,
 }
@@ -27,13 +29,29 @@ impl Elected {
         Self {
             role,
             running: None,
+            memo: None,
             _always: Some(always),
         }
     }
 
     /// Takes part in the election on the Lease of this namespace and name. Must be called inside the runtime.
-    pub fn start(actions: Actions, (namespace, name): (&str, &str), settings: Settings) -> Self {
-        let lock = LeaseLock::new(actions, namespace, name, settings.renew_deadline / 2);
+    pub fn start(actions: Actions, lease: (&str, &str), settings: Settings) -> Self {
+        let lock = lock(actions, lease, &settings);
+        Self::run(lock, settings, None)
+    }
+
+    /// The same, with a text of the leader in this annotation of the Lease.
+    pub fn start_with_memo(
+        actions: Actions,
+        lease: (&str, &str),
+        settings: Settings,
+        annotation: &'static str,
+    ) -> Self {
+        let (lock, memo) = lock(actions, lease, &settings).with_memo(annotation);
+        Self::run(lock, settings, Some(memo))
+    }
+
+    fn run(lock: LeaseLock, settings: Settings, memo: Option<Memo>) -> Self {
         let election = Election::new(settings);
         let (roles, role) = watch::channel(Role::Candidate(String::new()));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -45,6 +63,7 @@ impl Elected {
         Self {
             role,
             running: Some((stop, task)),
+            memo,
             _always: None,
         }
     }
@@ -52,6 +71,11 @@ impl Elected {
     /// The role of this process, from now on.
     pub fn role(&self) -> watch::Receiver<Role> {
         self.role.clone()
+    }
+
+    /// The text that leaders keep with the Lease; `None` without an election, or where none is kept.
+    pub fn memo(&self) -> Option<Memo> {
+        self.memo.clone()
     }
 
     /// Gives the Lease back, so that another may lead at once.
@@ -62,4 +86,8 @@ impl Elected {
             let _ = tokio::time::timeout(RELEASE, task).await;
         }
     }
+}
+
+fn lock(actions: Actions, (namespace, name): (&str, &str), settings: &Settings) -> LeaseLock {
+    LeaseLock::new(actions, namespace, name, settings.renew_deadline / 2)
 }

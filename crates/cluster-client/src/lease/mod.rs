@@ -27,6 +27,7 @@
 mod driver;
 mod elected;
 mod election;
+mod memo;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -34,4 +35,5 @@ mod tests;
 pub use driver::{LeaseLock, identity, run};
 pub use elected::Elected;
 pub use election::{Command, Election, Event, Moment, Role, Settings, Unreachable};
+pub use memo::Memo;
 pub use record::Record;

@@ -3,9 +3,10 @@
 use super::watches::BatchChange;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
-    Cache, Form, Known, Outcome, Setting, UpstreamOutcome, upstream_job, upstream_job_of,
+    Cache, Form, Known, Outcome, Setting, Turns, UpstreamOutcome, upstream_job, upstream_job_of,
 };
 use evictd_batch::wire::{PodGroupStatus, Queue};
+use evictd_cluster_client::lease::Memo;
 use evictd_pod::wire;
 use evictd_scheduling::{Delta, Scheduler};
 use jiff::Timestamp;
@@ -13,6 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::warn;
+
+/// The annotation of the sessions' lease that says which jobs nodes are kept for.
+pub(super) const TURNS: &str = "evictd.dev/reservations";
 
 /// What `--batch-conf` and the flags beside it say.
 #[derive(Debug, Clone)]
@@ -45,6 +50,10 @@ pub struct Batch {
     renewed_at: u64,
     /// Whether evictions that another process has begun were looked for.
     resumed: bool,
+    /// Where the turns of jobs that nodes are kept for survive a restart.
+    memo: Option<Memo>,
+    /// The turns as the memo has them; `None` before the first session.
+    kept_turns: Option<Turns>,
 }
 
 impl Batch {
@@ -63,6 +72,30 @@ impl Batch {
             ended_at: 0,
             renewed_at: 0,
             resumed: false,
+            memo: None,
+            kept_turns: None,
+        }
+    }
+
+    /// Keeps with the lease which jobs nodes are kept for.
+    pub fn keep_turns(&mut self, memo: Option<Memo>) {
+        self.memo = memo;
+    }
+
+    /// Before the first session: takes up the turns of an earlier leader.
+    fn take_up_turns(&mut self, now: Timestamp) {
+        if self.kept_turns.is_some() {
+            return;
+        }
+        self.kept_turns = Some(Turns::default());
+        let Some(text) = self.memo.as_ref().and_then(Memo::found) else {
+            return;
+        };
+        match Turns::from_text(&text, now) {
+            Ok(turns) => self.cache.set_turns(turns),
+            Err(error) => warn!(
+                "which jobs nodes are kept for begins anew: the lease's annotation {TURNS}: {error}"
+            ),
         }
     }
 
@@ -84,6 +117,17 @@ impl Batch {
     /// What is known.
     pub const fn known(&self) -> &Known {
         &self.known
+    }
+
+    /// Writes the turns down where a session has changed them.
+    fn write_turns(&mut self) {
+        let turns = self.cache.turns();
+        if self.kept_turns.as_ref() != Some(turns) {
+            self.kept_turns = Some(turns.clone());
+            if let Some(memo) = &self.memo {
+                memo.write(turns.to_text());
+            }
+        }
     }
 
     /// A pod of any scheduler came, changed or went. Returns one of sessions with what was decided about it, which no watch tells
@@ -183,12 +227,14 @@ impl Batch {
         if !self.changed && !due && changes == self.ended_at {
             return None;
         }
+        self.take_up_turns(now);
         self.cache.set_now(now);
         let (conf, form, since) = (&self.conf, &self.settings.form, self.renewed_at);
         let outcome = scheduler.with_cluster(|cluster| {
             self.cache.renew(cluster, since);
             self.cache.session(cluster, conf, form)
         });
+        self.write_turns();
         self.changed = false;
         self.again_at = outcome.again_at;
         // What the session itself has tried and undone is looked at again.

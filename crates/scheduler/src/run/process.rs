@@ -1,6 +1,6 @@
 //! The scheduler as a process: everything is connected here, and ends here.
 
-use super::batch::{Batch, BatchSettings};
+use super::batch::{Batch, BatchSettings, TURNS};
 use super::batch_conf::{BatchError, ConfFile};
 use super::engine::{Engine, Ports};
 use super::events::Events;
@@ -95,7 +95,7 @@ pub async fn run(
     batch: Option<BatchSettings>,
 ) -> Result<(), RunError> {
     let batch = batch.map(|settings| sessions_by(settings, config));
-    let (batch, conf_file) = batch.transpose()?.unzip();
+    let (mut batch, conf_file) = batch.transpose()?.unzip();
     let access = Access::find(credentials).await?;
     let actions = access.actions()?;
     // Volcano as it comes takes no lease, so that only its pods tell that it is there.
@@ -137,10 +137,11 @@ pub async fn run(
         Some(port) => Some(serve(port, hostname, shown).await?),
         None => None,
     };
-    let election = elected(&config.leader_election, actions.clone(), hostname);
-    let sessions = batch.as_ref().map(|batch| {
+    let election = elected(&config.leader_election, actions.clone(), hostname, None);
+    let sessions = batch.as_mut().map(|batch| {
         let settings = of_sessions(batch, &config.leader_election);
-        let elected = elected(&settings, actions.clone(), hostname);
+        let elected = elected(&settings, actions.clone(), hostname, Some(TURNS));
+        batch.keep_turns(elected.memo());
         tokio::spawn(tell(
             elected.role(),
             metrics.clone(),
@@ -293,8 +294,13 @@ fn scheduler(config: &Configuration, own: &[OwnPlugin]) -> Result<Scheduler, Str
     Ok(scheduler)
 }
 
-/// The election that this process takes part in, if it does.
-fn elected(settings: &LeaderElection, actions: Actions, hostname: &str) -> Elected {
+/// The election that this process takes part in, if it does; with a text of the leader in an annotation.
+fn elected(
+    settings: &LeaderElection,
+    actions: Actions,
+    hostname: &str,
+    memo: Option<&'static str>,
+) -> Elected {
     if !settings.leader_elect {
         return Elected::always();
     }
@@ -306,7 +312,10 @@ fn elected(settings: &LeaderElection, actions: Actions, hostname: &str) -> Elect
         renew_deadline: duration(settings.renew_deadline),
         retry_period: duration(settings.retry_period),
     };
-    Elected::start(actions, lease, settings)
+    match memo {
+        Some(annotation) => Elected::start_with_memo(actions, lease, settings, annotation),
+        None => Elected::start(actions, lease, settings),
+    }
 }
 
 /// Batch sessions by their file.

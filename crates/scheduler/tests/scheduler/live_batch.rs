@@ -222,6 +222,14 @@ fn a_node_is_kept_for_a_job_that_has_waited_and_no_longer_than_it_may() {
             own["status"] == "True" && message.ends_with(": one")
         })
     });
+    wait_until("the lease keeps whose turn it is", || {
+        let lease = live.admin.get("leases", "volcano-system/volcano");
+        let lease = lease.unwrap_or_default();
+        let turns = &lease["metadata"]["annotations"]["evictd.dev/reservations"];
+        turns
+            .as_str()
+            .is_some_and(|own| own.contains("default/large"))
+    });
     live.admin
         .create(group("small", "default", 1, "1"))
         .unwrap();

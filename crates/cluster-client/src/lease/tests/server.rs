@@ -15,6 +15,7 @@ struct Candidate {
     role: watch::Receiver<Role>,
     stop: Option<oneshot::Sender<()>>,
     task: tokio::task::JoinHandle<()>,
+    memo: Memo,
 }
 
 fn actions(api: &ApiServer) -> Actions {
@@ -33,6 +34,7 @@ impl Candidate {
         let election = Election::new(settings);
         let within = Duration::from_millis(300);
         let lock = LeaseLock::new(actions(api), "kube-system", "kube-scheduler", within);
+        let (lock, memo) = lock.with_memo("example.com/memo");
         let (roles, role) = watch::channel(Role::Candidate(String::new()));
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
@@ -48,6 +50,7 @@ impl Candidate {
             role,
             stop: Some(stop),
             task,
+            memo,
         }
     }
 
@@ -76,6 +79,25 @@ async fn the_second_takes_over_when_the_first_has_died() {
         (&spec["leaseTransitions"], &spec["leaseDurationSeconds"]),
         (&json!(1), &json!(1))
     );
+}
+
+#[tokio::test]
+async fn the_next_leader_finds_the_text_of_the_one_before() {
+    let api = ApiServer::start().unwrap();
+    let mut first = Candidate::start(&api, "first");
+    first.is(Role::Leader).await;
+    assert_eq!(first.memo.found(), None);
+    first.memo.write("so far".to_owned());
+    let kept = |admin: &evictd_testkit::Actor| {
+        let lease = admin.get("leases", AT)?;
+        let text = &lease["metadata"]["annotations"]["example.com/memo"];
+        (*text == "so far").then_some(())
+    };
+    api.actor("test").wait(AT_MOST, kept).await.unwrap();
+    first.task.abort();
+    let mut second = Candidate::start(&api, "second");
+    second.is(Role::Leader).await;
+    assert_eq!(second.memo.found().as_deref(), Some("so far"));
 }
 
 #[tokio::test]
