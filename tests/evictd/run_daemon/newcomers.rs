@@ -30,7 +30,7 @@ impl Cluster {
         made["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    fn get(&self, name: &str) -> Value {
+    pub(super) fn get(&self, name: &str) -> Value {
         self.admin.get("pods", &format!("shop/{name}")).unwrap()
     }
 
