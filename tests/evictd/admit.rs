@@ -518,3 +518,71 @@ fn an_exit_code_says_no_to_whoever_asks_for_it() {
         );
     }
 }
+
+/// Case `31c`, and the same pod resized at container level: what the node did not grant is no one's to use.
+#[test]
+fn s1_068_a_resize_that_was_not_granted_takes_no_room() {
+    let bench = Bench::new();
+    let status = json!({"name": "n", "allocatedResources": {"cpu": "1", "memory": "1Gi"},
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}});
+    let conditions =
+        json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
+    let wanted = json!({"requests": {"cpu": "13", "memory": "1Gi"}});
+    let at_pod_level = json!({
+        "spec": {"nodeName": "node-1", "containers": [{"name": "n"}], "resources": wanted},
+        "status": {"phase": "Running", "conditions": conditions, "resources": status["resources"],
+            "allocatedResources": status["allocatedResources"]},
+    });
+    let at_container_level = json!({
+        "spec": {"nodeName": "node-1", "containers": [{"name": "n", "resources": wanted}]},
+        "status": {"phase": "Running", "conditions": conditions, "containerStatuses": [status]},
+    });
+    let node = NODE.replace("cpu: '2'", "cpu: '4'").replace("DISK", "False");
+    let node = bench.file("node.yaml", node);
+    let new = |cpu: &str| {
+        json!({"kind": "Pod", "metadata": {"name": "new", "uid": "2"}, "spec": {"nodeName": "node-1",
+            "containers": [{"name": "n", "resources": {"requests": {"cpu": cpu, "memory": "4Gi"}}}]}})
+    };
+    for mut big in [at_pod_level, at_container_level] {
+        big["metadata"] = json!({"name": "big", "namespace": "shop", "uid": "1"});
+        let pods = bench.json("pods.json", &json!({"kind": "PodList", "items": [big]}));
+        let of = |cpu: &str| {
+            let pod = bench.json("new.json", &new(cpu));
+            answer(&["--pod", &pod, "--pods", &pods, "--node", &node])
+        };
+        assert_eq!(of("3")["allowed"], true, "{big}");
+        let message =
+            "Node didn't have enough resource: cpu, requested: 3001, used: 1000, capacity: 4000";
+        assert_eq!(of("3001m")["message"], message, "{big}");
+    }
+}
+
+/// Case 35: an API server sets the missing requests of a manifest. A stored pod is what it is.
+#[test]
+fn limits_alone_are_requests_of_a_pod_that_no_api_server_has_stored() {
+    let files = files();
+    let container = "limits: {cpu: '8', memory: 1Gi}";
+    let of_whole = "spec:\n  containers: [{name: c, image: x}]\n  resources: {LIMITS}\n";
+    let of_container = "spec:\n  containers: [{name: c, image: x, resources: {LIMITS}}]\n";
+    for spec in [of_container, of_whole] {
+        let spec = spec.replace("LIMITS", container);
+        let pod = |uid: &str| {
+            let text =
+                format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: big, uid: '{uid}'}}\n{spec}");
+            files.bench.file("big.yaml", text)
+        };
+        let of = |uid: &str| answer(&["--pod", &pod(uid), "--node", &files.node]);
+        let manifest = of("");
+        assert_eq!(manifest["reason"], "OutOfcpu", "{spec}");
+        let message =
+            "Node didn't have enough resource: cpu, requested: 8000, used: 0, capacity: 2000";
+        assert_eq!(manifest["message"], message, "{spec}");
+        assert_eq!(of("1")["allowed"], true, "{spec}");
+    }
+    // Those that are there count likewise.
+    let pods = format!("kind: List\nitems:\n- kind: Pod\n  metadata: {{name: there}}\n  {}",
+        of_container.replace("LIMITS", "limits: {cpu: '2'}").replace('\n', "\n  "));
+    let pods = files.bench.file("there.yaml", pods);
+    let answer = answer(&["--pod", &files.ordinary, "--pods", &pods, "--node", &files.node]);
+    assert_eq!(answer["reason"], "OutOfcpu");
+}

@@ -1,9 +1,7 @@
 //! What a pod uses, as quotas count it.
 
-use evictd_pod::Quantity;
-use evictd_pod::resources::{scheduler_request, scheduler_resources};
+use evictd_pod::{Quantity, Requests};
 use evictd_pod::wire::{PodSpec, ResourceList};
-use std::collections::BTreeMap;
 
 /// What quotas count for one pod: cpu, memory and storage by both of their names, limits, huge pages, extended resources,
 /// and the pod itself (S6-046, S6-061).
@@ -11,11 +9,11 @@ pub(crate) fn pod_usage(spec: &PodSpec) -> ResourceList {
     let mut usage = ResourceList::default();
     usage.insert("pods", Quantity::count(1));
     usage.insert("count/pods", Quantity::count(1));
-    for (name, amount) in requests(spec) {
-        let both = matches!(&*name, "cpu" | "memory" | "ephemeral-storage");
-        if both || name.starts_with("hugepages-") || is_extended(&name) {
-            usage.insert(format!("requests.{name}"), amount);
-            usage.insert(name, amount);
+    for (name, amount) in Requests::of_spec(spec).list().iter() {
+        let both = matches!(name, "cpu" | "memory" | "ephemeral-storage");
+        if both || name.starts_with("hugepages-") || is_extended(name) {
+            usage.insert(format!("requests.{name}"), *amount);
+            usage.insert(name, *amount);
         }
     }
     let mut limited = spec.clone();
@@ -27,10 +25,10 @@ pub(crate) fn pod_usage(spec: &PodSpec) -> ResourceList {
     for resources in resources.chain(&mut limited.resources) {
         resources.requests = resources.limits.clone();
     }
-    for (name, amount) in requests(&limited) {
-        let known = matches!(&*name, "cpu" | "memory" | "ephemeral-storage");
-        if known && !limit_is_overhead(spec, &name, amount) {
-            usage.insert(format!("limits.{name}"), amount);
+    for (name, amount) in Requests::of_spec(&limited).list().iter() {
+        let known = matches!(name, "cpu" | "memory" | "ephemeral-storage");
+        if known && !limit_is_overhead(spec, name, *amount) {
+            usage.insert(format!("limits.{name}"), *amount);
         }
     }
     usage
@@ -52,12 +50,6 @@ pub(crate) fn times(amount: Quantity, count: i64) -> Quantity {
 /// Whether nothing but the sandbox's own use stands behind the limit: then there is none.
 fn limit_is_overhead(spec: &PodSpec, name: &str, amount: Quantity) -> bool {
     spec.overhead.get(name) == Some(&amount)
-}
-
-fn requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
-    let names = scheduler_resources(spec);
-    let requests = names.map(|name| (name.to_owned(), scheduler_request(spec, name)));
-    requests.collect()
 }
 
 /// Whether it is a resource of a vendor.

@@ -9,6 +9,7 @@ use evictd_node::{
     fact::{Cycle, Decided, Fact, Terminated},
     publish::Publish,
 };
+use evictd_pod::resources;
 use jiff::Timestamp;
 use std::{
     fs,
@@ -170,7 +171,7 @@ impl Scene {
             pod: pod.full_name(),
             qos: pod.qos.as_str(),
             priority: pod.priority(),
-            request: memory.then(|| pod.memory_request.value()),
+            request: memory.then(|| pod.reserved(resources::MEMORY).value()),
             usage: None,
             peak: 0,
             critical: pod.critical.is_some(),

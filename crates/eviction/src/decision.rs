@@ -1,7 +1,7 @@
 //! A decision with all its evidence. Logs, events, history, metrics and `explain` are views of this value.
 
 use crate::{Observation, Owner, Signal, StarvedResource, Threshold};
-use evictd_pod::{Critical, QosClass, Quantity};
+use evictd_pod::{Critical, QosClass, Quantity, requests::ResizeState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
@@ -122,6 +122,21 @@ pub enum Preference {
     Avoid,
 }
 
+/// Why the request that decided is not the one in the pod's spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RequestNote {
+    /// The pod waits for a resize in place, for which the node has not reserved the amount.
+    Resize {
+        /// How far it has come.
+        state: ResizeState,
+        /// The request that the spec asks for.
+        desired: Quantity,
+    },
+    /// The kubelet counts none of this amount, which the scheduler has reserved (S1-068).
+    Uncounted(Quantity),
+}
+
 /// One pod's place in the ranking, with every key that decided it.
 #[derive(Debug, Clone)]
 #[expect(
@@ -158,6 +173,8 @@ pub struct RankedPod {
     pub swap: Quantity,
     /// The pod's request (for process ids: the even share).
     pub request: Quantity,
+    /// Why that is not the request in its spec, if it is not.
+    pub request_note: Option<Box<RequestNote>>,
     /// Why the ranking passes over this pod, if it does.
     pub spared: Option<Spared>,
     /// QoS class. It is shown only; the ranking does not use it (S1-063).

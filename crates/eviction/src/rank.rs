@@ -2,12 +2,15 @@
 
 use crate::{
     NodeCondition, Signal, StarvedResource, Usage,
-    decision::{Excess, RankedPod, Spared, Unreachable},
+    decision::{Excess, RankedPod, RequestNote, Spared, Unreachable},
     departures::{Departure, Departures, Stage},
     rules::{FilesystemLayout, PidRank, Rules, UnknownStats},
     usage::{FsUsage, PodUsage},
 };
-use evictd_pod::{Pod, Quantity};
+use evictd_pod::{
+    Pod, Quantity,
+    resources::{EPHEMERAL_STORAGE, MEMORY},
+};
 use jiff::Timestamp;
 use std::borrow::Borrow;
 use std::{cmp::Reverse, collections::BTreeSet};
@@ -178,9 +181,27 @@ impl Ranking<'_> {
             usage: figures.usage,
             swap: figures.swap,
             request: figures.request,
+            request_note: self.request_note(pod, figures.request),
             spared: self.spared(pod),
             qos: pod.qos,
         }
+    }
+
+    /// Why `request` is not the request in the pod's spec.
+    fn request_note(&self, pod: &Pod, request: Quantity) -> Option<Box<RequestNote>> {
+        let resource = match self.signal.resource() {
+            StarvedResource::Memory => MEMORY,
+            StarvedResource::EphemeralStorage => EPHEMERAL_STORAGE,
+            _ => return None,
+        };
+        let reserved = pod.reserved(resource);
+        let note = if request.is_zero() && reserved.is_positive() {
+            RequestNote::Uncounted(reserved)
+        } else {
+            let (state, desired) = pod.pending_resize(resource)?;
+            RequestNote::Resize { state, desired }
+        };
+        Some(Box::new(note))
     }
 
     fn key(&self, row: &RankedPod) -> Key {
@@ -251,12 +272,12 @@ impl Ranking<'_> {
         let resource = self.signal.resource();
         // For inodes the kubelet compares usage with zero in the first key, but subtracts the request in bytes in
         // the last one (S1-062).
+        let disk = || self.rules.request(pod, EPHEMERAL_STORAGE);
+        let twice = |request| (request, request);
         let (request, subtracted) = match resource {
-            StarvedResource::Memory => (pod.memory_request, pod.memory_request),
-            StarvedResource::EphemeralStorage => {
-                (pod.ephemeral_storage_request, pod.ephemeral_storage_request)
-            }
-            StarvedResource::Inodes => (Quantity::ZERO, pod.ephemeral_storage_request),
+            StarvedResource::Memory => twice(self.rules.request(pod, MEMORY)),
+            StarvedResource::EphemeralStorage => twice(disk()),
+            StarvedResource::Inodes => (Quantity::ZERO, disk()),
             StarvedResource::Pids | StarvedResource::Io => (share, share),
         };
         let Some(used) = usage.and_then(|usage| self.used(pod, usage)) else {

@@ -7,7 +7,7 @@ use crate::{
     returning::Backoff,
 };
 use evictd_pod::wire::TextMap;
-use evictd_pod::{Pod, pod::CRITICAL_PRIORITY, selector::Operator};
+use evictd_pod::{Pod, Quantity, pod::CRITICAL_PRIORITY, selector::Operator};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeMap};
@@ -43,6 +43,17 @@ pub enum PidRank {
     Kubelet,
     /// Pods above an even share of the node's process ids first, then as the kubelet.
     FairShare,
+}
+
+/// What counts as a pod's request of memory and of node-local disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PodRequests {
+    /// The kubelet's way: the containers of a pod with resources at pod level do not count at all (S1-068).
+    Kubelet,
+    /// What the scheduler has reserved on the node: a value at pod level replaces those of the containers for its own
+    /// resource only (S4-041).
+    Reserved,
 }
 
 /// Whether thresholds on memory and on swap act separately.
@@ -158,6 +169,8 @@ pub struct Rules {
     pub unknown_stats: UnknownStats,
     /// What ranks first when process ids are short.
     pub pid_rank: PidRank,
+    /// What counts as a pod's request.
+    pub pod_requests: PodRequests,
     /// Whether thresholds on memory and on swap act separately.
     pub memory_and_swap: MemoryAndSwap,
     /// Add a pod's swap to its memory usage when memory is short; the kubelet does not.
@@ -214,6 +227,7 @@ impl Rules {
             max_pod_grace_period_seconds: Some(0),
             unknown_stats: UnknownStats::First,
             pid_rank: PidRank::Kubelet,
+            pod_requests: PodRequests::Kubelet,
             memory_and_swap: MemoryAndSwap::Either,
             swap_counts: false,
             hard_thresholds_first: false,
@@ -246,6 +260,7 @@ impl Rules {
             max_pod_grace_period_seconds: None,
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
+            pod_requests: PodRequests::Reserved,
             swap_counts: true,
             hard_thresholds_first: true,
             returning_pods_last: true,
@@ -271,6 +286,14 @@ impl Rules {
             _ if hard => self.hard_grace_period_seconds,
             Some(most) => own.map_or(most, |own| own.min(most)),
             None => own_grace_period_seconds(pod),
+        }
+    }
+
+    /// The pod's request of a resource, by which its usage is judged.
+    pub fn request(&self, pod: &Pod, resource: &str) -> Quantity {
+        match self.pod_requests {
+            PodRequests::Kubelet => pod.request(resource),
+            PodRequests::Reserved => pod.reserved(resource),
         }
     }
 
@@ -322,4 +345,4 @@ pub fn own_grace_period_seconds(pod: &Pod) -> i64 {
 }
 
 /// The grace period that the API server sets for a pod without one, in seconds.
-pub const DEFAULT_GRACE_PERIOD_SECONDS: i64 = 30;
+pub const DEFAULT_GRACE_PERIOD_SECONDS: i64 = evictd_pod::defaults::GRACE_PERIOD_SECONDS;

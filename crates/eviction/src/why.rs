@@ -5,7 +5,8 @@ mod words;
 use crate::{
     NodeCondition, Signal, StarvedResource,
     decision::{
-        ActingThreshold, Excess, Preference, RankedPod, Shares, Spared, Unreachable, Withheld,
+        ActingThreshold, Excess, Preference, RankedPod, RequestNote, Shares, Spared, Unreachable,
+        Withheld,
     },
 };
 use evictd_pod::{Critical, Quantity};
@@ -302,7 +303,7 @@ impl RankedPod {
             StarvedResource::Inodes => format!("uses {at_least}{} inodes", usage.value()),
             StarvedResource::Pids => format!("runs {} processes", usage.value()),
         };
-        let request = self.request;
+        let (request, note) = (self.request, self.request_note.as_deref());
         let asked = human_bytes(request.value());
         match (resource, self.excess) {
             (StarvedResource::Inodes, _) => uses,
@@ -317,12 +318,38 @@ impl RankedPod {
                 format!("{uses}, {above} above an even share of {request}")
             }
             (StarvedResource::Pids, _) => format!("{uses}, within an even share of {request}"),
-            _ if request.is_zero() => format!("{uses} and requested none"),
-            (_, Excess::Exceeds) => {
-                let above = human_bytes((usage - request).value());
-                format!("{uses}, {above} above its request of {asked}")
+            _ if request.is_zero() => match note {
+                Some(note @ RequestNote::Uncounted(_)) => format!("{uses}, and {note}"),
+                Some(note) => format!("{uses} and has none allocated ({note})"),
+                None => format!("{uses} and requested none"),
+            },
+            (_, excess) => {
+                let mut words = if excess == Excess::Exceeds {
+                    let above = human_bytes((usage - request).value());
+                    format!("{uses}, {above} above its request of {asked}")
+                } else {
+                    format!("{uses}, within its request of {asked}")
+                };
+                if let Some(note) = note {
+                    words += &format!(" (what is allocated; {note})");
+                }
+                words
             }
-            _ => format!("{uses}, within its request of {asked}"),
+        }
+    }
+}
+
+impl std::fmt::Display for RequestNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Resize { state, desired } => {
+                let (desired, state) = (human_bytes(desired.value()), state.as_str());
+                write!(f, "a resize to {desired} is {state}")
+            }
+            Self::Uncounted(reserved) => {
+                let reserved = human_bytes(reserved.value());
+                write!(f, "the kubelet counts nothing of the {reserved} that it requested")
+            }
         }
     }
 }
@@ -506,6 +533,7 @@ mod tests {
             at_least: false,
             swap: Quantity::ZERO,
             request,
+            request_note: None,
             spared: None,
             qos: QosClass::Burstable,
         }

@@ -1,8 +1,8 @@
 //! Amounts of resources as integers.
 
 use crate::symbol::{Symbol, Symbols};
-use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, scoring_request, units};
-use evictd_pod::wire::{PodSpec, ResourceList};
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
+use evictd_pod::{Requests, wire::ResourceList};
 
 /// A list of rarer resources, interned; the first is the empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -43,8 +43,8 @@ pub struct Scored {
 
 impl Scored {
     /// What the containers of a pod count for, or its own resources in their place.
-    pub(crate) fn of(spec: &PodSpec) -> Self {
-        let of = |resource| units(resource, scoring_request(spec, resource));
+    pub(crate) fn of(requests: &Requests<'_>) -> Self {
+        let of = |resource| units(resource, requests.for_scoring(resource));
         Self {
             cpu: of(CPU),
             memory: of(MEMORY),

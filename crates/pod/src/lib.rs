@@ -3,7 +3,8 @@
 //! [`wire`] has the objects as an API server, a kubelet or a manifest sends them, with only the fields that are used.
 //! [`Pod::from_wire`] turns one into the [`Pod`] on which decisions are based. It computes once what decisions need: requests
 //! and limits including those of sidecars and of the pod as a whole, the QoS class, the priority, and whether the pod is
-//! critical. Amounts are [`Quantity`], exact to a billionth of a unit; no other crate parses a quantity. [`predicates`]
+//! critical. [`requests`] is the one place that says what a pod asks for, also while it is being resized, and [`defaults`]
+//! the one that fills in what a manifest leaves out. Counted are [`Quantity`], exact to a billionth of a unit; no other crate parses a quantity. [`predicates`]
 //! check whether a pod may run on a node, and [`selector`] evaluates selectors.
 //!
 //! ```
@@ -25,11 +26,13 @@
 //! No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
+pub mod defaults;
 pub mod node;
 pub mod pod;
 pub mod predicates;
 pub mod pressure;
 pub mod quantity;
+pub mod requests;
 mod resource_list;
 pub mod resources;
 pub mod selector;
@@ -42,5 +45,6 @@ pub mod wire;
 pub use node::Node;
 pub use pod::{Container, Critical, Pod, Volume};
 pub use quantity::Quantity;
+pub use requests::{Counted, Requests};
 pub use resource_list::ResourceList;
 pub use resources::QosClass;

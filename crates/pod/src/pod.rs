@@ -1,9 +1,10 @@
 //! The pod: what decisions need of the API object, computed once.
 
 use crate::{
-    Quantity,
+    Quantity, defaults,
+    requests::{self, Counted, Requests, Resize, ResizeState},
     resources::{self, QosClass},
-    wire::{self, OwnerReference, PodSpec, Shared, TextMap, Toleration},
+    wire::{self, OwnerReference, PodSpec, ResourceList, Shared, TextMap, Toleration},
 };
 use jiff::Timestamp;
 use std::{fmt, sync::Arc};
@@ -60,9 +61,9 @@ pub struct Pod {
     pub critical: Option<Critical>,
     /// QoS class: the one in the status, else the one that follows from requests and limits (S2-025).
     pub qos: QosClass,
-    /// Request of memory in bytes (S1-068).
+    /// Request of memory in bytes, as the kubelet counts it (S1-068).
     pub memory_request: Quantity,
-    /// Request of node-local disk in bytes (S1-068).
+    /// Request of node-local disk in bytes, as the kubelet counts it (S1-068).
     pub ephemeral_storage_request: Quantity,
     /// Limit of node-local disk, where any container has one (S1-070).
     pub ephemeral_storage_limit: Option<Quantity>,
@@ -86,6 +87,11 @@ pub struct Pod {
     pub deletion_grace_period_seconds: Option<i64>,
     /// Name of the node that it is bound to; empty while it is pending.
     pub node_name: String,
+    /// What the node has reserved of memory and of node-local disk.
+    reserved: [Quantity; 2],
+    fit_requests: Arc<ResourceList>,
+    resize: Option<Arc<Resize>>,
+    /// With the requests that the node has reserved.
     spec: Shared<PodSpec>,
     name_in_full: Arc<str>,
 }
@@ -123,10 +129,16 @@ pub struct Volume {
 }
 
 impl Pod {
-    /// Computes what decisions need. If the node reports allocated resources after an in-place resize, they replace the
-    /// containers' requests (S1-068).
+    /// Computes what decisions need. What a manifest leaves out is filled in first. While the pod is being resized in place,
+    /// the requests that the node has reserved replace those of the spec (S1-068).
     pub fn from_wire(mut pod: wire::Pod) -> Self {
-        use_allocated(&mut pod);
+        defaults::complete(&mut pod);
+        // A resize never changes the class, but reserved requests and desired limits together would.
+        let qos = QosClass::parse(&pod.status.qos_class);
+        let qos = qos.unwrap_or_else(|| QosClass::of(&pod.spec));
+        let resize = Resize::of(&pod).map(Arc::new);
+        let fit_requests = Arc::new(Requests::of(&pod, Counted::InUse).list());
+        requests::settle(&mut pod, Counted::Allocated);
         let wire::Pod {
             metadata,
             mut spec,
@@ -141,6 +153,7 @@ impl Pod {
         let critical = critical(&metadata, spec.priority);
         let namespace = metadata.namespace_or_default().to_owned();
         let name_in_full: Arc<str> = [&namespace, "/", &metadata.name].concat().into();
+        let of_kubelet = |resource| Requests::of_spec(&spec).of_kubelet(resource);
         Self {
             namespace,
             name: metadata.name,
@@ -154,12 +167,13 @@ impl Pod {
                 .cloned(),
             spec_priority: spec.priority,
             critical,
-            qos: QosClass::parse(&status.qos_class).unwrap_or_else(|| QosClass::of(&spec)),
-            memory_request: resources::kubelet_request(&spec, resources::MEMORY),
-            ephemeral_storage_request: resources::kubelet_request(
-                &spec,
-                resources::EPHEMERAL_STORAGE,
-            ),
+            qos,
+            memory_request: of_kubelet(resources::MEMORY),
+            ephemeral_storage_request: of_kubelet(resources::EPHEMERAL_STORAGE),
+            reserved: [resources::MEMORY, resources::EPHEMERAL_STORAGE]
+                .map(|resource| Requests::of_spec(&spec).get(resource)),
+            fit_requests,
+            resize,
             ephemeral_storage_limit: resources::ephemeral_storage_limit(&spec),
             pod_level_memory_request: spec
                 .resources
@@ -225,27 +239,46 @@ impl Pod {
             resources::PODS => Quantity::count(1),
             resources::MEMORY => self.memory_request,
             resources::EPHEMERAL_STORAGE => self.ephemeral_storage_request,
-            _ => resources::kubelet_request(&self.spec, resource),
+            _ => Requests::of_spec(&self.spec).of_kubelet(resource),
         }
     }
 
-    /// Request of any resource as it counts in the check whether the pod fits (S1-068).
-    pub(crate) fn fit_request(&self, resource: &str) -> Quantity {
-        resources::scheduler_request(&self.spec, resource)
+    /// What the node has reserved of any resource (S4-041). The kubelet's count differs where a pod has resources at pod
+    /// level: it does not look at the containers then, not even for a resource that cannot be set at pod level.
+    pub fn reserved(&self, resource: &str) -> Quantity {
+        let [memory, ephemeral_storage] = self.reserved;
+        match resource {
+            resources::PODS => Quantity::count(1),
+            resources::MEMORY => memory,
+            resources::EPHEMERAL_STORAGE => ephemeral_storage,
+            _ => Requests::of_spec(&self.spec).get(resource),
+        }
+    }
+
+    /// Sets its memory request, where only that is known of the pod.
+    pub fn set_memory_request(&mut self, request: Quantity) {
+        self.memory_request = request;
+        self.reserved[0] = request;
+    }
+
+    /// Request of any resource as it counts in the check whether the pod fits: until a resize is done the larger of the
+    /// reserved amount and the one that the pod runs with.
+    pub fn fit_request(&self, resource: &str) -> Quantity {
+        let request = self.fit_requests.get(resource);
+        request.copied().unwrap_or_default()
     }
 
     /// Every resource name that the pod requests anywhere, sorted, each once.
     pub fn requested_resources(&self) -> Vec<&str> {
-        let spec = &self.spec;
-        let containers = spec.containers.iter().chain(&spec.init_containers);
-        let mut names: Vec<&str> = containers
-            .flat_map(|container| container.resources.requests.keys())
-            .chain(spec.resources.iter().flat_map(|pod| pod.requests.keys()))
-            .chain(spec.overhead.keys())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        self.fit_requests.keys().collect()
+    }
+
+    /// The resize in place that it waits for: how far that has come, and what the pod asks for of this resource. `None` if
+    /// the resource is not part of it.
+    pub fn pending_resize(&self, resource: &str) -> Option<(ResizeState, Quantity)> {
+        let resize = self.resize.as_ref()?;
+        let desired = resize.desired(resource);
+        (desired != self.reserved(resource)).then_some((resize.state, desired))
     }
 
     /// The part of its spec that decides whether it may run on a node.
@@ -290,20 +323,6 @@ fn critical(metadata: &wire::Metadata, priority: Option<i32>) -> Option<Critical
 fn critical_by(priority: Option<i32>) -> Option<Critical> {
     let critical = priority.is_some_and(|priority| priority >= CRITICAL_PRIORITY);
     critical.then_some(Critical::Priority)
-}
-
-fn use_allocated(pod: &mut wire::Pod) {
-    let allocate = |containers: &mut [wire::Container], statuses: &[wire::ContainerStatus]| {
-        for container in containers {
-            let status = statuses.iter().find(|status| status.name == container.name);
-            if let Some(allocated) = status.and_then(|status| status.allocated_resources.as_ref()) {
-                container.resources.requests.clone_from(allocated);
-            }
-        }
-    };
-    let (spec, status) = (&mut *pod.spec, &pod.status);
-    allocate(&mut spec.containers, &status.container_statuses);
-    allocate(&mut spec.init_containers, &status.init_container_statuses);
 }
 
 fn containers(spec: &PodSpec, status: &wire::PodStatus) -> Vec<Container> {

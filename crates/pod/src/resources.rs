@@ -1,9 +1,8 @@
-//! The requests and limits of a pod, by the kubelet's rules (S1-068).
+//! Names and units of resources, limits, and QoS classes.
 
 use crate::{
     Quantity,
-    quantity::Format,
-    wire::{Container, Pod, PodSpec, ResourceList, ResourceRequirements},
+    wire::{Container, PodSpec, ResourceList},
 };
 
 /// Resource name of memory.
@@ -32,141 +31,6 @@ pub fn is_short(requested: i64, capacity: i64, used: i64) -> bool {
 /// Whether an init container is a sidecar, which keeps running beside the containers.
 pub(crate) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy == "Always"
-}
-
-/// The pod-level resources, if they contain any request or limit; then those of the containers do not count.
-fn pod_level(spec: &PodSpec) -> Option<&ResourceRequirements> {
-    spec.resources
-        .as_ref()
-        .filter(|resources| !(resources.requests.is_empty() && resources.limits.is_empty()))
-}
-
-/// The request of the containers: the larger of two amounts. One is the sum of all that run side by side; the other is the
-/// most that is needed while the pod starts, by an init container and the sidecars that were started before it.
-///
-/// A container that says nothing about the resource counts as `missing`.
-fn containers_request(spec: &PodSpec, resource: &str, missing: Quantity) -> Quantity {
-    let wanted = |container: &Container| {
-        let requests = &container.resources.requests;
-        requests.get(resource).copied().unwrap_or(missing)
-    };
-    let mut running = Quantity::default();
-    for container in &spec.containers {
-        running += wanted(container);
-    }
-    let (mut sidecars, mut at_start) = (Quantity::default(), Quantity::default());
-    for container in &spec.init_containers {
-        let own = wanted(container);
-        let beside = sidecars + own;
-        if is_sidecar(container) {
-            running += own;
-            sidecars = beside;
-        }
-        at_start = beside.max(at_start);
-    }
-    at_start.max(running)
-}
-
-/// The pod's request of one resource as the kubelet counts it for ranking and for choosing victims (S1-068):
-/// the pod-level resources alone if there are any, else those of the containers. Overhead is added only to a request above
-/// zero.
-pub(crate) fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
-    let mut request = if let Some(resources) = pod_level(spec) {
-        let requests = &resources.requests;
-        requests.get(resource).copied().unwrap_or_default()
-    } else {
-        containers_request(spec, resource, Quantity::default())
-    };
-    if let Some(overhead) = spec.overhead.get(resource)
-        && !request.is_zero()
-    {
-        request += *overhead;
-    }
-    request
-}
-
-/// The pod's request of one resource as the scheduler counts it, and the kubelet when it checks whether the pod fits
-/// (S1-068): a pod-level value replaces those of the containers for that resource only, and overhead is always added.
-pub fn scheduler_request(spec: &PodSpec, resource: &str) -> Quantity {
-    request_or(spec, resource, Quantity::default())
-}
-
-fn request_or(spec: &PodSpec, resource: &str, missing: Quantity) -> Quantity {
-    let pod_level = spec.resources.as_ref();
-    let request = pod_level
-        .and_then(|resources| resources.requests.get(resource).copied())
-        .unwrap_or_else(|| containers_request(spec, resource, missing));
-    request + spec.overhead.get(resource).copied().unwrap_or_default()
-}
-
-/// The request by which nodes are scored (S5-086): a container that says nothing about cpu counts as 100m, about memory
-/// as 200Mi.
-pub fn scoring_request(spec: &PodSpec, resource: &str) -> Quantity {
-    let missing = match resource {
-        CPU => Quantity::milli(100),
-        MEMORY => Quantity::new(200 << 20, Format::BinarySi),
-        _ => Quantity::default(),
-    };
-    request_or(spec, resource, missing)
-}
-
-/// Every resource that the scheduler may count for the pod, some more than once.
-pub fn scheduler_resources(spec: &PodSpec) -> impl Iterator<Item = &str> {
-    let containers = spec.containers.iter().chain(&spec.init_containers);
-    let lists = containers.map(|container| &container.resources.requests);
-    let pod_level = spec.resources.iter().map(|resources| &resources.requests);
-    lists
-        .chain(pod_level)
-        .chain([&spec.overhead])
-        .flat_map(ResourceList::keys)
-}
-
-/// Replaces each container's requests by what the scheduler counts during an in-place resize: for every resource the largest
-/// of the desired amount, the allocated one and the one that the container runs with. The desired amount does not count once
-/// the node has reported that it is infeasible (S4-040).
-pub fn use_resized(pod: &mut Pod) {
-    let status = &*pod.status;
-    let containers = status.container_statuses.iter();
-    let mut all = containers.chain(&status.init_container_statuses);
-    if all.all(|status| status.resources.is_none()) {
-        // Pods share their specs until they are changed.
-        return;
-    }
-    let infeasible =
-        pod.status.conditions.iter().any(|condition| {
-            condition.kind == "PodResizePending" && condition.reason == "Infeasible"
-        });
-    let spec = &mut *pod.spec;
-    let containers = spec.containers.iter_mut();
-    let sidecars = spec
-        .init_containers
-        .iter_mut()
-        .filter(|own| is_sidecar(own));
-    for container in containers.chain(sidecars) {
-        let status = &pod.status;
-        let mut statuses = status
-            .container_statuses
-            .iter()
-            .chain(&status.init_container_statuses);
-        let Some((status, running)) = statuses
-            .find(|status| status.name == container.name)
-            .and_then(|status| Some((status, status.resources.as_ref()?)))
-        else {
-            continue;
-        };
-        let requests = &mut container.resources.requests;
-        if infeasible {
-            *requests = ResourceList::default();
-        }
-        for list in [Some(&running.requests), status.allocated_resources.as_ref()] {
-            for (name, quantity) in list.into_iter().flat_map(ResourceList::iter) {
-                let most = requests
-                    .get(name)
-                    .map_or(*quantity, |own| *own.max(quantity));
-                requests.insert(name, most);
-            }
-        }
-    }
 }
 
 /// The pod's limit on ephemeral storage; `None` if no container has one (S1-070). Pod-level resources have no ephemeral
@@ -273,57 +137,6 @@ mod tests {
 
     fn spec(json: &str) -> PodSpec {
         serde_json::from_str(json).unwrap()
-    }
-
-    const SIDECAR: &str = r#"{"containers":[{"resources":{"requests":{"memory":"100Mi"}}},{"resources":{"requests":{"memory":"50Mi"}}}],
-        "initContainers":[{"restartPolicy":"Always","resources":{"requests":{"memory":"30Mi"}}},{"resources":{"requests":{"memory":"MAX"}}}],
-        "overhead":{"memory":"5Mi","cpu":"10m"}}"#;
-
-    #[test]
-    fn s1_068_containers_and_sidecars_against_the_largest_init_container() {
-        let memory =
-            |max: &str| kubelet_request(&spec(&SIDECAR.replace("MAX", max)), MEMORY).to_string();
-        assert_eq!(memory("10Mi"), "185Mi");
-        assert_eq!(memory("500Mi"), "535Mi");
-    }
-
-    #[test]
-    fn s1_068_overhead_never_makes_a_request_out_of_nothing() {
-        assert!(kubelet_request(&spec(SIDECAR.replace("MAX", "1").as_str()), CPU).is_zero());
-    }
-
-    #[test]
-    fn s1_068_pod_level_resources_hide_the_containers() {
-        let pod = r#"{"containers":[{"resources":{"requests":{"memory":"1Gi","ephemeral-storage":"1Gi"}}}],"resources":{"limits":{"memory":"2Gi"},"requests":{"cpu":"1"}}}"#;
-        assert!(kubelet_request(&spec(pod), MEMORY).is_zero());
-        assert!(kubelet_request(&spec(pod), EPHEMERAL_STORAGE).is_zero());
-        assert_eq!(kubelet_request(&spec(pod), CPU).to_string(), "1");
-        let empty = pod.replace(r#""limits":{"memory":"2Gi"},"requests":{"cpu":"1"}"#, "");
-        assert_eq!(kubelet_request(&spec(&empty), MEMORY).to_string(), "1Gi");
-    }
-
-    #[test]
-    fn s1_068_an_init_container_starts_beside_earlier_sidecars_only() {
-        let request = |json: &str| kubelet_request(&spec(json), MEMORY).to_string();
-        let (sidecar, starter) = (
-            r#"{"restartPolicy":"Always","resources":{"requests":{"memory":"10Mi"}}}"#,
-            r#"{"resources":{"requests":{"memory":"128Mi"}}}"#,
-        );
-        let pod = |init: [&str; 2]| format!(r#"{{"initContainers":[{}]}}"#, init.join(","));
-        assert_eq!(request(&pod([sidecar, starter])), "138Mi");
-        assert_eq!(request(&pod([starter, sidecar])), "128Mi");
-    }
-
-    #[test]
-    fn s1_068_the_scheduler_takes_pod_level_values_one_by_one_and_always_adds_overhead() {
-        let pod = spec(
-            r#"{"containers":[{"resources":{"requests":{"memory":"1Gi","cpu":"3"}}}],
-            "resources":{"requests":{"cpu":"1"}},"overhead":{"memory":"1Mi","ephemeral-storage":"2Mi"}}"#,
-        );
-        let request = |resource| scheduler_request(&pod, resource).to_string();
-        assert_eq!(request(CPU), "1");
-        assert_eq!(request(MEMORY), "1025Mi");
-        assert_eq!(request(EPHEMERAL_STORAGE), "2Mi");
     }
 
     #[test]

@@ -284,21 +284,6 @@ pub struct SchedulingGate {
     pub name: String,
 }
 
-impl PodSpec {
-    /// Sets each missing request to the limit of its resource, as the API server and the kubelet do.
-    pub fn default_requests(&mut self) {
-        let containers = self.containers.iter_mut().chain(&mut self.init_containers);
-        let resources = containers.map(|container| &mut container.resources);
-        for resources in resources.chain(&mut self.resources) {
-            for (name, limit) in resources.limits.iter() {
-                if !resources.requests.contains_key(name) {
-                    resources.requests.insert(name, *limit);
-                }
-            }
-        }
-    }
-}
-
 /// A container of a pod.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -477,6 +462,12 @@ pub struct PodStatus {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub resource_claim_statuses: Vec<ResourceClaimStatus>,
+    /// The requests that the node has reserved for the pod as a whole, its overhead included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated_resources: Option<Box<ResourceList>>,
+    /// What the pod as a whole runs with, its overhead included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Box<ResourceRequirements>>,
 }
 
 /// A claim on devices that was made for a pod.

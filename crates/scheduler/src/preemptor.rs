@@ -180,7 +180,7 @@ impl Asked {
                 });
             }
         };
-        pod.spec.default_requests();
+        evictd_pod::defaults::complete(&mut pod);
         resolve_class(&mut pod, &loaded.classes)?;
         Ok(pod)
     }

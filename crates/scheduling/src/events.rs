@@ -2,8 +2,8 @@
 
 use crate::change::{Change, Delta, is_assigned};
 use evictd_pod::wire::{self, Condition};
-use evictd_pod::{Node, ResourceList, resources};
-use std::collections::{BTreeMap, BTreeSet};
+use evictd_pod::{Counted, Node, Requests, ResourceList, resources};
+use std::collections::BTreeMap;
 
 /// What happened, as plugins register for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,20 +200,11 @@ fn is_smaller(old: &wire::Pod, new: &wire::Pod) -> bool {
 
 /// What a pod requests, as the scheduler counts it during an in-place resize too.
 pub(crate) fn counted(pod: &wire::Pod) -> BTreeMap<String, i64> {
-    let is_resized =
-        !pod.status.container_statuses.is_empty() || !pod.status.init_container_statuses.is_empty();
-    let resized = is_resized.then(|| {
-        let mut pod = pod.clone();
-        resources::use_resized(&mut pod);
-        pod.spec
-    });
-    let spec = resized.as_ref().unwrap_or(&pod.spec);
-    let names: BTreeSet<&str> = resources::scheduler_resources(spec).collect();
-    let amounts = names.into_iter().map(|name| {
-        let amount = resources::scheduler_request(spec, name);
-        (name.to_owned(), resources::units(name, amount))
-    });
-    amounts.collect()
+    let requests = Requests::of(pod, Counted::Scheduled).list();
+    let amounts = requests.iter();
+    amounts
+        .map(|(name, amount)| (name.to_owned(), resources::units(name, *amount)))
+        .collect()
 }
 
 /// S5-022, S5-023: one event for each thing that changed. An uncordoned node has lost the taint that stands for it.

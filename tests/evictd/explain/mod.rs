@@ -2,6 +2,7 @@
 
 mod fetch;
 mod oracle;
+mod requests;
 mod words;
 
 use evictd_kernel::clock::Clock;

@@ -2,9 +2,9 @@
 
 use super::task::Status;
 use crate::wire::{self, PodGroup, QUEUE_NAME};
-use evictd_pod::resources::{PODS, scheduler_request, scheduler_resources};
+use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Metadata, Pod, PriorityClass, ResourceList};
-use evictd_pod::{Quantity, resources};
+use evictd_pod::{Counted, Quantity, Requests, resources};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -102,10 +102,7 @@ pub(crate) fn is_true(text: &str) -> bool {
 
 /// What a pod asks for, with itself as one pod.
 pub(crate) fn request_of(pod: &Pod) -> ResourceList {
-    let spec = &pod.spec;
-    let names = scheduler_resources(spec);
-    let amounts = names.map(|name| (name, scheduler_request(spec, name)));
-    let mut list: ResourceList = amounts.collect();
+    let mut list = Requests::of(pod, Counted::Scheduled).list();
     list.insert(PODS, Quantity::count(1));
     list
 }

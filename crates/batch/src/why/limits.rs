@@ -3,7 +3,7 @@
 use super::change::Change;
 use super::search::{Proposal, Search};
 use crate::session::Closeup;
-use evictd_pod::Quantity;
+use evictd_pod::{Counted, Quantity, Requests};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 
 /// A weight beside which the others count for little.
@@ -94,7 +94,7 @@ impl Search<'_, '_> {
                 continue;
             };
             let (low, high) = (units(&resource, from), units(&resource, to));
-            // Amounts that jobs ask for come in such steps; the last may be beyond what is known to do.
+            // Counted that jobs ask for come in such steps; the last may be beyond what is known to do.
             let step = self.step(&resource, low);
             let more = high.saturating_sub(low);
             let steps = more / step + i64::from(more % step != 0);
@@ -118,7 +118,7 @@ impl Search<'_, '_> {
     /// The largest amount of which all pods and jobs ask for whole multiples.
     fn step(&self, resource: &str, of: i64) -> i64 {
         let pods = self.world.pods.values();
-        let asked = pods.map(|pod| evictd_pod::resources::scheduler_request(&pod.spec, resource));
+        let asked = pods.map(|pod| Requests::of(pod, Counted::Scheduled).get(resource));
         let groups = self.world.groups.values();
         let least =
             groups.filter_map(|group| group.spec.min_resources.as_ref()?.get(resource).copied());
@@ -135,7 +135,7 @@ impl Search<'_, '_> {
         let least = least.and_then(|list| list.get(resource));
         let least = least.map_or(0, |own| units(resource, *own));
         let pods = self.subject.pods(self.world).map(|(_, pod)| pod);
-        let asked = pods.map(|pod| evictd_pod::resources::scheduler_request(&pod.spec, resource));
+        let asked = pods.map(|pod| Requests::of(pod, Counted::Scheduled).get(resource));
         let asked = asked.map(|own| units(resource, own));
         asked.fold(0, i64::saturating_add).max(least)
     }

@@ -1,7 +1,7 @@
 //! Page cache that pods hold above their requests, which may be reclaimed before a pod is evicted for memory.
 
 use crate::usage::Usage;
-use evictd_pod::{Pod, Quantity};
+use evictd_pod::{Pod, Quantity, resources::MEMORY};
 use std::{borrow::Borrow, cmp::Reverse};
 
 /// What is to be reclaimed from one pod.
@@ -23,7 +23,7 @@ pub fn cold_shares<P: Borrow<Pod>>(short: u64, pods: &[P], usage: &Usage) -> Vec
         .filter_map(|(index, pod)| {
             let used = usage.of(index)?;
             let (working_set, anon) = (used.working_set?, used.anon?);
-            let above = Quantity::bytes(working_set) - pod.borrow().memory_request;
+            let above = Quantity::bytes(working_set) - pod.borrow().reserved(MEMORY);
             let cache = working_set.saturating_sub(anon);
             let bytes = u64::try_from(above.value().min(cache)).ok()?;
             (bytes > 0).then_some(ColdShare { index, bytes })

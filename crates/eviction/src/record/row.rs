@@ -3,7 +3,7 @@
 use super::known;
 use crate::{
     RankedPod,
-    decision::{Preference, Spared, Unreachable},
+    decision::{Preference, RequestNote, Spared, Unreachable},
 };
 use evictd_pod::{QosClass, Quantity};
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,9 @@ pub struct RankingRow {
     pub swap: Quantity,
     /// Its request; `None` only in records of another version.
     pub request: Option<Quantity>,
+    /// Why that was not the request in its spec, if it was not.
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
+    pub request_note: Option<Box<RequestNote>>,
     /// Usage above the request.
     pub overage: Option<Quantity>,
     /// How fast it filled disks, in bytes per second, where the ranking uses that.
@@ -72,6 +75,7 @@ impl RankingRow {
             at_least: ranked.at_least,
             swap: ranked.swap,
             request: Some(ranked.request),
+            request_note: ranked.request_note.clone(),
             overage: ranked.overage,
             growth: ranked.growth,
             critical: matches!(ranked.spared, Some(Spared::Critical(_))),

@@ -15,6 +15,7 @@ mod pressure;
 mod ranking;
 mod reclaim;
 mod relief;
+mod requests;
 mod retention;
 mod returning;
 mod signals;

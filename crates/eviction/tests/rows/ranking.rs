@@ -468,7 +468,7 @@ fn a_preference_never_lifts_a_pod_within_its_request_over_one_above() {
         ..evictd(Vec::new())
     };
     let mut eager = asking("eager", "trusted", "prefer");
-    eager.memory_request = "1Gi".parse().unwrap();
+    eager.set_memory_request("1Gi".parse().unwrap());
     let reluctant = (asking("reluctant", "trusted", "avoid"), memory(MI));
     let pods = [(eager, memory(MI)), reluctant];
     assert_eq!(ranked(&rules, MEMORY, &pods), ["reluctant", "eager"]);

@@ -13,7 +13,7 @@ use evictd_cluster_client::{Credentials, KubeletSettings};
 use evictd_eviction::{
     Rules, Signal, Threshold, ThresholdMaps,
     retention::Retention,
-    rules::{Futility, MemoryAndSwap, PidRank, PodSelection, UnknownStats},
+    rules::{Futility, MemoryAndSwap, PidRank, PodRequests, PodSelection, UnknownStats},
     threshold::{self, ParsedThresholds, ThresholdError},
 };
 use jiff::SignedDuration;
@@ -174,6 +174,8 @@ pub struct Effective {
     pub unknown_stats: UnknownStats,
     /// What ranks first when process ids are short.
     pub pid_rank: PidRank,
+    /// What counts as a pod's request.
+    pub pod_requests: PodRequests,
     /// Whether thresholds on memory and on swap act separately.
     pub memory_and_swap: MemoryAndSwap,
     /// Whether pods that would come back to this node rank after their equals.
@@ -365,6 +367,7 @@ impl Effective {
             returning_owner_back_off: SignedDuration::ZERO,
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
+            pod_requests: PodRequests::Reserved,
             memory_and_swap: MemoryAndSwap::Either,
             returning_pods_last: false,
             fastest_writer_first: false,
@@ -430,6 +433,7 @@ impl Effective {
             max_pod_grace_period_seconds: max_pod_grace_period.map(i64::from),
             unknown_stats: self.unknown_stats,
             pid_rank: self.pid_rank,
+            pod_requests: self.pod_requests,
             memory_and_swap: self.memory_and_swap,
             returning_pods_last: self.returning_pods_last,
             fastest_writer_first: self.fastest_writer_first,

@@ -490,6 +490,14 @@ pub(super) const KEYS: &[Key] = &[
         "The order under PID pressure. fairShare: pods above an even share of the process ids first; kubelet: by priority alone.",
     ),
     key(
+        "podRequests",
+        "reserved",
+        Rule("kubelet"),
+        Reload,
+        one!(pod_requests),
+        "What counts as the request of a pod with resources at pod level. reserved: those, and the requests of its containers for every resource that they do not name; kubelet: nothing of its containers.",
+    ),
+    key(
         "memoryAndSwap",
         "either",
         Rule("either"),

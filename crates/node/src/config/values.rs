@@ -14,7 +14,7 @@ use super::{
 };
 use evictd_eviction::{
     duration::{self, DurationError},
-    rules::{MemoryAndSwap, PidRank, UnknownStats},
+    rules::{MemoryAndSwap, PidRank, PodRequests, UnknownStats},
 };
 use jiff::SignedDuration;
 use serde_json::{Value as Json, json};
@@ -372,6 +372,7 @@ words!(
     Enforcement,
     UnknownStats,
     PidRank,
+    PodRequests,
     MemoryAndSwap
 );
 

@@ -1,7 +1,7 @@
 //! One manifest file: turns its text into pods and mistakes.
 
 use evictd_document::{Document, DocumentError, Mistake, Place};
-use evictd_pod::{Pod, pod::system_priority, wire};
+use evictd_pod::{Pod, defaults, pod::system_priority, wire};
 use std::collections::BTreeMap;
 
 /// What turns a manifest into a pod of this node.
@@ -149,7 +149,7 @@ impl ManifestRules {
             let manifest: serde_json::Value = document.parse()?;
             pod.metadata.uid = derived_uid(&self.node_name, &manifest).into();
         }
-        pod.spec.default_requests();
+        defaults::apply(&mut pod.spec);
         pod.spec.node_name.clone_from(&self.node_name);
         if static_pods {
             let annotations = &mut pod.metadata.annotations;

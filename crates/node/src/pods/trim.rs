@@ -14,6 +14,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// A pod with more bytes of labels than this keeps only those that selectors use.
 const LABELS: usize = 4 << 10;
+/// The conditions that count: what was decided about the pod, and how far a resize of its requests has come.
+const CONDITIONS: [&str; 2] = ["DisruptionTarget", "PodResizePending"];
 /// Longer annotations are dropped; none that evictd uses is longer.
 const ANNOTATION: usize = 256;
 /// Of a reduced pod so many directories of the node are kept, whose paths have at most so many bytes.
@@ -37,8 +39,8 @@ pub(crate) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     metadata.owner_references.retain(|owner| owner.controller);
     metadata.owner_references.truncate(1);
     let conditions = &mut pod.status.conditions;
-    conditions.retain(|condition| condition.kind == "DisruptionTarget");
-    conditions.truncate(1);
+    conditions.retain(|condition| CONDITIONS.contains(&condition.kind.as_str()));
+    conditions.truncate(CONDITIONS.len());
     for condition in conditions {
         condition.message.clear();
     }
@@ -96,12 +98,14 @@ fn trim_annotations(metadata: &mut wire::Metadata) {
 fn reduce(pod: &mut wire::Pod) {
     let whole = Pod::from_wire(pod.clone());
     let mut asked = wire::ResourceRequirements::default();
-    for (name, request) in [
-        (MEMORY, whole.memory_request),
-        (EPHEMERAL_STORAGE, whole.ephemeral_storage_request),
-    ] {
+    let mut overhead = wire::ResourceList::default();
+    for name in [MEMORY, EPHEMERAL_STORAGE] {
+        // The kubelet counts either what is reserved or nothing, and never overhead alone.
+        let (request, reserved) = (whole.request(name), whole.reserved(name));
         if !request.is_zero() {
             asked.requests.insert(name, request);
+        } else if !reserved.is_zero() {
+            overhead.insert(name, reserved);
         }
     }
     let spec = std::mem::take(&mut pod.spec);
@@ -110,6 +114,7 @@ fn reduce(pod: &mut wire::Pod) {
         priority: spec.priority,
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
         resources: (!asked.requests.is_empty()).then_some(asked),
+        overhead,
         volumes: volumes_by_kind(&spec.volumes),
         ..wire::PodSpec::default()
     }
@@ -225,6 +230,36 @@ mod tests {
         pod["status"]["phase"] = json!("Failed");
         let (kept, _) = trimmed(&pod, &["app"]);
         assert_eq!(json!(kept.metadata)["labels"], json!({"app": "db"}));
+    }
+
+    #[test]
+    fn s1_068_the_request_that_counts_is_the_same_however_small_the_pod_is_kept() {
+        let pending = json!({"type": "PodResizePending", "status": "True", "reason": "Infeasible",
+            "message": "Node didn't have enough capacity: memory"});
+        let mut pod = pod();
+        pod["spec"]["resources"] = json!({"requests": {"memory": "64Gi", "cpu": "1"}});
+        pod["spec"]["containers"][0]["resources"]["requests"]["ephemeral-storage"] = json!("9Gi");
+        pod["status"]["allocatedResources"] = json!({"memory": "1Gi", "cpu": "1"});
+        pod["status"]["resources"] = json!({"requests": {"memory": "2Gi", "cpu": "1"}});
+        pod["status"]["conditions"] = json!([{"type": "Ready"}, pending]);
+        let mut crowded = pod.clone();
+        crowded["spec"]["volumes"] = json!(vec![json!({"name": "v", "emptyDir": {}}); 10_000]);
+        let requests = |pod: &Pod| {
+            let [memory, disk] = [MEMORY, EPHEMERAL_STORAGE];
+            let [kubelet, reserved] = [Pod::request, Pod::reserved].map(|of| [of(pod, memory), of(pod, disk)]);
+            (kubelet, reserved, pod.pod_level_memory_request)
+        };
+        let expected = Pod::from_wire(serde_json::from_value(pod.clone()).unwrap());
+        assert_eq!(expected.memory_request.to_string(), "1Gi");
+        for pod in [&pod, &crowded] {
+            let (_, text) = trimmed(pod, &[]);
+            let kept = Pod::from_wire(serde_json::from_str(&text).unwrap());
+            assert_eq!(requests(&kept), requests(&expected), "{text}");
+        }
+        let kept = Pod::from_wire(trimmed(&pod, &[]).0);
+        assert_eq!(kept.pending_resize(MEMORY), expected.pending_resize(MEMORY));
+        assert_eq!(kept.fit_request(MEMORY), expected.fit_request(MEMORY));
+        assert!(kept.pending_resize(MEMORY).is_some());
     }
 
     #[test]

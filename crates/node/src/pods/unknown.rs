@@ -36,7 +36,7 @@ pub(super) fn placeholder(
     pod.spec.priority = Some(PRIORITY);
     let mut pod = Pod::from_wire(pod);
     pod.qos = qos;
-    pod.memory_request = request;
+    pod.set_memory_request(request);
     let cgroup = BoundCgroup {
         relative: group.relative.clone(),
         by_annotation: false,

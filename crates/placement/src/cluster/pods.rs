@@ -10,10 +10,8 @@ use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, Scored, scalars};
 use crate::symbol::Symbol;
 use crate::template::{Template, TemplateId};
-use evictd_pod::resources::{
-    CPU, EPHEMERAL_STORAGE, MEMORY, scheduler_request, scheduler_resources, units, use_resized,
-};
-use evictd_pod::wire;
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, units};
+use evictd_pod::{Counted, Requests, wire};
 use jiff::Timestamp;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -258,7 +256,7 @@ impl Cluster {
         })
     }
 
-    fn compile(&mut self, mut wire: wire::Pod, placed: bool) -> Result<Pod, Mistake> {
+    fn compile(&mut self, wire: wire::Pod, placed: bool) -> Result<Pod, Mistake> {
         let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
         self.symbols.keep();
         let template = match Template::new(&mut self.symbols, &wire, &labels, placed) {
@@ -270,13 +268,12 @@ impl Cluster {
             }
         };
         let template = TemplateId(self.templates.intern(&mut self.symbols, template));
-        use_resized(&mut wire);
-        let amounts = self.amounts(&wire.spec);
-        let scored = Scored::of(&wire.spec);
-        // Pods share their specs until they are changed.
+        let requests = Requests::of(&wire, Counted::Scheduled);
+        let amounts = self.amounts(&requests);
+        let scored = Scored::of(&requests);
         let of_containers = (wire.spec.resources.is_some() && !placed).then(|| {
-            wire.spec.resources = None;
-            Box::new((self.amounts(&wire.spec), Scored::of(&wire.spec)))
+            let requests = requests.without_pod_level();
+            Box::new((self.amounts(&requests), Scored::of(&requests)))
         });
         let conditions = || wire.status.conditions.iter();
         let scheduler = match wire.spec.scheduler_name.as_str() {
@@ -325,9 +322,10 @@ impl Cluster {
         Ok(pod)
     }
 
-    fn amounts(&mut self, spec: &wire::PodSpec) -> Amounts {
-        let of = |resource: &str| units(resource, scheduler_request(spec, resource));
-        let named = scheduler_resources(spec).map(|name| (name.to_owned(), of(name)));
+    fn amounts(&mut self, requests: &Requests<'_>) -> Amounts {
+        let of = |resource: &str| units(resource, requests.get(resource));
+        let names = requests.names().into_iter();
+        let named = names.map(|name| (name.to_owned(), of(name)));
         let rare = scalars(&mut self.symbols, named);
         Amounts {
             cpu: of(CPU),

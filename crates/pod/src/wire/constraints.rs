@@ -194,6 +194,9 @@ pub struct TopologySpreadConstraint {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
+    /// The port in the pod.
+    #[serde(deserialize_with = "null_is_default")]
+    pub container_port: i32,
     /// The port on the node; 0 means none.
     #[serde(deserialize_with = "null_is_default")]
     pub host_port: i32,

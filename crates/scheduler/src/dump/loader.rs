@@ -7,7 +7,7 @@ use evictd_document::{
     Amount, ENOUGH, Mistake, Mistakes, Place, Wrong, amounts_of_list, amounts_of_pod, mistakes_of,
 };
 use evictd_placement::{Cluster, Spreader};
-use evictd_pod::{Node, wire};
+use evictd_pod::{Node, defaults, wire};
 use evictd_preemption::Budget;
 use hashbrown::HashSet;
 use std::collections::BTreeMap;
@@ -228,12 +228,13 @@ impl<'w> Loader<'w> {
     }
 
     fn take_pod(&mut self, found: &Found<'_>) {
-        let Some(pod) = self.read::<wire::Pod>(found) else {
+        let Some(mut pod) = self.read::<wire::Pod>(found) else {
             return;
         };
         if !self.amounts(found, &pod, amounts_of_pod(&pod)) {
             return;
         }
+        defaults::complete(&mut pod);
         if self.wanted.is_some_and(|wanted| wanted.is(&pod.metadata)) {
             self.loaded.wanted = Some(pod);
             return;

@@ -10,9 +10,8 @@ pub(crate) use page::page;
 use crate::dump::{Doubts, Loaded};
 use crate::preemptor::full_name;
 use evictd_placement::{Cluster, NodeId, Pod};
-use evictd_pod::{resources, wire};
+use evictd_pod::{Requests, wire};
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, plan};
-use std::collections::BTreeSet;
 
 /// The input of a plan.
 pub(crate) struct Case {
@@ -84,10 +83,10 @@ impl Case {
 
 /// `cpu 6, memory 24Gi`.
 fn wants(spec: &wire::PodSpec) -> String {
-    let names: BTreeSet<&str> = resources::scheduler_resources(spec).collect();
-    let wants: Vec<String> = names
-        .into_iter()
-        .map(|name| format!("{name} {}", resources::scheduler_request(spec, name)))
+    let requests = Requests::of_spec(spec).list();
+    let wants: Vec<String> = requests
+        .iter()
+        .map(|(name, amount)| format!("{name} {amount}"))
         .collect();
     if wants.is_empty() {
         "nothing".to_owned()

@@ -166,7 +166,7 @@ fn expanded(object: &Value, classes: &BTreeMap<String, i64>) -> Result<Vec<Value
 /// A pod with what the API server would have set: requests from limits, the priority from its class.
 fn finished(pod: &Value, classes: &BTreeMap<String, i64>) -> Result<Value, String> {
     let mut read = wire::Pod::deserialize(pod).map_err(|error| error.to_string())?;
-    read.spec.default_requests();
+    evictd_pod::defaults::complete(&mut read);
     let class = &read.spec.priority_class_name;
     if read.spec.priority.is_none() && !class.is_empty() {
         let value = classes.get(class).copied();

@@ -115,3 +115,59 @@ fn a_pod_that_claims_devices_goes_where_they_are() {
         "{own}"
     );
 }
+
+/// Case `31c`: the node has granted one core of the thirteen, so three are free. While a resize may still be granted, nothing
+/// is free. At container level it is the same.
+#[test]
+fn s4_040_room_that_an_infeasible_resize_asked_for_is_free() {
+    let status = |reason: &str| {
+        json!({ "name": "c", "phase": "Running", "allocatedResources": { "cpu": "1" },
+            "resources": { "requests": { "cpu": "1" } },
+            "conditions": [{ "type": "PodResizePending", "status": "True", "reason": reason }] })
+    };
+    let wanted = json!({ "requests": { "cpu": "13" } });
+    for at_pod_level in [true, false] {
+        let big = |reason: &str| {
+            let mut big = pod("0");
+            big["metadata"] = json!({ "name": "big", "namespace": "shop", "uid": "1" });
+            let mut status = status(reason);
+            if at_pod_level {
+                big["spec"] = json!({ "containers": [{ "name": "c" }], "resources": wanted });
+            } else {
+                big["spec"] = json!({ "containers": [{ "name": "c", "resources": wanted }] });
+                status["containerStatuses"] = json!([status]);
+            }
+            big["spec"]["nodeName"] = json!("one");
+            big["status"] = status;
+            big
+        };
+        let goes = |reason: &str, cpu: &str| {
+            let cluster = [node("one", "4"), big(reason)];
+            answer(&explain(&cluster, &pod(cpu), &["-o", "json"]))["chosen"].clone()
+        };
+        assert_eq!(goes("Infeasible", "3"), "one", "{at_pod_level}");
+        assert_eq!(goes("Infeasible", "3001m"), Value::Null, "{at_pod_level}");
+        assert_eq!(goes("Deferred", "1"), Value::Null, "{at_pod_level}");
+    }
+}
+
+/// A dump made by hand has pods with limits alone, which an API server would have completed; a stored pod is what it is.
+#[test]
+fn limits_alone_are_requests_of_pods_that_no_api_server_has_stored() {
+    let limited = |name: &str, cpu: &str| {
+        let mut pod = pod("0");
+        pod["metadata"]["name"] = json!(name);
+        pod["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": cpu } });
+        pod
+    };
+    let mut there = limited("there", "3");
+    there["spec"]["nodeName"] = json!("one");
+    let goes = |there: &Value, pod: &Value| {
+        let cluster = [node("one", "4"), there.clone()];
+        answer(&explain(&cluster, pod, &["-o", "json"]))["chosen"].clone()
+    };
+    assert_eq!(goes(&there, &limited("new", "1")), "one");
+    assert_eq!(goes(&there, &limited("new", "2")), Value::Null);
+    there["metadata"]["uid"] = json!("1");
+    assert_eq!(goes(&there, &limited("new", "4")), "one");
+}

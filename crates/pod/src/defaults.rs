@@ -1,0 +1,78 @@
+//! What an API server fills in when it stores a pod. A kubelet does the same with its own manifests.
+//!
+//! Every program that reads manifests calls this, so that a pod from a file counts as it would in a cluster.
+
+use crate::{
+    Quantity,
+    requests::{containers_request, has_pod_level},
+    resources::{CPU, MEMORY},
+    wire::{Container, Pod, PodSpec, ResourceList, ResourceRequirements},
+};
+
+/// The grace period of a pod that names none, in seconds.
+pub const GRACE_PERIOD_SECONDS: i64 = 30;
+
+/// Fills in a pod that no API server has stored: one without a UID. A stored pod stays as it is.
+pub fn complete(pod: &mut Pod) {
+    if pod.metadata.uid.is_empty() {
+        apply(&mut pod.spec);
+    }
+}
+
+/// Fills in what a spec leaves out. Doing it again changes nothing.
+pub fn apply(spec: &mut PodSpec) {
+    let containers = spec.containers.iter_mut().chain(&mut spec.init_containers);
+    for container in containers {
+        requests_from_limits(&mut container.resources, |_| true);
+        if spec.host_network {
+            ports_of_host(container);
+        }
+    }
+    pod_level_requests(spec);
+    spec.termination_grace_period_seconds
+        .get_or_insert(GRACE_PERIOD_SECONDS);
+}
+
+/// Sets each missing request to the limit of its resource.
+fn requests_from_limits(resources: &mut ResourceRequirements, counts: impl Fn(&str) -> bool) {
+    let ResourceRequirements { requests, limits } = resources;
+    for (name, limit) in limits.iter().filter(|(name, _)| counts(name)) {
+        if !requests.contains_key(name) {
+            requests.insert(name, *limit);
+        }
+    }
+}
+
+/// Where the pod as a whole has limits, a missing request for the whole pod is that of its containers, if one of them has
+/// any, else the limit (KEP-2837).
+fn pod_level_requests(spec: &mut PodSpec) {
+    let limited = |resources: &ResourceRequirements| !resources.limits.is_empty();
+    if !spec.resources.as_ref().is_some_and(limited) {
+        return;
+    }
+    // Huge pages cannot be overcommitted, so theirs is never a sum.
+    let sums = [CPU, MEMORY].map(|name| {
+        let containers = spec.containers.iter().chain(&spec.init_containers);
+        let mut lists = containers.map(|container| &container.resources.requests);
+        let any = lists.any(|list: &ResourceList| list.contains_key(name));
+        any.then(|| (name, containers_request(spec, name, Quantity::default())))
+    });
+    let Some(resources) = &mut spec.resources else {
+        return;
+    };
+    for (name, sum) in sums.into_iter().flatten() {
+        if !resources.requests.contains_key(name) {
+            resources.requests.insert(name, sum);
+        }
+    }
+    requests_from_limits(resources, has_pod_level);
+}
+
+/// In the network of the node each port of a container is one of the node.
+fn ports_of_host(container: &mut Container) {
+    for port in &mut container.ports {
+        if port.host_port == 0 {
+            port.host_port = port.container_port;
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! What a pod asks for. Every crate that compares requests calls [`Requests`], so that ranking, admission, placement and
+//! batch count a pod alike, while it is being resized too.
+//!
+//! ```
+//! use evictd_pod::{Quantity, requests::{Counted, Requests}, wire};
+//!
+//! let pod: wire::Pod = serde_json::from_str(r#"{
+//!     "spec": {"containers": [{"name": "app"}], "resources": {"requests": {"memory": "64Gi"}}},
+//!     "status": {
+//!         "allocatedResources": {"memory": "1Gi"}, "resources": {"requests": {"memory": "1Gi"}},
+//!         "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+//!     }
+//! }"#)?;
+//! let memory = |counted| Requests::of(&pod, counted).get("memory");
+//! assert_eq!(memory(Counted::Desired), Quantity::bytes(64 << 30));
+//! assert_eq!(memory(Counted::Scheduled), Quantity::bytes(1 << 30));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+use crate::{
+    Quantity,
+    quantity::Format,
+    resources::{CPU, MEMORY, is_sidecar},
+    wire::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceList},
+};
+use std::borrow::Cow;
+
+/// Which amounts count of a pod that is being resized in place: at container level, and at pod level for those resources
+/// that can be set there. For a pod that is not being resized they are all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// What the spec asks for.
+    Desired,
+    /// What the node has reserved. By these the kubelet ranks pods (S1-068).
+    Allocated,
+    /// The larger of what the node has reserved and what the pod runs with. By these the kubelet checks whether a pod fits.
+    InUse,
+    /// The largest of the desired, the reserved and the running amounts; the desired ones are left out once the node has
+    /// reported that they are infeasible. By these the scheduler fills nodes (S4-040).
+    Scheduled,
+}
+
+/// The requests of one pod.
+#[derive(Debug, Clone)]
+pub struct Requests<'a> {
+    /// With the amounts that count.
+    spec: Cow<'a, PodSpec>,
+    /// Whether the resources of the pod as a whole count.
+    pod_level: bool,
+}
+
+impl<'a> Requests<'a> {
+    /// Of this pod, by these of its amounts.
+    pub fn of(pod: &'a Pod, counted: Counted) -> Self {
+        let mut spec = Cow::Borrowed(&*pod.spec);
+        for change in changes(pod, counted) {
+            change.apply(spec.to_mut());
+        }
+        let pod_level = true;
+        Self { spec, pod_level }
+    }
+
+    /// Of a pod that will be made from this spec.
+    pub fn of_spec(spec: &'a PodSpec) -> Self {
+        Self {
+            spec: Cow::Borrowed(spec),
+            pod_level: true,
+        }
+    }
+
+    /// The same without the resources of the pod as a whole.
+    #[must_use]
+    pub fn without_pod_level(self) -> Self {
+        Self {
+            pod_level: false,
+            ..self
+        }
+    }
+
+    /// What is reserved on the node for the pod (S1-068, S4-041): a value at pod level replaces those of the containers
+    /// for its own resource only, and the overhead is always added.
+    pub fn get(&self, resource: &str) -> Quantity {
+        self.get_or(resource, Quantity::default())
+    }
+
+    /// The request by which nodes are scored (S5-086): a container that says nothing about cpu counts as 100m, about
+    /// memory as 200Mi.
+    pub fn for_scoring(&self, resource: &str) -> Quantity {
+        let missing = match resource {
+            CPU => Quantity::milli(100),
+            MEMORY => Quantity::new(200 << 20, Format::BinarySi),
+            _ => Quantity::default(),
+        };
+        self.get_or(resource, missing)
+    }
+
+    /// The request as the kubelet counts it for ranking and for choosing victims (S1-068): the resources at pod level alone
+    /// if there are any, else those of the containers. Overhead is added only to a request above zero.
+    pub(crate) fn of_kubelet(&self, resource: &str) -> Quantity {
+        let pod_level = self.spec.resources.as_ref().filter(|resources| {
+            self.pod_level && !(resources.requests.is_empty() && resources.limits.is_empty())
+        });
+        let request = match pod_level {
+            Some(resources) => amount(&resources.requests, resource),
+            None => containers_request(&self.spec, resource, Quantity::default()),
+        };
+        if request.is_zero() {
+            request
+        } else {
+            request + amount(&self.spec.overhead, resource)
+        }
+    }
+
+    /// Every resource that the pod may ask for, each once, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        let spec = &*self.spec;
+        let containers = spec.containers.iter().chain(&spec.init_containers);
+        let lists = containers.map(|container| &container.resources.requests);
+        let pod_level = spec.resources.iter().filter(|_| self.pod_level);
+        let lists = lists
+            .chain(pod_level.map(|resources| &resources.requests))
+            .chain([&spec.overhead]);
+        let mut names: Vec<&str> = lists.flat_map(ResourceList::keys).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// All requests.
+    pub fn list(&self) -> ResourceList {
+        let names = self.names().into_iter();
+        names.map(|name| (name, self.get(name))).collect()
+    }
+
+    fn get_or(&self, resource: &str, missing: Quantity) -> Quantity {
+        let pod_level = self.spec.resources.as_ref().filter(|_| self.pod_level);
+        let request = pod_level
+            .and_then(|resources| resources.requests.get(resource).copied())
+            .unwrap_or_else(|| containers_request(&self.spec, resource, missing));
+        request + amount(&self.spec.overhead, resource)
+    }
+}
+
+fn amount(list: &ResourceList, resource: &str) -> Quantity {
+    list.get(resource).copied().unwrap_or_default()
+}
+
+/// The request of the containers: the larger of two amounts. One is the sum of all that run side by side; the other is the
+/// most that is needed while the pod starts, by an init container and the sidecars that were started before it.
+///
+/// A container that says nothing about the resource counts as `missing`.
+pub(crate) fn containers_request(spec: &PodSpec, resource: &str, missing: Quantity) -> Quantity {
+    let wanted = |container: &Container| {
+        let requests = &container.resources.requests;
+        requests.get(resource).copied().unwrap_or(missing)
+    };
+    let mut running = Quantity::default();
+    for container in &spec.containers {
+        running += wanted(container);
+    }
+    let (mut sidecars, mut at_start) = (Quantity::default(), Quantity::default());
+    for container in &spec.init_containers {
+        let own = wanted(container);
+        let beside = sidecars + own;
+        if is_sidecar(container) {
+            running += own;
+            sidecars = beside;
+        }
+        at_start = beside.max(at_start);
+    }
+    at_start.max(running)
+}
+
+/// Whether a resource can be set for a pod as a whole (KEP-2837).
+pub fn has_pod_level(resource: &str) -> bool {
+    matches!(resource, CPU | MEMORY) || resource.starts_with("hugepages-")
+}
+
+/// A list of requests in a spec.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Container(usize),
+    InitContainer(usize),
+    Pod,
+}
+
+/// A list that is replaced because other amounts count than those of the spec.
+struct Change {
+    place: Place,
+    requests: ResourceList,
+}
+
+impl Change {
+    fn apply(self, spec: &mut PodSpec) {
+        let place = match self.place {
+            Place::Container(index) => spec.containers.get_mut(index).map(|own| &mut own.resources),
+            Place::InitContainer(index) => {
+                let container = spec.init_containers.get_mut(index);
+                container.map(|own| &mut own.resources)
+            }
+            Place::Pod => spec.resources.as_mut(),
+        };
+        if let Some(resources) = place {
+            resources.requests = self.requests;
+        }
+    }
+}
+
+/// Replaces the requests in the spec by the amounts that count. A shared spec is copied only if something changes.
+pub(crate) fn settle(pod: &mut Pod, counted: Counted) {
+    for change in changes(pod, counted) {
+        change.apply(&mut pod.spec);
+    }
+}
+
+fn changes(pod: &Pod, counted: Counted) -> Vec<Change> {
+    let status = &*pod.status;
+    let lists = [&status.container_statuses, &status.init_container_statuses];
+    let is_reported = lists.iter().any(|list| !list.is_empty())
+        || status.allocated_resources.is_some()
+        || status.resources.is_some();
+    if counted == Counted::Desired || !is_reported {
+        return Vec::new();
+    }
+    let counting = Counting {
+        counted,
+        infeasible: is_infeasible(status),
+    };
+    let statuses = || lists.into_iter().flatten();
+    let change = |place: Place, container: &Container| {
+        let own = &container.resources.requests;
+        let status = statuses().find(|status| status.name == container.name)?;
+        let requests = counting.of_container(own, status);
+        (*requests != *own).then(|| Change {
+            place,
+            requests: requests.into_owned(),
+        })
+    };
+    let containers = pod.spec.containers.iter().enumerate();
+    let containers = containers.filter_map(|(index, own)| change(Place::Container(index), own));
+    // Of the init containers only sidecars can be resized.
+    let init = pod.spec.init_containers.iter().enumerate();
+    let init = init.filter(|(_, own)| counted == Counted::Allocated || is_sidecar(own));
+    let init = init.filter_map(|(index, own)| change(Place::InitContainer(index), own));
+    let pod_level = counting.of_pod(&pod.spec, status).map(|requests| Change {
+        place: Place::Pod,
+        requests,
+    });
+    containers.chain(init).chain(pod_level).collect()
+}
+
+/// How the amounts of one pod count.
+struct Counting {
+    counted: Counted,
+    infeasible: bool,
+}
+
+impl Counting {
+    /// The requests of a container. The scheduler waits for the amounts that it runs with before it counts any other.
+    fn of_container<'l>(
+        &self,
+        own: &'l ResourceList,
+        status: &'l ContainerStatus,
+    ) -> Cow<'l, ResourceList> {
+        let allocated = status.allocated_resources.as_ref();
+        let actual = status.resources.as_ref().map(|running| &running.requests);
+        match self.counted {
+            Counted::Desired => Cow::Borrowed(own),
+            Counted::Allocated => reserved(own, allocated),
+            Counted::InUse => match reserved(own, allocated) {
+                Cow::Borrowed(reserved) => largest(Some(reserved), [actual, None]),
+                Cow::Owned(reserved) => {
+                    let most = largest(Some(&reserved), [actual, None]);
+                    Cow::Owned(most.into_owned())
+                }
+            },
+            Counted::Scheduled if actual.is_none() => Cow::Borrowed(own),
+            Counted::Scheduled => {
+                let desired = (!self.infeasible).then_some(own);
+                largest(desired, [actual, allocated])
+            }
+        }
+    }
+
+    /// The requests at pod level, if they differ from those of the spec. The node adds the overhead to what it reports for
+    /// the whole pod.
+    fn of_pod(&self, spec: &PodSpec, status: &PodStatus) -> Option<ResourceList> {
+        let own = &spec.resources.as_ref()?.requests;
+        if !own.keys().any(has_pod_level) {
+            return None;
+        }
+        let reported = |list: &ResourceList| -> ResourceList {
+            let amounts = list.iter().filter(|(name, _)| has_pod_level(name));
+            let amounts = amounts.map(|(name, all)| (name, *all - amount(&spec.overhead, name)));
+            amounts.filter(|(_, left)| !left.is_negative()).collect()
+        };
+        let allocated = status.allocated_resources.as_deref().map(reported);
+        let running = status.resources.as_ref();
+        let actual = running.map(|running| reported(&running.requests));
+        if allocated.is_none() && actual.is_none() {
+            return None;
+        }
+        // The node reports sums over the containers where the spec sets nothing at pod level.
+        let of_pod = allocated.as_ref().map(|allocated| -> ResourceList {
+            let set = allocated.iter().filter(|(name, _)| own.contains_key(name));
+            set.map(|(name, amount)| (name, *amount)).collect()
+        });
+        let base = reserved(own, of_pod.as_ref());
+        let requests = match self.counted {
+            Counted::Desired => Cow::Borrowed(own),
+            Counted::Allocated => Cow::Borrowed(&*base),
+            Counted::InUse => largest(Some(&base), [actual.as_ref(), allocated.as_ref()]),
+            Counted::Scheduled => {
+                let desired = (!self.infeasible).then_some(own);
+                largest(desired, [actual.as_ref(), allocated.as_ref()])
+            }
+        };
+        (*requests != *own).then(|| requests.into_owned())
+    }
+}
+
+/// The amounts that the node has reserved. Only cpu and memory can be resized, so the others are those of the spec where the
+/// node leaves them out.
+fn reserved<'l>(own: &'l ResourceList, allocated: Option<&'l ResourceList>) -> Cow<'l, ResourceList> {
+    let Some(allocated) = allocated else {
+        return Cow::Borrowed(own);
+    };
+    let fixed = |name: &str| !matches!(name, CPU | MEMORY) && !allocated.contains_key(name);
+    if !own.keys().any(fixed) {
+        return Cow::Borrowed(allocated);
+    }
+    let mut all = allocated.clone();
+    for (name, amount) in own.iter().filter(|(name, _)| fixed(name)) {
+        all.insert(name, *amount);
+    }
+    Cow::Owned(all)
+}
+
+/// For each resource the largest amount of all lists.
+fn largest<'l>(
+    base: Option<&'l ResourceList>,
+    others: [Option<&'l ResourceList>; 2],
+) -> Cow<'l, ResourceList> {
+    let exceeds = |list: &ResourceList| {
+        list.iter().any(|(name, amount)| {
+            let own = base.and_then(|base| base.get(name));
+            own.is_none_or(|own| amount > own)
+        })
+    };
+    if let Some(base) = base
+        && !others.iter().flatten().any(|list| exceeds(list))
+    {
+        return Cow::Borrowed(base);
+    }
+    let mut most = base.cloned().unwrap_or_default();
+    for (name, amount) in others.into_iter().flatten().flat_map(ResourceList::iter) {
+        if most.get(name).is_none_or(|known| amount > known) {
+            most.insert(name, *amount);
+        }
+    }
+    Cow::Owned(most)
+}
+
+/// How far a resize has come.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "camelCase")]
+pub enum ResizeState {
+    /// The node has not said anything about it yet.
+    Pending,
+    /// The node has no room for it now, and tries again.
+    Deferred,
+    /// The node can never have room for it.
+    Infeasible,
+}
+
+impl ResizeState {
+    /// `is infeasible`, as a sentence about the resize ends.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Deferred => "deferred",
+            Self::Infeasible => "infeasible",
+        }
+    }
+}
+
+/// A resize of which the node has not reserved the amounts.
+#[derive(Debug, Clone)]
+pub struct Resize {
+    /// How far it has come.
+    pub state: ResizeState,
+    /// The requests that the spec asks for.
+    desired: ResourceList,
+}
+
+impl Resize {
+    /// The resize that a pod waits for.
+    pub(crate) fn of(pod: &Pod) -> Option<Self> {
+        if changes(pod, Counted::Allocated).is_empty() {
+            return None;
+        }
+        let state = match pending(&pod.status).map(|condition| condition.reason.as_str()) {
+            Some("Infeasible") => ResizeState::Infeasible,
+            Some("Deferred") => ResizeState::Deferred,
+            _ => ResizeState::Pending,
+        };
+        let desired = Requests::of(pod, Counted::Desired).list();
+        Some(Self { state, desired })
+    }
+
+    /// What the spec asks for of one resource.
+    pub fn desired(&self, resource: &str) -> Quantity {
+        amount(&self.desired, resource)
+    }
+}
+
+fn pending(status: &PodStatus) -> Option<&crate::wire::Condition> {
+    let mut conditions = status.conditions.iter();
+    conditions.find(|condition| condition.kind == "PodResizePending")
+}
+
+fn is_infeasible(status: &PodStatus) -> bool {
+    pending(status).is_some_and(|condition| condition.reason == "Infeasible")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::EPHEMERAL_STORAGE;
+
+    fn spec(json: &str) -> PodSpec {
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn kubelet(spec: &PodSpec, resource: &str) -> Quantity {
+        Requests::of_spec(spec).of_kubelet(resource)
+    }
+
+    const SIDECAR: &str = r#"{"containers":[{"resources":{"requests":{"memory":"100Mi"}}},{"resources":{"requests":{"memory":"50Mi"}}}],
+        "initContainers":[{"restartPolicy":"Always","resources":{"requests":{"memory":"30Mi"}}},{"resources":{"requests":{"memory":"MAX"}}}],
+        "overhead":{"memory":"5Mi","cpu":"10m"}}"#;
+
+    #[test]
+    fn s1_068_containers_and_sidecars_against_the_largest_init_container() {
+        let memory =
+            |max: &str| kubelet(&spec(&SIDECAR.replace("MAX", max)), MEMORY).to_string();
+        assert_eq!(memory("10Mi"), "185Mi");
+        assert_eq!(memory("500Mi"), "535Mi");
+    }
+
+    #[test]
+    fn s1_068_overhead_never_makes_a_request_out_of_nothing() {
+        assert!(kubelet(&spec(SIDECAR.replace("MAX", "1").as_str()), CPU).is_zero());
+    }
+
+    #[test]
+    fn s1_068_pod_level_resources_hide_the_containers() {
+        let pod = r#"{"containers":[{"resources":{"requests":{"memory":"1Gi","ephemeral-storage":"1Gi"}}}],"resources":{"limits":{"memory":"2Gi"},"requests":{"cpu":"1"}}}"#;
+        assert!(kubelet(&spec(pod), MEMORY).is_zero());
+        assert!(kubelet(&spec(pod), EPHEMERAL_STORAGE).is_zero());
+        assert_eq!(kubelet(&spec(pod), CPU).to_string(), "1");
+        let empty = pod.replace(r#""limits":{"memory":"2Gi"},"requests":{"cpu":"1"}"#, "");
+        assert_eq!(kubelet(&spec(&empty), MEMORY).to_string(), "1Gi");
+    }
+
+    #[test]
+    fn s1_068_an_init_container_starts_beside_earlier_sidecars_only() {
+        let request = |json: &str| kubelet(&spec(json), MEMORY).to_string();
+        let (sidecar, starter) = (
+            r#"{"restartPolicy":"Always","resources":{"requests":{"memory":"10Mi"}}}"#,
+            r#"{"resources":{"requests":{"memory":"128Mi"}}}"#,
+        );
+        let pod = |init: [&str; 2]| format!(r#"{{"initContainers":[{}]}}"#, init.join(","));
+        assert_eq!(request(&pod([sidecar, starter])), "138Mi");
+        assert_eq!(request(&pod([starter, sidecar])), "128Mi");
+    }
+
+    #[test]
+    fn s1_068_the_scheduler_takes_pod_level_values_one_by_one_and_always_adds_overhead() {
+        let pod = spec(
+            r#"{"containers":[{"resources":{"requests":{"memory":"1Gi","cpu":"3"}}}],
+            "resources":{"requests":{"cpu":"1"}},"overhead":{"memory":"1Mi","ephemeral-storage":"2Mi"}}"#,
+        );
+        let request = |resource| Requests::of_spec(&pod).get(resource).to_string();
+        assert_eq!(request(CPU), "1");
+        assert_eq!(request(MEMORY), "1025Mi");
+        assert_eq!(request(EPHEMERAL_STORAGE), "2Mi");
+    }
+}

@@ -1,0 +1,304 @@
+//! What a pod asks for while it is resized in place, at container level and at pod level.
+
+use evictd_pod::{Counted, Pod, QosClass, Quantity, Requests, requests::ResizeState, wire};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn wire(pod: &Value) -> wire::Pod {
+    serde_json::from_value(pod.clone()).unwrap()
+}
+
+/// Desired, allocated, in use, scheduled.
+fn memory(pod: &Value) -> [String; 4] {
+    amounts(pod, "memory")
+}
+
+fn amounts(pod: &Value, resource: &str) -> [String; 4] {
+    let pod = wire(pod);
+    [
+        Counted::Desired,
+        Counted::Allocated,
+        Counted::InUse,
+        Counted::Scheduled,
+    ]
+    .map(|counted| Requests::of(&pod, counted).get(resource).to_string())
+}
+
+fn pending(reason: &str) -> Value {
+    json!([{"type": "PodResizePending", "status": "True", "reason": reason}])
+}
+
+fn of_container(desired: &str, status: Value, conditions: Value) -> Value {
+    let mut status = status;
+    status["name"] = json!("c");
+    json!({
+        "metadata": {"name": "a", "uid": "1"},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"memory": desired}}}]},
+        "status": {"containerStatuses": [status], "conditions": conditions},
+    })
+}
+
+fn of_pod(desired: &str, status: Value, conditions: Value) -> Value {
+    let mut status = status;
+    status["conditions"] = conditions;
+    json!({
+        "metadata": {"name": "a", "uid": "1"},
+        "spec": {"containers": [{"name": "c"}], "resources": {"requests": {"memory": desired}}},
+        "status": status,
+    })
+}
+
+fn status(allocated: &str, actual: &str) -> Value {
+    json!({"allocatedResources": {"memory": allocated}, "resources": {"requests": {"memory": actual}}})
+}
+
+#[test]
+fn s4_040_both_levels_count_alike_in_every_state_of_a_resize() {
+    let none = json!([]);
+    let table = [
+        // desired, allocated, actual, conditions: desired, allocated, in use, scheduled
+        ("1Gi", "1Gi", "1Gi", none.clone(), ["1Gi", "1Gi", "1Gi", "1Gi"]),
+        ("64Gi", "1Gi", "1Gi", pending("Infeasible"), ["64Gi", "1Gi", "1Gi", "1Gi"]),
+        ("64Gi", "1Gi", "1Gi", pending("Deferred"), ["64Gi", "1Gi", "1Gi", "64Gi"]),
+        ("64Gi", "1Gi", "1Gi", none.clone(), ["64Gi", "1Gi", "1Gi", "64Gi"]),
+        // It grows: the node has reserved it already, and the container does not run with it yet.
+        ("4Gi", "4Gi", "1Gi", none.clone(), ["4Gi", "4Gi", "4Gi", "4Gi"]),
+        // It shrinks.
+        ("1Gi", "1Gi", "4Gi", none.clone(), ["1Gi", "1Gi", "4Gi", "4Gi"]),
+        ("1Gi", "4Gi", "4Gi", none, ["1Gi", "4Gi", "4Gi", "4Gi"]),
+        ("64Gi", "1Gi", "4Gi", pending("Infeasible"), ["64Gi", "1Gi", "4Gi", "4Gi"]),
+    ];
+    for (desired, allocated, actual, conditions, expected) in table {
+        let status = status(allocated, actual);
+        let container = of_container(desired, status.clone(), conditions.clone());
+        assert_eq!(memory(&container), expected, "{container}");
+        let pod = of_pod(desired, status, conditions);
+        assert_eq!(memory(&pod), expected, "{pod}");
+    }
+}
+
+#[test]
+fn a_node_that_reports_only_one_of_the_lists() {
+    let allocated = json!({"allocatedResources": {"memory": "1Gi"}});
+    let actual = json!({"resources": {"requests": {"memory": "1Gi"}}});
+    let reason = || pending("Infeasible");
+    // The scheduler counts the spec until it knows what the container runs with.
+    let container = of_container("64Gi", allocated.clone(), reason());
+    assert_eq!(memory(&container), ["64Gi", "1Gi", "1Gi", "64Gi"]);
+    let container = of_container("64Gi", actual.clone(), reason());
+    assert_eq!(memory(&container), ["64Gi", "64Gi", "64Gi", "1Gi"]);
+    let pod = of_pod("64Gi", allocated, reason());
+    assert_eq!(memory(&pod), ["64Gi", "1Gi", "1Gi", "1Gi"]);
+    let pod = of_pod("64Gi", actual, reason());
+    assert_eq!(memory(&pod), ["64Gi", "64Gi", "64Gi", "1Gi"]);
+    let nothing = of_pod("64Gi", json!({}), reason());
+    assert_eq!(memory(&nothing), ["64Gi"; 4]);
+}
+
+/// The node adds the overhead to what it reports for the whole pod; it counts once.
+#[test]
+fn the_overhead_counts_once() {
+    let mut pod = of_pod("2Gi", status("3Gi", "3Gi"), json!([]));
+    pod["spec"]["overhead"] = json!({"memory": "1Gi"});
+    assert_eq!(memory(&pod), ["3Gi"; 4]);
+    let mut pod = of_pod("64Gi", status("3Gi", "3Gi"), pending("Infeasible"));
+    pod["spec"]["overhead"] = json!({"memory": "1Gi"});
+    assert_eq!(memory(&pod), ["65Gi", "3Gi", "3Gi", "3Gi"]);
+}
+
+/// The node reports sums for every pod. Where nothing is set at pod level the containers' own lists count.
+#[test]
+fn sums_over_the_containers_are_no_resources_at_pod_level() {
+    let mut pod = of_container("1Gi", status("1Gi", "1Gi"), json!([]));
+    pod["status"]["allocatedResources"] = json!({"memory": "5Gi"});
+    pod["status"]["resources"] = json!({"requests": {"memory": "5Gi"}});
+    assert_eq!(memory(&pod), ["1Gi"; 4]);
+    pod["spec"]["resources"] = json!({"requests": {"cpu": "1"}});
+    assert_eq!(memory(&pod), ["1Gi", "1Gi", "5Gi", "5Gi"]);
+    pod["status"]["allocatedResources"] = json!({"memory": "1Gi", "cpu": "1"});
+    pod["status"]["resources"] = json!({"requests": {"memory": "1Gi", "cpu": "1"}});
+    assert_eq!(memory(&pod), ["1Gi"; 4]);
+    assert_eq!(amounts(&pod, "cpu"), ["1"; 4]);
+}
+
+#[test]
+fn of_init_containers_only_sidecars_are_resized() {
+    let status = status("2Gi", "3Gi");
+    let mut init = json!({"name": "c", "resources": {"requests": {"memory": "1Gi"}}});
+    let pod = |init: &Value| {
+        let mut status = status.clone();
+        status["name"] = json!("c");
+        json!({"metadata": {"uid": "1"}, "spec": {"initContainers": [init]},
+            "status": {"initContainerStatuses": [status]}})
+    };
+    assert_eq!(memory(&pod(&init)), ["1Gi", "2Gi", "1Gi", "1Gi"]);
+    init["restartPolicy"] = json!("Always");
+    assert_eq!(memory(&pod(&init)), ["1Gi", "2Gi", "3Gi", "3Gi"]);
+}
+
+/// Only cpu and memory can be resized: a list of the node without disk or devices does not take those away.
+#[test]
+fn what_cannot_be_resized_stays_as_it_is_asked_for() {
+    let mut pod = of_container("1Gi", status("2Gi", "2Gi"), json!([]));
+    let requests = &mut pod["spec"]["containers"][0]["resources"]["requests"];
+    requests["ephemeral-storage"] = json!("9Gi");
+    requests["example.com/gpu"] = json!("1");
+    requests["cpu"] = json!("1");
+    assert_eq!(amounts(&pod, "ephemeral-storage"), ["9Gi"; 4]);
+    assert_eq!(amounts(&pod, "example.com/gpu"), ["1"; 4]);
+    assert_eq!(amounts(&pod, "cpu"), ["1", "0", "0", "1"]);
+}
+
+#[test]
+fn a_pod_ranks_by_what_is_reserved_fits_by_what_it_uses_and_tells_what_it_waits_for() {
+    let greedy = of_pod("64Gi", status("1Gi", "1Gi"), pending("Infeasible"));
+    let pod = Pod::from_wire(wire(&greedy));
+    let gi = |count: i64| Quantity::bytes(count << 30);
+    assert_eq!(pod.memory_request, gi(1));
+    assert_eq!(pod.pod_level_memory_request, Some(gi(1)));
+    assert_eq!(pod.reserved("memory"), gi(1));
+    assert_eq!(pod.fit_request("memory"), gi(1));
+    let resize = pod.pending_resize("memory");
+    assert_eq!(resize, Some((ResizeState::Infeasible, gi(64))));
+    assert_eq!(pod.pending_resize("cpu"), None);
+    let shrinking = of_container("1Gi", status("1Gi", "4Gi"), json!([]));
+    let pod = Pod::from_wire(wire(&shrinking));
+    assert_eq!((pod.memory_request, pod.fit_request("memory")), (gi(1), gi(4)));
+    assert_eq!(pod.pending_resize("memory"), None);
+}
+
+/// Requests equal limits before a resize and after it, not while one is infeasible.
+#[test]
+fn a_resize_does_not_change_the_class() {
+    let amounts = json!({"cpu": "1", "memory": "64Gi"});
+    let mut pod = of_container("64Gi", json!({}), pending("Infeasible"));
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": amounts, "limits": amounts});
+    pod["status"]["containerStatuses"][0]["allocatedResources"] = json!({"cpu": "1", "memory": "1Gi"});
+    assert_eq!(Pod::from_wire(wire(&pod)).qos, QosClass::Guaranteed);
+}
+
+#[test]
+fn s1_068_the_kubelet_does_not_look_at_containers_beside_resources_at_pod_level() {
+    let pod = Pod::from_wire(wire(&json!({
+        "metadata": {"uid": "1"},
+        "spec": {
+            "containers": [{"resources": {"requests": {"ephemeral-storage": "40Gi", "memory": "1Gi"}}}],
+            "resources": {"requests": {"cpu": "300m"}},
+        },
+    })));
+    for resource in ["memory", "ephemeral-storage"] {
+        assert!(pod.request(resource).is_zero());
+    }
+    assert_eq!(pod.reserved("ephemeral-storage").to_string(), "40Gi");
+    assert_eq!(pod.reserved("memory").to_string(), "1Gi");
+}
+
+fn list() -> impl Strategy<Value = Value> {
+    let names = prop::sample::subsequence(vec!["cpu", "memory", "ephemeral-storage"], 0..=3);
+    (names, prop::collection::vec(0..9_u8, 3)).prop_map(|(names, amounts)| {
+        let entries = names.into_iter().zip(amounts);
+        entries.map(|(name, amount)| (name.to_owned(), json!(amount))).collect()
+    })
+}
+
+prop_compose! {
+    fn pods()(
+        lists in prop::collection::vec((list(), any::<bool>()), 1..4),
+        init in prop::collection::vec((list(), any::<bool>()), 0..3),
+        pod_level in prop::option::of(list()),
+        overhead in list(),
+    ) -> Value {
+        let container = |prefix: &str, (index, (requests, sidecar)): (usize, (Value, bool))| json!({
+            "name": format!("{prefix}{index}"), "resources": {"requests": requests},
+            "restartPolicy": if prefix == "i" && sidecar { "Always" } else { "" },
+        });
+        let each = |prefix: &'static str, lists: Vec<(Value, bool)>| {
+            let lists = lists.into_iter().enumerate();
+            lists.map(|one| container(prefix, one)).collect::<Vec<_>>()
+        };
+        json!({
+            "metadata": {"name": "a", "uid": "1"},
+            "spec": {
+                "containers": each("c", lists), "initContainers": each("i", init), "overhead": overhead,
+                "resources": pod_level.map(|requests| json!({"requests": requests})),
+            },
+        })
+    }
+}
+
+/// The pod as a node reports it when nothing is being resized.
+fn settled(mut pod: Value) -> Value {
+    for (containers, statuses) in [
+        ("containers", "containerStatuses"),
+        ("initContainers", "initContainerStatuses"),
+    ] {
+        let containers = pod["spec"][containers].as_array().unwrap();
+        let reported = containers.iter().map(|container| {
+            let requests = &container["resources"]["requests"];
+            json!({"name": container["name"], "allocatedResources": requests, "resources": {"requests": requests}})
+        });
+        let reported: Value = reported.collect();
+        pod["status"][statuses] = reported;
+    }
+    let all = serde_json::to_value(Requests::of(&wire(&pod), Counted::Desired).list()).unwrap();
+    pod["status"]["allocatedResources"] = all.clone();
+    pod["status"]["resources"] = json!({"requests": all});
+    pod
+}
+
+proptest! {
+    #[test]
+    fn without_a_resize_every_count_is_the_specs(pod in pods()) {
+        let known = Pod::from_wire(wire(&pod));
+        let desired = Requests::of_spec(&wire(&pod).spec).list();
+        let told = settled(pod.clone());
+        for pod in [&pod, &told] {
+            let wire = wire(pod);
+            for counted in [Counted::Desired, Counted::Allocated, Counted::InUse, Counted::Scheduled] {
+                prop_assert_eq!(&Requests::of(&wire, counted).list(), &desired, "{:?} {}", counted, pod);
+            }
+            let read = Pod::from_wire(wire);
+            prop_assert_eq!(read.memory_request, known.memory_request);
+            prop_assert_eq!(read.requested_resources(), known.requested_resources());
+            for resource in ["cpu", "memory", "ephemeral-storage"] {
+                prop_assert_eq!(read.pending_resize(resource), None);
+                prop_assert_eq!(read.request(resource), known.request(resource));
+                prop_assert_eq!(read.reserved(resource), read.fit_request(resource));
+                // The kubelet counts the same or nothing.
+                let request = read.request(resource);
+                prop_assert!(request.is_zero() || request == read.reserved(resource));
+            }
+        }
+    }
+
+    /// Nobody counts less than what is reserved, and an infeasible resize changes nothing for anybody.
+    #[test]
+    fn the_counts_are_ordered(pod in pods(), desired in pods(), reason in "(Infeasible|Deferred|)") {
+        let mut resized = settled(pod);
+        let before = wire(&resized);
+        for (index, container) in resized["spec"]["containers"].as_array_mut().unwrap().iter_mut().enumerate() {
+            if let Some(other) = desired["spec"]["containers"].get(index) {
+                for name in ["cpu", "memory"] {
+                    let own = &mut container["resources"]["requests"];
+                    if let (true, Some(new)) = (own[name].is_number(), other["resources"]["requests"].get(name)) {
+                        own[name] = new.clone();
+                    }
+                    if own[name].is_null() {
+                        own.as_object_mut().unwrap().remove(name);
+                    }
+                }
+            }
+        }
+        resized["status"]["conditions"] = pending(&reason);
+        let wire = wire(&resized);
+        for name in ["cpu", "memory", "ephemeral-storage"] {
+            let of = |counted| Requests::of(&wire, counted).get(name);
+            prop_assert!(of(Counted::Allocated) <= of(Counted::InUse));
+            prop_assert!(of(Counted::InUse) <= of(Counted::Scheduled));
+            prop_assert_eq!(of(Counted::Allocated), Requests::of(&before, Counted::Desired).get(name));
+            if reason == "Infeasible" {
+                prop_assert_eq!(of(Counted::Scheduled), of(Counted::Allocated));
+            }
+        }
+    }
+}
