@@ -537,7 +537,9 @@ fn s1_068_a_resize_that_was_not_granted_takes_no_room() {
         "spec": {"nodeName": "node-1", "containers": [{"name": "n", "resources": wanted}]},
         "status": {"phase": "Running", "conditions": conditions, "containerStatuses": [status]},
     });
-    let node = NODE.replace("cpu: '2'", "cpu: '4'").replace("DISK", "False");
+    let node = NODE
+        .replace("cpu: '2'", "cpu: '4'")
+        .replace("DISK", "False");
     let node = bench.file("node.yaml", node);
     let new = |cpu: &str| {
         json!({"kind": "Pod", "metadata": {"name": "new", "uid": "2"}, "spec": {"nodeName": "node-1",
@@ -561,28 +563,38 @@ fn s1_068_a_resize_that_was_not_granted_takes_no_room() {
 #[test]
 fn limits_alone_are_requests_of_a_pod_that_no_api_server_has_stored() {
     let files = files();
-    let container = "limits: {cpu: '8', memory: 1Gi}";
-    let of_whole = "spec:\n  containers: [{name: c, image: x}]\n  resources: {LIMITS}\n";
-    let of_container = "spec:\n  containers: [{name: c, image: x, resources: {LIMITS}}]\n";
+    let limits = json!({"limits": {"cpu": "8", "memory": "1Gi"}});
+    let of_container = json!({"containers": [{"name": "c", "image": "x", "resources": limits}]});
+    let of_whole = json!({"containers": [{"name": "c", "image": "x"}], "resources": limits});
     for spec in [of_container, of_whole] {
-        let spec = spec.replace("LIMITS", container);
-        let pod = |uid: &str| {
-            let text =
-                format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: big, uid: '{uid}'}}\n{spec}");
-            files.bench.file("big.yaml", text)
+        let of = |uid: &str| {
+            let metadata = json!({"name": "big", "uid": uid});
+            let pod = json!({"kind": "Pod", "metadata": metadata, "spec": spec});
+            let list = json!({"kind": "List", "items": [pod]});
+            let pod = files.bench.json("pod.json", &pod);
+            let pods = files.bench.json("pods.json", &list);
+            let new = answer(&["--pod", &pod, "--node", &files.node]);
+            let there = [
+                "--pod",
+                &files.ordinary,
+                "--pods",
+                &pods,
+                "--node",
+                &files.node,
+            ];
+            (new, answer(&there))
         };
-        let of = |uid: &str| answer(&["--pod", &pod(uid), "--node", &files.node]);
-        let manifest = of("");
-        assert_eq!(manifest["reason"], "OutOfcpu", "{spec}");
-        let message =
-            "Node didn't have enough resource: cpu, requested: 8000, used: 0, capacity: 2000";
-        assert_eq!(manifest["message"], message, "{spec}");
-        assert_eq!(of("1")["allowed"], true, "{spec}");
+        let (new, beside) = of("");
+        let message = "Node didn't have enough resource: cpu, ";
+        let amounts = "requested: 8000, used: 0, capacity: 2000";
+        assert_eq!(new["message"], format!("{message}{amounts}"), "{spec}");
+        let amounts = "requested: 500, used: 8000, capacity: 2000";
+        assert_eq!(beside["message"], format!("{message}{amounts}"), "{spec}");
+        let (new, beside) = of("1");
+        assert_eq!(
+            [&new["allowed"], &beside["allowed"]],
+            [true, true],
+            "{spec}"
+        );
     }
-    // Those that are there count likewise.
-    let pods = format!("kind: List\nitems:\n- kind: Pod\n  metadata: {{name: there}}\n  {}",
-        of_container.replace("LIMITS", "limits: {cpu: '2'}").replace('\n', "\n  "));
-    let pods = files.bench.file("there.yaml", pods);
-    let answer = answer(&["--pod", &files.ordinary, "--pods", &pods, "--node", &files.node]);
-    assert_eq!(answer["reason"], "OutOfcpu");
 }

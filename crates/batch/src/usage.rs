@@ -1,7 +1,7 @@
 //! What a pod uses, as quotas count it.
 
-use evictd_pod::{Quantity, Requests};
 use evictd_pod::wire::{PodSpec, ResourceList};
+use evictd_pod::{Quantity, Requests};
 
 /// What quotas count for one pod: cpu, memory and storage by both of their names, limits, huge pages, extended resources,
 /// and the pod itself (S6-046, S6-061).

@@ -348,7 +348,10 @@ impl std::fmt::Display for RequestNote {
             }
             Self::Uncounted(reserved) => {
                 let reserved = human_bytes(reserved.value());
-                write!(f, "the kubelet counts nothing of the {reserved} that it requested")
+                write!(
+                    f,
+                    "the kubelet counts nothing of the {reserved} that it requested"
+                )
             }
         }
     }

@@ -207,7 +207,7 @@ impl Change {
 }
 
 /// Replaces the requests in the spec by the amounts that count. A shared spec is copied only if something changes.
-pub(crate) fn settle(pod: &mut Pod, counted: Counted) {
+pub fn settle(pod: &mut Pod, counted: Counted) {
     for change in changes(pod, counted) {
         change.apply(&mut pod.spec);
     }
@@ -321,7 +321,10 @@ impl Counting {
 
 /// The amounts that the node has reserved. Only cpu and memory can be resized, so the others are those of the spec where the
 /// node leaves them out.
-fn reserved<'l>(own: &'l ResourceList, allocated: Option<&'l ResourceList>) -> Cow<'l, ResourceList> {
+fn reserved<'l>(
+    own: &'l ResourceList,
+    allocated: Option<&'l ResourceList>,
+) -> Cow<'l, ResourceList> {
     let Some(allocated) = allocated else {
         return Cow::Borrowed(own);
     };
@@ -362,9 +365,7 @@ fn largest<'l>(
 }
 
 /// How far a resize has come.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ResizeState {
     /// The node has not said anything about it yet.
@@ -444,8 +445,7 @@ mod tests {
 
     #[test]
     fn s1_068_containers_and_sidecars_against_the_largest_init_container() {
-        let memory =
-            |max: &str| kubelet(&spec(&SIDECAR.replace("MAX", max)), MEMORY).to_string();
+        let memory = |max: &str| kubelet(&spec(&SIDECAR.replace("MAX", max)), MEMORY).to_string();
         assert_eq!(memory("10Mi"), "185Mi");
         assert_eq!(memory("500Mi"), "535Mi");
     }

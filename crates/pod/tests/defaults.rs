@@ -27,7 +27,10 @@ fn missing_requests_at_both_levels() {
         "resources": {"limits": {"cpu": "4", "memory": "8Gi", "hugepages-2Mi": "4Mi"}},
     });
     let table = [
-        (json!({"containers": [{}]}), json!({"containers": [{}], "pod": null})),
+        (
+            json!({"containers": [{}]}),
+            json!({"containers": [{}], "pod": null}),
+        ),
         (
             json!({"containers": [{"resources": limits}]}),
             json!({"containers": [{"cpu": "8", "memory": "32Gi", "example.com/gpu": "1"}], "pod": null}),
@@ -70,7 +73,11 @@ fn ports_of_the_host_and_the_grace_period() {
     assert_eq!(taken(&spec), [0, 8443, 0, 8443]);
     spec["hostNetwork"] = json!(true);
     assert_eq!(taken(&spec), [80, 8443, 80, 8443]);
-    let grace = |spec: Value| completed(&json!({"spec": spec})).spec.termination_grace_period_seconds;
+    let grace = |spec: Value| {
+        completed(&json!({"spec": spec}))
+            .spec
+            .termination_grace_period_seconds
+    };
     assert_eq!(grace(json!({})), Some(30));
     assert_eq!(grace(json!({"terminationGracePeriodSeconds": 0})), Some(0));
 }
@@ -83,16 +90,27 @@ fn a_manifest_with_limits_alone_is_guaranteed_and_asks_for_them() {
         Pod::from_wire(serde_json::from_value(pod).unwrap())
     };
     let manifest = read("");
-    assert_eq!((manifest.qos, manifest.memory_request.to_string()), (QosClass::Guaranteed, "32Gi".to_owned()));
+    assert_eq!(
+        (manifest.qos, manifest.memory_request.to_string()),
+        (QosClass::Guaranteed, "32Gi".to_owned())
+    );
     let stored = read("1");
-    assert_eq!((stored.qos, stored.memory_request.to_string()), (QosClass::Burstable, "0".to_owned()));
+    assert_eq!(
+        (stored.qos, stored.memory_request.to_string()),
+        (QosClass::Burstable, "0".to_owned())
+    );
 }
 
 fn list() -> impl Strategy<Value = Value> {
-    let names = prop::sample::subsequence(vec!["cpu", "memory", "ephemeral-storage", "hugepages-2Mi"], 0..=4);
+    let names = prop::sample::subsequence(
+        vec!["cpu", "memory", "ephemeral-storage", "hugepages-2Mi"],
+        0..=4,
+    );
     (names, prop::collection::vec(0..9_u8, 4)).prop_map(|(names, amounts)| {
         let entries = names.into_iter().zip(amounts);
-        entries.map(|(name, amount)| (name.to_owned(), json!(amount))).collect()
+        entries
+            .map(|(name, amount)| (name.to_owned(), json!(amount)))
+            .collect()
     })
 }
 

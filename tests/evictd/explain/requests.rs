@@ -40,25 +40,48 @@ fn list(pods: &[Value]) -> Value {
 #[test]
 fn s1_068_a_resize_that_was_not_granted_protects_nobody_and_is_told() {
     let of = |memory: &str| json!({"requests": {"memory": memory}, "limits": {"memory": memory}});
-    let report = json!({"name": "c", "allocatedResources": {"memory": "1Gi"}, "resources": of("1Gi")});
-    let conditions = json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
+    let report =
+        json!({"name": "c", "allocatedResources": {"memory": "1Gi"}, "resources": of("1Gi")});
+    let conditions =
+        json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
     let mut at_pod_level = report.clone();
     at_pod_level["conditions"] = conditions.clone();
     let greedy = [
-        pod("greedy", &json!({"containers": [{"name": "c"}], "resources": of("64Gi")}), &at_pod_level),
-        pod("greedy", &json!({"containers": [{"name": "c", "resources": of("64Gi")}]}),
-            &json!({"containerStatuses": [report], "conditions": conditions})),
+        pod(
+            "greedy",
+            &json!({"containers": [{"name": "c"}], "resources": of("64Gi")}),
+            &at_pod_level,
+        ),
+        pod(
+            "greedy",
+            &json!({"containers": [{"name": "c", "resources": of("64Gi")}]}),
+            &json!({"containerStatuses": [report], "conditions": conditions}),
+        ),
     ];
-    let honest = pod("honest", &json!({"containers": [{"name": "c", "resources": of("2Gi")}]}), &json!({}));
-    let used = [figures("greedy", 9 << 30, 0), figures("honest", (2 << 30) + (300 << 20), 0)];
+    let honest = pod(
+        "honest",
+        &json!({"containers": [{"name": "c", "resources": of("2Gi")}]}),
+        &json!({}),
+    );
+    let used = [
+        figures("greedy", 9 << 30, 0),
+        figures("honest", (2 << 30) + (300 << 20), 0),
+    ];
     for greedy in greedy {
-        let files = Files::of(&list(&[greedy, honest.clone()]), &summary(60 << 20, 50 << 30, &used));
+        let files = Files::of(
+            &list(&[greedy, honest.clone()]),
+            &summary(60 << 20, 50 << 30, &used),
+        );
         for config in [OURS, KUBELET] {
             files.write("config.yaml", config);
             let answer = files.json(&["--config", "config.yaml"]);
-            assert_eq!(answer["evicted"][0]["pod"], "shop/greedy", "{config} {answer}");
+            assert_eq!(
+                answer["evicted"][0]["pod"], "shop/greedy",
+                "{config} {answer}"
+            );
             let page = files.page(&["--config", "config.yaml"]);
-            let words = "8Gi above its request of 1Gi (what is allocated; a resize to 64Gi is infeasible)";
+            let words =
+                "8Gi above its request of 1Gi (what is allocated; a resize to 64Gi is infeasible)";
             let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_has(&page, &[words]);
             assert_eq!(answer["pods"][0]["request"], "1Gi", "{answer}");
@@ -73,13 +96,28 @@ fn s1_068_a_cpu_request_at_pod_level_hides_the_disk_from_the_kubelet_alone() {
     let spec = json!({"containers": [{"name": "c", "resources": requests}], "resources": {"requests": {"cpu": "300m"}}});
     let pods = [
         pod("builder", &spec, &json!({})),
-        pod("scribbler", &json!({"containers": [{"name": "c"}]}), &json!({})),
+        pod(
+            "scribbler",
+            &json!({"containers": [{"name": "c"}]}),
+            &json!({}),
+        ),
     ];
-    let used = [figures("builder", 1 << 20, 30 << 30), figures("scribbler", 1 << 20, 20 << 30)];
+    let used = [
+        figures("builder", 1 << 20, 30 << 30),
+        figures("scribbler", 1 << 20, 20 << 30),
+    ];
     let files = Files::of(&list(&pods), &summary(4 << 30, 5 << 30, &used));
     for (config, first, words) in [
-        (OURS, "shop/scribbler", "uses 30Gi, within its request of 40Gi"),
-        (KUBELET, "shop/builder", "uses 30Gi, and the kubelet counts nothing of the 40Gi that it requested"),
+        (
+            OURS,
+            "shop/scribbler",
+            "uses 30Gi, within its request of 40Gi",
+        ),
+        (
+            KUBELET,
+            "shop/builder",
+            "uses 30Gi, and the kubelet counts nothing of the 40Gi that it requested",
+        ),
     ] {
         files.write("config.yaml", config);
         let answer = files.json(&["--config", "config.yaml"]);

@@ -101,7 +101,11 @@ impl Arguments {
 
     fn session(&self, file: &std::path::Path, form: &Form) -> Result<(), Failure> {
         let document = Document::read(file, LARGE).map_err(Failure::input)?;
-        let objects: Objects = document.parse().map_err(Failure::input)?;
+        let mut objects: Objects = document.parse().map_err(Failure::input)?;
+        objects
+            .pods
+            .iter_mut()
+            .for_each(evictd_pod::defaults::complete);
         let (outcome, warnings) = match simulate(&objects, &Setting::default(), form) {
             Ok(answer) => answer,
             Err(error) => return self.refuse(&document, &error),

@@ -3,8 +3,8 @@
 use super::change::Change;
 use super::search::{Proposal, Search};
 use crate::session::Closeup;
-use evictd_pod::{Counted, Quantity, Requests};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
+use evictd_pod::{Counted, Quantity, Requests};
 
 /// A weight beside which the others count for little.
 const HEAVIEST: i32 = 10_000;

@@ -7,7 +7,7 @@ use crate::job::{
     pod_name,
 };
 use crate::wire::{Job, PodGroup, TaskContainer, TaskPod, TaskPodStatus};
-use evictd_pod::wire::Pod;
+use evictd_pod::{defaults, wire::Pod};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -165,6 +165,7 @@ impl Made {
 /// A new pod as an API server stores it.
 fn stored(pod: &Value) -> Result<Pod, serde_json::Error> {
     let mut pod = Pod::deserialize(pod)?;
+    defaults::complete(&mut pod);
     pod.metadata.uid = format!("made-{}", pod.metadata.name).into();
     "Pending".clone_into(&mut pod.status.phase);
     Ok(pod)

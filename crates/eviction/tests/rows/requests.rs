@@ -16,7 +16,8 @@ fn resized(name: &str, at_pod_level: bool, reason: &str) -> Pod {
         json!({"spec": {"containers": [{"name": "c", "resources": own}]}, "status": {"containerStatuses": [report]}})
     };
     pod["metadata"] = json!({"name": name, "uid": name});
-    pod["status"]["conditions"] = json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+    pod["status"]["conditions"] =
+        json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
     Pod::from_wire(serde_json::from_value(pod).unwrap())
 }
 
@@ -38,7 +39,9 @@ fn s1_068_what_the_node_did_not_grant_protects_nobody() {
                 assert_eq!(rows[0].pod.as_ref(), "default/greedy", "{case}");
                 assert_eq!(rows[0].excess, Excess::Exceeds, "{case}");
                 assert_eq!(rows[0].request.to_string(), "1Gi", "{case}");
-                let row = why::rows(&rows, Signal::MemoryAvailable.resource()).next().unwrap();
+                let row = why::rows(&rows, Signal::MemoryAvailable.resource())
+                    .next()
+                    .unwrap();
                 let words = format!(
                     "8Gi above its request of 1Gi (what is allocated; a resize to 64Gi is {state})"
                 );
@@ -58,7 +61,10 @@ fn a_record_keeps_the_resize() {
     let text = serde_json::to_value(&row).unwrap();
     let note = json!({"resize": {"state": "infeasible", "desired": "64Gi"}});
     assert_eq!(text["requestNote"], note);
-    assert_eq!(serde_json::from_value::<RankingRow>(text.clone()).unwrap(), row);
+    assert_eq!(
+        serde_json::from_value::<RankingRow>(text.clone()).unwrap(),
+        row
+    );
     let mut strange = text;
     strange["requestNote"]["resize"]["state"] = json!("unheard of");
     let read: RankingRow = serde_json::from_value(strange).unwrap();
@@ -98,7 +104,10 @@ fn s1_068_a_cpu_request_at_pod_level_hides_the_disk_from_the_kubelet_alone() {
     // The memory of the containers likewise.
     let memory_of = |rules: &Rules| {
         let pods = [(pod("builder", &spec), memory(MI))];
-        ranking(rules, Signal::MemoryAvailable, &pods).remove(0).request.to_string()
+        ranking(rules, Signal::MemoryAvailable, &pods)
+            .remove(0)
+            .request
+            .to_string()
     };
     assert_eq!(memory_of(&Rules::kubelet()), "0");
     assert_eq!(memory_of(&Rules::evictd()), "1Gi");

@@ -246,7 +246,8 @@ mod tests {
         crowded["spec"]["volumes"] = json!(vec![json!({"name": "v", "emptyDir": {}}); 10_000]);
         let requests = |pod: &Pod| {
             let [memory, disk] = [MEMORY, EPHEMERAL_STORAGE];
-            let [kubelet, reserved] = [Pod::request, Pod::reserved].map(|of| [of(pod, memory), of(pod, disk)]);
+            let [kubelet, reserved] =
+                [Pod::request, Pod::reserved].map(|of| [of(pod, memory), of(pod, disk)]);
             (kubelet, reserved, pod.pod_level_memory_request)
         };
         let expected = Pod::from_wire(serde_json::from_value(pod.clone()).unwrap());

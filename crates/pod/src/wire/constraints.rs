@@ -190,12 +190,20 @@ pub struct TopologySpreadConstraint {
     pub match_label_keys: Vec<String>,
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &i32) -> bool {
+    *number == 0
+}
+
 /// A port of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
     /// The port in the pod.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub container_port: i32,
     /// The port on the node; 0 means none.
     #[serde(deserialize_with = "null_is_default")]

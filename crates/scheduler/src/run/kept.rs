@@ -2,6 +2,7 @@
 //! again only when it changes: of those a text is kept that takes a tenth of the room, and that equal pods share. Pods that wait
 //! are looked at all the time: equal ones share their specs, statuses and owners.
 
+use evictd_pod::requests::{self, Counted};
 use evictd_pod::wire::{self, Shared};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use serde::Serialize;
@@ -266,8 +267,10 @@ impl Placed {
     }
 }
 
-/// Of the pods that have a node nobody asks any more how they look, whose they are and what they run.
+/// Of the pods that have a node nobody asks any more how they look, whose they are and what they run. What counts of their
+/// requests while they are resized depends on their status, which is dropped: it is written into their specs.
 fn trim(pod: &mut wire::Pod) {
+    requests::settle(pod, Counted::Scheduled);
     pod.metadata.annotations.clear();
     pod.metadata.owner_references = Shared::default();
     let phase = pod.status.phase.clone();
@@ -281,6 +284,9 @@ fn trim(pod: &mut wire::Pod) {
     for container in containers.chain(&mut spec.init_containers) {
         container.image = String::new();
         container.name = String::new();
+        for port in &mut container.ports {
+            port.container_port = 0;
+        }
     }
 }
 
@@ -458,6 +464,25 @@ mod tests {
             serde_json::to_value(&*restored).unwrap(),
             serde_json::to_value(expected).unwrap()
         );
+    }
+
+    /// So that those who wait are woken when it has given the room back.
+    #[test]
+    fn s4_040_a_pod_that_shrinks_is_kept_with_what_it_still_holds() {
+        let report = json!({ "name": "c", "allocatedResources": { "memory": "1Gi" },
+            "resources": { "requests": { "memory": "4Gi" } } });
+        let wanted = json!({ "requests": { "memory": "1Gi" } });
+        let at_pod_level = json!({ "metadata": { "uid": "1" }, "status": report,
+            "spec": { "nodeName": "one", "containers": [{ "name": "c" }], "resources": wanted } });
+        let at_container_level = json!({ "metadata": { "uid": "1" }, "status": { "containerStatuses": [report] },
+            "spec": { "nodeName": "one", "containers": [{ "name": "c", "resources": wanted }] } });
+        for pod in [at_pod_level, at_container_level] {
+            let pod: Arc<wire::Pod> = Arc::new(serde_json::from_value(pod).unwrap());
+            let kept = wire::Pod::restore(&wire::Pod::keep(&pod, &mut Texts::default()));
+            let request = |pod| requests::Requests::of(pod, Counted::Scheduled).get("memory");
+            assert_eq!(request(&kept).to_string(), "4Gi");
+            assert_eq!(request(&kept), request(&pod));
+        }
     }
 
     #[test]

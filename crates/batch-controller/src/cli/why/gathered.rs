@@ -4,8 +4,8 @@ use evictd_batch::session::Objects;
 use evictd_batch::why::Event;
 use evictd_batch::wire::{Job, PodGroup, Queue, Workload};
 use evictd_placement::{Cluster, Mistake};
-use evictd_pod::Node;
 use evictd_pod::wire::{self, Pod};
+use evictd_pod::{Node, defaults};
 
 /// Everything that was found.
 #[derive(Default)]
@@ -50,7 +50,10 @@ impl Gathered {
         let (objects, cluster) = (&mut self.objects, &mut self.cluster);
         match object {
             Object::Node(own) => objects.nodes.push(*own),
-            Object::Pod(own) => objects.pods.push(*own),
+            Object::Pod(mut own) => {
+                defaults::complete(&mut own);
+                objects.pods.push(*own);
+            }
             Object::Job(own) => self.jobs.push(*own),
             Object::PodGroup(own) => objects.pod_groups.push(*own),
             Object::UpstreamPodGroup(own) => objects.upstream_pod_groups.push(*own),
