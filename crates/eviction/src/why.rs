@@ -2,6 +2,8 @@
 
 mod words;
 
+mod request_note;
+
 use crate::{
     NodeCondition, Signal, StarvedResource,
     decision::{
@@ -334,24 +336,6 @@ impl RankedPod {
                     words += &format!(" (what is allocated; {note})");
                 }
                 words
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for RequestNote {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Resize { state, desired } => {
-                let (desired, state) = (human_bytes(desired.value()), state.as_str());
-                write!(f, "a resize to {desired} is {state}")
-            }
-            Self::Uncounted(reserved) => {
-                let reserved = human_bytes(reserved.value());
-                write!(
-                    f,
-                    "the kubelet counts nothing of the {reserved} that it requested"
-                )
             }
         }
     }
