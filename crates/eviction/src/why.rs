@@ -1,8 +1,8 @@
 //! The sentence that explains why this pod is evicted and not the next one.
 
-mod words;
-
+mod human;
 mod request_note;
+mod words;
 
 use crate::{
     NodeCondition, Signal, StarvedResource,
@@ -14,6 +14,8 @@ use crate::{
 use evictd_pod::{Critical, Quantity};
 use serde::Serialize;
 use std::cmp::Reverse;
+
+pub use human::human_bytes;
 
 /// Of the pods that stay, so many are named.
 const STAYING_NAMED: usize = 2;
@@ -347,22 +349,6 @@ impl Shares {
         let amount = |quantity: Quantity| human_bytes(quantity.value());
         let (outside, capacity) = (amount(self.in_no_pod), amount(self.capacity));
         format!("{outside} of {capacity} are used outside of pods")
-    }
-}
-
-/// Bytes for people: `0`, `512Ki`, `1.2Gi`. Rounded, so never use it in messages whose text is promised.
-#[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
-pub fn human_bytes(bytes: i64) -> String {
-    const UNITS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let (mut value, mut unit) = (bytes as f64, 0);
-    while value.abs() >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 || value.abs() >= 99.95 || (value - value.round()).abs() < 0.05 {
-        format!("{value:.0}{}", UNITS[unit])
-    } else {
-        format!("{value:.1}{}", UNITS[unit])
     }
 }
 
