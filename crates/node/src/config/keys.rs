@@ -1,6 +1,8 @@
 //! The table of keys. The parser, suggestions, `config/evictd.yaml`, the list of settings with their origins, and
 //! the list of settings that wait for a restart are all derived from it.
 
+mod paths;
+
 use super::{
     image_gc::percent,
     key::{
@@ -569,44 +571,9 @@ pub(super) const KEYS: &[Key] = &[
         one!(runtime_directory),
         "The directory in which a restart finds the last known pods, a pause, and decisions that are not on disk yet. It should be in memory (tmpfs).",
     ),
-    key(
-        "roots.proc",
-        "/proc",
-        Same,
-        Restart,
-        one!(roots.proc),
-        "Where procfs is mounted. In a container: the host's.",
-    ),
-    key(
-        "roots.cgroup",
-        "/sys/fs/cgroup",
-        Same,
-        Restart,
-        one!(roots.cgroup),
-        "Where the cgroup hierarchies are mounted. In a container: the host's.",
-    ),
-    key(
-        "filesystems.nodefs",
-        r#""""#,
-        Same,
-        Restart,
-        one!(filesystems.nodefs),
-        "A path on the filesystem of the kubelet's root directory. Empty: found automatically.",
-    ),
-    key(
-        "filesystems.imagefs",
-        r#""""#,
-        Same,
-        Restart,
-        one!(filesystems.imagefs),
-        "A path on the filesystem with the images. Empty: found automatically.",
-    ),
-    key(
-        "filesystems.containerfs",
-        r#""""#,
-        Same,
-        Restart,
-        one!(filesystems.containerfs),
-        "A path on the filesystem with the containers' writable layers. Empty: found automatically.",
-    ),
+    paths::PROC,
+    paths::CGROUP,
+    paths::NODEFS,
+    paths::IMAGEFS,
+    paths::CONTAINERFS,
 ];
