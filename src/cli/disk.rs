@@ -126,6 +126,12 @@ fn holders(filesystem: &FilesystemLedger) -> Table {
             let bytes = pod.by_kind.get(&kind);
             bytes.map_or_else(|| "-".to_owned(), |bytes| human_bytes(*bytes))
         };
+        let other = [Kind::OtherVolumes, Kind::KubeletFiles].map(|kind| pod.by_kind.get(&kind));
+        let other = other
+            .into_iter()
+            .flatten()
+            .copied()
+            .reduce(i64::saturating_add);
         Row::from(vec![
             pod.pod.clone(),
             human_bytes(pod.bytes),
@@ -136,7 +142,7 @@ fn holders(filesystem: &FilesystemLedger) -> Table {
             kind(Kind::WritableLayers),
             kind(Kind::Logs),
             kind(Kind::EmptyDirs),
-            kind(Kind::OtherVolumes),
+            other.map_or_else(|| "-".to_owned(), human_bytes),
             kind(Kind::DeletedFiles),
             pod.inodes.to_string(),
             age(pod.age_seconds),

@@ -9,6 +9,7 @@ use super::{
 use evictd_eviction::{
     Answer, Decision, Housekeeper, Observation, Observations, Signal, Step, Usage,
     departures::{Departure, Ending, Event, Purpose},
+    figure::Figure,
     record::{Ended, Method, Outcome, Record},
     usage::{FsUsage, PodUsage, VolumeUsage},
 };
@@ -249,21 +250,21 @@ impl<'a> World<'a> {
             let volumes = actor.pod.volumes.iter().map(|volume| VolumeUsage {
                 name: volume.name.clone(),
                 usage: FsUsage {
-                    bytes: Some(taken.disk),
-                    inodes: Some(1),
+                    bytes: Some(Figure::bytes(taken.disk)),
+                    inodes: Some(Figure::inodes(1)),
+                    ..FsUsage::default()
                 },
             });
             Some(PodUsage {
-                working_set: Some(taken.memory),
-                anon: Some(taken.memory),
-                swap: Some(0),
+                working_set: Some(Figure::bytes(taken.memory)),
+                anon: Some(Figure::bytes(taken.memory)),
+                swap: Some(Figure::bytes(0)),
                 io: None,
-                processes: u64::try_from(taken.threads).ok(),
-                ephemeral_storage: Some(taken.disk),
+                processes: Some(Figure::processes(taken.threads)),
+                ephemeral_storage: Some(Figure::bytes(taken.disk)),
                 disk_growth: None,
                 containers: Vec::new(),
                 volumes: volumes.collect(),
-                time: Some(now),
                 ..PodUsage::default()
             })
         };

@@ -92,8 +92,10 @@ pub enum Excess {
     Exceeds,
     /// Usage is not above the request.
     Within,
-    /// Usage is not known; evictd's rules rank such a pod last.
+    /// Usage is not known; evictd's rules rank such a pod after those of known usage.
     UnknownLast,
+    /// Its end gives nothing back for the signal.
+    NoGain,
 }
 
 impl Excess {
@@ -101,7 +103,7 @@ impl Excess {
     pub(crate) const fn as_option(self) -> Option<bool> {
         match self {
             Self::Exceeds => Some(true),
-            Self::Within => Some(false),
+            Self::Within | Self::NoGain => Some(false),
             Self::UnknownFirst | Self::UnknownLast => None,
         }
     }
@@ -165,8 +167,11 @@ pub struct RankedPod {
     pub overage: Option<Quantity>,
     /// Seventh key: how fast it fills disks, in bytes per second; `None` where that is not known or does not count.
     pub growth: Option<i64>,
-    /// Usage of the starved resource. For memory this includes swap if the rules count swap.
+    /// What it holds of the starved resource. For memory this includes swap if the rules count swap.
     pub usage: Option<Quantity>,
+    /// What its end gives back for the signal; `None` where that is not known, and for pressure signals, whose gain
+    /// cannot be predicted.
+    pub gain: Option<Quantity>,
     /// Whether it uses more than `usage`, of which counting was cut short.
     pub at_least: bool,
     /// The part of `usage` that is in swap.
@@ -233,6 +238,9 @@ pub struct OwnerCount {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shares {
+    /// The resource, which says what the amounts count. Records of earlier versions lack it.
+    #[serde(default)]
+    pub resource: StarvedResource,
     /// How far the signal is below what is wanted: its threshold and the minimum reclaim. Where the pods that may be
     /// evicted cannot free that much and the signal is below its threshold, the threshold alone is wanted.
     pub short: Quantity,
@@ -278,6 +286,9 @@ pub enum Withheld {
         pods: Vec<String>,
         /// The sum that they still use.
         release: Quantity,
+        /// What that sum counts. Records of earlier versions lack it.
+        #[serde(default)]
+        resource: StarvedResource,
     },
     /// Devices are under pressure, but no pod is known to read or write.
     NoIo,
@@ -362,18 +373,6 @@ pub struct Decision {
     pub shares: Option<Shares>,
     /// One sentence: why this pod and not the next one.
     pub why: String,
-}
-
-impl RankedPod {
-    /// How much of `signal` the end of this pod frees; `None` for pressure signals, whose gain nobody can predict.
-    pub fn frees(&self, signal: Signal) -> Option<Quantity> {
-        let usage = self.usage?;
-        match signal {
-            Signal::MemoryPsi | Signal::IoPsi => None,
-            Signal::SwapAvailable => Some(self.swap),
-            _ => Some(usage - self.swap),
-        }
-    }
 }
 
 impl Decision {

@@ -55,7 +55,7 @@ impl Growth {
             if let Some(usage) = usage
                 && let Some(bytes) = usage.ephemeral_storage
             {
-                usage.disk_growth = self.rate(uid, now, bytes);
+                usage.disk_growth = self.rate(uid, now, bytes.value);
             }
         }
         self.forget_old(now);

@@ -28,7 +28,7 @@ use crate::{
     rank::Ranking,
     relief::Eligible,
     returning::Returning,
-    rules::{MemoryAndSwap, Rules},
+    rules::{Figures, MemoryAndSwap, Rules},
     step::{Step, UsageNeed},
     unevictable::Unevictable,
     watched::{Watched, is_newer, join_memory_and_swap},
@@ -303,7 +303,7 @@ impl Housekeeper {
         eligible.pods.retain(|pod| candidates.allow(pod));
         let in_vain = self.stopped_by_futility(signal);
         // If the last evictions gained too little, pods that are smaller than what is missing would not help either.
-        let first = eligible.first(signal, &shares, in_vain.is_some());
+        let first = eligible.first(&shares, in_vain.is_some());
         let victim = first.filter(|_| withheld.is_none());
         let others = |pod: &&&RankedPod| Some(pod.index) != victim.map(|victim| victim.index);
         let runner_up = victim.and_then(|_| eligible.pods.iter().find(others).copied());
@@ -314,13 +314,12 @@ impl Housekeeper {
             let uid = &pod.uid;
             let ours = self.rules.credit_terminating_pods;
             let available = ours.then_some(acting.observed.available);
-            self.departures
-                .choose(victim.frees(signal).map(|held| Chosen {
-                    uid: uid.clone(),
-                    signal,
-                    held,
-                    available,
-                }));
+            self.departures.choose(victim.gain.map(|held| Chosen {
+                uid: uid.clone(),
+                signal,
+                held,
+                available,
+            }));
             self.futile.chosen(now, &acting, uid, self.rules.futility);
             self.last_action = Some(now);
             self.relieved = Some(now);
@@ -345,7 +344,7 @@ impl Housekeeper {
                 )
             }) + starts_again(victim_pod),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
-            expected_gain: victim.and_then(|victim| victim.frees(signal)),
+            expected_gain: victim.and_then(|victim| victim.gain),
             uid: victim_pod.map(|pod| pod.uid.clone()),
             owner: victim_pod.and_then(|pod| self.owner_of(now, pod)),
             threshold: Some(acting),
@@ -360,8 +359,15 @@ impl Housekeeper {
         let watched = self.acting()?;
         let Threshold { signal, value, .. } = watched.threshold;
         let observed = self.last.of(signal, value)?;
+        let quantity = value.at(observed.capacity);
+        let counts = self.rules.figures == Figures::Evictd && !signal.counts_bytes();
         Some(ActingThreshold {
-            quantity: watched.threshold.value.at(observed.capacity),
+            // The kubelet prints a percentage of a count like bytes (S1-054).
+            quantity: if counts && matches!(value, ThresholdValue::Percentage(_)) {
+                signal.quantity(quantity.value())
+            } else {
+                quantity
+            },
             observed,
             first_observed_at: watched.first_observed?,
             threshold: watched.threshold.clone(),

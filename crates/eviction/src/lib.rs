@@ -9,6 +9,7 @@
 //! |---|---|
 //! | what can run out, and its thresholds | [`Signal`], [`Threshold`], [`ThresholdMaps`] |
 //! | the rules of a kubelet, and those of evictd | [`Rules`] |
+//! | what a pod uses, and what its end gives back | [`usage`], [`figure`] |
 //! | which pod is evicted first, and why | [`rank`], [`why`] |
 //! | how fast a signal falls, and when it is exhausted | [`forecast`] |
 //! | what becomes of a pod that must leave | [`departures`] |
@@ -21,7 +22,7 @@
 //! ```
 //! use evictd_eviction::{
 //!     Answer, Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, Usage,
-//!     usage::PodUsage,
+//!     figure::Figure, usage::PodUsage,
 //! };
 //! use evictd_pod::Pod;
 //! use jiff::Timestamp;
@@ -33,7 +34,7 @@
 //!
 //! let pod = r#"{"metadata": {"name": "hog", "namespace": "shop", "uid": "1"}}"#;
 //! let pods = [Pod::from_wire(serde_json::from_str(pod)?)];
-//! let used = PodUsage { working_set: Some(900 << 20), ..PodUsage::default() };
+//! let used = PodUsage { working_set: Some(Figure::bytes(900 << 20)), ..PodUsage::default() };
 //! let usage = Usage { pods: vec![Some(used)], ..Usage::default() };
 //! let memory = Observation { available: 50 << 20, capacity: 1 << 30, time: None };
 //! let left: Observations = [(Signal::MemoryAvailable, memory)].into_iter().collect();
@@ -66,6 +67,7 @@ pub mod critical;
 pub mod decision;
 pub mod departures;
 pub mod duration;
+pub mod figure;
 pub mod fit;
 pub mod forecast;
 mod futility;

@@ -1,23 +1,19 @@
 //! Limits of a pod on local storage: per emptyDir volume, per pod, per container (S1-069 to S1-072).
 
-use crate::{
-    decision::LocalStorageLimit,
-    usage::{FsUsage, PodUsage},
-};
-use evictd_pod::{Pod, Quantity};
+use crate::{decision::LocalStorageLimit, figure::sum, rules::StorageLimits, usage::PodUsage};
+use evictd_pod::{Container, Pod, Quantity};
 
 /// The first limit that the pod exceeds, and the message for it; at most one per pod (S1-072).
 pub fn exceeded(
     pod: &Pod,
     usage: &PodUsage,
-    dedicated_image_fs: bool,
+    counts: StorageLimits,
 ) -> Option<(LocalStorageLimit, String)> {
     empty_dir(pod, usage)
         .map(|message| (LocalStorageLimit::EmptyDir, message))
-        .or_else(|| whole_pod(pod, usage).map(|message| (LocalStorageLimit::Pod, message)))
+        .or_else(|| whole_pod(pod, usage, counts).map(|message| (LocalStorageLimit::Pod, message)))
         .or_else(|| {
-            container(pod, usage, dedicated_image_fs)
-                .map(|message| (LocalStorageLimit::Container, message))
+            container(pod, usage, counts).map(|message| (LocalStorageLimit::Container, message))
         })
 }
 
@@ -28,9 +24,13 @@ pub fn limited(pod: &Pod) -> bool {
             .volumes
             .iter()
             .any(|volume| volume.empty_dir_limit.is_some())
+        || pod
+            .containers
+            .iter()
+            .any(|container| container.ephemeral_storage_limit.is_some())
 }
 
-/// The kubelet crashes on a volume without a usage figure; here such a volume counts as empty.
+/// The kubelet crashes on a volume without a usage figure; here nothing shows that it exceeds its limit.
 fn empty_dir(pod: &Pod, usage: &PodUsage) -> Option<String> {
     pod.volumes.iter().find_map(|volume| {
         let limit = volume.empty_dir_limit?;
@@ -39,7 +39,7 @@ fn empty_dir(pod: &Pod, usage: &PodUsage) -> Option<String> {
             .volumes
             .iter()
             .rfind(|used| used.name == volume.name)?;
-        let used = Quantity::bytes(used.usage.bytes.unwrap_or(0));
+        let used = Quantity::bytes(used.usage.bytes?.value);
         (used > limit).then(|| {
             format!(
                 "Usage of EmptyDir volume {:?} exceeds the limit {:?}. ",
@@ -50,26 +50,24 @@ fn empty_dir(pod: &Pod, usage: &PodUsage) -> Option<String> {
     })
 }
 
-fn whole_pod(pod: &Pod, usage: &PodUsage) -> Option<String> {
+fn whole_pod(pod: &Pod, usage: &PodUsage, counts: StorageLimits) -> Option<String> {
     let limit = pod.ephemeral_storage_limit?;
-    let used = Quantity::bytes(usage.ephemeral_storage.unwrap_or(0));
+    let of_kubelet = usage.kubelet_files.bytes.filter(|_| counts.kubelet_files);
+    let used = sum([usage.ephemeral_storage, of_kubelet].into_iter())?;
+    let used = Quantity::bytes(used.value);
     (used > limit).then(|| {
         format!("Pod ephemeral local storage usage exceeds the total limit of containers {limit}. ")
     })
 }
 
-fn container(pod: &Pod, usage: &PodUsage, dedicated_image_fs: bool) -> Option<String> {
-    let bytes = |used: FsUsage| used.bytes.unwrap_or(0);
+fn container(pod: &Pod, usage: &PodUsage, counts: StorageLimits) -> Option<String> {
     usage.containers.iter().find_map(|figures| {
-        let mut regular = pod.containers.iter().filter(|container| !container.init);
-        let container = regular.find(|container| container.name == figures.name)?;
+        let limited = |one: &&Container| !one.init || (one.sidecar && counts.sidecars);
+        let mut containers = pod.containers.iter().filter(limited);
+        let container = containers.find(|container| container.name == figures.name)?;
         let limit = container.ephemeral_storage_limit?;
-        let layer = if dedicated_image_fs {
-            0
-        } else {
-            bytes(figures.rootfs)
-        };
-        let used = Quantity::bytes(bytes(figures.logs).saturating_add(layer));
+        let layer = figures.rootfs.bytes.filter(|_| counts.layers);
+        let used = Quantity::bytes(sum([figures.logs.bytes, layer].into_iter())?.value);
         (used > limit).then(|| {
             format!(
                 "Container {} exceeded its local ephemeral storage limit {:?}. ",

@@ -37,7 +37,7 @@ pub fn eviction_message(
     if resource == StarvedResource::Memory
         && let (Some(request), Some(used)) = (pod.pod_level_memory_request, usage.working_set)
     {
-        let used = Quantity::bytes(used).to_string();
+        let used = Quantity::bytes(used.value).to_string();
         push_larger(&mut message, "Pod", &pod.name, &used, request, resource);
         annotations.insert("offending_pod", pod.name.clone());
         annotations.insert("offending_pod_usage", used);
@@ -81,9 +81,9 @@ fn larger_containers<'a>(
             .iter()
             .find(|container| container.name == figures.name)?;
         let (used, request) = match resource {
-            StarvedResource::Memory => (figures.working_set?, container.memory_request),
+            StarvedResource::Memory => (figures.working_set?.value, container.memory_request),
             StarvedResource::EphemeralStorage => (
-                figures.rootfs.bytes?.wrapping_add(figures.logs.bytes?),
+                (figures.rootfs.bytes?.value).wrapping_add(figures.logs.bytes?.value),
                 container.ephemeral_storage_request,
             ),
             StarvedResource::Inodes | StarvedResource::Pids | StarvedResource::Io => return None,

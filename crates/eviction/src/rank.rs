@@ -1,14 +1,16 @@
 //! The order in which pods are evicted, for each starved resource (S1-060 to S1-068).
 
 use crate::{
-    NodeCondition, Signal, StarvedResource, Usage,
+    Signal, StarvedResource, Usage,
     decision::{Excess, RankedPod, RequestNote, Spared, Unreachable},
     departures::{Departure, Departures, Stage},
-    rules::{FilesystemLayout, PidRank, Rules, UnknownStats},
-    usage::{FsUsage, PodUsage},
+    figure::{Amount, Bytes, Figure, Unit, kubelet},
+    rules::{Figures, FilesystemLayout, PidRank, Rules, UnknownStats},
+    usage::{Extent, FsUsage, PodUsage},
 };
 use evictd_pod::{
     Pod, Quantity,
+    pod::Volume,
     resources::{EPHEMERAL_STORAGE, MEMORY},
 };
 use jiff::Timestamp;
@@ -50,17 +52,20 @@ impl DiskParts {
         !(self.rootfs || self.logs || self.volumes)
     }
 
-    /// The sum of the known parts that count; `None` if none of them is known.
-    fn sum(
+    /// What of a pod's files counts; `None` if nothing of it is known. A part that is not known makes it a lower bound.
+    fn sum<U: Copy>(
         self,
         pod: &Pod,
         usage: &PodUsage,
-        figure: impl Fn(&FsUsage) -> Option<i64>,
-    ) -> Option<i64> {
-        let mut sum = self.nothing().then_some(0_i64);
-        let mut add = |usage: &FsUsage| {
-            if let Some(figure) = figure(usage) {
-                sum = Some(sum.unwrap_or(0).saturating_add(figure));
+        (rules, figure): (Figures, impl Fn(&FsUsage) -> Option<Figure<U>>),
+    ) -> Option<Figure<U>> {
+        let mut sum = self.nothing().then_some(Figure::new(0));
+        let mut unknown = false;
+        let mut add = |part: &FsUsage| {
+            unknown |= part.extent == Extent::Unknown;
+            let elsewhere = part.extent == Extent::Elsewhere && rules == Figures::Evictd;
+            if let Some(figure) = figure(part).filter(|_| !elsewhere) {
+                sum = Some(sum.map_or(figure, |sum| sum + figure));
             }
         };
         for container in &usage.containers {
@@ -76,14 +81,19 @@ impl DiskParts {
         }
         if self.volumes {
             add(&usage.deleted.on_disk);
-            for volume in pod.volumes.iter().filter(|volume| volume.local) {
+            let ours = rules == Figures::Evictd;
+            if ours {
+                add(&usage.kubelet_files);
+            }
+            let counts = |volume: &&Volume| volume.local && (volume.host_path.is_none() || !ours);
+            for volume in pod.volumes.iter().filter(counts) {
                 let found = usage.volumes.iter().find(|used| used.name == volume.name);
                 if let Some(used) = found {
                     add(&used.usage);
                 }
             }
         }
-        sum
+        sum.map(|sum| sum.at_least(unknown))
     }
 }
 
@@ -110,12 +120,35 @@ pub struct Ranking<'a> {
 type Key = (i64, Reverse<(i64, u64)>);
 
 /// One pod's figures for the starved resource.
-struct Figures {
+struct Figured {
     excess: Excess,
     usage: Option<Quantity>,
+    gain: Option<Quantity>,
     swap: Quantity,
     request: Quantity,
     overage: Option<Quantity>,
+    at_least: bool,
+}
+
+/// What a pod uses of the starved resource, in its unit.
+struct Used<U> {
+    figure: Figure<U>,
+    /// The part of memory that is in swap, in addition to the figure.
+    swap: i64,
+    /// What the pod's end gives back for the signal; `None` where that cannot be predicted.
+    gain: Option<i64>,
+}
+
+impl<U> Used<U> {
+    /// All of it comes back when the pod ends.
+    const fn gained(figure: Figure<U>) -> Self {
+        let gain = Some(figure.value);
+        Self {
+            figure,
+            swap: 0,
+            gain,
+        }
+    }
 }
 
 impl Ranking<'_> {
@@ -155,17 +188,14 @@ impl Ranking<'_> {
                 let figures = self.figures(pod, usage.of(index), share);
                 let growth = usage.of(index).and_then(|usage| usage.disk_growth);
                 let growth = growth.filter(|_| self.growth_counts());
-                let of_disk = self.signal.condition() == Some(NodeCondition::DiskPressure);
-                let at_least = usage.of(index).is_some_and(|usage| usage.disk_at_least);
                 RankedPod {
                     growth,
-                    at_least: at_least && of_disk,
                     ..self.row(index, pod, &figures)
                 }
             })
     }
 
-    fn row(&self, index: usize, pod: &Pod, figures: &Figures) -> RankedPod {
+    fn row(&self, index: usize, pod: &Pod, figures: &Figured) -> RankedPod {
         RankedPod {
             index,
             pod: pod.shared_name(),
@@ -177,8 +207,9 @@ impl Ranking<'_> {
             terminating: self.rules.terminating_pods_first && pod.deletion_timestamp.is_some(),
             overage: figures.overage,
             growth: None,
-            at_least: false,
+            at_least: figures.at_least,
             usage: figures.usage,
+            gain: figures.gain,
             swap: figures.swap,
             request: figures.request,
             request_note: self.request_note(pod, figures.request),
@@ -205,7 +236,7 @@ impl Ranking<'_> {
     }
 
     fn key(&self, row: &RankedPod) -> Key {
-        let mut class = i64::from(!row.overdue) * 4 + self.class(row.excess) as i64;
+        let mut class = i64::from(!row.overdue) * 5 + self.class(row.excess) as i64;
         class = class * 3 + row.preference as i64;
         // Returning pods count below priority: a tenant cannot raise a priority past the admission checks, but can
         // claim an owner in the pod's own manifest.
@@ -250,7 +281,11 @@ impl Ranking<'_> {
     /// kubelet's rules.
     fn share(&self, usage: &Usage) -> Quantity {
         if self.signal == Signal::IoPsi {
-            let all = usage.pods.iter().flatten().filter_map(|usage| usage.io);
+            let all = usage
+                .pods
+                .iter()
+                .flatten()
+                .filter_map(|usage| Some(usage.io?.value));
             let (count, sum) = all.fold((0_i64, 0_i64), |(count, sum), io| {
                 (count + 1, sum.saturating_add(io))
             });
@@ -268,74 +303,116 @@ impl Ranking<'_> {
         Quantity::count(self.capacity / pods)
     }
 
-    fn figures(&self, pod: &Pod, usage: Option<&PodUsage>, share: Quantity) -> Figures {
-        let resource = self.signal.resource();
-        // For inodes the kubelet compares usage with zero in the first key, but subtracts the request in bytes in
-        // the last one (S1-062).
-        let disk = || self.rules.request(pod, EPHEMERAL_STORAGE);
-        let twice = |request| (request, request);
-        let (request, subtracted) = match resource {
-            StarvedResource::Memory => twice(self.rules.request(pod, MEMORY)),
-            StarvedResource::EphemeralStorage => twice(disk()),
-            StarvedResource::Inodes => (Quantity::ZERO, disk()),
-            StarvedResource::Pids | StarvedResource::Io => (share, share),
-        };
-        let Some(used) = usage.and_then(|usage| self.used(pod, usage)) else {
-            let excess = match self.rules.unknown_stats {
-                UnknownStats::First => Excess::UnknownFirst,
-                UnknownStats::Last => Excess::UnknownLast,
-            };
-            return Figures {
-                excess,
+    fn figures(&self, pod: &Pod, usage: Option<&PodUsage>, share: Quantity) -> Figured {
+        let less = |request| move |used: Amount<Bytes>| used - request;
+        match self.signal.resource() {
+            StarvedResource::Memory => {
+                let request = Amount::requested(self.rules.request(pod, MEMORY));
+                self.compare(
+                    usage.and_then(|usage| self.memory(usage)),
+                    request,
+                    less(request),
+                )
+            }
+            StarvedResource::EphemeralStorage => {
+                let request = Amount::requested(self.rules.request(pod, EPHEMERAL_STORAGE));
+                let used = usage.and_then(|usage| self.files(pod, usage, |used| used.bytes));
+                self.compare(used, request, less(request))
+            }
+            StarvedResource::Inodes => {
+                let used = usage.and_then(|usage| self.files(pod, usage, |used| used.inodes));
+                let bytes = Amount::requested(self.rules.request(pod, EPHEMERAL_STORAGE));
+                self.compare(used, Amount::ZERO, |used| match self.rules.figures {
+                    Figures::Kubelet => kubelet::inodes_less_bytes(used, bytes),
+                    Figures::Evictd => used,
+                })
+            }
+            StarvedResource::Pids => {
+                let used = self.known(usage.map(|usage| usage.processes));
+                let share = Amount::whole(share.value());
+                self.compare(used.map(Used::gained), share, |used| used - share)
+            }
+            StarvedResource::Io => {
+                let used = usage.and_then(|usage| usage.io).map(|figure| Used {
+                    figure,
+                    swap: 0,
+                    gain: None,
+                });
+                let share = Amount::requested(share);
+                self.compare(used, share, less(share))
+            }
+        }
+    }
+
+    /// The keys of a pod that uses so much. `above` is what counts of it in the last key.
+    fn compare<U: Unit>(
+        &self,
+        used: Option<Used<U>>,
+        request: Amount<U>,
+        above: impl FnOnce(Amount<U>) -> Amount<U>,
+    ) -> Figured {
+        let Some(known) = used else {
+            return Figured {
+                excess: match self.rules.unknown_stats {
+                    UnknownStats::First => Excess::UnknownFirst,
+                    UnknownStats::Last => Excess::UnknownLast,
+                },
                 usage: None,
+                gain: None,
                 swap: Quantity::ZERO,
-                request,
+                request: request.quantity(),
                 overage: None,
+                at_least: false,
             };
         };
-        let swap = usage.map_or(Quantity::ZERO, |usage| self.swap(usage));
-        let used = used + swap;
-        Figures {
-            excess: if used > request {
+        let swap = Amount::whole(known.swap);
+        let used = Amount::from(known.figure) + swap;
+        Figured {
+            excess: if known.gain == Some(0) && self.rules.figures == Figures::Evictd {
+                Excess::NoGain
+            } else if used.exceeds(request) {
                 Excess::Exceeds
             } else {
                 Excess::Within
             },
-            usage: Some(used),
-            swap,
-            request,
-            overage: Some(used - subtracted),
+            usage: Some(used.quantity()),
+            gain: known.gain.map(U::quantity),
+            swap: swap.quantity(),
+            request: request.quantity(),
+            overage: Some(above(used).quantity()),
+            at_least: !known.figure.complete,
         }
     }
 
-    /// Usage of the starved resource. The kubelet counts a missing figure as zero (S1-060); evictd as unknown.
-    fn used(&self, pod: &Pod, usage: &PodUsage) -> Option<Quantity> {
-        let kubelet = self.rules.unknown_stats == UnknownStats::First;
+    /// A figure of a pod whose statistics are known.
+    fn known<U>(&self, figure: Option<Option<Figure<U>>>) -> Option<Figure<U>> {
+        match self.rules.figures {
+            Figures::Kubelet => figure.map(kubelet::or_zero),
+            Figures::Evictd => figure.flatten(),
+        }
+    }
+
+    fn memory(&self, usage: &PodUsage) -> Option<Used<Bytes>> {
+        let figure = self.known(Some(usage.working_set))?;
+        let swap = usage.swap.filter(|_| self.rules.swap_counts);
+        let swap = swap.map_or(0, |swap| swap.value);
+        let gain = match self.signal {
+            Signal::MemoryPsi => None,
+            Signal::SwapAvailable => Some(swap),
+            _ => Some(figure.value),
+        };
+        Some(Used { figure, swap, gain })
+    }
+
+    fn files<U: Copy>(
+        &self,
+        pod: &Pod,
+        usage: &PodUsage,
+        figure: impl Fn(&FsUsage) -> Option<Figure<U>>,
+    ) -> Option<Used<U>> {
         let parts = DiskParts::of(self.signal, self.rules.layout);
-        let or_nothing = |figure: Option<i64>| figure.or(kubelet.then_some(0));
-        match self.signal.resource() {
-            StarvedResource::Memory => or_nothing(usage.working_set).map(Quantity::bytes),
-            StarvedResource::EphemeralStorage => {
-                or_nothing(parts.sum(pod, usage, |used| used.bytes)).map(Quantity::bytes)
-            }
-            StarvedResource::Inodes => {
-                or_nothing(parts.sum(pod, usage, |used| used.inodes)).map(Quantity::count)
-            }
-            StarvedResource::Pids => {
-                let processes = usage
-                    .processes
-                    .map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-                or_nothing(processes).map(Quantity::count)
-            }
-            StarvedResource::Io => usage.io.map(Quantity::bytes),
-        }
-    }
-
-    /// Swap that counts in addition to the working set when memory is short.
-    fn swap(&self, usage: &PodUsage) -> Quantity {
-        let counts = self.rules.swap_counts && self.signal.resource() == StarvedResource::Memory;
-        let swap = usage.swap.filter(|_| counts);
-        Quantity::bytes(swap.unwrap_or_default())
+        let sum = parts.sum(pod, usage, (self.rules.figures, figure));
+        self.known(Some(sum)).map(Used::gained)
     }
 
     /// Why this pod is passed over, if it is.

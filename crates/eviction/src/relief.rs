@@ -20,15 +20,16 @@ impl Shares {
         on_the_way: Quantity,
         reachable_only: bool,
     ) -> Self {
-        let amount = |value| amount(signal, value);
+        let amount = |value| signal.quantity(value);
         let available = amount(observed.available);
-        let (pods, taken) = (sum(signal, ranked.iter()), amount(observed.taken()));
-        let may_go = sum(signal, ranked.iter().filter(|pod| pod.spared.is_none()));
+        let (pods, taken) = (sum(ranked.iter()), amount(observed.taken()));
+        let may_go = sum(ranked.iter().filter(|pod| pod.spared.is_none()));
         let below = |wanted: Quantity| (wanted - available).max(Quantity::ZERO);
         let crossed = below(threshold.value.at(observed.capacity));
         let wanted = below(threshold.to_reach(observed.capacity));
         let out_of_reach = may_go + on_the_way < wanted && crossed.is_positive();
         Self {
+            resource: signal.resource(),
             short: if out_of_reach && reachable_only {
                 crossed
             } else {
@@ -76,18 +77,18 @@ impl<'a> Eligible<'a> {
         }
         let missing = i128::from(shares.missing().value());
         let is_small = |pod: &&RankedPod| {
-            let gain = pod.frees(signal).filter(|_| !pod.at_least);
+            let gain = pod.gain.filter(|_| !pod.at_least);
             gain.is_some_and(|gain| i128::from(gain.value()) * i128::from(LEAST_PART) < missing)
         };
         let gains = |pod: &&RankedPod| {
-            let gain = pod.frees(signal);
+            let gain = pod.gain;
             pod.at_least || gain.is_none_or(|gain| gain.is_positive())
         };
         if (rules.small_gains_last || rules.requires_relief) && pods.iter().any(gains) {
             pods.retain(gains);
         }
         let large = pods.iter().filter(|pod| !is_small(pod)).copied();
-        if !rules.small_gains_last || sum(signal, large) < shares.missing() {
+        if !rules.small_gains_last || sum(large) < shares.missing() {
             return Self { pods, small: 0 };
         }
         let all = pods.len();
@@ -97,14 +98,9 @@ impl<'a> Eligible<'a> {
     }
 
     /// The first of them; if `alone` is set, the first whose end frees all that is missing, where there is one.
-    pub(crate) fn first(
-        &self,
-        signal: Signal,
-        shares: &Shares,
-        alone: bool,
-    ) -> Option<&'a RankedPod> {
+    pub(crate) fn first(&self, shares: &Shares, alone: bool) -> Option<&'a RankedPod> {
         let lifts = |pod: &&&RankedPod| {
-            let frees = pod.frees(signal);
+            let frees = pod.gain;
             frees.is_some_and(|frees| frees >= shares.missing())
         };
         let alone = self.pods.iter().find(lifts).filter(|_| alone);
@@ -112,27 +108,18 @@ impl<'a> Eligible<'a> {
     }
 }
 
-fn sum<'a>(signal: Signal, pods: impl Iterator<Item = &'a RankedPod>) -> Quantity {
-    let held = pods.filter_map(|pod| pod.frees(signal));
+fn sum<'a>(pods: impl Iterator<Item = &'a RankedPod>) -> Quantity {
+    let held = pods.filter_map(|pod| pod.gain);
     held.fold(Quantity::ZERO, |sum, held| sum + held)
-}
-
-pub(crate) fn amount(signal: Signal, value: i64) -> Quantity {
-    if signal.counts_bytes() {
-        Quantity::bytes(value)
-    } else {
-        Quantity::count(value)
-    }
 }
 
 /// The pods that are terminating and are waited for; what they use will be freed.
 pub(crate) fn on_the_way<'a>(
-    signal: Signal,
     ranked: &'a [RankedPod],
     is_credited: impl Fn(&RankedPod) -> bool + 'a,
 ) -> impl Iterator<Item = (&'a RankedPod, Quantity)> {
     ranked
         .iter()
         .filter(move |pod| pod.spared == Some(Spared::Dying) && is_credited(pod))
-        .map(move |pod| (pod, pod.frees(signal).unwrap_or_default()))
+        .map(move |pod| (pod, pod.gain.unwrap_or_default()))
 }

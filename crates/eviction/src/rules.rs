@@ -35,6 +35,36 @@ pub enum UnknownStats {
     Last,
 }
 
+/// How figures of usage are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figures {
+    /// The kubelet's way: a missing figure is zero (S1-060), a request in bytes is subtracted from a count of inodes
+    /// (S1-062), and a hostPath counts as far as the summary has an entry for it (S1-067).
+    Kubelet,
+    /// A missing figure is unknown, units do not mix, and only what the pod's end gives back counts.
+    Evictd,
+}
+
+/// What counts for limits of pods and containers on local storage, beside what the kubelet of 1.36 counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorageLimits {
+    /// Whether init containers that run on beside the others have limits. The kubelet enforces them from 1.37 on.
+    pub sidecars: bool,
+    /// Whether the writable layer always counts for its container's limit. The kubelet leaves it out where images have a filesystem of their own (S1-071).
+    pub layers: bool,
+    /// Whether what the kubelet keeps for the containers counts for the pod's limit: a container fills its termination log.
+    pub kubelet_files: bool,
+}
+
+impl StorageLimits {
+    /// All that any rules count.
+    pub const ALL: Self = Self {
+        sidecars: true,
+        layers: true,
+        kubelet_files: true,
+    };
+}
+
 /// What the ranking compares first when process ids are short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -165,6 +195,8 @@ pub struct Rules {
     pub hard_grace_period_seconds: i64,
     /// The longest grace period in seconds for a soft threshold; `None` means the pod's own grace period (S1-048).
     pub max_pod_grace_period_seconds: Option<i64>,
+    /// How figures of usage are read.
+    pub figures: Figures,
     /// Where pods of unknown usage rank.
     pub unknown_stats: UnknownStats,
     /// What ranks first when process ids are short.
@@ -225,6 +257,7 @@ impl Rules {
             generated_thresholds_wait: true,
             hard_grace_period_seconds: 1,
             max_pod_grace_period_seconds: Some(0),
+            figures: Figures::Kubelet,
             unknown_stats: UnknownStats::First,
             pid_rank: PidRank::Kubelet,
             pod_requests: PodRequests::Kubelet,
@@ -258,6 +291,7 @@ impl Rules {
             generated_thresholds_wait: false,
             hard_grace_period_seconds: 0,
             max_pod_grace_period_seconds: None,
+            figures: Figures::Evictd,
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
             pod_requests: PodRequests::Reserved,
@@ -275,6 +309,18 @@ impl Rules {
             small_gains_last: true,
             samples_follow_actions: true,
             ..Self::kubelet()
+        }
+    }
+
+    /// What counts for limits on local storage.
+    pub fn storage_limits(&self) -> StorageLimits {
+        match self.figures {
+            Figures::Evictd => StorageLimits::ALL,
+            Figures::Kubelet => StorageLimits {
+                sidecars: false,
+                layers: !self.layout.dedicated_image_fs,
+                kubelet_files: false,
+            },
         }
     }
 

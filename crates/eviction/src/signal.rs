@@ -2,6 +2,7 @@
 //! kubelet's signals come first, then evictd's own.
 
 use enum_map::{Enum, EnumMap};
+use evictd_pod::Quantity;
 use serde::{Deserialize, Serialize};
 
 /// A value for each signal.
@@ -127,6 +128,15 @@ impl Signal {
         })
     }
 
+    /// An amount of what this signal counts.
+    pub const fn quantity(self, value: i64) -> Quantity {
+        if self.counts_bytes() {
+            Quantity::bytes(value)
+        } else {
+            Quantity::count(value)
+        }
+    }
+
     /// Whether figures are bytes (printed as 128Mi) or counts (printed as 288k).
     pub const fn counts_bytes(self) -> bool {
         matches!(
@@ -158,9 +168,12 @@ impl<'de> Deserialize<'de> for Signal {
 }
 
 /// The starved resource, as messages, events and annotations name it (S1-002).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum StarvedResource {
     /// Memory, for `memory.available`, `allocatableMemory.available`, `swap.available` and `memory.psi`.
+    #[default]
     #[serde(rename = "memory")]
     Memory,
     /// Bytes of node-local disk.

@@ -2,6 +2,7 @@
 
 use crate::{
     Observation, Observations, Signal,
+    figure::{Bytes, Figure, Source},
     pressure::Stall,
     stalls::{GroupStall, Stalls},
     usage::{ContainerUsage, FsUsage, PodUsage, Usage, VolumeUsage},
@@ -56,6 +57,7 @@ pub struct MemoryStats {
     time: Option<Timestamp>,
     available_bytes: Option<u64>,
     working_set_bytes: Option<u64>,
+    rss_bytes: Option<u64>,
     psi: Option<PsiStats>,
     /// What is set aside as huge pages, if that is to be subtracted.
     #[serde(skip)]
@@ -146,8 +148,8 @@ pub struct PodReference {
 struct VolumeStats {
     #[serde(deserialize_with = "null_is_default")]
     name: String,
-    used_bytes: Option<u64>,
-    inodes_used: Option<u64>,
+    #[serde(flatten)]
+    usage: FsStats,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -330,6 +332,14 @@ fn group_stall(
 }
 
 impl MemoryStats {
+    /// A working set of zero beside memory of its processes was not measured.
+    fn working_set(&self) -> Option<Figure<Bytes>> {
+        let bytes = self.working_set_bytes?;
+        let impossible = bytes == 0 && self.rss_bytes.is_some_and(|rss| rss > 0);
+        let figure = Figure::bytes(signed(bytes)).measured(Source::Kubelet, self.time);
+        (!impossible).then_some(figure)
+    }
+
     fn observation(&self) -> Option<Observation> {
         let (available, working_set) = (self.available_bytes?, self.working_set_bytes?);
         Some(Observation {
@@ -359,8 +369,15 @@ impl FsStats {
 
     fn usage(stats: Option<&Self>) -> FsUsage {
         FsUsage {
-            bytes: stats.and_then(|stats| stats.used_bytes).map(signed),
-            inodes: stats.and_then(|stats| stats.inodes_used).map(signed),
+            bytes: stats.and_then(|stats| {
+                let bytes = Figure::bytes(signed(stats.used_bytes?));
+                Some(bytes.measured(Source::Kubelet, stats.time))
+            }),
+            inodes: stats.and_then(|stats| {
+                let inodes = Figure::inodes(signed(stats.inodes_used?));
+                Some(inodes.measured(Source::Kubelet, stats.time))
+            }),
+            ..FsUsage::default()
         }
     }
 }
@@ -411,44 +428,31 @@ impl PodStats {
         let memory = self.memory.as_ref();
         let container = |stats: &ContainerStats| ContainerUsage {
             name: stats.name.clone(),
-            working_set: stats
-                .memory
-                .as_ref()
-                .and_then(|memory| memory.working_set_bytes)
-                .map(signed),
+            working_set: stats.memory.as_ref().and_then(MemoryStats::working_set),
             rootfs: FsStats::usage(stats.rootfs.as_ref()),
             logs: FsStats::usage(stats.logs.as_ref()),
         };
         let volume = |stats: &VolumeStats| VolumeUsage {
             name: stats.name.clone(),
-            usage: FsUsage {
-                bytes: stats.used_bytes.map(signed),
-                inodes: stats.inodes_used.map(signed),
-            },
+            usage: FsStats::usage(Some(&stats.usage)),
         };
+        let swap = self.swap.as_ref().and_then(|swap| {
+            let bytes = Figure::bytes(signed(swap.swap_usage_bytes?));
+            Some(bytes.measured(Source::Kubelet, swap.time))
+        });
+        let time = memory.and_then(|memory| memory.time);
+        let processes = self.process_stats.as_ref().and_then(|stats| {
+            let processes =
+                Figure::processes(i64::try_from(stats.process_count?).unwrap_or(i64::MAX));
+            Some(processes.measured(Source::Kubelet, time))
+        });
         PodUsage {
-            // If memory figures are present but the working set is missing, it counts as zero (S1-060).
-            working_set: memory.map(|memory| memory.working_set_bytes.map_or(0, signed)),
-            anon: None,
-            io: None,
-            swap: self
-                .swap
-                .as_ref()
-                .and_then(|swap| swap.swap_usage_bytes)
-                .map(signed),
-            processes: self
-                .process_stats
-                .as_ref()
-                .and_then(|stats| stats.process_count),
-            ephemeral_storage: self
-                .ephemeral_storage
-                .as_ref()
-                .and_then(|stats| stats.used_bytes)
-                .map(signed),
-            disk_growth: None,
+            working_set: memory.and_then(MemoryStats::working_set),
+            swap,
+            processes,
+            ephemeral_storage: FsStats::usage(self.ephemeral_storage.as_ref()).bytes,
             containers: self.containers.iter().map(container).collect(),
             volumes: self.volumes.iter().map(volume).collect(),
-            time: memory.and_then(|memory| memory.time),
             ..PodUsage::default()
         }
     }

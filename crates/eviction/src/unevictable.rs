@@ -8,7 +8,6 @@ use crate::{
     Observation, Signal, SignalMap, StarvedResource, Usage,
     decision::{RankedPod, Spared, UnevictableGrowth},
     forecast::Trend,
-    relief::amount,
 };
 use evictd_pod::{Pod, Quantity};
 use jiff::{SignedDuration, Timestamp};
@@ -80,7 +79,11 @@ impl Unevictable {
         released: Quantity,
     ) {
         let at = observed.time.unwrap_or(now);
-        let times = usage.pods.iter().flatten().filter_map(|usage| usage.time);
+        let times = usage
+            .pods
+            .iter()
+            .flatten()
+            .filter_map(|usage| usage.measured(signal.resource()));
         let mut apart = times.map(|time| time.duration_since(at).abs());
         let readings = &mut self.readings[signal];
         if !Self::follows(signal)
@@ -90,7 +93,7 @@ impl Unevictable {
             return;
         }
         readings.at = Some(at);
-        readings.observe(at, signal, observed, pods, ranked, released);
+        readings.observe(at, observed, pods, ranked, released);
     }
 
     /// What grows and cannot be evicted, if that is more than half of all growth; `None` too if it is not known.
@@ -123,7 +126,7 @@ impl Unevictable {
         Some(UnevictableGrowth {
             pod: most.map(|row| row.pod.to_string()),
             because: most.and_then(|row| row.spared).map(|why| why.to_string()),
-            per_second: amount(signal, rate),
+            per_second: signal.quantity(rate),
             seconds: HORIZON.as_secs(),
         })
     }
@@ -138,7 +141,6 @@ impl Readings {
     fn observe(
         &mut self,
         at: Timestamp,
-        signal: Signal,
         observed: &Observation,
         pods: &[impl Borrow<Pod>],
         ranked: &[RankedPod],
@@ -147,7 +149,7 @@ impl Readings {
         let mut host = observed.taken().saturating_sub(released.value());
         let mut before = std::mem::take(&mut self.pods);
         for row in ranked {
-            let Some(holds) = row.frees(signal).map(|holds| holds.value()) else {
+            let Some(holds) = row.gain.map(|holds| holds.value()) else {
                 continue;
             };
             host = host.saturating_sub(holds);

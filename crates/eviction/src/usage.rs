@@ -1,7 +1,11 @@
 //! What each pod uses, as far as it is known.
 
-use crate::{Signal, stalls::Stalls};
-use serde::Serialize;
+use crate::{
+    Signal, StarvedResource,
+    figure::{Bytes, Figure, Inodes, Processes},
+    stalls::Stalls,
+};
+use jiff::Timestamp;
 
 /// Usage of every pod, parallel to the slice of pods it was measured for. `None`: the pod's usage is not known.
 #[derive(Debug, Clone, Default)]
@@ -49,30 +53,28 @@ impl FromIterator<Option<PodUsage>> for Usage {
 /// What one pod uses. `None`: that figure is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodUsage {
-    /// Memory that the kernel cannot easily reclaim, in bytes.
-    pub working_set: Option<i64>,
-    /// Anonymous memory in bytes.
-    pub anon: Option<i64>,
-    /// Swap in bytes.
-    pub swap: Option<i64>,
+    /// Memory that the kernel cannot easily reclaim.
+    pub working_set: Option<Figure<Bytes>>,
+    /// Anonymous memory.
+    pub anon: Option<Figure<Bytes>>,
+    /// Memory that is in swap.
+    pub swap: Option<Figure<Bytes>>,
     /// Bytes read from and written to devices during the measured interval.
-    pub io: Option<i64>,
+    pub io: Option<Figure<Bytes>>,
     /// Processes or threads.
-    pub processes: Option<u64>,
-    /// Everything on node-local disk, in bytes.
-    pub ephemeral_storage: Option<i64>,
-    /// Whether it holds more on disk than could be counted: that was cut short.
-    pub disk_at_least: bool,
+    pub processes: Option<Figure<Processes>>,
+    /// All that the pod has written to node-local disk, as its limit counts it.
+    pub ephemeral_storage: Option<Figure<Bytes>>,
     /// By how much that grows, in bytes per second; negative while it shrinks.
     pub disk_growth: Option<i64>,
     /// Containers, in the order of the source.
     pub containers: Vec<ContainerUsage>,
     /// Volumes, in the order of the source.
     pub volumes: Vec<VolumeUsage>,
+    /// Files that the kubelet keeps for its containers, such as termination logs.
+    pub kubelet_files: FsUsage,
     /// Files that are deleted but still open.
     pub deleted: DeletedUsage,
-    /// When the oldest of the figures was measured.
-    pub time: Option<jiff::Timestamp>,
 }
 
 /// What one container uses.
@@ -80,8 +82,8 @@ pub struct PodUsage {
 pub struct ContainerUsage {
     /// Name within the pod.
     pub name: String,
-    /// Memory that the kernel cannot easily reclaim, in bytes.
-    pub working_set: Option<i64>,
+    /// Memory that the kernel cannot easily reclaim.
+    pub working_set: Option<Figure<Bytes>>,
     /// Usage of its writable layer.
     pub rootfs: FsUsage,
     /// Usage of its log files.
@@ -97,13 +99,78 @@ pub struct VolumeUsage {
     pub usage: FsUsage,
 }
 
+impl PodUsage {
+    /// Replaces the time of each figure.
+    pub fn date(&mut self, time: impl Fn(Option<Timestamp>) -> Option<Timestamp>) {
+        fn one<U>(
+            figure: Option<&mut Figure<U>>,
+            time: impl Fn(Option<Timestamp>) -> Option<Timestamp>,
+        ) {
+            if let Some(figure) = figure {
+                figure.time = time(figure.time);
+            }
+        }
+        let own = [
+            &mut self.working_set,
+            &mut self.anon,
+            &mut self.swap,
+            &mut self.io,
+            &mut self.ephemeral_storage,
+        ];
+        let of_containers = self.containers.iter_mut().flat_map(|container| {
+            one(container.working_set.as_mut(), &time);
+            [&mut container.rootfs, &mut container.logs]
+        });
+        let of_volumes = self.volumes.iter_mut().map(|volume| &mut volume.usage);
+        for part in of_containers.chain(of_volumes) {
+            one(part.bytes.as_mut(), &time);
+            one(part.inodes.as_mut(), &time);
+        }
+        own.into_iter()
+            .for_each(|figure| one(figure.as_mut(), &time));
+        one(self.processes.as_mut(), &time);
+    }
+
+    /// When the oldest figure of this resource was measured; `None` where that is not known.
+    pub fn measured(&self, resource: StarvedResource) -> Option<Timestamp> {
+        match resource {
+            StarvedResource::Memory => self.working_set?.time,
+            StarvedResource::Io => self.io?.time,
+            StarvedResource::Pids => self.processes?.time,
+            StarvedResource::EphemeralStorage | StarvedResource::Inodes => {
+                let of_containers = self
+                    .containers
+                    .iter()
+                    .flat_map(|one| [one.rootfs, one.logs]);
+                let of_volumes = self.volumes.iter().map(|one| one.usage);
+                let bytes = of_containers.chain(of_volumes).filter_map(|one| one.bytes);
+                bytes.filter_map(|bytes| bytes.time).min()
+            }
+        }
+    }
+}
+
+/// How much of a part of the pod is known, and whether the pod's end gives it back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// What is known counts. A part without figures does not exist.
+    #[default]
+    Counted,
+    /// It exists, and how much it holds is not known yet.
+    Unknown,
+    /// It is on another filesystem than those that signals watch, so that its end gives nothing back to them.
+    Elsewhere,
+}
+
 /// Bytes and inodes on a filesystem.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FsUsage {
     /// Bytes, allocated on disk.
-    pub bytes: Option<i64>,
+    pub bytes: Option<Figure<Bytes>>,
     /// Files and directories.
-    pub inodes: Option<i64>,
+    pub inodes: Option<Figure<Inodes>>,
+    /// Whether it counts as a gain.
+    pub extent: Extent,
 }
 
 /// What a pod's processes hold open of files that are deleted. A ranking counts it, as it returns when the pod ends; no

@@ -46,13 +46,13 @@ pub(crate) fn why(
         in_vain,
     } = *choice;
     let resource = acting.threshold.signal.resource();
-    let frees = victim.and_then(|victim| victim.frees(acting.threshold.signal));
-    let alone = frees.is_some_and(|frees| frees >= shares.missing());
+    let gain = victim.and_then(|victim| victim.gain);
+    let alone = gain.is_some_and(|gain| gain >= shares.missing());
     let mut sentence = match (victim, in_vain) {
         (Some(victim), Some(evictions)) if alone && withheld.is_none() => format!(
             "the last {evictions} evictions gained too little, and {} alone holds the {} that are missing: it {}",
             victim.pod,
-            human_bytes(shares.missing().value()),
+            resource.amount(shares.missing()),
             victim.uses(resource)
         ),
         _ => sentence(resource, (victim, runner_up), withheld),
@@ -64,7 +64,7 @@ pub(crate) fn why(
         } else {
             ("pods are", "they")
         };
-        let missing = human_bytes(shares.missing().value());
+        let missing = resource.amount(shares.missing());
         sentence += &format!(
             "; {small} {pods} passed over: {would} would free less than 1 % of the {missing} that are missing"
         );
@@ -86,14 +86,14 @@ pub(crate) fn why(
 
 /// The pods that hold most of what those who may go cannot give: the page of what is full must name somebody.
 fn who_stays(signal: Signal, ranked: &[RankedPod]) -> String {
-    let held = |pod: &RankedPod| pod.frees(signal).unwrap_or_default();
+    let held = |pod: &RankedPod| pod.gain.unwrap_or_default();
     let mut stay: Vec<&RankedPod> = ranked
         .iter()
         .filter(|pod| pod.spared.is_some() && held(pod).is_positive())
         .collect();
     stay.sort_by_key(|pod| Reverse(held(pod)));
     let named = stay.iter().take(STAYING_NAMED).filter_map(|pod| {
-        let holds = human_bytes(held(pod).value());
+        let holds = signal.resource().amount(held(pod));
         Some(format!("; {} holds {holds} ({})", pod.pod, pod.spared?))
     });
     let mut words: String = named.collect();
@@ -221,7 +221,8 @@ impl RankedPod {
                     "above an even share"
                 }
                 Excess::Exceeds => "above its request",
-                Excess::Within | Excess::UnknownLast => "the next has no figures",
+                _ if next.excess == Excess::NoGain => "the next would give nothing back",
+                _ => "the next has no figures",
             },
             DecidingKey::Preference if self.preference == Preference::Prefer => {
                 "prefers to be evicted early"
@@ -346,9 +347,28 @@ impl RankedPod {
 impl Shares {
     /// `116Mi of 192Mi are in no pod`
     pub fn in_no_pod_words(&self) -> String {
-        let amount = |quantity: Quantity| human_bytes(quantity.value());
-        let (outside, capacity) = (amount(self.in_no_pod), amount(self.capacity));
+        let outside = match self.resource {
+            StarvedResource::Inodes | StarvedResource::Pids => self.in_no_pod.value().to_string(),
+            resource => resource.amount(self.in_no_pod),
+        };
+        let capacity = self.resource.amount(self.capacity);
         format!("{outside} of {capacity} are used outside of pods")
+    }
+}
+
+impl StarvedResource {
+    /// An amount of it for people: `80Mi`, `1124 inodes`, `12 process ids`.
+    pub fn amount(self, quantity: Quantity) -> String {
+        let value = quantity.value();
+        let counted = |one: &str| {
+            let plural = if value == 1 { "" } else { "s" };
+            format!("{value} {one}{plural}")
+        };
+        match self {
+            Self::Memory | Self::EphemeralStorage | Self::Io => human_bytes(value),
+            Self::Inodes => counted("inode"),
+            Self::Pids => counted("process id"),
+        }
     }
 }
 
@@ -359,19 +379,23 @@ impl std::fmt::Display for Withheld {
             Self::AllSpared => {
                 f.write_str("every pod is critical, protected, out of reach or already terminating")
             }
-            Self::DyingPodsRelease { pods, release } if release.is_zero() => {
+            Self::DyingPodsRelease { pods, release, .. } if release.is_zero() => {
                 let pods = pods.join(", ");
                 write!(
                     f,
                     "{pods} is already terminating; its effect is known only once it is gone"
                 )
             }
-            Self::DyingPodsRelease { pods, release } => {
+            Self::DyingPodsRelease {
+                pods,
+                release,
+                resource,
+            } => {
                 write!(
                     f,
                     "{} will release {}, which is enough",
                     pods.join(", "),
-                    human_bytes(release.value())
+                    resource.amount(*release)
                 )
             }
             Self::NoIo => f.write_str(
@@ -384,8 +408,8 @@ impl std::fmt::Display for Withheld {
                 shares,
                 growth: Some(growth),
             } => {
-                growth.fmt(f)?;
-                let amount = |quantity: Quantity| human_bytes(quantity.value());
+                f.write_str(&growth.words(shares.resource))?;
+                let amount = |quantity: Quantity| shares.resource.amount(quantity);
                 write!(
                     f,
                     "; the pods that may be evicted hold {} together, and {} are missing; {}",
@@ -398,7 +422,7 @@ impl std::fmt::Display for Withheld {
                 shares,
                 growth: None,
             } => {
-                let amount = |quantity: Quantity| human_bytes(quantity.value());
+                let amount = |quantity: Quantity| shares.resource.amount(quantity);
                 write!(
                     f,
                     "the pods that may be evicted hold {} together, and {} are missing",
@@ -503,6 +527,7 @@ mod tests {
             overage: usage.map(|usage| usage - request),
             growth: None,
             usage,
+            gain: usage,
             at_least: false,
             swap: Quantity::ZERO,
             request,
@@ -554,6 +579,39 @@ mod tests {
         // S1-061: process counts are ranked without the excess key.
         let (none, one) = (pod("a", Some(0), 0), pod("b", Some(1), 0));
         assert_eq!(one.deciding_key(&none, Pids), DecidingKey::Overage);
+    }
+
+    #[test]
+    fn amounts_are_in_words_what_they_count() {
+        use StarvedResource::{Inodes, Memory, Pids};
+        let shares = |resource| Shares {
+            resource,
+            short: Quantity::count(1124),
+            may_go: Quantity::count(1),
+            in_no_pod: Quantity::count(2048),
+            capacity: Quantity::count(4096),
+            ..Shares::default()
+        };
+        let words = |resource| {
+            let shares = shares(resource);
+            let growth = None;
+            Withheld::NoRelief { shares, growth }.to_string()
+        };
+        assert_eq!(
+            words(Inodes),
+            "the pods that may be evicted hold 1 inode together, and 1124 inodes are missing; \
+             2048 of 4096 inodes are used outside of pods"
+        );
+        assert!(
+            words(Pids).contains("1124 process ids are missing"),
+            "{}",
+            words(Pids)
+        );
+        assert!(
+            words(Memory).contains("1.1Ki are missing; 2Ki of 4Ki"),
+            "{}",
+            words(Memory)
+        );
     }
 
     #[test]

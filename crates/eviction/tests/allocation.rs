@@ -3,6 +3,7 @@
 
 use evictd_eviction::{
     Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, Usage,
+    figure::Figure,
     pressure::Stall,
     rules::MemoryAndSwap,
     threshold,
@@ -13,15 +14,16 @@ use jiff::{SignedDuration, Timestamp};
 
 fn node(pods: usize) -> (Vec<Pod>, Usage) {
     let files = FsUsage {
-        bytes: Some(1 << 20),
-        inodes: Some(10),
+        bytes: Some(Figure::bytes(1 << 20)),
+        inodes: Some(Figure::inodes(10)),
+        ..FsUsage::default()
     };
     let used = PodUsage {
-        working_set: Some(1 << 20),
-        ephemeral_storage: Some(1 << 20),
+        working_set: Some(Figure::bytes(1 << 20)),
+        ephemeral_storage: Some(Figure::bytes(1 << 20)),
         containers: vec![ContainerUsage {
             name: "c".to_owned(),
-            working_set: Some(1 << 20),
+            working_set: Some(Figure::bytes(1 << 20)),
             rootfs: files,
             logs: files,
         }],

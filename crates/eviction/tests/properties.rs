@@ -6,6 +6,7 @@ use evictd_eviction::{
     StarvedResource, Step, Threshold, ThresholdValue, Usage,
     decision::{Excess, Shares, Spared},
     departures::{Departure, Departures, Ending, Event, Purpose},
+    figure::Figure,
     rank::Ranking,
     rules::{FilesystemLayout, PREFERENCE_ANNOTATION, UnknownStats},
     usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
@@ -24,21 +25,25 @@ fn number() -> impl Strategy<Value = i64> {
 
 fn files() -> impl Strategy<Value = FsUsage> {
     let figures = (prop::option::of(number()), prop::option::of(number()));
-    figures.prop_map(|(bytes, inodes)| FsUsage { bytes, inodes })
+    figures.prop_map(|(bytes, inodes)| FsUsage {
+        bytes: bytes.map(Figure::bytes),
+        inodes: inodes.map(Figure::inodes),
+        ..FsUsage::default()
+    })
 }
 
 fn usage() -> impl Strategy<Value = Option<PodUsage>> {
     let figures = prop::array::uniform2(prop::option::weighted(0.9, number()));
-    let processes = prop::option::weighted(0.9, prop_oneof![9 => 0_u64..300, 1 => Just(u64::MAX)]);
+    let processes = prop::option::weighted(0.9, prop_oneof![9 => 0_i64..300, 1 => Just(i64::MAX)]);
     let known = (figures, processes, prop::array::uniform3(files()));
     let known = known.prop_map(
         |([memory, disk], processes, [rootfs, logs, volume])| PodUsage {
-            working_set: memory,
-            processes,
-            ephemeral_storage: disk,
+            working_set: memory.map(Figure::bytes),
+            processes: processes.map(Figure::processes),
+            ephemeral_storage: disk.map(Figure::bytes),
             containers: vec![ContainerUsage {
                 name: "c".to_owned(),
-                working_set: memory,
+                working_set: memory.map(Figure::bytes),
                 rootfs,
                 logs,
             }],
@@ -294,16 +299,14 @@ fn keys(row: &RankedPod) -> impl PartialEq + std::fmt::Debug + use<> {
 /// What a pod's end gives back is next to nothing beside what is missing.
 fn is_small(decision: &Decision, row: &RankedPod, shares: &Shares) -> bool {
     let missing = i128::from((shares.short - shares.on_the_way).value());
-    let gain = decision
-        .acting_signal()
-        .and_then(|signal| row.frees(signal));
+    let gain = row.gain.filter(|_| decision.acting_signal().is_some());
     gain.is_some_and(|gain| gain <= Quantity::ZERO || i128::from(gain.value()) * 100 < missing)
 }
 
 /// Those that may be evicted free what is missing, the victim gains something, and next to nothing only where the others
 /// do not suffice.
 fn covers(decision: &Decision, shares: &Shares) -> Result<(), TestCaseError> {
-    let (why, signal) = (&decision.why, decision.acting_signal().unwrap());
+    let why = &decision.why;
     prop_assert!(
         shares.may_go + shares.on_the_way >= shares.short,
         "in vain: {why}"
@@ -311,14 +314,14 @@ fn covers(decision: &Decision, shares: &Shares) -> Result<(), TestCaseError> {
     let may_go = || decision.ranked.iter().filter(|row| row.spared.is_none());
     let index = decision.eviction.as_ref().unwrap().index;
     let victim = may_go().find(|row| row.index == index).unwrap();
-    let gain = victim.frees(signal);
+    let gain = victim.gain;
     prop_assert!(
         gain.is_none_or(|gain| gain.is_positive()),
         "gains nothing: {why}"
     );
     if is_small(decision, victim, shares) {
         let large = may_go().filter(|row| !is_small(decision, row, shares));
-        let large = large.filter_map(|row| row.frees(signal));
+        let large = large.filter_map(|row| row.gain);
         let large = large.fold(Quantity::ZERO, |sum, gain| sum + gain);
         prop_assert!(large + shares.on_the_way < shares.short, "a decoy: {why}");
     }
@@ -334,6 +337,60 @@ proptest! {
         prop_assert_eq!(indices.len(), pods.len());
         for row in rows {
             prop_assert_eq!(row.pod, pods[row.index].shared_name());
+        }
+    }
+
+    #[test]
+    fn figures_of_another_unit_change_no_order(
+        (pods, usage) in pods(), rules in rules(), signal in select(Signal::ALL.to_vec()), other in number(),
+    ) {
+        let mut changed = usage.clone();
+        for pod in changed.pods.iter_mut().flatten() {
+            let bytes = Some(Figure::bytes(other));
+            let memory = signal.resource() == StarvedResource::Memory;
+            let disk = signal.resource() == StarvedResource::EphemeralStorage;
+            pod.working_set = if memory { pod.working_set } else { bytes };
+            if signal.resource() != StarvedResource::Pids {
+                pod.processes = Some(Figure::processes(other));
+            }
+            let of_containers = pod.containers.iter_mut().flat_map(|one| [&mut one.rootfs, &mut one.logs]);
+            for part in of_containers.chain(pod.volumes.iter_mut().map(|one| &mut one.usage)) {
+                part.bytes = if disk { part.bytes } else { bytes };
+                if signal.resource() != StarvedResource::Inodes {
+                    part.inodes = Some(Figure::inodes(other));
+                }
+            }
+        }
+        let rows = rank(&rules, signal, &pods, &usage);
+        let again = rank(&rules, signal, &pods, &changed);
+        let places = |rows: &[RankedPod]| rows.iter().map(|row| (row.index, row.gain)).collect::<Vec<_>>();
+        prop_assert_eq!(places(&rows), places(&again));
+    }
+
+    #[test]
+    fn a_request_in_bytes_changes_no_order_by_counts_with_ours((pods, usage) in pods(), other in number()) {
+        let mut changed = pods.clone();
+        for pod in &mut changed {
+            pod.ephemeral_storage_request = Quantity::bytes(other);
+        }
+        for signal in [Signal::NodefsInodesFree, Signal::PidAvailable] {
+            let places = |pods: &[Pod]| -> Vec<usize> {
+                let rows = rank(&Rules::evictd(), signal, pods, &usage);
+                rows.iter().map(|row| row.index).collect()
+            };
+            prop_assert_eq!(places(&pods), places(&changed));
+        }
+    }
+
+    #[test]
+    fn with_ours_no_pod_whose_end_gives_nothing_goes_before_one_whose_end_gives_something(
+        (pods, usage) in pods(), signal in select(Signal::ALL.to_vec()),
+    ) {
+        let rows = rank(&Rules::evictd(), signal, &pods, &usage);
+        let nothing = rows.iter().position(|row| row.gain == Some(Quantity::ZERO));
+        let something = rows.iter().rposition(|row| row.gain.is_some_and(|gain| !gain.is_zero()));
+        if let (Some(nothing), Some(something)) = (nothing, something) {
+            prop_assert!(something < nothing, "{:#?}", rows);
         }
     }
 

@@ -103,6 +103,8 @@ pub struct Container {
     pub name: String,
     /// Whether it belongs to `initContainers`.
     pub init: bool,
+    /// Whether it is an init container that runs on beside the others.
+    pub sidecar: bool,
     /// Request of memory in bytes.
     pub memory_request: Quantity,
     /// Request of node-local disk in bytes.
@@ -340,6 +342,7 @@ fn containers(spec: &PodSpec, status: &wire::PodStatus) -> Vec<Container> {
         Container {
             name: container.name.clone(),
             init,
+            sidecar: init && resources::is_sidecar(container),
             memory_request: request(resources::MEMORY),
             ephemeral_storage_request: request(resources::EPHEMERAL_STORAGE),
             ephemeral_storage_limit: limit.filter(|limit| !limit.is_zero()).copied(),

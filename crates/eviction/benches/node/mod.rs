@@ -3,6 +3,7 @@
 
 use evictd_eviction::{
     Usage,
+    figure::Figure,
     usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
 };
 use evictd_pod::Pod;
@@ -56,19 +57,20 @@ fn pod(index: usize) -> Pod {
 
 fn usage(index: usize) -> PodUsage {
     let files = |seed: usize| FsUsage {
-        bytes: Some(scattered(index * 7 + seed) * MIB / 10),
-        inodes: Some(scattered(index * 7 + seed)),
+        bytes: Some(Figure::bytes(scattered(index * 7 + seed) * MIB / 10)),
+        inodes: Some(Figure::inodes(scattered(index * 7 + seed))),
+        ..FsUsage::default()
     };
     let container = |name: &str, seed: usize| ContainerUsage {
         name: name.to_owned(),
-        working_set: Some(scattered(index * 7 + seed) * MIB / 2),
+        working_set: Some(Figure::bytes(scattered(index * 7 + seed) * MIB / 2)),
         rootfs: files(seed),
         logs: files(seed + 2),
     };
     PodUsage {
-        working_set: Some(scattered(index) * MIB),
-        processes: Some(scattered(index).unsigned_abs()),
-        ephemeral_storage: Some(scattered(index) * MIB),
+        working_set: Some(Figure::bytes(scattered(index) * MIB)),
+        processes: Some(Figure::processes(scattered(index))),
+        ephemeral_storage: Some(Figure::bytes(scattered(index) * MIB)),
         containers: vec![container("app", 1), container("sidecar", 2)],
         volumes: vec![VolumeUsage {
             name: "cache".to_owned(),

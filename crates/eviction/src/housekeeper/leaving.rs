@@ -134,7 +134,7 @@ impl Housekeeper {
         rows: &[RankedPod],
     ) {
         for pod in rows {
-            if let Some(holds) = pod.frees(signal) {
+            if let Some(holds) = pod.gain {
                 let uid = &pods[pod.index].borrow().uid;
                 if self.departures.update_usage(now, uid, signal, holds) {
                     self.schedule_comparison(uid);

@@ -19,10 +19,10 @@ impl Housekeeper {
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for (index, pod) in pods.iter().map(Borrow::borrow).enumerate() {
-            let layout = self.rules.layout;
+            let counts = self.rules.storage_limits();
             let exceeded = usage
                 .of(index)
-                .and_then(|used| local_storage::exceeded(pod, used, layout.dedicated_image_fs));
+                .and_then(|used| local_storage::exceeded(pod, used, counts));
             let Some((limit, message)) = exceeded else {
                 continue;
             };

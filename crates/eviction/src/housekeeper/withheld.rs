@@ -88,7 +88,7 @@ impl Housekeeper {
         let falls_by = self.forecast.falls_by(signal);
         let growth = self.unevictable.growth(signal, falls_by, pods, ranked)?;
         let later = growth.per_second.value().saturating_mul(HORIZON.as_secs());
-        let later = relief::amount(signal, later);
+        let later = signal.quantity(later);
         (!shares.suffice(later)).then_some(growth)
     }
 
@@ -171,7 +171,7 @@ impl Housekeeper {
             let uid = &pods[pod.index].borrow().uid;
             self.departures.is_credited(uid, now)
         };
-        for (pod, frees) in relief::on_the_way(signal, ranked, credited) {
+        for (pod, frees) in relief::on_the_way(ranked, credited) {
             release += frees;
             names.push(pod.pod.to_string());
         }
@@ -193,6 +193,7 @@ impl Housekeeper {
         (enough && !names.is_empty()).then_some(Withheld::DyingPodsRelease {
             pods: names,
             release,
+            resource: signal.resource(),
         })
     }
 }

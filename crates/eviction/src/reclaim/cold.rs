@@ -22,7 +22,7 @@ pub fn cold_shares<P: Borrow<Pod>>(short: u64, pods: &[P], usage: &Usage) -> Vec
         .enumerate()
         .filter_map(|(index, pod)| {
             let used = usage.of(index)?;
-            let (working_set, anon) = (used.working_set?, used.anon?);
+            let (working_set, anon) = (used.working_set?.value, used.anon?.value);
             let above = Quantity::bytes(working_set) - pod.borrow().reserved(MEMORY);
             let cache = working_set.saturating_sub(anon);
             let bytes = u64::try_from(above.value().min(cache)).ok()?;
@@ -42,7 +42,7 @@ pub fn cold_shares<P: Borrow<Pod>>(short: u64, pods: &[P], usage: &Usage) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::PodUsage;
+    use crate::{figure::Figure, usage::PodUsage};
     use serde_json::json;
 
     const MI: i64 = 1 << 20;
@@ -57,8 +57,8 @@ mod tests {
     fn shares(short: i64, pods: &[(&str, Option<[i64; 2]>)]) -> Vec<(usize, i64)> {
         let known: Vec<Pod> = pods.iter().map(|(request, _)| pod(request)).collect();
         let used = |figures: [i64; 2]| PodUsage {
-            working_set: Some(figures[0] * MI),
-            anon: Some(figures[1] * MI),
+            working_set: Some(Figure::bytes(figures[0] * MI)),
+            anon: Some(Figure::bytes(figures[1] * MI)),
             ..PodUsage::default()
         };
         let usage: Usage = pods.iter().map(|(_, figures)| figures.map(used)).collect();

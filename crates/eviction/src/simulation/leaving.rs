@@ -150,9 +150,11 @@ impl Victim {
         let usage = summary.usage(std::slice::from_ref(&self.pod));
         if let Some(usage) = usage.of(0) {
             return RemainingUsage {
-                memory: usage.working_set,
-                swap: usage.swap,
-                processes: usage.processes,
+                memory: usage.working_set.map(|memory| memory.value),
+                swap: usage.swap.map(|swap| swap.value),
+                processes: usage
+                    .processes
+                    .map(|processes| processes.value.unsigned_abs()),
                 files_are_gone: Some(false),
             };
         }

@@ -2,7 +2,7 @@
 
 use super::human_bytes;
 use crate::{
-    Signal,
+    Signal, StarvedResource,
     decision::{ActingThreshold, UnevictableGrowth},
 };
 use evictd_pod::Quantity;
@@ -32,18 +32,18 @@ fn amount_words(signal: Signal, value: i64) -> String {
     }
 }
 
-impl std::fmt::Display for UnevictableGrowth {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let per_second = human_bytes(self.per_second.value());
+impl UnevictableGrowth {
+    /// `shop/db grows and may not be evicted (static pod): by 12Mi a second, ..`
+    pub(super) fn words(&self, resource: StarvedResource) -> String {
+        let per_second = resource.amount(self.per_second);
         let because = self.because.as_deref().unwrap_or("it is no pod");
-        match &self.pod {
-            Some(pod) => write!(f, "{pod} grows and may not be evicted ({because})")?,
-            None => f.write_str("programs of the host grow and cannot be evicted")?,
-        }
-        write!(
-            f,
-            ": by {per_second} a second, so that in {} s nothing would be left of what evictions free",
-            self.seconds
+        let who = match &self.pod {
+            Some(pod) => format!("{pod} grows and may not be evicted ({because})"),
+            None => "programs of the host grow and cannot be evicted".to_owned(),
+        };
+        let seconds = self.seconds;
+        format!(
+            "{who}: by {per_second} a second, so that in {seconds} s nothing would be left of what evictions free"
         )
     }
 }

@@ -33,6 +33,7 @@ fn enough() -> Withheld {
     Withheld::DyingPodsRelease {
         pods: vec!["default/large".to_owned()],
         release: Quantity::bytes(60 * MI),
+        resource: evictd_eviction::StarvedResource::Memory,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::node::{GI, MI, Node, at, hard, hard_with_reclaim, kubelet, memory, po
 use evictd_eviction::{
     Answer, Decision, Observation, Observations, Rules, Signal, Step, Threshold,
     decision::{Shares, UnevictableGrowth, Withheld},
+    figure::{Figure, Source},
     usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
@@ -113,8 +114,8 @@ fn a_decoy_does_not_go_after_evictions_in_vain_either() {
 fn who_gains_nothing_never_goes_and_who_is_not_known_to_is_not_taken_for_nothing() {
     // What it has in swap does not come back to memory.
     let swapped = PodUsage {
-        working_set: Some(0),
-        swap: Some(10 * MI),
+        working_set: Some(Figure::bytes(0)),
+        swap: Some(Figure::bytes(10 * MI)),
         ..PodUsage::default()
     };
     let idle = (priority("idle", -1), Some(swapped));
@@ -242,8 +243,8 @@ impl Falling {
         let mut taken = self.host * MI;
         for (usage, grows) in self.node.usage.pods.iter_mut().zip(pods) {
             let held = usage.as_mut()?.working_set.as_mut()?;
-            *held += grows * MI;
-            taken += *held;
+            held.value += grows * MI;
+            taken += held.value;
         }
         let now = self.now();
         let memory = Observation {
@@ -369,7 +370,8 @@ fn a_leap_is_no_growth_and_figures_of_another_moment_tell_nothing() {
     // The figures of pods are older than the node's: what they took since is not the host's.
     let mut falling = Falling::new(bystanders(), 300);
     for usage in falling.node.usage.pods.iter_mut().flatten() {
-        usage.time = Some(at(-5));
+        let memory = &mut usage.working_set;
+        *memory = memory.map(|memory| memory.measured(Source::Kubelet, Some(at(-5))));
     }
     let decision = falling.until_decided(40, &[0; 3]);
     assert!(victim(&decision).is_some(), "{}", decision.why);

@@ -2,8 +2,8 @@
 
 use crate::node::{MI, at, dies, disk, fails, files, pod, pod_with};
 use evictd_eviction::{
-    Cause, Decision, Housekeeper, Observations, Rules, Step, Usage, rules::FilesystemLayout,
-    rules::PREFERENCE_ANNOTATION, usage::PodUsage,
+    Cause, Decision, Housekeeper, Observations, Rules, Step, Usage, figure::Figure,
+    rules::FilesystemLayout, rules::PREFERENCE_ANNOTATION, usage::PodUsage,
 };
 use evictd_pod::Pod;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ fn limited(containers: &[(&str, &str)]) -> Value {
 fn s1_070_a_pod_above_the_sum_of_its_limits() {
     let uses = |bytes| {
         Some(PodUsage {
-            ephemeral_storage: Some(bytes),
+            ephemeral_storage: Some(Figure::bytes(bytes)),
             ..PodUsage::default()
         })
     };
@@ -114,16 +114,16 @@ fn s1_071_a_container_above_its_own_limit() {
 }
 
 #[test]
-fn s1_071_the_writable_layer_does_not_count_on_a_dedicated_image_filesystem() {
+fn s1_071_on_a_dedicated_image_filesystem_the_writable_layer_counts_with_ours_only() {
     let pods = [(
         pod("a", &limited(&[("c", "2Mi")])),
         disk(files(9 * MI, 0), files(MI, 0), files(0, 0)),
     )];
-    for rules in rules() {
+    for (ours, rules) in [false, true].into_iter().zip(rules()) {
         for (dedicated, split, goes) in [
             (false, false, true),
-            (true, false, false),
-            (true, true, false),
+            (true, false, ours),
+            (true, true, ours),
         ] {
             let layout = FilesystemLayout {
                 dedicated_image_fs: dedicated,
@@ -139,11 +139,48 @@ fn s1_071_the_writable_layer_does_not_count_on_a_dedicated_image_filesystem() {
 }
 
 #[test]
+fn s7_282_a_sidecar_above_its_own_limit_goes_with_ours_and_an_init_container_stays() {
+    let evicted = |restart: &str| {
+        let limits = json!({ "limits": { "ephemeral-storage": "10Mi" } });
+        let mut init = json!({ "name": "c", "resources": limits });
+        init["restartPolicy"] = json!(restart);
+        let main =
+            json!({ "name": "main", "resources": { "limits": { "ephemeral-storage": "1Gi" } } });
+        let spec = json!({ "initContainers": [init], "containers": [main] });
+        let pods = [(
+            pod("a", &spec),
+            disk(files(0, 0), files(45 * MI, 1), files(0, 0)),
+        )];
+        rules().map(|rules| check(&rules, &pods).pop().map(|decision| decision.signal))
+    };
+    let own = Some("ephemeralcontainerfs.limit");
+    assert_eq!(
+        evicted("Always"),
+        [None, own],
+        "kubelets before 1.37 look at containers only"
+    );
+    assert_eq!(evicted(""), [None, None]);
+}
+
+#[test]
+fn what_a_container_writes_into_its_termination_log_counts_for_the_limit_of_the_pod_with_ours() {
+    let usage = |held| PodUsage {
+        kubelet_files: files(held, 1),
+        ephemeral_storage: Some(Figure::bytes(MI)),
+        ..PodUsage::default()
+    };
+    let pods = |held| [(pod("a", &limited(&[("c", "10Mi")])), Some(usage(held)))];
+    let evicted = |held| rules().map(|rules| !check(&rules, &pods(held)).is_empty());
+    assert_eq!(evicted(60 * MI), [false, true]);
+    assert_eq!(evicted(9 * MI), [false, false]);
+}
+
+#[test]
 fn s1_072_empty_dirs_then_the_pod_then_containers_and_once_a_pod() {
     let mut spec = limited(&[("c", "1Mi")]);
     spec["volumes"] = empty_dir("1Mi")["volumes"].clone();
     let mut usage = disk(files(9 * MI, 0), files(0, 0), files(9 * MI, 0)).unwrap();
-    usage.ephemeral_storage = Some(9 * MI);
+    usage.ephemeral_storage = Some(Figure::bytes(9 * MI));
     let signal = |usage: &PodUsage| words(&spec, Some(usage.clone())).unwrap().1;
     assert_eq!(signal(&usage), "emptydirfs.limit");
     usage.volumes.clear();

@@ -9,6 +9,7 @@ use evictd_eviction::{
     Threshold, ThresholdMaps, Usage,
     decision::{RankedPod, Withheld},
     departures::{Departure, Departures, Ending, Event, Purpose},
+    figure::Figure,
     rank::Ranking,
     usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
 };
@@ -72,7 +73,7 @@ pub(crate) fn terminating(name: &str, spec: &Value) -> Pod {
 /// A pod that uses that many bytes of memory.
 pub(crate) fn memory(bytes: i64) -> Option<PodUsage> {
     Some(PodUsage {
-        working_set: Some(bytes),
+        working_set: Some(Figure::bytes(bytes)),
         ..PodUsage::default()
     })
 }
@@ -80,7 +81,7 @@ pub(crate) fn memory(bytes: i64) -> Option<PodUsage> {
 /// A pod that runs that many processes.
 pub(crate) fn processes(count: u64) -> Option<PodUsage> {
     Some(PodUsage {
-        processes: Some(count),
+        processes: Some(Figure::processes(count.cast_signed())),
         ..PodUsage::default()
     })
 }
@@ -88,8 +89,9 @@ pub(crate) fn processes(count: u64) -> Option<PodUsage> {
 /// Bytes and inodes.
 pub(crate) fn files(bytes: i64, inodes: i64) -> FsUsage {
     FsUsage {
-        bytes: Some(bytes),
-        inodes: Some(inodes),
+        bytes: Some(Figure::bytes(bytes)),
+        inodes: Some(Figure::inodes(inodes)),
+        ..FsUsage::default()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::node::{GI, MI, Node, at, evictd, kubelet, maps, memory, ranking, requ
 use crate::node::{dies, gone};
 use evictd_eviction::{
     Decision, NodeCondition, Observation, Observations, Rules, Signal, Step, Summary, Threshold,
-    decision::Withheld, pressure::Stall, rules::MemoryAndSwap, usage::PodUsage,
+    decision::Withheld, figure::Figure, pressure::Stall, rules::MemoryAndSwap, usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
 use proptest::prelude::*;
@@ -122,6 +122,7 @@ fn while_somebody_goes_nobody_else_does_for_pressure() {
     let dying = Withheld::DyingPodsRelease {
         pods: vec!["default/large".to_owned()],
         release: Quantity::ZERO,
+        resource: evictd_eviction::StarvedResource::Memory,
     };
     assert_eq!(decision.withheld, Some(dying));
     assert!(
@@ -273,7 +274,7 @@ fn the_soft_pair_is_another_pair_and_its_grace_begins_when_both_are_low() {
 fn for_io_goes_who_reads_and_writes_more_than_an_even_share_and_no_condition_is_raised() {
     let busy = |bytes| {
         Some(PodUsage {
-            io: Some(bytes),
+            io: Some(Figure::bytes(bytes)),
             ..PodUsage::default()
         })
     };
@@ -365,8 +366,8 @@ fn a_busy_disk_for_which_nobody_can_go_hides_no_other_signal_hard_or_soft() {
 
 fn swapped(working_set: i64, swap: i64) -> PodUsage {
     PodUsage {
-        working_set: Some(working_set),
-        swap: Some(swap),
+        working_set: Some(Figure::bytes(working_set)),
+        swap: Some(Figure::bytes(swap)),
         ..PodUsage::default()
     }
 }
@@ -387,8 +388,10 @@ fn what_a_pod_has_in_swap_counts_with_ours_and_not_with_the_kubelet() {
         with_ours[0].uses(memory),
         "uses 100Mi (80Mi of it in swap), 99Mi above its request of 1Mi"
     );
-    assert_eq!(with_ours[0].frees(MEMORY), Some(Quantity::bytes(20 * MI)));
-    assert_eq!(with_ours[0].frees(SWAP), Some(Quantity::bytes(80 * MI)));
+    assert_eq!(with_ours[0].gain, Some(Quantity::bytes(20 * MI)));
+    let for_swap = ranking(&swap_rules(MemoryAndSwap::Either), SWAP, &pods);
+    assert_eq!(for_swap[0].gain, Some(Quantity::bytes(80 * MI)));
+    assert_eq!(for_swap[1].gain, Some(Quantity::ZERO));
     let shown = serde_json::to_value(&with_ours[0]).unwrap();
     assert_eq!(
         (&shown["usage"], &shown["swap"]),

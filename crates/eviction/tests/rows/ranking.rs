@@ -8,9 +8,10 @@ use evictd_eviction::{
     Housekeeper, Rules, Signal, StarvedResource, Usage,
     decision::{Excess, RankedPod, Spared, Unreachable},
     departures::{Ending, Event},
+    figure::Figure,
     rank::DiskParts,
     rules::{FilesystemLayout, PREFERENCE_ANNOTATION, PidRank, PodSelection},
-    usage::{FsUsage, PodUsage},
+    usage::{Extent, FsUsage, PodUsage},
     why,
 };
 use evictd_pod::{Pod, Quantity};
@@ -95,8 +96,8 @@ fn s1_060_stats_without_the_figure_are_nothing_to_the_kubelet_and_unknown_to_our
 #[test]
 fn s1_060_the_pods_own_working_set_counts_and_not_the_sum_of_its_containers() {
     let mut usage = disk(files(0, 0), files(0, 0), files(0, 0)).unwrap();
-    usage.working_set = Some(5 * MI);
-    usage.containers[0].working_set = Some(900 * MI);
+    usage.working_set = Some(Figure::bytes(5 * MI));
+    usage.containers[0].working_set = Some(Figure::bytes(900 * MI));
     let pods = [
         (priority("a", 0), memory(6 * MI)),
         (priority("b", 0), Some(usage)),
@@ -164,7 +165,7 @@ fn s1_062_disk_above_the_request_then_low_priority_then_the_most_above() {
 }
 
 #[test]
-fn s1_062_inodes_compare_with_nothing_first_and_with_bytes_requested_last() {
+fn s1_062_the_kubelet_subtracts_bytes_from_inodes_and_ours_do_not() {
     let of = |name: &str, bytes: i64| {
         pod(
             name,
@@ -177,14 +178,89 @@ fn s1_062_inodes_compare_with_nothing_first_and_with_bytes_requested_last() {
         (of("many-but-requested", 1000), uses(900)),
         (of("few", 0), uses(10)),
     ];
-    for (name, rules) in both() {
-        let expected = ["few", "many-but-requested", "none"];
+    let [(_, kubelets), (_, ours)] = both();
+    let order = |rules| ranked(rules, Signal::NodefsInodesFree, &pods);
+    assert_eq!(order(&kubelets), ["few", "many-but-requested", "none"]);
+    assert_eq!(order(&ours), ["many-but-requested", "few", "none"]);
+}
+
+#[test]
+fn s1_067_what_is_in_a_host_path_comes_back_to_nobody_with_ours() {
+    let of = |name: &str, volume: Value| {
+        let mut volume = volume;
+        volume["name"] = json!("v");
+        let spec = json!({ "priority": -5, "volumes": [volume] });
+        pod(name, &spec)
+    };
+    let host = json!({ "hostPath": { "path": "/" } });
+    let all = || disk(files(0, 0), files(0, 0), files(900 * MI, 9000));
+    let pods = [
+        (of("mounts-the-host", host), all()),
+        (
+            priority("writes", 0),
+            disk(files(MI, 1), files(0, 0), files(0, 0)),
+        ),
+    ];
+    let [(_, kubelets), (_, ours)] = both();
+    for signal in [NODEFS, Signal::NodefsInodesFree] {
         assert_eq!(
-            ranked(&rules, Signal::NodefsInodesFree, &pods),
-            expected,
-            "{name}"
+            ranked(&kubelets, signal, &pods),
+            ["mounts-the-host", "writes"]
         );
+        assert_eq!(ranked(&ours, signal, &pods), ["writes", "mounts-the-host"]);
+        let row = ranking(&ours, signal, &pods).pop().unwrap();
+        assert!(row.gain.is_none_or(|gain| gain.is_zero()), "{signal}");
     }
+}
+
+#[test]
+fn what_is_on_another_filesystem_gives_nothing_back_and_deleted_files_give_all_with_ours() {
+    let volume = json!({ "volumes": [{ "name": "v", "emptyDir": {} }] });
+    let mut elsewhere = disk(files(0, 0), files(0, 0), files(900 * MI, 9)).unwrap();
+    elsewhere.volumes[0].usage.extent = Extent::Elsewhere;
+    let mut deleted = disk(files(0, 0), files(0, 0), files(0, 0)).unwrap();
+    deleted.deleted.on_disk = files(40 * MI, 1);
+    deleted.deleted.in_layers = files(2 * MI, 1);
+    let pods = [
+        (pod("elsewhere", &volume), Some(elsewhere)),
+        (pod("deleted", &volume), Some(deleted)),
+    ];
+    let [_, (_, ours)] = both();
+    let rows = ranking(&ours, NODEFS, &pods);
+    let gains: Vec<_> = rows.iter().map(|row| (&*row.pod, row.gain)).collect();
+    assert_eq!(
+        gains,
+        [
+            ("default/deleted", Some(Quantity::bytes(42 * MI))),
+            ("default/elsewhere", Some(Quantity::ZERO)),
+        ]
+    );
+}
+
+#[test]
+fn a_pod_whose_end_gives_nothing_back_goes_after_all_others_with_ours() {
+    let pods = [
+        (priority("nothing", -9), processes(0)),
+        (priority("unknown", 0), None),
+        (priority("some", 9), processes(3)),
+    ];
+    let [_, (_, ours)] = both();
+    assert_eq!(ranked(&ours, PID, &pods), ["some", "unknown", "nothing"]);
+    let rows = ranking(&ours, PID, &pods);
+    let because = rows[1].because(&rows[2], PID.resource());
+    assert_eq!(because, "the next would give nothing back");
+}
+
+#[test]
+fn a_part_that_is_not_known_yet_makes_a_lower_bound() {
+    let mut young = disk(files(0, 0), files(MI, 1), files(0, 0)).unwrap();
+    young.containers[0].rootfs = FsUsage {
+        extent: Extent::Unknown,
+        ..FsUsage::default()
+    };
+    let [_, (_, ours)] = both();
+    let row = ranking(&ours, NODEFS, &[(priority("young", 0), Some(young))]).remove(0);
+    assert_eq!((row.at_least, row.gain), (true, Some(Quantity::bytes(MI))));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use evictd_eviction::{
     Rules, Signal, Threshold,
     decision::Withheld,
     departures::{Event, PodState, RemainingUsage},
+    figure::Figure,
     usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
@@ -192,9 +193,10 @@ fn after_three_in_vain_the_one_goes_that_alone_holds_what_is_missing() {
 fn a_victim_that_holds_more_than_could_be_counted_may_suffice() {
     let decision = |cut_short: bool| {
         let held = disk(files(0, 0), files(0, 0), files(MI, 600));
-        let litters = held.map(|held| PodUsage {
-            disk_at_least: cut_short,
-            ..held
+        let litters = held.map(|mut held| {
+            let inodes = &mut held.volumes[0].usage.inodes;
+            *inodes = inodes.map(|inodes| inodes.at_least(cut_short));
+            held
         });
         let tidy = disk(files(0, 0), files(0, 0), files(MI, 10));
         let volume = json!({ "volumes": [{ "name": "v", "emptyDir": {} }] });
@@ -224,7 +226,7 @@ fn a_victim_that_holds_more_than_could_be_counted_may_suffice() {
 fn a_signal_that_nobody_can_lift_does_not_hide_another() {
     let thresholds = hard(&[("memory.available", "100Mi"), ("pid.available", "100")]);
     let usage = PodUsage {
-        working_set: Some(MI),
+        working_set: Some(Figure::bytes(MI)),
         ..processes(80).unwrap()
     };
     let mut node = Node::new(ours(thresholds), vec![(priority("a", 0), Some(usage))]);

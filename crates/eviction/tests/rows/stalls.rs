@@ -4,6 +4,7 @@ use crate::node::{GI, MI, Node, at, evictd, maps, memory, pod, priority, request
 use evictd_eviction::{
     Answer, Decision, NodeCondition, Observation, Observations, Rules, Signal, Step,
     decision::Withheld,
+    figure::Figure,
     pressure::Stall,
     stalls::{GroupStall, Stalls},
     usage::PodUsage,
@@ -219,8 +220,8 @@ fn where_no_pods_own_pressure_is_known_no_pod_goes_unless_that_is_wanted() {
                 ..rules(signal.as_str(), "some avg10 > 20%")
             };
             let busy = Some(PodUsage {
-                working_set: Some(200 * MI),
-                io: Some(200 * MI),
+                working_set: Some(Figure::bytes(200 * MI)),
+                io: Some(Figure::bytes(200 * MI)),
                 ..PodUsage::default()
             });
             let unknown = Stalls {
@@ -257,7 +258,7 @@ fn a_pod_that_holds_next_to_nothing_does_not_go_for_memory() {
 fn a_throttled_pod_costs_no_other_reader_and_a_full_device_ends_the_one_that_reads_most() {
     let busy = |bytes| {
         Some(PodUsage {
-            io: Some(bytes),
+            io: Some(Figure::bytes(bytes)),
             ..PodUsage::default()
         })
     };

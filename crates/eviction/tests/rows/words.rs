@@ -6,6 +6,7 @@ use crate::node::{
 use evictd_eviction::{
     Observation, Threshold,
     decision::ActingThreshold,
+    figure::Figure,
     message::eviction_message,
     usage::{ContainerUsage, FsUsage, PodUsage},
 };
@@ -42,7 +43,7 @@ fn message(
 fn using(containers: &[(&str, Option<i64>)]) -> PodUsage {
     let container = |(name, working_set): &(&str, Option<i64>)| ContainerUsage {
         name: (*name).to_owned(),
-        working_set: *working_set,
+        working_set: working_set.map(Figure::bytes),
         ..ContainerUsage::default()
     };
     PodUsage {
@@ -183,7 +184,7 @@ fn s1_056_pod_level_memory_is_told_first_and_whether_exceeded_or_not() {
     let mut spec = requests(&json!({ "memory": "1Mi" }));
     spec["resources"] = json!({ "requests": { "memory": "1Gi" } });
     let mut usage = using(&[("c", Some(2 * MI))]);
-    usage.working_set = Some(3 * MI);
+    usage.working_set = Some(Figure::bytes(3 * MI));
     let (words, annotations) = message("memory.available", &pod("p", &spec), Some(&usage));
     let expected = "Pod p was using 3Mi, request is 1Gi, has larger consumption of memory. \
         Container c was using 2Mi, request is 1Mi, has larger consumption of memory. ";

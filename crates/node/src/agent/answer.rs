@@ -77,7 +77,12 @@ impl Agent {
                 "the pods' usage is being measured for the first time; ask again in a moment",
             ));
         };
-        let measured = usage.pods.iter().flatten().filter_map(|pod| pod.time);
+        let resource = signal.resource();
+        let measured = usage
+            .pods
+            .iter()
+            .flatten()
+            .filter_map(|pod| pod.measured(resource));
         let age = measured.min().map(|oldest| now.duration_since(oldest));
         let ranked = self.housekeeper.rank(now, signal, &set.pods, &usage);
         let next = ranked
@@ -85,7 +90,7 @@ impl Agent {
             .find(|pod| pod.spared.is_none())
             .map(|pod| pod.pod.to_string());
         let is_known = ranked.iter().any(|pod| pod.usage.is_some());
-        let rows: Vec<_> = why::rows(&ranked, signal.resource()).collect();
+        let rows: Vec<_> = why::rows(&ranked, resource).collect();
         let answer = json!({ "signal": signal, "pods": rows, "next": next, "ageSeconds": age.map(|age| age.as_secs()) });
         Ok((answer, is_known))
     }

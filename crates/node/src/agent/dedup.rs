@@ -74,10 +74,13 @@ impl Dedup {
 /// differs in every observation.
 fn stable_part(withheld: Withheld) -> Withheld {
     match withheld {
-        Withheld::DyingPodsRelease { mut pods, .. } => {
+        Withheld::DyingPodsRelease {
+            mut pods, resource, ..
+        } => {
             pods.sort_unstable();
             Withheld::DyingPodsRelease {
                 pods,
+                resource,
                 release: Quantity::ZERO,
             }
         }
@@ -142,6 +145,7 @@ mod tests {
             withheld: Some(Withheld::DyingPodsRelease {
                 pods: pods.iter().map(ToString::to_string).collect(),
                 release: Quantity::bytes(bytes),
+                resource: evictd_eviction::StarvedResource::Memory,
             }),
             ..decision.clone()
         };

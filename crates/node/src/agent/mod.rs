@@ -578,5 +578,6 @@ impl Agent {
 
 /// When the usage that the decision is based on was measured.
 fn measured_at(decision: &Decision, usage: &Usage) -> Option<Timestamp> {
-    usage.of(decision.eviction.as_ref()?.index)?.time
+    let victim = decision.eviction.as_ref()?.index;
+    usage.of(victim)?.measured(decision.resource)
 }

@@ -4,6 +4,7 @@ use super::{UsageSource, UsageWarning};
 use crate::pods::{BoundCgroup, PodSet};
 use evictd_eviction::{
     StarvedResource,
+    figure::{Bytes, Figure, Source},
     usage::{ContainerUsage, PodUsage, Usage},
 };
 use evictd_kernel::{
@@ -143,7 +144,7 @@ impl CgroupUsage {
     fn read_containers(
         &mut self,
         cgroup: &BoundCgroup,
-        pod: &Pod,
+        (now, pod): (Timestamp, &Pod),
         usage: &mut PodUsage,
         mut warn: impl FnMut(ReadError),
     ) {
@@ -169,7 +170,7 @@ impl CgroupUsage {
                 .and_then(|mut files| present(files.read_twice(&mut self.buffer), &mut warn));
             if let Some(memory) = memory {
                 container_usage(usage, &container.name).working_set =
-                    Some(bytes(memory.working_set));
+                    Some(measured(memory.working_set, now));
             }
         }
     }
@@ -205,8 +206,7 @@ impl UsageSource for CgroupUsage {
             let warn = |error| {
                 warnings.push(unreadable(set, index, StarvedResource::Memory, error));
             };
-            self.read_containers(cgroup, pod, &mut pod_usage, warn);
-            pod_usage.time = Some(pod_usage.time.map_or(now, |time| time.min(now)));
+            self.read_containers(cgroup, (now, pod), &mut pod_usage, warn);
             usage.pods[index] = Some(pod_usage);
         }
         warnings
@@ -241,19 +241,19 @@ impl Figures {
     fn replace(self, usage: &mut PodUsage, now: Timestamp) {
         usage.containers.clear();
         usage.volumes.clear();
+        let bytes = |value| measured(value, now);
+        let processes = |count| {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            Figure::processes(count).measured(Source::Cgroup, Some(now))
+        };
         *usage = PodUsage {
             working_set: self.memory.map(|memory| bytes(memory.working_set)),
             anon: self.memory.map(|memory| bytes(memory.anon)),
             swap: self.memory.and_then(|memory| memory.swap).map(bytes),
-            io: None,
-            processes: self.processes,
-            ephemeral_storage: None,
-            disk_growth: None,
-            disk_at_least: false,
+            processes: self.processes.map(processes),
             containers: mem::take(&mut usage.containers),
             volumes: mem::take(&mut usage.volumes),
-            deleted: mem::take(&mut usage.deleted),
-            time: Some(now),
+            ..PodUsage::default()
         };
     }
 }
@@ -496,6 +496,10 @@ pub(super) fn unreadable(
 
 pub(super) fn bytes(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn measured(value: u64, now: Timestamp) -> Figure<Bytes> {
+    Figure::bytes(bytes(value)).measured(Source::Cgroup, Some(now))
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! What the container runtime says that pods use: their memory and processes.
 
 use evictd_cri::{Client, Container, ContainerStats, Memory, SandboxStats};
-use evictd_eviction::usage::{ContainerUsage, PodUsage};
+use evictd_eviction::{
+    figure::{Bytes, Figure, Source, sum},
+    usage::{ContainerUsage, PodUsage},
+};
 use procfs::{Current, Meminfo};
 use std::collections::{HashMap, HashSet};
 
@@ -56,19 +59,21 @@ fn by_uid<'a>(
     all.into_iter()
         .filter(|(uid, _)| !uid.is_empty() && !twice.contains(uid))
         .filter_map(|(uid, usage)| Some((uid.to_owned(), usage?)))
-        .filter(|(_, usage)| usage.working_set.is_none_or(|bytes| bytes <= most))
+        .filter(|(_, usage)| usage.working_set.is_none_or(|bytes| bytes.value <= most))
         .collect()
 }
 
 fn of_sandbox(stats: &SandboxStats) -> Option<PodUsage> {
     let memory = stats.memory.as_ref();
+    let at = memory.and_then(|memory| memory.at);
     Some(PodUsage {
         working_set: Some(memory.and_then(working_set)?),
         processes: stats
             .processes
-            .filter(|processes| (1..=MOST_PROCESSES).contains(processes)),
+            .filter(|processes| (1..=MOST_PROCESSES).contains(processes))
+            .and_then(|processes| i64::try_from(processes).ok())
+            .map(|processes| Figure::processes(processes).measured(Source::Runtime, at)),
         containers: stats.containers.iter().map(of_container).collect(),
-        time: memory.and_then(|memory| memory.at),
         ..PodUsage::default()
     })
 }
@@ -76,21 +81,15 @@ fn of_sandbox(stats: &SandboxStats) -> Option<PodUsage> {
 /// The sum of a pod's containers; `None` unless the runtime counts each that runs.
 fn of_containers(containers: &[&Container], stats: &[ContainerStats]) -> Option<PodUsage> {
     let mut pod = PodUsage::default();
-    let mut sum = 0_i64;
     for container in containers {
         if container.state != evictd_cri::ContainerState::Running {
             continue;
         }
         let counted = stats.iter().find(|stats| stats.id == container.id)?;
         let memory = counted.memory.as_ref()?;
-        sum = sum.checked_add(working_set(memory)?)?;
-        pod.time = match (pod.time, memory.at) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        pod.working_set = sum([pod.working_set, Some(working_set(memory)?)].into_iter());
         pod.containers.push(of_container(counted));
     }
-    pod.working_set = Some(sum).filter(|_| !pod.containers.is_empty());
     pod.working_set.map(|_| pod)
 }
 
@@ -103,10 +102,12 @@ fn of_container(stats: &ContainerStats) -> ContainerUsage {
 }
 
 /// `None` if it is unknown, or more than all that is charged, which cannot be.
-fn working_set(memory: &Memory) -> Option<i64> {
+fn working_set(memory: &Memory) -> Option<Figure<Bytes>> {
     let working_set = memory.working_set?;
-    let possible = memory.usage.is_none_or(|usage| working_set <= usage);
-    i64::try_from(working_set).ok().filter(|_| possible)
+    let possible = memory.usage.is_none_or(|usage| working_set <= usage)
+        && (working_set > 0 || memory.rss.unwrap_or(0) == 0);
+    let bytes = i64::try_from(working_set).ok().filter(|_| possible)?;
+    Some(Figure::bytes(bytes).measured(Source::Runtime, memory.at))
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
 //! Files that are deleted but open, for the pods whose processes hold them: no walk finds them, and their bytes return
 //! only when these processes end.
 
-use evictd_eviction::usage::{DeletedUsage, FsUsage};
+use evictd_eviction::{
+    figure::{Figure, Source, sum},
+    usage::DeletedUsage,
+};
 use evictd_kernel::{
     deleted::{DeletedFile, DeletedFiles, deleted_files},
     threads::Pool,
 };
+use jiff::Timestamp;
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -27,6 +31,8 @@ pub(super) struct OpenDeleted {
     /// A look that has not ended.
     looking: Option<Receiver<DeletedFiles>>,
     found: Arc<DeletedFiles>,
+    /// When the last look began.
+    looked: Option<Timestamp>,
 }
 
 impl OpenDeleted {
@@ -36,11 +42,17 @@ impl OpenDeleted {
             threads,
             looking: None,
             found: Arc::default(),
+            looked: None,
         }
     }
 
     /// Looks anew, for so long and then at most as long as it may take to stop. What is not found by then is left out.
-    pub(super) async fn look(&mut self, patience: Duration, stopping: Duration) {
+    pub(super) async fn look(
+        &mut self,
+        now: Timestamp,
+        (patience, stopping): (Duration, Duration),
+    ) {
+        self.looked = Some(now);
         self.found = Arc::default();
         if let Some(earlier) = &mut self.looking
             && earlier.try_recv().err() == Some(TryRecvError::Empty)
@@ -82,10 +94,10 @@ impl OpenDeleted {
                 continue;
             };
             if is_held_in(file, cgroup) {
-                *part = FsUsage {
-                    bytes: Some(part.bytes.unwrap_or(0).saturating_add(file.bytes)),
-                    inodes: Some(part.inodes.unwrap_or(0) + 1),
-                };
+                let bytes = Figure::bytes(file.bytes).measured(Source::OpenFiles, self.looked);
+                let inodes = Figure::inodes(1).measured(Source::OpenFiles, self.looked);
+                part.bytes = sum([part.bytes, Some(bytes)].into_iter());
+                part.inodes = sum([part.inodes, Some(inodes)].into_iter());
             }
         }
         usage

@@ -25,7 +25,8 @@ impl DiskRoots {
     /// kept.
     pub(super) fn directories_of(&self, pod: &Pod) -> Vec<PathBuf> {
         let parts = self.parts(pod).into_iter();
-        let volumes = parts.filter(|part| !matches!(part.kind, PartKind::Logs(_)));
+        let leave = |part: &Part| matches!(part.kind, PartKind::Volume(_) | PartKind::KubeletFiles);
+        let volumes = parts.filter(leave);
         let volumes = volumes.map(|part| part.path);
         volumes.chain([self.logs_of(pod)]).collect()
     }
@@ -35,9 +36,10 @@ impl DiskRoots {
         self.logs.join(name)
     }
 
-    /// The directories of a pod that count as its local storage (S1-067).
+    /// The directories of a pod that count as its local storage (S1-067), and those of the node that it mounts.
     pub(super) fn parts(&self, pod: &Pod) -> Vec<Part> {
-        let volumes = self.pods().join(&pod.uid).join("volumes");
+        let own = self.pods().join(&pod.uid);
+        let volumes = own.join("volumes");
         let of_volumes = pod.volumes.iter().filter_map(|volume| {
             let name = volume.name.clone();
             match (volume.plugin_directory, &volume.host_path) {
@@ -45,9 +47,7 @@ impl DiskRoots {
                     let path = volumes.join(plugin).join(&name);
                     Some(Part::new(PartKind::Volume(name), path))
                 }
-                (None, Some(path)) => {
-                    Some(Part::new(PartKind::HostPath(name), PathBuf::from(path)))
-                }
+                (None, Some(path)) => Some(Part::new(PartKind::HostPath, PathBuf::from(path))),
                 (None, None) => None,
             }
         });
@@ -58,6 +58,10 @@ impl DiskRoots {
                 logs.join(&container.name),
             )
         });
-        of_volumes.chain(of_containers).collect()
+        let of_kubelet = Part::new(PartKind::KubeletFiles, own.join("containers"));
+        of_volumes
+            .chain(of_containers)
+            .chain([of_kubelet])
+            .collect()
     }
 }

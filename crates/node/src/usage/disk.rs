@@ -17,6 +17,7 @@ use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
 use evictd_eviction::{
     local_storage,
+    rules::StorageLimits,
     usage::{DeletedUsage, PodUsage, Usage},
 };
 use evictd_kernel::cgroup::Hierarchies;
@@ -171,7 +172,7 @@ impl DiskMeter {
         }
         if method == Method::Walk {
             let Limits { pod, stopping, .. } = self.limits;
-            self.deleted.look(pod, stopping).await;
+            self.deleted.look(now, (pod, stopping)).await;
         }
         if method == Method::Changes {
             self.kept = self.kept.take().or_else(|| KeptTrees::new().ok());
@@ -194,7 +195,8 @@ impl DiskMeter {
             let mut walked = self.walk(now, pod, (method, projects), all.as_mut()).await;
             if let Ok(Some(parts)) = &walked
                 && method == Method::Changes
-                && local_storage::exceeded(pod, &self.usage_of(now, pod, parts), false).is_some()
+                && local_storage::exceeded(pod, &self.usage_of(now, pod, parts), StorageLimits::ALL)
+                    .is_some()
             {
                 let certain = (Method::Walk, projects);
                 walked = self.walk(now, pod, certain, all.as_mut()).await;
@@ -358,6 +360,7 @@ impl DiskMeter {
             };
             let kind = match &part.kind {
                 PartKind::Logs(_) => Kind::Logs,
+                PartKind::KubeletFiles => Kind::KubeletFiles,
                 PartKind::Volume(name) => {
                     let mut volumes = pod.volumes.iter();
                     let volume = volumes.find(|volume| volume.name == *name);
@@ -366,7 +369,7 @@ impl DiskMeter {
                         _ => Kind::OtherVolumes,
                     }
                 }
-                PartKind::HostPath(_) if is_on_disk(&part.path) => {
+                PartKind::HostPath if is_on_disk(&part.path) => {
                     self.host_paths.push(HostPath {
                         pod: pod.full_name(),
                         path: part.path.clone(),
@@ -375,7 +378,7 @@ impl DiskMeter {
                     continue;
                 }
                 // Layers are noted with those that the runtime has counted.
-                PartKind::HostPath(_) | PartKind::Layer(_) => continue,
+                PartKind::HostPath | PartKind::Layer(_) => continue,
             };
             self.entries.push(Entry {
                 uid: pod.uid.clone(),
@@ -390,7 +393,8 @@ impl DiskMeter {
 
     fn usage_of(&self, now: Timestamp, pod: &Pod, parts: &[Part]) -> PodUsage {
         let mut usage = PodUsage::default();
-        parts::add(now, parts, &mut usage);
+        let node = stat(&self.roots.kubelet).ok().map(|found| found.st_dev);
+        parts::add(now, parts, node, &mut usage);
         self.layers.add(&pod.uid, &mut usage);
         usage
     }
@@ -472,7 +476,7 @@ impl DiskMeter {
             uppers.map(|((_, name), path)| Part::new(PartKind::Layer(name.clone()), path.clone())),
         );
         if method == Method::Changes {
-            parts.retain(|part| !matches!(part.kind, PartKind::HostPath(_)));
+            parts.retain(|part| !matches!(part.kind, PartKind::HostPath));
         }
         let kept = &mut self.kept;
         let with_tree = |part: Part| {

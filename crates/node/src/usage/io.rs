@@ -8,7 +8,10 @@ use super::{
     cgroup::{twice, unreadable},
 };
 use crate::pods::{LocalPod, PodSet};
-use evictd_eviction::{StarvedResource, Usage};
+use evictd_eviction::{
+    StarvedResource, Usage,
+    figure::{Figure, Source},
+};
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
     kernel_file::{Buffer, KernelFile, ReadError},
@@ -96,6 +99,7 @@ impl IoMeter {
                 }
             };
             let since = i64::try_from(bytes.saturating_sub(before)).unwrap_or(i64::MAX);
+            let since = Figure::bytes(since).measured(Source::Cgroup, Some(now));
             place.get_or_insert_default().io = Some(since);
         }
         if now.duration_since(*self.read.get_or_insert(now)) >= LONGEST {
@@ -235,7 +239,7 @@ mod tests {
             usage
                 .pods
                 .iter()
-                .map(|pod| pod.as_ref()?.io)
+                .map(|pod| Some(pod.as_ref()?.io?.value))
                 .collect::<Vec<_>>()
         };
         assert_eq!(io(&mut meter), [None; 3]);
@@ -305,7 +309,7 @@ mod tests {
             let mut usage = Usage::default();
             usage.pods.push(None);
             let warnings = meter.read(Timestamp::UNIX_EPOCH, &set, &mut usage).len();
-            (usage.of(0).and_then(|pod| pod.io), warnings)
+            (usage.of(0).and_then(|pod| Some(pod.io?.value)), warnings)
         };
         // If everything since its creation counted, the pod would be the first victim.
         assert_eq!(look("1000"), (None, 1));

@@ -7,6 +7,7 @@ use super::{
 };
 use evictd_cri::{Client, Container, ContainerStats, Error, FilesystemUsage};
 use evictd_eviction::{
+    figure::{Figure, Source, sum},
     usage::{FsUsage, PodUsage},
     why::human_bytes,
 };
@@ -179,10 +180,7 @@ impl Layers {
             return;
         }
         let layer = Layer {
-            usage: FsUsage {
-                bytes: Some(found.bytes),
-                inodes: found.inodes,
-            },
+            usage: found.figures(now),
             at: now,
             created: known.and_then(|layer| layer.created),
         };
@@ -202,8 +200,8 @@ impl Layers {
                 uid: uid.clone(),
                 kind: Kind::WritableLayers,
                 device: None,
-                bytes: layer.usage.bytes?,
-                inodes: layer.usage.inodes,
+                bytes: layer.usage.bytes?.value,
+                inodes: layer.usage.inodes.map(|inodes| inodes.value),
                 at: layer.at,
             })
         })
@@ -213,11 +211,7 @@ impl Layers {
     pub(super) fn add(&self, uid: &str, usage: &mut PodUsage) {
         for ((_, name), layer) in self.known.iter().filter(|((of, _), _)| of == uid) {
             container_usage(usage, name).rootfs = layer.usage;
-            if let Some(bytes) = layer.usage.bytes {
-                let total = usage.ephemeral_storage.unwrap_or(0);
-                usage.ephemeral_storage = Some(total.saturating_add(bytes));
-            }
-            usage.time = Some(usage.time.map_or(layer.at, |time| time.min(layer.at)));
+            usage.ephemeral_storage = sum([usage.ephemeral_storage, layer.usage.bytes].into_iter());
         }
     }
 }
@@ -295,12 +289,16 @@ fn layers(
         let Some(uid) = container.labels.get(POD_UID) else {
             continue;
         };
+        let at = layer.at.map_or(now, |at| at.min(now));
         let layer = Layer {
             usage: FsUsage {
-                bytes: figure(layer.bytes),
-                inodes: figure(layer.inodes),
+                bytes: figure(layer.bytes)
+                    .map(|bytes| Figure::bytes(bytes).measured(Source::Runtime, Some(at))),
+                inodes: figure(layer.inodes)
+                    .map(|inodes| Figure::inodes(inodes).measured(Source::Runtime, Some(at))),
+                ..FsUsage::default()
             },
-            at: layer.at.map_or(now, |at| at.min(now)),
+            at,
             created: container.created,
         };
         let known = layers

@@ -15,6 +15,8 @@ pub enum Kind {
     Logs,
     EmptyDirs,
     OtherVolumes,
+    /// What the kubelet keeps for the pod's containers, such as termination logs.
+    KubeletFiles,
     /// Files that are deleted but still open.
     DeletedFiles,
 }

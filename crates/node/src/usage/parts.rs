@@ -1,10 +1,14 @@
 //! The directories of one pod, and how each is measured.
 
 use super::{Truncation, UsageWarning, cgroup::container_usage};
-use evictd_eviction::usage::{FsUsage, PodUsage, VolumeUsage};
+use evictd_eviction::{
+    figure::{Figure, Source, sum},
+    usage::{Extent, FsUsage, PodUsage, VolumeUsage},
+};
 use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, ProjectUsage, project_usage, walk};
 use evictd_pod::Pod;
 use jiff::Timestamp;
+use nix::sys::stat::stat;
 use std::path::PathBuf;
 
 /// One directory of a pod.
@@ -24,8 +28,10 @@ pub(super) enum PartKind {
     Layer(String),
     /// The volume of this name that lives and dies with the pod; without a name, all such volumes of one kind.
     Volume(String),
-    /// The volume of this name that is a directory of the node.
-    HostPath(String),
+    /// What the kubelet keeps for the pod's containers, such as termination logs.
+    KubeletFiles,
+    /// A volume that is a directory of the node. It is not the pod's, and its end gives nothing of it back.
+    HostPath,
 }
 
 /// What a directory holds, itself included.
@@ -35,6 +41,7 @@ pub(super) struct Measured {
     /// `None` where only bytes were asked for.
     pub(super) inodes: Option<i64>,
     pub(super) device: u64,
+    pub(super) source: Source,
     /// Why it is only a lower bound.
     pub(super) truncation: Option<Truncation>,
 }
@@ -45,6 +52,7 @@ impl From<DiskUsage> for Measured {
             bytes: walked.bytes,
             inodes: Some(walked.inodes),
             device: walked.device,
+            source: Source::Walk,
             truncation: walked.truncation,
         }
     }
@@ -56,7 +64,27 @@ impl From<ProjectUsage> for Measured {
             bytes: project.bytes,
             inodes: project.inodes,
             device: project.device,
+            source: Source::Project,
             truncation: None,
+        }
+    }
+}
+
+impl Measured {
+    /// As figures of this moment. How much there is of what cannot be read is not known, so that does not make the
+    /// figures lower bounds.
+    pub(super) fn figures(&self, now: Timestamp) -> FsUsage {
+        let more = self.truncation.as_ref();
+        let cut_short = more.is_some_and(|why| *why != Truncation::Unreadable);
+        let bytes = Figure::bytes(self.bytes).measured(self.source, Some(now));
+        let inodes = |inodes| {
+            let inodes = Figure::inodes(inodes).measured(self.source, Some(now));
+            inodes.at_least(cut_short)
+        };
+        FsUsage {
+            bytes: Some(bytes.at_least(cut_short)),
+            inodes: self.inodes.map(inodes),
+            ..FsUsage::default()
         }
     }
 }
@@ -97,6 +125,17 @@ pub(super) fn measure(
 ) -> Vec<(Part, Option<KeptTree>)> {
     let counted = own_projects(&parts);
     for ((part, tree), project) in parts.iter_mut().zip(counted) {
+        // What is below is not the pod's: only its filesystem is of interest.
+        if part.kind == PartKind::HostPath {
+            part.measured = stat(&part.path).ok().map(|found| Measured {
+                bytes: 0,
+                inodes: None,
+                device: found.st_dev,
+                source: Source::Walk,
+                truncation: None,
+            });
+            continue;
+        }
         if let Some(project) = project.filter(|project| suffices(project, projects)) {
             part.measured = Some(project.into());
             continue;
@@ -162,32 +201,30 @@ pub(super) fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<U
     }));
 }
 
-/// The pod's total contains what is deleted with the pod, as the kubelet counts it (S1-070).
-pub(super) fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
+/// The pod's total contains what is deleted with the pod, as the kubelet counts it (S1-070). What is on another
+/// filesystem than `node`, that of the kubelet's directory, counts for the pod's limits only.
+pub(super) fn add(now: Timestamp, parts: &[Part], node: Option<u64>, usage: &mut PodUsage) {
     for part in parts {
         let Some(measured) = part.known() else {
             continue;
         };
-        // How much there is of what cannot be read nobody knows.
-        let more = |why: &Truncation| *why != Truncation::Unreadable;
-        usage.disk_at_least |= measured.truncation.as_ref().is_some_and(more);
-        let figures = FsUsage {
-            bytes: Some(measured.bytes),
-            inodes: measured.inodes,
-        };
+        let mut figures = measured.figures(now);
+        if node.is_some_and(|node| node != measured.device) {
+            figures.extent = Extent::Elsewhere;
+        }
         match &part.kind {
             // Added with those that the runtime has counted.
-            PartKind::Layer(_) => continue,
+            PartKind::Layer(_) | PartKind::HostPath => continue,
             PartKind::Logs(container) => container_usage(usage, container).logs = figures,
-            PartKind::Volume(name) | PartKind::HostPath(name) => usage.volumes.push(VolumeUsage {
+            PartKind::KubeletFiles => usage.kubelet_files = figures,
+            PartKind::Volume(name) => usage.volumes.push(VolumeUsage {
                 name: name.clone(),
                 usage: figures,
             }),
         }
-        if !matches!(part.kind, PartKind::HostPath(_)) {
-            let total = usage.ephemeral_storage.unwrap_or(0);
-            usage.ephemeral_storage = Some(total.saturating_add(measured.bytes));
+        if part.kind == PartKind::KubeletFiles {
+            continue;
         }
+        usage.ephemeral_storage = sum([usage.ephemeral_storage, figures.bytes].into_iter());
     }
-    usage.time = Some(usage.time.map_or(now, |time| time.min(now)));
 }

@@ -68,6 +68,16 @@ struct SummaryAnswer {
     wall: Timestamp,
 }
 
+impl SummaryAnswer {
+    /// When a figure with this time was measured, by the daemon's clock. One dated after its arrival was measured before
+    /// the clock was set back, one without a time when it arrived at the latest.
+    fn measured(&self, time: Option<Timestamp>) -> Timestamp {
+        let before = time.map(|time| self.wall.duration_since(time));
+        let before = before.unwrap_or_default().max(SignedDuration::ZERO);
+        self.at.saturating_sub(before).unwrap_or(self.at)
+    }
+}
+
 impl SummaryUsage {
     /// For the kubelet that these settings describe.
     pub fn new(settings: KubeletSettings, node: String, clock: Clock) -> Self {
@@ -211,18 +221,9 @@ impl SummaryUsage {
         };
         for place in &mut usage.pods {
             let Some(pod) = place else { continue };
-            // A figure dated after its arrival was measured before the clock was set back.
-            let before = pod
-                .time
-                .map(|time| last_answer.wall.duration_since(time))
-                .unwrap_or_default()
-                .max(SignedDuration::ZERO);
-            let measured = last_answer
-                .at
-                .saturating_sub(before)
-                .unwrap_or(last_answer.at);
-            pod.time = Some(measured);
-            if now.duration_since(measured) > age {
+            pod.date(|time| Some(last_answer.measured(time)));
+            let measured = pod.working_set.and_then(|figure| figure.time);
+            if now.duration_since(measured.unwrap_or(last_answer.at)) > age {
                 *place = None;
             }
         }

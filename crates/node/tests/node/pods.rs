@@ -49,9 +49,9 @@ fn manifest(name: &str, cgroup: &Path, containers: &str) -> String {
 
 fn holds_24_mib(usage: Option<&PodUsage>) -> bool {
     let usage = usage.expect("the pod has processes");
-    let (working_set, anon) = (usage.working_set.unwrap(), usage.anon.unwrap());
+    let (working_set, anon) = (usage.working_set.unwrap().value, usage.anon.unwrap().value);
     assert!(anon <= working_set + MIB, "{usage:?}");
-    (24 * MIB..64 * MIB).contains(&anon) && usage.processes == Some(2)
+    (24 * MIB..64 * MIB).contains(&anon) && usage.processes.is_some_and(|count| count.value == 2)
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_manifest_leads_to_the_usage_of_its_processes() {
     let containers = |index: usize| {
         let containers = usage.of(index).unwrap().containers.iter();
         containers
-            .map(|c| (c.name.as_str(), c.working_set.unwrap() / (24 * MIB)))
+            .map(|c| (c.name.as_str(), c.working_set.unwrap().value / (24 * MIB)))
             .collect::<Vec<_>>()
     };
     assert_eq!(containers(0), [("c", 1)]);
@@ -114,7 +114,10 @@ async fn a_cgroup_that_goes_and_comes_again_is_followed() {
     let mut usage = Usage::default();
     let set = cache.snapshot(|_, _| Ok(()));
     reader.read_pods(NOW, &set, &mut usage);
-    assert_eq!(usage.of(0).unwrap().processes, Some(0));
+    assert_eq!(
+        usage.of(0).unwrap().processes.map(|count| count.value),
+        Some(0)
+    );
 
     // The files are still open when it goes.
     group.remove("web");

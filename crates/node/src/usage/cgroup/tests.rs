@@ -90,8 +90,11 @@ fn read(reader: &mut CgroupUsage, set: &PodSet) -> (Usage, Vec<String>) {
     (usage, warnings.iter().map(ToString::to_string).collect())
 }
 
-fn figures(usage: &PodUsage) -> (Option<i64>, Option<i64>, Option<i64>, Option<u64>) {
-    (usage.working_set, usage.anon, usage.swap, usage.processes)
+fn figures(usage: &PodUsage) -> (Option<i64>, Option<i64>, Option<i64>, Option<i64>) {
+    let [memory, anon, swap] =
+        [usage.working_set, usage.anon, usage.swap].map(|figure| Some(figure?.value));
+    let processes = usage.processes.map(|processes| processes.value);
+    (memory, anon, swap, processes)
 }
 
 #[test]
@@ -106,7 +109,7 @@ fn both_versions_give_the_same_figures() {
                 figures(usage),
                 (Some(70_000), Some(60_000), Some(7000), Some(12))
             );
-            assert_eq!(usage.time, Some(NOW));
+            assert_eq!(usage.measured(StarvedResource::Memory), Some(NOW));
         }
     }
 }
@@ -116,7 +119,10 @@ fn a_working_set_is_never_below_nothing() {
     let tree = Tree::v1();
     tree.write("memory/pod/memory.usage_in_bytes", "29999\n");
     let (usage, _) = read(&mut tree.reader(), &one());
-    assert_eq!(usage.of(0).unwrap().working_set, Some(0));
+    assert_eq!(
+        usage.of(0).unwrap().working_set.map(|bytes| bytes.value),
+        Some(0)
+    );
 }
 
 #[test]
@@ -241,7 +247,7 @@ fn a_cgroup_that_is_gone_or_unknown_has_no_usage_and_leaves_the_others_theirs() 
     );
 
     // The same buffers serve another set, in another order, and nothing of the old one is left.
-    usage.pods[2].as_mut().unwrap().ephemeral_storage = Some(1);
+    usage.pods[2].as_mut().unwrap().ephemeral_storage = Some(Figure::bytes(1));
     let second = set(
         2,
         pods(&["c", "q"]),
@@ -249,7 +255,10 @@ fn a_cgroup_that_is_gone_or_unknown_has_no_usage_and_leaves_the_others_theirs() 
     );
     assert!(reader.read_pods(NOW, &second, &mut usage).is_empty());
     assert_eq!(usage.pods.len(), 2);
-    assert_eq!(usage.of(0).unwrap().working_set, Some(70_000));
+    assert_eq!(
+        usage.of(0).unwrap().working_set.map(|bytes| bytes.value),
+        Some(70_000)
+    );
     assert_eq!(
         figures(usage.of(1).unwrap()),
         (Some(3), Some(1), None, Some(0))
@@ -274,7 +283,12 @@ async fn containers(tree: &Tree, pod: Pod, by_annotation: bool) -> Vec<(String, 
     assert!(warnings.is_empty());
     let containers = usage.of(0).unwrap().containers.iter();
     containers
-        .map(|container| (container.name.clone(), container.working_set))
+        .map(|container| {
+            (
+                container.name.clone(),
+                container.working_set.map(|bytes| bytes.value),
+            )
+        })
         .collect()
 }
 

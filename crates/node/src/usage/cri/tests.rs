@@ -1,5 +1,6 @@
 use super::*;
 use evictd_cri::Settings;
+use evictd_eviction::StarvedResource;
 use evictd_testkit::cri::{Behaviour, Double, State, wire};
 
 const fn count(value: u64) -> wire::Count {
@@ -46,8 +47,9 @@ async fn of(double: &Double) -> Result<Vec<(String, Option<i64>, Option<i64>)>, 
         .map(|(uid, pod)| {
             (
                 uid,
-                pod.working_set,
-                pod.time.map(jiff::Timestamp::as_second),
+                pod.working_set.map(|bytes| bytes.value),
+                pod.measured(StarvedResource::Memory)
+                    .map(jiff::Timestamp::as_second),
             )
         })
         .collect();
@@ -137,6 +139,7 @@ async fn a_number_of_processes_that_no_kernel_has_is_unknown() {
             ..Settings::default()
         });
         let usage = usage(&runtime.unwrap()).await.unwrap();
-        assert_eq!(usage["pod"].processes, expected, "{told}");
+        let processes = usage["pod"].processes.map(|count| count.value);
+        assert_eq!(processes, expected, "{told}");
     }
 }

@@ -46,7 +46,7 @@ fn write(top: &Path, pod: &str, mebibytes: usize) {
 
 fn mebibytes(usage: Option<Usage>) -> Option<Vec<Option<i64>>> {
     let of = |pod: &Option<evictd_eviction::usage::PodUsage>| {
-        Some(pod.as_ref()?.ephemeral_storage? >> 20)
+        Some(pod.as_ref()?.ephemeral_storage?.value >> 20)
     };
     Some(usage?.pods.iter().map(of).collect())
 }
@@ -66,7 +66,13 @@ async fn a_question_is_answered_by_the_last_walk_while_the_next_is_under_way() {
     write(top.path(), "b", 2);
     let pods = set(2, &["b", "a"]);
     let shown = gauge.show(at(60), SIGNAL, &pods).await.unwrap();
-    assert_eq!(shown.of(1).unwrap().time, Some(at(0)));
+    assert_eq!(
+        shown
+            .of(1)
+            .unwrap()
+            .measured(StarvedResource::EphemeralStorage),
+        Some(at(0))
+    );
     assert_eq!(mebibytes(Some(shown)), Some(vec![None, Some(1)]));
     gauge.measured().await;
     let shown = gauge.show(at(61), SIGNAL, &pods).await;
@@ -143,7 +149,13 @@ async fn is_usable(
     pods: &Arc<PodSet>,
 ) -> Option<Vec<Option<i64>>> {
     let usage = gauge.read(at(second), MEMORY, at(0), pods).await?;
-    Some(usage.pods.into_iter().map(|pod| pod?.working_set).collect())
+    Some(
+        usage
+            .pods
+            .into_iter()
+            .map(|pod| Some(pod?.working_set?.value))
+            .collect(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +201,15 @@ async fn a_decision_waits_for_no_figure_that_it_does_not_need() {
     let (mut gauge, pods) = cgroups(top.path(), &["a"]);
     fs::write(top.path().join("a/memory.current"), "?").unwrap();
     let counted = gauge.read(at(0), Signal::PidAvailable, at(0), &pods).await;
-    assert_eq!(counted.unwrap().of(0).unwrap().processes, Some(2));
+    assert_eq!(
+        counted
+            .unwrap()
+            .of(0)
+            .unwrap()
+            .processes
+            .map(|count| count.value),
+        Some(2)
+    );
     assert_eq!(is_usable(&mut gauge, 0, &pods).await, None);
 }
 
