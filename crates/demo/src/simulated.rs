@@ -144,7 +144,7 @@ impl<'a> World<'a> {
     fn look(&mut self, now: Timestamp) {
         let observations = self.observe(now);
         let alive: Vec<Pod> = self.alive().map(|actor| actor.pod.clone()).collect();
-        let usage = self.usage(now);
+        let usage = self.usage();
         let mut step = self.housekeeper.begin(now, &observations);
         if self.housekeeper.first_observed().next().is_none() {
             self.clear = now;
@@ -244,7 +244,7 @@ impl<'a> World<'a> {
             .collect()
     }
 
-    fn usage(&self, now: Timestamp) -> Usage {
+    fn usage(&self) -> Usage {
         let of = |actor: &Actor| {
             let taken = &actor.takes;
             let volumes = actor.pod.volumes.iter().map(|volume| VolumeUsage {

@@ -99,7 +99,7 @@ fn place(
         .is_some_and(|eviction| eviction.index == pod.index);
     let exceeds = match pod.excess {
         Excess::Exceeds => "yes",
-        Excess::Within => "no",
+        Excess::Within | Excess::NoGain => "no",
         Excess::UnknownFirst | Excess::UnknownLast => "?",
     };
     let overage = pod
