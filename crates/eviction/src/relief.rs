@@ -26,7 +26,8 @@ impl Shares {
         let may_go = sum(ranked.iter().filter(|pod| pod.spared.is_none()));
         let below = |wanted: Quantity| (wanted - available).max(Quantity::ZERO);
         let crossed = below(threshold.value.at(observed.capacity));
-        let wanted = below(threshold.to_reach(observed.capacity));
+        // A percentage of an absurd capacity may be negative.
+        let wanted = below(threshold.to_reach(observed.capacity)).max(crossed);
         let out_of_reach = may_go + on_the_way < wanted && crossed.is_positive();
         Self {
             resource: signal.resource(),
