@@ -20,6 +20,8 @@ const POLL: Duration = Duration::from_secs(1);
 const REASON: Duration = Duration::from_secs(15);
 /// Upstream: 30 s before pods are made.
 const SETTLED_SCALED: Duration = Duration::from_secs(10);
+/// An emulated processor takes seconds for each container.
+const STARTED: Duration = Duration::from_mins(10);
 /// Upstream: 10 to 20 min.
 const PRESSURE: Duration = Duration::from_mins(10);
 /// Upstream: 20 s, in which the condition may still appear.
@@ -198,7 +200,7 @@ impl Play<'_> {
             self.admin.create(spec.pod.clone()).map_err(error)?;
         }
         let test = self.test;
-        let run = self.until(Duration::from_mins(3), |play| {
+        let run = self.until(STARTED, |play| {
             test.pods.iter().all(|spec| {
                 let phase = &play.pod(name(&spec.pod))["status"]["phase"];
                 phase == "Running" || phase == "Failed"
