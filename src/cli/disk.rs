@@ -169,16 +169,11 @@ fn age(seconds: i64) -> String {
 }
 
 fn without_a_pod(found: &Reclaimable) -> String {
-    let some = |count: u32, what: &str| match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    };
-    let (containers, images) = (
-        some(found.containers, "dead container"),
-        some(found.images, "unused image"),
-    );
-    let bytes = human_bytes(i64::try_from(found.image_bytes).unwrap_or(i64::MAX));
-    format!("Without evicting a pod {containers} and {images} ({bytes} at most) could go.")
+    let removable = found.sentence();
+    format!(
+        "Without evicting a pod {removable} could go, as of {} ago.",
+        age(found.age_seconds)
+    )
 }
 
 fn notes(ledger: &DiskLedger) -> Vec<String> {
@@ -230,7 +225,10 @@ mod tests {
                 ],
             }],
             "unwatched": [{ "path": "/mnt/data", "pods": ["shop/db"] }],
-            "reclaimable": { "containers": 1, "images": 7, "imageBytes": 12_u64 << 30 },
+            "reclaimable": {
+                "containers": 1, "containerBytes": 20 << 20, "images": 7, "imageBytes": 12_u64 << 30,
+                "imageBytesOnDisk": true, "ageSeconds": 4,
+            },
             "hiddenProcesses": 12,
         }))
         .unwrap()
@@ -257,7 +255,7 @@ mod tests {
             "(deleted or system)",
             "/mnt/data is on a filesystem that is not watched",
             "CAP_SYS_PTRACE",
-            "Without evicting a pod 1 dead container and 7 unused images (12Gi at most)",
+            "Without evicting a pod 1 dead container (20Mi) and 7 unused images (about 12Gi)",
         ] {
             assert!(page.contains(shown), "{shown} in\n{page}");
         }

@@ -176,6 +176,7 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
     page.tell("ADMISSION", &admission(&status.admission));
     page.tell("LAST", &last_decision(status));
     page.tell("RECLAIM", &last_reclaim(status));
+    page.tell("REMOVABLE", &removable(status));
     page.tell("HISTORY", &history(status));
 }
 
@@ -372,6 +373,17 @@ fn last_reclaim(status: &Status) -> String {
         .map_or_else(String::new, |record| {
             let (time, signal) = (moment(record.time), &record.signal);
             format!("{time} for {signal}: {}", told(record.message.as_ref()))
+        })
+}
+
+/// What could be removed without evicting a pod; empty if that is not known.
+fn removable(status: &Status) -> String {
+    status
+        .reclaimable
+        .as_ref()
+        .map_or_else(String::new, |found| {
+            let age = duration(SignedDuration::from_secs(found.age_seconds));
+            format!("{}, as of {age} ago", found.sentence())
         })
 }
 

@@ -24,7 +24,7 @@ const EVENTS: &str = "GetContainerEvents";
 /// How the runtime is reached, and how long it is waited for.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `unix:///path` or a path; without one, the first of [`USUAL_SOCKETS`](crate::USUAL_SOCKETS) that is there.
+    /// `unix:///path` or a path; without one, the first of [`usual_sockets`](crate::usual_sockets) that is there.
     pub endpoint: Option<String>,
     /// How long a question may take, connecting included.
     pub question: Duration,

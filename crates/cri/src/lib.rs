@@ -47,7 +47,7 @@ pub use model::{
     FilesystemUsage, Filesystems, Image, Memory, PodName, Resources, Sandbox, SandboxStats,
     Version,
 };
-pub use socket::USUAL_SOCKETS;
+pub use socket::{USUAL_RUNTIMES, UsualRuntime, usual_root, usual_sockets};
 /// The kind of a runtime's refusal, in [`Error::Runtime`].
 pub use tonic::Code;
 

@@ -12,16 +12,93 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// Where runtimes listen, in the order in which they are looked for: containerd, that of k3s, k0s and `MicroK8s`, CRI-O,
-/// cri-dockerd.
-pub const USUAL_SOCKETS: [&str; 6] = [
-    "/run/containerd/containerd.sock",
-    "/run/k3s/containerd/containerd.sock",
-    "/run/k0s/containerd.sock",
-    "/var/snap/microk8s/common/run/containerd.sock",
-    "/run/crio/crio.sock",
-    "/var/run/cri-dockerd.sock",
+/// A container runtime as a distribution of Kubernetes installs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsualRuntime {
+    /// Who installs it so.
+    pub of: &'static str,
+    /// Where it listens.
+    pub socket: &'static str,
+    /// Where it keeps images and writable layers.
+    pub root: &'static str,
+}
+
+/// The usual runtimes, in the order in which they are looked for.
+pub const USUAL_RUNTIMES: [UsualRuntime; 9] = [
+    usual(
+        "containerd, as with kubeadm, Talos, Bottlerocket and the clouds",
+        "/run/containerd/containerd.sock",
+        "/var/lib/containerd",
+    ),
+    usual(
+        "k3s",
+        "/run/k3s/containerd/containerd.sock",
+        "/var/lib/rancher/k3s/agent/containerd",
+    ),
+    usual(
+        "RKE2",
+        "/run/k3s/containerd/containerd.sock",
+        "/var/lib/rancher/rke2/agent/containerd",
+    ),
+    usual("k0s", "/run/k0s/containerd.sock", "/var/lib/k0s/containerd"),
+    usual(
+        "MicroK8s",
+        "/var/snap/microk8s/common/run/containerd.sock",
+        "/var/snap/microk8s/common/var/lib/containerd",
+    ),
+    usual(
+        "Bottlerocket before 1.9",
+        "/run/dockershim.sock",
+        "/var/lib/containerd",
+    ),
+    usual(
+        "CRI-O",
+        "/run/crio/crio.sock",
+        "/var/lib/containers/storage",
+    ),
+    usual("cri-dockerd", "/run/cri-dockerd.sock", "/var/lib/docker"),
+    usual(
+        "cri-dockerd",
+        "/var/run/cri-dockerd.sock",
+        "/var/lib/docker",
+    ),
 ];
+
+const fn usual(of: &'static str, socket: &'static str, root: &'static str) -> UsualRuntime {
+    UsualRuntime { of, socket, root }
+}
+
+/// Where runtimes listen, in the order in which they are looked for.
+pub fn usual_sockets() -> Vec<&'static str> {
+    let mut sockets: Vec<&str> = Vec::new();
+    for one in USUAL_RUNTIMES {
+        if !sockets.contains(&one.socket) {
+            sockets.push(one.socket);
+        }
+    }
+    sockets
+}
+
+/// Where the runtime at the first of these sockets that is there keeps its files, as far as that is usual: the first of
+/// the usual directories that `is_there`. Without such a runtime, the first of all.
+pub fn usual_root(sockets: &[String], is_there: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    let socket = sockets.iter().find(|socket| is_there(Path::new(socket)));
+    let at = |path: &str| {
+        path.strip_prefix("/var/run/")
+            .map_or_else(|| path.to_owned(), |rest| format!("/run/{rest}"))
+    };
+    let of_socket = |one: &&UsualRuntime| socket.is_some_and(|socket| at(socket) == at(one.socket));
+    let all = USUAL_RUNTIMES.iter();
+    let roots = all
+        .clone()
+        .filter(of_socket)
+        .chain(all)
+        .map(|one| Path::new(one.root));
+    roots
+        .into_iter()
+        .find(|root| is_there(root))
+        .map(Path::to_owned)
+}
 
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -35,7 +112,7 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn new(endpoint: Option<&str>) -> Result<Self, Error> {
         let candidates = match endpoint {
-            None => USUAL_SOCKETS.map(PathBuf::from).into(),
+            None => usual_sockets().into_iter().map(PathBuf::from).collect(),
             Some(endpoint) => {
                 let path = Path::new(endpoint.strip_prefix("unix://").unwrap_or(endpoint));
                 if !path.is_absolute() {
@@ -160,6 +237,81 @@ mod tests {
             let socket = Socket::new(Some(endpoint)).unwrap();
             assert_eq!(socket.path(), Some(Path::new("/run/a.sock")));
         }
+    }
+
+    #[test]
+    fn the_files_of_each_usual_runtime_are_found_by_its_socket() {
+        const K3S: &str = "/run/k3s/containerd/containerd.sock";
+        let table: [(&[&str], Option<&str>); 9] = [
+            (
+                &["/run/containerd/containerd.sock", "/var/lib/containerd"],
+                Some("/var/lib/containerd"),
+            ),
+            // Docker's own containerd has left its directory, but k3s runs.
+            (
+                &[
+                    K3S,
+                    "/var/lib/containerd",
+                    "/var/lib/rancher/k3s/agent/containerd",
+                ],
+                Some("/var/lib/rancher/k3s/agent/containerd"),
+            ),
+            (
+                &[
+                    K3S,
+                    "/var/lib/docker",
+                    "/var/lib/rancher/rke2/agent/containerd",
+                ],
+                Some("/var/lib/rancher/rke2/agent/containerd"),
+            ),
+            (
+                &["/run/k0s/containerd.sock", "/var/lib/k0s/containerd"],
+                Some("/var/lib/k0s/containerd"),
+            ),
+            (
+                &[
+                    "/var/snap/microk8s/common/run/containerd.sock",
+                    "/var/snap/microk8s/common/var/lib/containerd",
+                ],
+                Some("/var/snap/microk8s/common/var/lib/containerd"),
+            ),
+            (
+                &[
+                    "/run/crio/crio.sock",
+                    "/var/lib/containers/storage",
+                    "/var/lib/containerd",
+                ],
+                Some("/var/lib/containers/storage"),
+            ),
+            (
+                &["/run/dockershim.sock", "/var/lib/containerd"],
+                Some("/var/lib/containerd"),
+            ),
+            // No runtime is there yet.
+            (&["/var/lib/docker"], Some("/var/lib/docker")),
+            (&[K3S], None),
+        ];
+        let sockets: Vec<String> = usual_sockets().into_iter().map(str::to_owned).collect();
+        for (there, root) in table {
+            let is_there = |path: &Path| there.iter().any(|one| Path::new(one) == path);
+            let found = usual_root(&sockets, is_there);
+            assert_eq!(found.as_deref(), root.map(Path::new), "{there:?}");
+        }
+        // A configured socket of another runtime says nothing of the usual directories.
+        let own = ["/srv/containerd.sock".to_owned()];
+        let found = usual_root(&own, |path| {
+            path == Path::new(&own[0]) || path == Path::new("/var/lib/containerd")
+        });
+        assert_eq!(found.as_deref(), Some(Path::new("/var/lib/containerd")));
+        // A socket has one name, however /var/run is written.
+        let dockerd = ["/var/run/crio/crio.sock".to_owned()];
+        let found = usual_root(&dockerd, |path| {
+            path == Path::new(&dockerd[0]) || path.starts_with("/var/lib")
+        });
+        assert_eq!(
+            found.as_deref(),
+            Some(Path::new("/var/lib/containers/storage"))
+        );
     }
 
     #[test]

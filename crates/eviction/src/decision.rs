@@ -330,6 +330,8 @@ pub enum Withheld {
         /// Why they are switched off.
         reason: Cow<'static, str>,
     },
+    /// The filesystem is read-only: whatever ends, nothing on it is removed.
+    ReadOnlyFilesystem,
 }
 
 /// The result of one cycle with all the evidence it is based on.

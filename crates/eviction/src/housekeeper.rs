@@ -8,7 +8,8 @@
 //!    │──── LocalStorage ── a pod exceeds a limit of its own: the cycle is over (S1-034)
 //!    │            │ no pod does
 //!    │──── Reclaim ── enough is free: Rest
-//!    │            │── under way: the next signal that does not wait for it, else Rest
+//!    │            │── under way, and waited for: the next signal that does not wait for it, else Rest
+//!    │            │── under way, but too little or too late: Rank
 //!    │──── Watch: earlier victims may still free enough; no pod is chosen
 //!    │            │
 //!    └──── Rank ──┴── Decision
@@ -222,7 +223,8 @@ impl Housekeeper {
             return Step::Rest;
         };
         match self.reclaim_for(need.signal) {
-            Some(_) if self.reclaim.waits() => Step::Rest,
+            Some(_) if self.reclaim.waits(need.signal) => Step::Rest,
+            Some(_) if self.is_read_only(need.signal) => Step::Rank(need),
             Some(reclaim) => Step::Reclaim(reclaim),
             None => Step::Rank(need),
         }
@@ -250,7 +252,7 @@ impl Housekeeper {
             } else {
                 (false, not_memory, soft)
             };
-            let waits = self.reclaim.waits() && self.reclaim_for(signal).is_some();
+            let waits = self.reclaim.waits(signal);
             let deferred = self.deferred_until[signal].is_some();
             let last = waits || deferred || self.switched_off(signal).is_some();
             (last, order)

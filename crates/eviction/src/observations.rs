@@ -15,6 +15,8 @@ pub struct Observations {
     left: SignalMap<Option<Observation>>,
     /// All pressure figures of `memory.psi` and `io.psi`.
     stalls: SignalMap<Option<Stall>>,
+    /// Whether the filesystem of a disk signal cannot be written.
+    read_only: SignalMap<bool>,
 }
 
 impl Observations {
@@ -26,6 +28,16 @@ impl Observations {
     /// Sets one signal's observation; `None` means that it could not be observed.
     pub fn set(&mut self, signal: Signal, observation: Option<Observation>) {
         self.left[signal] = observation;
+    }
+
+    /// Whether the filesystem of this signal cannot be written, so that nothing on it can be removed either.
+    pub fn is_read_only(&self, signal: Signal) -> bool {
+        self.read_only[signal]
+    }
+
+    /// Sets whether the filesystem of this signal cannot be written.
+    pub fn set_read_only(&mut self, signal: Signal, read_only: bool) {
+        self.read_only[signal] = read_only;
     }
 
     /// Sets all figures of a pressure signal. The signal's own value is derived from `full avg10`.

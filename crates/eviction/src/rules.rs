@@ -2,7 +2,7 @@
 //! users.
 
 use crate::{
-    Threshold,
+    SignalMap, Threshold,
     decision::{Preference, Spared},
     returning::Backoff,
 };
@@ -23,6 +23,16 @@ pub struct FilesystemLayout {
     pub dedicated_image_fs: bool,
     /// Writable layers are on another filesystem than the images.
     pub split_container_fs: bool,
+}
+
+/// The signals on whose filesystems the container runtime keeps its files, by its own word. Only there their removal
+/// frees anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RuntimeFiles {
+    /// Images.
+    pub images: SignalMap<bool>,
+    /// Writable layers of containers.
+    pub layers: SignalMap<bool>,
 }
 
 /// Where a pod of unknown usage is placed in the ranking.
@@ -189,6 +199,14 @@ pub struct Rules {
     pub local_storage_capacity_isolation: bool,
     /// Which of the node's directories share a filesystem (S1-025).
     pub layout: FilesystemLayout,
+    /// Where the runtime keeps its files; `None` if it has not told, then as the layout says.
+    pub runtime_files: Option<RuntimeFiles>,
+    /// An eviction waits for a node-level reclaim only if what that frees is enough, and in time; the kubelet always
+    /// waits.
+    pub waits_for_enough_only: bool,
+    /// No pod is evicted for a filesystem that is read-only, because nothing on it can be removed; the kubelet evicts
+    /// one after the other.
+    pub spares_pods_of_read_only: bool,
     /// Generated containerfs thresholds wait for the second cycle (S1-014).
     pub generated_thresholds_wait: bool,
     /// Grace period in seconds for a hard threshold or a local storage limit (S1-047).
@@ -254,6 +272,9 @@ impl Rules {
             condition_holds_while_met: false,
             local_storage_capacity_isolation: false,
             layout: FilesystemLayout::default(),
+            runtime_files: None,
+            waits_for_enough_only: false,
+            spares_pods_of_read_only: false,
             generated_thresholds_wait: true,
             hard_grace_period_seconds: 1,
             max_pod_grace_period_seconds: Some(0),
@@ -288,6 +309,8 @@ impl Rules {
             pressure_transition_period: SignedDuration::from_mins(5),
             condition_holds_while_met: true,
             local_storage_capacity_isolation: true,
+            waits_for_enough_only: true,
+            spares_pods_of_read_only: true,
             generated_thresholds_wait: false,
             hard_grace_period_seconds: 0,
             max_pod_grace_period_seconds: None,

@@ -464,6 +464,10 @@ impl std::fmt::Display for Withheld {
                 human_bytes(least.value())
             ),
             Self::DiskEvictionsOff { reason } => f.write_str(reason),
+            Self::ReadOnlyFilesystem => f.write_str(
+                "its filesystem is read-only, so that nothing on it can be removed; look for errors of the disk, and \
+                 mount it for writing",
+            ),
         }
     }
 }

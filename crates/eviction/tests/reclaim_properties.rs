@@ -42,6 +42,7 @@ fn container() -> impl Strategy<Value = Container> {
             exited: ended.is_some(),
             ended: ended.map(at),
             image,
+            layer: None,
         },
     )
 }
@@ -88,6 +89,7 @@ fn inventory() -> impl Strategy<Value = Inventory> {
             containers,
             sandboxes,
             images,
+            images_on_disk: None,
         }
     })
 }

@@ -5,6 +5,7 @@ pub mod config;
 pub mod delivery;
 pub mod evict;
 pub mod fact;
+pub mod filesystems;
 pub mod history;
 pub mod kept;
 pub mod logging;

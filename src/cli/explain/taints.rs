@@ -2,7 +2,7 @@
 //! removes and when (S1-079 to S1-084). Controllers do this, not evictd; it is only reported here.
 
 use crate::cli::table::{duration, moment};
-use evictd_command::{Column, Table, View};
+use evictd_command::{Colour, Column, Table, View};
 use evictd_eviction::NodeCondition;
 use evictd_pod::{
     Pod,
@@ -66,6 +66,9 @@ pub(super) struct NodeReport {
     /// `None` without the node's lease, because a healthy node writes its status only every five minutes.
     pub(super) heartbeat: Option<Watchdog>,
     pub(super) taints: Vec<TaintState>,
+    /// What follows from a filesystem that the node reports as read-only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) read_only: Option<String>,
     /// Pods that a `NoExecute` taint removes, the first one first.
     pub(super) removals: Vec<Removal>,
 }
@@ -166,9 +169,30 @@ pub(super) fn report(
         now,
         ready: ready.map_or("never reported".to_owned(), |ready| ready.status.clone()),
         heartbeat,
+        read_only: read_only(node),
         removals: removals(pods, &taints, now),
         taints,
     }
+}
+
+/// The condition of node-problem-detector for a filesystem that the kernel made read-only.
+const READ_ONLY: &str = "ReadonlyFilesystem";
+
+/// Nothing on a read-only filesystem can be removed, whatever the rules decide for it.
+fn read_only(node: &Node) -> Option<String> {
+    let mut conditions = node.status.conditions.iter();
+    let found = conditions.find(|one| one.kind == READ_ONLY && one.status == "True")?;
+    let because = [found.reason.as_str(), found.message.trim()];
+    let because: Vec<&str> = because
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .collect();
+    Some(format!(
+        "{READ_ONLY} is True ({}): nothing on that filesystem can be removed, so that no eviction for it frees \
+         anything. evictd raises DiskPressure and evicts no pod for it, a kubelet evicts one after the other; look for \
+         errors of the disk.",
+        because.join(": ")
+    ))
 }
 
 /// Every taint that a condition of the node demands.
@@ -348,7 +372,12 @@ pub(super) fn page(node: &NodeReport, view: View) -> String {
         ];
         Table::new(columns, node.taints.iter().map(taint_row)).shown(view)
     };
-    format!("{node_line}\n{taints}\n{}", removed(node, view))
+    let read_only = node.read_only.as_ref().map(|told| {
+        let line = view.hanging("WARNING   ", told);
+        format!("{}\n", view.paint(Colour::Warning, &line))
+    });
+    let read_only = read_only.unwrap_or_default();
+    format!("{node_line}\n{read_only}{taints}\n{}", removed(node, view))
 }
 
 fn taint_row(taint: &TaintState) -> Vec<String> {

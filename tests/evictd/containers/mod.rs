@@ -7,6 +7,8 @@ mod deleted;
 mod faults;
 mod limits;
 mod pinned;
+mod read_only;
+mod removes;
 mod respawns;
 mod runtime_fails;
 mod tiny_files;
@@ -15,7 +17,8 @@ mod writer;
 use crate::cgroup_support::left_out;
 use crate::cluster::Cluster;
 use crate::daemon::Daemon;
-use crate::run_daemon::disk::own_mounts;
+use crate::node::EVICTD;
+use crate::run_daemon::disk::{own_mounts, tmpfs};
 use crate::run_daemon::limits::create;
 use crate::run_daemon::reclaim::ext4;
 use evictd_testkit::cri::{Containerd, Pod};
@@ -23,6 +26,7 @@ use nix::mount::{MntFlags, umount2};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const APP: &str = "evictd.test/app:1";
 const SCRATCH: &str = "volumes/kubernetes.io~empty-dir/scratch";
@@ -34,6 +38,8 @@ pub(crate) struct Site {
     containerd: Containerd,
     logs: Logs,
     disk: Option<Disk>,
+    /// Of the kubelet alone.
+    nodefs: Option<Disk>,
     pub(crate) cluster: Cluster,
 }
 
@@ -93,18 +99,29 @@ impl Site {
         Some(Self::with(containerd, Some(disk), cluster))
     }
 
+    /// The same with the kubelet's directory on a filesystem of its own, of as many MiB.
+    fn apart(test: &str, mebibytes: u64) -> Option<Self> {
+        let mut site = Self::on_disk(test, mebibytes)?;
+        let at = site.cluster.node.path("nodefs");
+        tmpfs(&at, &format!("size={mebibytes}m"));
+        site.nodefs = Some(Disk(at));
+        Some(site)
+    }
+
     fn with(mut containerd: Containerd, disk: Option<Disk>, cluster: Cluster) -> Self {
         containerd.image(APP, 0).unwrap();
         Self {
             containerd,
             logs: Logs::default(),
             disk,
+            nodefs: None,
             cluster,
         }
     }
 
     fn kubelet(&self) -> PathBuf {
-        let disk = self.disk.as_ref().map(|disk| disk.0.join("kubelet"));
+        let disk = self.nodefs.as_ref().or(self.disk.as_ref());
+        let disk = disk.map(|disk| disk.0.join("kubelet"));
         disk.unwrap_or_else(|| self.cluster.node.path("kubelet"))
     }
 
@@ -172,10 +189,13 @@ impl Site {
     }
 
     pub(crate) fn lines(&self, more: &str) -> String {
-        let filesystems = self.disk.as_ref().map(|Disk(at)| {
-            let at = at.display();
-            format!("filesystems: {{nodefs: {at}, imagefs: {at}, containerfs: {at}}}\n")
-        });
+        let filesystems = match (&self.nodefs, &self.disk) {
+            _ if more.contains("filesystems:") => None,
+            // The rest is found as the runtime tells.
+            (Some(Disk(at)), _) => Some(format!("filesystems: {{nodefs: {}}}\n", at.display())),
+            (None, Some(Disk(at))) => Some(all_on(at)),
+            (None, None) => None,
+        };
         format!(
             "{cluster}\nnodeCgroup: /{group}\ncgroupRoots: [/{group}]\nkubelet: {{rootDir: '{kubelet}'}}\n\
              containerRuntimeEndpoint: {socket}\n{filesystems}{more}",
@@ -190,6 +210,54 @@ impl Site {
     fn daemon(&self, hard: &[(&str, &str)], more: &str) -> Daemon {
         Daemon::start(&self.cluster.node, hard, &self.lines(more))
     }
+
+    /// The same with these rights; `None`, having said so, where a program that takes rights away is missing.
+    fn daemon_with(
+        &self,
+        test: &str,
+        rights: Rights,
+        (hard, more): (&[(&str, &str)], &str),
+    ) -> Option<Daemon> {
+        if rights == Rights::Host {
+            return Some(self.daemon(hard, more));
+        }
+        let found = Command::new("setpriv").arg("--version").output();
+        if !found.is_ok_and(|output| output.status.success()) {
+            left_out(test, "no setpriv, so not with the rights of the DaemonSet");
+            return None;
+        }
+        let disks = [&self.disk, &self.nodefs];
+        let read_only = disks.into_iter().flatten().map(|Disk(at)| {
+            let at = at.display();
+            format!("mount --bind {at} {at} && mount -o remount,bind,ro {at} && ")
+        });
+        let script = format!(
+            "{}exec setpriv --bounding-set=-all,+kill,+dac_read_search,+ipc_lock {EVICTD} \"$@\"",
+            read_only.collect::<String>()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script, "sh"]);
+        let lines = self.lines(more);
+        Some(Daemon::start_by(&self.cluster.node, command, hard, &lines))
+    }
+}
+
+/// What the daemon may do and see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rights {
+    /// Everything, as a service of the node.
+    Host,
+    /// The capabilities of the DaemonSet, and its read-only mounts of the node's disks.
+    DaemonSet,
+}
+
+impl Rights {
+    const ALL: [Self; 2] = [Self::Host, Self::DaemonSet];
+}
+
+fn all_on(at: &Path) -> String {
+    let at = at.display();
+    format!("filesystems: {{nodefs: {at}, imagefs: {at}, containerfs: {at}}}\n")
 }
 
 /// One container without requests or limits.

@@ -420,6 +420,30 @@ fn s1_080_s1_081_taints_follow_the_conditions() {
 }
 
 #[test]
+fn a_filesystem_that_the_node_reports_as_read_only_is_told() {
+    let files = Files::real();
+    let told = "ReadonlyFilesystem is True (FilesystemIsReadOnly: Remounting filesystem read-only)";
+    let page = files.page(&["--node", "node.json"]);
+    assert!(!page.contains("ReadonlyFilesystem"), "{page}");
+    files.change("node.json", |node| {
+        let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+        conditions.push(json!({
+            "type": "ReadonlyFilesystem", "status": "True", "reason": "FilesystemIsReadOnly",
+            "message": "Remounting filesystem read-only",
+        }));
+    });
+    let answer = files.json(&["--node", "node.json"]);
+    let answer = answer["node"]["readOnly"].as_str().unwrap().to_owned();
+    assert!(answer.starts_with(told), "{answer}");
+    assert!(answer.contains("evicts no pod for it"), "{answer}");
+    let page = files.page(&["--node", "node.json"]);
+    assert!(
+        page.contains("WARNING") && page.contains("ReadonlyFilesystem"),
+        "{page}"
+    );
+}
+
+#[test]
 fn s1_083_s1_084_no_execute_removes_pods_when_their_toleration_ends() {
     let files = Files::real();
     files.change("pods.json", |pods| {

@@ -2,7 +2,7 @@
 
 use crate::state::state;
 use crate::{SOON, client, patient};
-use evictd_cri::{Client, Code, Error, Settings, USUAL_SOCKETS};
+use evictd_cri::{Client, Code, Error, Settings, usual_sockets};
 use evictd_testkit::cri::{Behaviour, Double};
 use std::path::Path;
 use std::time::Duration;
@@ -175,14 +175,14 @@ async fn a_socket_that_is_not_there_or_nobodys_is_told_so() {
 
 #[tokio::test]
 async fn without_a_configured_socket_all_usual_ones_are_named() {
-    if USUAL_SOCKETS.iter().any(|path| Path::new(path).exists()) {
+    if usual_sockets().iter().any(|path| Path::new(path).exists()) {
         return evictd_testkit::testing::left_out("usual_sockets", "a container runtime is here");
     }
     let client = Client::new(Settings::default()).unwrap();
     assert_eq!(client.socket(), None);
     let words = client.version().await.unwrap_err().to_string();
     assert!(
-        USUAL_SOCKETS.iter().all(|path| words.contains(path)),
+        usual_sockets().iter().all(|path| words.contains(path)),
         "{words}"
     );
 }

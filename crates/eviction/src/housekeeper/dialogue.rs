@@ -5,6 +5,7 @@ use crate::{
     Decision, Observations, RankedPod, Signal, StarvedResource, Threshold, Usage,
     decision::Withheld,
     departures::Event,
+    reclaim::Outlook,
     step::{Step, UsageNeed},
     watched::Watched,
 };
@@ -29,8 +30,9 @@ pub enum Answer<'a, P> {
     LocalStorage(Option<(&'a [P], &'a Usage)>),
     /// What the node has left after a reclaim; `None` if no fresh observation was possible.
     Reclaimed(Option<&'a Observations>),
-    /// A reclaim is under way; a later cycle asks again. Other signals act meanwhile, in this cycle too.
-    Reclaiming,
+    /// A reclaim is under way, which may free this much yet. If the signal waits for it, a later cycle asks again; other
+    /// signals act meanwhile, in this cycle too.
+    Reclaiming(Outlook),
     /// Usage of every pod.
     Measured(Signal, &'a [P], &'a Usage),
     /// Usage of the terminating pods.
@@ -133,14 +135,8 @@ impl Housekeeper {
                 self.pressure()
             }
             Answer::LocalStorage(None) => self.pressure(),
-            Answer::Reclaimed(fresh) => {
-                self.reclaim.end(now);
-                self.reclaimed(fresh)
-            }
-            Answer::Reclaiming => {
-                self.reclaim.wait();
-                self.pressure()
-            }
+            Answer::Reclaimed(fresh) => self.after_reclaim(now, fresh),
+            Answer::Reclaiming(outlook) => self.beside_reclaim(now, &outlook),
             Answer::Measured(signal, pods, usage) => {
                 let ranked = self.rank(now, signal, pods, usage);
                 self.note_growth(now, signal, (pods, usage), &ranked);

@@ -2,16 +2,18 @@
 
 use super::Housekeeper;
 use crate::{
-    NodeCondition, Observations, Signal, Threshold,
+    NodeCondition, Observations, Signal, SignalMap, StarvedResource, Threshold,
+    decision::ActingThreshold,
+    reclaim::{Outlook, Wait, wait},
     step::{Reclaim, Step},
     watched::{Watched, is_met},
 };
 use jiff::Timestamp;
 
-/// How far a reclaim is.
+/// How far the reclaims are that signals wait for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ReclaimState {
-    stage: Stage,
+    stages: SignalMap<Stage>,
     /// When one ended that had to be waited for.
     pub(super) ended: Option<Timestamp>,
 }
@@ -21,32 +23,34 @@ enum Stage {
     /// None was waited for.
     #[default]
     None,
-    /// In this cycle signals with a reclaim wait for one.
+    /// In this cycle the signal waits for one.
     Waiting,
-    /// In an earlier cycle they did.
+    /// In an earlier cycle it did.
     Waited,
 }
 
 impl ReclaimState {
-    pub(super) fn waits(self) -> bool {
-        self.stage == Stage::Waiting
+    pub(super) fn waits(&self, signal: Signal) -> bool {
+        self.stages[signal] == Stage::Waiting
     }
 
-    pub(super) const fn wait(&mut self) {
-        self.stage = Stage::Waiting;
+    fn wait(&mut self, signal: Signal) {
+        self.stages[signal] = Stage::Waiting;
     }
 
     pub(super) fn next_cycle(&mut self) {
-        if self.stage == Stage::Waiting {
-            self.stage = Stage::Waited;
+        for stage in self.stages.values_mut() {
+            if *stage == Stage::Waiting {
+                *stage = Stage::Waited;
+            }
         }
     }
 
-    pub(super) fn end(&mut self, now: Timestamp) {
-        if self.stage != Stage::None {
+    fn end(&mut self, now: Timestamp, signal: Signal) {
+        if self.stages[signal] != Stage::None {
             self.ended = Some(now);
         }
-        self.stage = Stage::None;
+        self.stages[signal] = Stage::None;
     }
 }
 
@@ -64,11 +68,49 @@ impl Housekeeper {
                 (true, false) => (!node, !node),
                 (false, _) => (true, true),
             };
+        let told = self.rules.runtime_files.as_ref();
+        let dead_containers = dead_containers && told.is_none_or(|told| told.layers[signal]);
+        let unused_images = unused_images && told.is_none_or(|told| told.images[signal]);
         (dead_containers || unused_images).then_some(Reclaim {
             signal,
             dead_containers,
             unused_images,
         })
+    }
+
+    /// A reclaim is under way that may free this much yet: other signals go on, and this one too unless it waits.
+    pub(super) fn beside_reclaim(&mut self, now: Timestamp, outlook: &Outlook) -> Step {
+        let Some((need, acting)) = self.need().zip(self.acting_threshold()) else {
+            return Step::Rest;
+        };
+        let signal = need.signal;
+        if self.rules.waits_for_enough_only && self.waits_for(now, &acting, outlook) == Wait::GoOn {
+            self.reclaim.end(now, signal);
+            return Step::Rank(need);
+        }
+        self.reclaim.wait(signal);
+        self.pressure()
+    }
+
+    fn waits_for(&self, now: Timestamp, acting: &ActingThreshold, outlook: &Outlook) -> Wait {
+        let signal = acting.threshold.signal;
+        let seen = &acting.observed;
+        let to_reach = acting.threshold.to_reach(seen.capacity).value();
+        let short = to_reach.saturating_sub(seen.available);
+        let gain = match signal.resource() {
+            StarvedResource::Inodes => outlook.inodes,
+            _ => outlook.bytes,
+        };
+        let exhausted_in = self.forecast().exhausted_in(now, signal);
+        wait(now, short, (outlook, gain), exhausted_in)
+    }
+
+    /// The reclaim that was asked for is over.
+    pub(super) fn after_reclaim(&mut self, now: Timestamp, fresh: Option<&Observations>) -> Step {
+        if let Some(need) = self.need() {
+            self.reclaim.end(now, need.signal);
+        }
+        self.reclaimed(fresh)
     }
 
     /// After a node-level reclaim: if no threshold is met any more, ignoring grace periods and adding the minimum
@@ -87,16 +129,36 @@ impl Housekeeper {
         }
     }
 
-    /// Whether a reclaim may end: no threshold is met that one can lift, ignoring grace periods and adding the minimum
+    /// Whether this reclaim may end: no threshold is met that it can lift, ignoring grace periods and adding the minimum
     /// reclaim.
-    pub fn disks_relieved(&self, seen: &Observations) -> bool {
+    pub fn disks_relieved(&self, seen: &Observations, by: &Reclaim) -> bool {
+        let lifts = |signal: Signal| {
+            self.reclaim_for(signal).is_some_and(|its| {
+                (its.dead_containers && by.dead_containers)
+                    || (its.unused_images && by.unused_images)
+            })
+        };
         let still_met = |watched: &Watched| {
             let Threshold { signal, value, .. } = watched.threshold;
             let observed = seen.of(signal, value);
-            self.reclaim_for(signal).is_some()
-                && is_met(&watched.threshold, observed.as_ref(), true)
+            lifts(signal) && is_met(&watched.threshold, observed.as_ref(), true)
         };
         !self.watched.iter().any(still_met)
+    }
+
+    /// Whether less than a tenth of a disk's capacity is left above one of its thresholds, or nothing.
+    pub fn is_disk_near(&self, seen: &Observations) -> bool {
+        let mut disks = self
+            .thresholds()
+            .filter(|one| self.reclaim_for(one.signal).is_some());
+        disks.any(|Threshold { signal, value, .. }| {
+            seen.of(*signal, *value).is_some_and(|seen| {
+                let above = seen
+                    .available
+                    .saturating_sub(value.at(seen.capacity).value());
+                above < seen.capacity / 10
+            })
+        })
     }
 
     /// By how many bytes memory is short of a soft threshold that is met and does not act yet, minimum reclaim included.

@@ -144,9 +144,17 @@ impl Housekeeper {
                 reason: reason.clone(),
             });
         }
+        if self.is_read_only(signal) {
+            return Some(Withheld::ReadOnlyFilesystem);
+        }
         let evictions = self.futile.stopped(signal)?;
         self.futility_stops(signal)
             .then_some(Withheld::Futile { evictions })
+    }
+
+    /// Whether nothing that ends gives anything back, because the filesystem cannot be written.
+    pub(super) fn is_read_only(&self, signal: Signal) -> bool {
+        self.rules.spares_pods_of_read_only && self.last.is_read_only(signal)
     }
 
     /// Whether futile evictions stop this signal. Where the rules demand that a victim can help, they do not: the

@@ -3,6 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 
+/// What something holds on its filesystem.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// In bytes.
+    pub bytes: i64,
+    /// `None` if they are not known.
+    pub inodes: Option<i64>,
+}
+
 /// Everything that the container runtime lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
@@ -12,6 +21,8 @@ pub struct Inventory {
     pub sandboxes: Vec<Sandbox>,
     /// Every image.
     pub images: Vec<Image>,
+    /// What all images together hold on the disk, compressed and unpacked; `None` if that is not known.
+    pub images_on_disk: Option<Size>,
 }
 
 /// A container, running or not.
@@ -31,6 +42,8 @@ pub struct Container {
     pub ended: Option<Timestamp>,
     /// Every text by which the runtime names its image: an id, a name with a tag, a name with a digest.
     pub image: Vec<String>,
+    /// What it has written into its own layer; `None` if the runtime has not counted that yet.
+    pub layer: Option<Size>,
 }
 
 /// A sandbox, which the containers of one pod share.
@@ -53,7 +66,8 @@ pub struct Image {
     pub id: String,
     /// Its names with tags and with digests; it can have none.
     pub names: Vec<String>,
-    /// In bytes. Layers that images share are counted in each.
+    /// In bytes, as the runtime says: containerd counts the compressed layers. Layers that images share are counted in
+    /// each.
     pub bytes: u64,
     /// Whether the runtime wants it kept.
     pub pinned: bool,
@@ -83,6 +97,23 @@ impl Inventory {
     pub(super) fn used(&self) -> BTreeSet<String> {
         let texts = self.containers.iter().flat_map(|one| &one.image);
         texts.flat_map(|text| forms(text)).collect()
+    }
+
+    /// What the removal of this image gives back: its share of what all images hold on the disk. `None` if that is not
+    /// known.
+    pub(super) fn image_size(&self, image: &Image) -> Option<Size> {
+        let all = self.images_on_disk?;
+        let mut seen = BTreeSet::new();
+        let once = self.images.iter().filter(|one| seen.insert(&one.id));
+        let sum: i128 = once.map(|one| i128::from(one.bytes)).sum();
+        let share = |of: i64| {
+            let part = i128::from(of).checked_mul(i128::from(image.bytes))?;
+            i64::try_from(part.checked_div(sum)?).ok()
+        };
+        Some(Size {
+            bytes: share(all.bytes)?,
+            inodes: all.inodes.and_then(share),
+        })
     }
 
     /// Whether this text, as a runtime or an administrator writes it, names the image.

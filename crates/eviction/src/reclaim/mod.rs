@@ -12,24 +12,31 @@
 //! Runtimes delete in the background: what was removed is back on the filesystem some time after the answer (users #15).
 //! Therefore each removal of an image is waited for before the next one is chosen, so that no more goes than is needed,
 //! and the inventory is listed again, because a container may have begun to use the next one.
+//!
+//! [`Reclaiming::outlook`] says what it may free yet, and [`wait`] whether an eviction waits for that.
 
 mod cold;
 mod inventory;
+mod outlook;
 mod plan;
 mod result;
 #[cfg(test)]
 mod tests;
 mod uses;
+mod wait;
 
 pub use cold::{ColdShare, cold_shares};
-pub use inventory::{Container, Image, Inventory, Policy, Sandbox};
+pub use inventory::{Container, Image, Inventory, Policy, Sandbox, Size};
+pub use outlook::{Gain, Outlook};
 pub use plan::{Removal, all_removals};
 pub use result::Reclaimed;
 pub use uses::ImageUses;
+pub use wait::{Wait, wait};
 
 use jiff::{SignedDuration, Timestamp};
+use outlook::Gains;
 use plan::Phase;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How long one removal may take to show on the filesystem.
 const SETTLING: SignedDuration = SignedDuration::from_secs(2);
@@ -96,6 +103,7 @@ pub struct Reclaiming {
     queue: VecDeque<Removal>,
     /// Ids that were removed, or could not be: they are not tried again.
     tried: BTreeSet<String>,
+    began: Timestamp,
     /// When the runtime last did something.
     progress: Timestamp,
     /// What was available at the start, after the containers, and last.
@@ -104,6 +112,14 @@ pub struct Reclaiming {
     available: Option<i64>,
     /// The sum of what was removed and has a size.
     expected: i64,
+    /// What each removal gives back, as of the last list.
+    sizes: BTreeMap<String, Option<Size>>,
+    /// What was removed and is not known to be back.
+    returning: Gains,
+    /// What was available before it was removed.
+    before_removal: Option<i64>,
+    /// Whether the runtime has answered everything in time.
+    answered: bool,
     result: Reclaimed,
 }
 
@@ -120,11 +136,16 @@ impl Reclaiming {
             state: State::Listing,
             queue: VecDeque::new(),
             tried: BTreeSet::new(),
+            began: now,
             progress: now,
             start: available,
             before_images: available,
             available,
             expected: 0,
+            sizes: BTreeMap::new(),
+            returning: Gains::default(),
+            before_removal: None,
+            answered: true,
             result: Reclaimed::default(),
         };
         (machine, Command::List)
@@ -147,6 +168,7 @@ impl Reclaiming {
                 Some(self.listed(now, inventory))
             }
             (Event::Failed(why), State::Listing) => {
+                self.answered = false;
                 self.result.problems.push(why);
                 Some(self.over())
             }
@@ -169,6 +191,37 @@ impl Reclaiming {
         }
     }
 
+    /// What this reclaim may free yet, by what the runtime was last known to hold: what is not removed, and what was
+    /// removed and is not back.
+    /// It counts for the filesystem of what this policy, which can be of another signal, may remove.
+    pub fn outlook(
+        &self,
+        now: Timestamp,
+        inventory: Option<&Inventory>,
+        policy: &Policy,
+    ) -> Outlook {
+        let gained = self.before_removal.zip(self.available);
+        let gained = gained.map_or(0, |(before, seen)| seen.saturating_sub(before));
+        let kinds = |policy: &Policy| (policy.dead_containers, policy.unused_images);
+        let mut gains = if kinds(policy) == kinds(&self.policy) {
+            self.returning.without(gained)
+        } else {
+            Gains::default()
+        };
+        gains.extend(now, inventory, policy, |id| self.tried.contains(id));
+        Outlook {
+            bytes: gains.bytes,
+            inodes: gains.inodes,
+            began: self.began,
+            progress: self.progress,
+        }
+    }
+
+    /// Ids of what was removed, could not be, or in a dry run would have been; `None` if the runtime did not answer.
+    pub fn into_tried(self) -> Option<BTreeSet<String>> {
+        self.answered.then_some(self.tried)
+    }
+
     fn observed(
         &mut self,
         now: Timestamp,
@@ -187,11 +240,16 @@ impl Reclaiming {
             if self.result.relieved || (last && (back || now >= until)) {
                 return Some(self.over());
             }
+            if back {
+                self.returning = Gains::default();
+                self.before_removal = None;
+            }
             return (back || now >= until).then(|| self.list());
         }
         if now.duration_since(self.progress) < PATIENCE {
             return None;
         }
+        self.answered = false;
         let seconds = PATIENCE.as_secs();
         let what = match state {
             State::Removing(removal) => format!("{removal}: "),
@@ -205,6 +263,8 @@ impl Reclaiming {
     fn listed(&mut self, now: Timestamp, inventory: Inventory) -> Command {
         if self.policy.dry_run {
             self.result.would_remove = all_removals(now, inventory, &self.policy);
+            let would = self.result.would_remove.iter();
+            self.tried = would.map(|one| one.id().to_owned()).collect();
             return self.over();
         }
         if self.result.relieved {
@@ -214,6 +274,8 @@ impl Reclaiming {
             let all = plan::removals(now, &inventory, &self.policy, self.phase);
             let left = all.into_iter().filter(|one| !self.tried.contains(one.id()));
             self.queue = left.collect();
+            let sized = |one: &Removal| (one.id().to_owned(), plan::size_of(one, &inventory));
+            self.sizes = self.queue.iter().map(sized).collect();
             if !self.queue.is_empty() {
                 return self.next(now);
             }
@@ -252,11 +314,16 @@ impl Reclaiming {
         match self.queue.pop_front() {
             Some(removal) => {
                 self.tried.insert(removal.id().to_owned());
+                let size = self.sizes.get(removal.id()).copied().flatten();
+                self.returning.add(size);
+                self.before_removal = self.before_removal.or(self.available);
                 self.state = State::Removing(removal.clone());
                 Command::Remove(removal)
             }
-            None if self.phase == Phase::Containers && self.result.containers > 0 => {
-                self.settle(now, SETTLING, None, false)
+            None if self.phase == Phase::Containers && self.returning.is_worth_waiting() => {
+                let half = self.returning.bytes.known / 2;
+                let goal = self.before_removal.map(|seen| seen.saturating_add(half));
+                self.settle(now, SETTLING, goal.filter(|_| half > 0), false)
             }
             None => self.list(),
         }

@@ -1,6 +1,6 @@
 //! What may be removed, in which order.
 
-use super::inventory::{Container, Image, Inventory, Policy, Sandbox};
+use super::inventory::{Container, Image, Inventory, Policy, Sandbox, Size};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,9 @@ pub enum Removal {
         id: String,
         /// Its name in the pod.
         name: String,
+        /// What its layer holds; absent if the runtime has not counted it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
     },
     /// A sandbox without containers.
     Sandbox {
@@ -27,7 +30,8 @@ pub enum Removal {
         id: String,
         /// One of its names, else its id.
         name: String,
-        /// In bytes; layers that other images share are not freed with it.
+        /// What it holds on the disk, in bytes: its share of what all images hold. If that is not known, its size as the
+        /// runtime says. Layers that other images share are not freed with it.
         bytes: u64,
     },
 }
@@ -44,7 +48,7 @@ impl Removal {
 impl std::fmt::Display for Removal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Container { id, name } => write!(f, "container {name} ({id})"),
+            Self::Container { id, name, .. } => write!(f, "container {name} ({id})"),
             Self::Sandbox { id } => write!(f, "sandbox {id}"),
             Self::Image { name, .. } => write!(f, "image {name}"),
         }
@@ -99,6 +103,24 @@ pub fn all_removals(now: Timestamp, mut inventory: Inventory, policy: &Policy) -
     all
 }
 
+/// What the removal of this gives back; `None` if that is not known.
+pub(super) fn size_of(removal: &Removal, inventory: &Inventory) -> Option<Size> {
+    match removal {
+        Removal::Container { id, .. } => {
+            let mut containers = inventory.containers.iter();
+            containers.find(|one| one.id == *id)?.layer
+        }
+        Removal::Sandbox { .. } => Some(Size {
+            bytes: 0,
+            inodes: Some(0),
+        }),
+        Removal::Image { id, .. } => {
+            let image = inventory.images.iter().find(|one| one.id == *id)?;
+            inventory.image_size(image)
+        }
+    }
+}
+
 /// Pods that run or may run. Without a list of pods it is each of them.
 fn is_active(pod: &str, inventory: &Inventory, policy: &Policy) -> bool {
     let mut own = inventory.sandboxes.iter().filter(|one| one.pod == pod);
@@ -129,6 +151,7 @@ fn dead_containers(inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
     let removal = |one: &Container| Removal::Container {
         id: one.id.clone(),
         name: one.name.clone(),
+        bytes: one.layer.and_then(|size| u64::try_from(size.bytes).ok()),
     };
     gone.into_iter().map(removal).collect()
 }
@@ -175,7 +198,10 @@ fn unused_images(now: Timestamp, inventory: &Inventory, policy: &Policy) -> Vec<
     let removal = |image: &Image| Removal::Image {
         id: image.id.clone(),
         name: image.name().to_owned(),
-        bytes: image.bytes,
+        bytes: inventory
+            .image_size(image)
+            .and_then(|size| u64::try_from(size.bytes).ok())
+            .unwrap_or(image.bytes),
     };
     gone.into_iter().map(removal).collect()
 }

@@ -48,6 +48,11 @@ impl Reclaimed {
         self.containers > 0 || self.sandboxes > 0 || self.images > 0
     }
 
+    /// Whether nothing failed, and nothing would be removed.
+    pub const fn is_without_words(&self) -> bool {
+        self.problems.is_empty() && self.would_remove.is_empty() && self.failed == 0
+    }
+
     /// One sentence: what was removed and freed, or in a dry run what would be.
     pub fn sentence(&self) -> String {
         let mut parts = Vec::new();

@@ -27,6 +27,7 @@ fn container(id: &str, pod: &str, name: &str, ended: Option<i64>, image: &str) -
         exited: ended.is_some(),
         ended: ended.map(at),
         image: vec![image.to_owned()],
+        layer: None,
     }
 }
 
@@ -76,7 +77,7 @@ fn dead_containers_go_oldest_end_first_and_each_active_pod_keeps_the_last_of_eac
             container("unlisted-1", "unlisted", "main", Some(1), "a"),
             container("foreign", "", "main", Some(1), "a"),
         ],
-        images: Vec::new(),
+        ..Inventory::default()
     };
     let known = policy(&["web", "starting"]);
     let gone = ["ended-1", "web-1", "ended-2", "ended-box"];
@@ -102,7 +103,7 @@ fn sandboxes_go_only_without_containers_and_an_active_pod_keeps_its_last() {
             sandbox("foreign", "", false, 4),
         ],
         containers: vec![of_created],
-        images: Vec::new(),
+        ..Inventory::default()
     };
     assert_eq!(ids(100, &inventory, &policy(&["a"])), ["a-1"]);
     assert_eq!(ids(100, &inventory, &policy(&[])), ["a-1", "a-2"]);
@@ -135,6 +136,7 @@ fn s1_039_unused_images_go_oldest_use_first() {
             pinned,
             of_sandboxes,
         ],
+        ..Inventory::default()
     };
     let web = policy(&["web"]);
     let gone = ["d", "sha256:early", "sha256:late", "sha256:freed"];
@@ -365,6 +367,7 @@ fn after_the_containers_it_is_waited_and_listed_again() {
         ],
         sandboxes: vec![sandbox("gone-box", "gone", false, 1)],
         images: vec![image("a", 0, 0)],
+        ..Inventory::default()
     };
     run.tell(Event::Listed(dead.clone()));
     assert_eq!(run.removes(), "1");
@@ -394,4 +397,85 @@ fn after_the_containers_it_is_waited_and_listed_again() {
     assert_eq!(counts, (2, 1, 1));
     let bytes = (done.container_bytes, done.image_bytes);
     assert_eq!(bytes, (3 * MI, 10 * MI));
+}
+
+fn size(mebibytes: i64, inodes: i64) -> Option<Size> {
+    Some(Size {
+        bytes: mebibytes << 20,
+        inodes: Some(inodes),
+    })
+}
+
+#[test]
+fn images_give_back_their_share_of_what_is_on_the_disk_and_containers_their_layers() {
+    let mut dead = container("c", "gone", "main", Some(5), "elsewhere");
+    dead.layer = size(7, 3);
+    let mut inventory = Inventory {
+        containers: vec![dead, container("runs", "web", "main", None, "used:1")],
+        images: vec![image("used", 0, 0), image("a", 0, 0), image("b", 0, 0)],
+        images_on_disk: size(240, 60),
+        ..Inventory::default()
+    };
+    let (machine, _) = Reclaiming::start(at(1000), policy(&["web"]), Some(0));
+    let outlook = machine.outlook(at(1000), Some(&inventory), &policy(&["web"]));
+    let certain = |known| Gain {
+        known,
+        uncertain: false,
+    };
+    assert_eq!(outlook.bytes, certain(167 << 20));
+    assert_eq!(outlook.inodes, certain(43));
+    let removals = all(at(1000), inventory.clone(), &policy(&["web"]));
+    let Removal::Image { bytes, .. } = removals.last().unwrap() else {
+        panic!("{removals:?}");
+    };
+    assert_eq!(*bytes, 80 * MI);
+    // What is not known is not zero.
+    inventory.images_on_disk = None;
+    let outlook = machine.outlook(at(1000), Some(&inventory), &policy(&["web"]));
+    assert_eq!(
+        (outlook.bytes.known, outlook.bytes.uncertain),
+        (7 << 20, true)
+    );
+    inventory.containers[0].layer = None;
+    inventory.images.clear();
+    let outlook = machine.outlook(at(1000), Some(&inventory), &policy(&["web"]));
+    assert_eq!((outlook.bytes.known, outlook.bytes.uncertain), (0, true));
+    assert!(
+        machine
+            .outlook(at(1000), None, &policy(&[]))
+            .bytes
+            .uncertain
+    );
+}
+
+#[test]
+fn what_was_removed_and_is_not_back_yet_still_counts_and_nothing_counts_twice() {
+    let mut run = Run::start(policy(&[]));
+    let known = |run: &Run, inventory: &Inventory| {
+        let outlook = run
+            .machine
+            .outlook(at(run.now), Some(inventory), &policy(&[]));
+        outlook.bytes.known >> 20
+    };
+    let inventory = |names: &[&str]| Inventory {
+        images: names.iter().map(|name| image(name, 0, 0)).collect(),
+        images_on_disk: size(20 * i64::try_from(names.len()).unwrap(), 10),
+        ..Inventory::default()
+    };
+    let both = inventory(&["a", "b"]);
+    assert_eq!(known(&run, &both), 40);
+    run.tell(Event::Listed(both.clone()));
+    assert_eq!(run.removes(), "sha256:a");
+    assert_eq!(known(&run, &both), 40, "it is being removed");
+    run.tell(Event::Removed);
+    assert_eq!(known(&run, &both), 40, "it is not back");
+    run.see(5, false);
+    assert_eq!(known(&run, &both), 35, "a part of it is");
+    run.see(20, false);
+    let one = inventory(&["b"]);
+    assert_eq!(run.command, Command::List);
+    assert_eq!(known(&run, &one), 20);
+    run.tell(Event::Listed(one.clone()));
+    run.tell(Event::Failed("in use".to_owned()));
+    assert_eq!(known(&run, &one), 0, "it stays");
 }

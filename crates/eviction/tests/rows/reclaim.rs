@@ -4,7 +4,11 @@ use crate::node::{
     MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, memory, priority, seen, soft,
 };
 use evictd_eviction::{
-    Answer, Rules, Signal, Step, UsageNeed, decision::Withheld, rules::FilesystemLayout, simulation,
+    Answer, NodeCondition, Reclaim, Rules, Signal, SignalMap, Step, UsageNeed,
+    decision::Withheld,
+    reclaim::{Gain, Outlook},
+    rules::{FilesystemLayout, RuntimeFiles},
+    simulation,
 };
 use evictd_pod::Pod;
 use serde_json::json;
@@ -162,14 +166,14 @@ fn a_reclaim_under_way_hides_no_other_signal_and_is_asked_for_again() {
     thresholds.extend(soft("memory.available", "100Mi", "10s", "0"));
     let mut node = Node::new(evictd(thresholds), vec![(priority("a", 0), memory(MI))]);
     let low = [(MEMORY, 0), (NODEFS, 0)];
-    let not_yet = Answer::<Arc<Pod>>::Reclaiming;
+    let not_yet = |second| Answer::<Arc<Pod>>::Reclaiming(gains(second, i64::MAX));
     let begin = |node: &mut Node, second| node.keeper.begin(at(second), &seen(second, &low));
     assert!(matches!(begin(&mut node, 0), Step::Reclaim(_)));
-    let (step, _) = node.keeper.answer(at(0), not_yet.clone());
+    let (step, _) = node.keeper.answer(at(0), not_yet(0));
     assert_eq!(step, Step::Rest, "memory has its grace period");
     for second in [10, 11] {
         assert!(matches!(begin(&mut node, second), Step::Reclaim(_)));
-        let (step, _) = node.keeper.answer(at(second), not_yet.clone());
+        let (step, _) = node.keeper.answer(at(second), not_yet(second));
         let soft = UsageNeed {
             signal: MEMORY,
             hard: false,
@@ -188,9 +192,201 @@ fn a_reclaim_may_end_when_disks_are_relieved_whatever_else_is_low() {
         &[("nodefs.available", "50Mi")],
     );
     let node = Node::new(evictd(thresholds), Vec::new());
+    let by = Reclaim {
+        signal: NODEFS,
+        dead_containers: true,
+        unused_images: true,
+    };
     for (left, relieved) in [(149, false), (150, true)] {
         let seen = seen(1, &[(NODEFS, left * MI), (PID, 0)]);
-        assert_eq!(node.keeper.disks_relieved(&seen), relieved, "{left}");
+        assert_eq!(node.keeper.disks_relieved(&seen, &by), relieved, "{left}");
+    }
+}
+
+#[test]
+fn images_go_no_further_for_a_disk_that_they_are_not_on() {
+    let thresholds = hard(&[
+        ("nodefs.available", "100Mi"),
+        ("imagefs.available", "100Mi"),
+    ]);
+    let rules = Rules {
+        layout: FilesystemLayout {
+            dedicated_image_fs: true,
+            split_container_fs: true,
+        },
+        ..evictd(thresholds)
+    };
+    let node = Node::new(rules, Vec::new());
+    let images = Reclaim {
+        signal: Signal::ImagefsAvailable,
+        dead_containers: false,
+        unused_images: true,
+    };
+    let seen = seen(1, &[(NODEFS, 0), (Signal::ImagefsAvailable, 100 * MI)]);
+    assert!(node.keeper.disks_relieved(&seen, &images));
+}
+
+#[test]
+fn nothing_is_removed_for_a_filesystem_on_which_the_runtime_keeps_nothing() {
+    let image = Signal::ImagefsAvailable;
+    let only = |signal: Signal| SignalMap::from_fn(|one| one == signal);
+    let (nodefs, imagefs) = (only(NODEFS), only(image));
+    let nowhere = SignalMap::default();
+    let table = [
+        (None, NODEFS, Some((true, true))),
+        (Some((nodefs, nodefs)), NODEFS, Some((true, true))),
+        (Some((nodefs, nowhere)), NODEFS, Some((false, true))),
+        (Some((nowhere, nodefs)), NODEFS, Some((true, false))),
+        (Some((imagefs, imagefs)), NODEFS, None),
+        (Some((nowhere, nowhere)), image, None),
+    ];
+    for (files, signal, expected) in table {
+        let thresholds = hard(&[(signal.as_str(), "100Mi")]);
+        for rules in [evictd(thresholds.clone()), kubelet(thresholds)] {
+            let rules = Rules {
+                runtime_files: files.map(|(images, layers)| RuntimeFiles { images, layers }),
+                ..rules
+            };
+            let wanted = match Node::new(rules, Vec::new()).look(0, &[(signal, 0)]) {
+                Step::Reclaim(want) => Some((want.dead_containers, want.unused_images)),
+                _ => None,
+            };
+            assert_eq!(wanted, expected, "{signal} {files:?}");
+        }
+    }
+}
+
+/// A reclaim that may free so much yet, and has just done something.
+fn gains(second: i64, bytes: i64) -> Outlook {
+    Outlook {
+        bytes: Gain {
+            known: bytes,
+            uncertain: false,
+        },
+        ..Outlook::unknown(at(second))
+    }
+}
+
+#[test]
+fn an_eviction_waits_only_for_a_reclaim_that_reaches_the_threshold_and_its_minimum_reclaim() {
+    let thresholds = hard_with_reclaim(
+        &[("nodefs.available", "100Mi")],
+        &[("nodefs.available", "50Mi")],
+    );
+    let inodes = Gain {
+        known: i64::MAX,
+        uncertain: true,
+    };
+    for (rules, bytes, waits) in [
+        (evictd(thresholds.clone()), 90 * MI, true),
+        (evictd(thresholds.clone()), 90 * MI - 1, false),
+        (evictd(thresholds.clone()), 0, false),
+        (kubelet(thresholds), 0, true),
+    ] {
+        let mut node = Node::new(rules, vec![(priority("a", 0), memory(MI))]);
+        let step = node.look(0, &[(NODEFS, 60 * MI)]);
+        assert!(matches!(step, Step::Reclaim(_)));
+        let outlook = Outlook {
+            inodes,
+            ..gains(0, bytes)
+        };
+        let answer = Answer::<Arc<Pod>>::Reclaiming(outlook);
+        let (step, _) = node.keeper.answer(at(0), answer);
+        let need = UsageNeed {
+            signal: NODEFS,
+            hard: true,
+        };
+        let expected = if waits { Step::Rest } else { Step::Rank(need) };
+        assert_eq!(step, expected, "{bytes}");
+    }
+}
+
+#[test]
+fn inodes_are_compared_with_inodes() {
+    let inodes = Signal::NodefsInodesFree;
+    let thresholds = hard(&[("nodefs.inodesFree", "100")]);
+    let mut node = Node::new(evictd(thresholds), vec![(priority("a", 0), memory(MI))]);
+    node.look(0, &[(inodes, 60)]);
+    let frees = |known| Outlook {
+        inodes: Gain {
+            known,
+            uncertain: false,
+        },
+        ..gains(known, 1 << 40)
+    };
+    for (known, waits) in [(39, false), (40, true)] {
+        node.keeper.begin(at(known), &seen(known, &[(inodes, 60)]));
+        let answer = Answer::<Arc<Pod>>::Reclaiming(frees(known));
+        let (step, _) = node.keeper.answer(at(known), answer);
+        assert_eq!(step == Step::Rest, waits, "{known}");
+    }
+}
+
+#[test]
+fn a_filesystem_that_waits_for_its_reclaim_does_not_hold_another_back() {
+    let image = Signal::ImagefsAvailable;
+    let thresholds = hard(&[
+        ("imagefs.available", "100Mi"),
+        ("nodefs.available", "100Mi"),
+    ]);
+    let rules = Rules {
+        layout: FilesystemLayout {
+            dedicated_image_fs: true,
+            split_container_fs: true,
+        },
+        ..evictd(thresholds)
+    };
+    let mut node = Node::new(rules, vec![(priority("a", 0), memory(MI))]);
+    let mut step = node.look(0, &[(image, 0), (NODEFS, 0)]);
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        let Step::Reclaim(want) = step else {
+            panic!("{step:?}");
+        };
+        asked.push(want.signal);
+        let enough = if want.signal == image { i64::MAX } else { 0 };
+        let answer = Answer::<Arc<Pod>>::Reclaiming(gains(0, enough));
+        step = node.keeper.answer(at(0), answer).0;
+    }
+    assert_eq!(asked.len(), 2);
+    let need = UsageNeed {
+        signal: NODEFS,
+        hard: true,
+    };
+    assert_eq!(step, Step::Rank(need), "{asked:?}");
+}
+
+#[test]
+fn no_pod_goes_for_a_read_only_filesystem_and_nothing_is_removed_there() {
+    let thresholds = hard(&[("nodefs.available", "100Mi"), ("pid.available", "100")]);
+    for (rules, spared) in [
+        (evictd(thresholds.clone()), true),
+        (kubelet(thresholds), false),
+    ] {
+        let pods = vec![(priority("a", 0), memory(MI))];
+        let mut node = Node::new(rules, pods);
+        let mut seen = seen(0, &[(NODEFS, 0)]);
+        seen.set_read_only(NODEFS, true);
+        let step = node.keeper.begin(at(0), &seen);
+        assert_eq!(matches!(step, Step::Rank(_)), spared, "{step:?}");
+        let decision = node.decide(0).unwrap();
+        let withheld = spared.then_some(Withheld::ReadOnlyFilesystem);
+        assert_eq!(decision.withheld, withheld);
+        let mut conditions = node.keeper.conditions();
+        assert!(conditions.any(|one| one == NodeCondition::DiskPressure));
+        drop(conditions);
+        assert_eq!(
+            node.keeper.hard_since().is_none(),
+            spared,
+            "a grace is not cut"
+        );
+        // Another signal acts all the same.
+        let mut both = crate::node::seen(1, &[(NODEFS, 0), (PID, 0)]);
+        both.set_read_only(NODEFS, true);
+        if spared {
+            node.keeper.begin(at(1), &both);
+            assert_eq!(node.decide(1).unwrap().signal, "pid.available");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bytes and inodes of the node's filesystems, and which of its directories share one.
 
-use super::layout::{FilesystemPaths, Layout};
+use super::layout::{Device, FilesystemPaths, Layout};
 use super::mounts::MountTable;
 use super::probe::{Answer, Ask, Probe, ProbeResult};
 use crate::threads::Pool;
@@ -23,6 +23,7 @@ impl FilesystemPaths {
 }
 
 pub(super) struct Filesystems {
+    proc_root: PathBuf,
     paths: FilesystemPaths,
     /// One per path, however many roles the path has.
     probes: Vec<Probe>,
@@ -40,12 +41,17 @@ impl Filesystems {
         let mut probes: Vec<Probe> = Vec::new();
         for (path, feeds) in paths.roles() {
             let Some(path) = path else { continue };
-            match probes.iter_mut().find(|probe| *probe.path == **path) {
-                Some(probe) => probe.feeds.push(feeds),
-                None => probes.push(Probe::new(path, feeds, threads.clone())),
-            }
+            probe_of(&mut probes, path, &threads).feeds.push(feeds);
+        }
+        for path in paths
+            .runtime
+            .iter()
+            .flat_map(|told| [&told.images, &told.layers])
+        {
+            probe_of(&mut probes, path, &threads);
         }
         Self {
+            proc_root: proc_root.to_owned(),
             paths,
             probes,
             mounts: MountTable::watch(proc_root),
@@ -53,12 +59,19 @@ impl Filesystems {
         }
     }
 
-    /// Observes each filesystem, and calls `report` with the result for each pair of bytes and inodes signals that it
-    /// feeds.
+    /// Other directories than before.
+    pub(super) fn watch(&mut self, paths: FilesystemPaths) {
+        if paths != self.paths {
+            *self = Self::with_ask(Arc::clone(&self.ask), paths, &self.proc_root);
+        }
+    }
+
+    /// Observes each filesystem, and calls `report` for each pair of bytes and inodes signals that it feeds, with the
+    /// result and whether the filesystem is read-only.
     pub(super) fn probe_all(
         &mut self,
         now: Timestamp,
-        mut report: impl FnMut((Signal, Signal), &ProbeResult),
+        mut report: impl FnMut((Signal, Signal), &ProbeResult, bool),
     ) {
         let changed = self.mounts.changed();
         for probe in &mut self.probes {
@@ -66,19 +79,37 @@ impl Filesystems {
                 probe.forget();
             }
             let result = probe.probe(now, &self.ask);
+            let read_only = match &result {
+                ProbeResult::Space(space, _) => probe.is_read_only(now, space, &self.mounts),
+                ProbeResult::Failed(_) | ProbeResult::Unanswered => probe.read_only.0,
+            };
             for feeds in &probe.feeds {
-                report(*feeds, &result);
+                report(*feeds, &result, read_only);
             }
         }
     }
 
     pub(super) fn layout(&self) -> Option<Layout> {
         let device = |path: &Path| {
-            let probe = self.probes.iter().find(|probe| *probe.path == *path)?;
-            probe.device
+            let probe = self.probes.iter().find(|probe| *probe.path == *path);
+            match probe.map(|probe| (probe.device, probe.failed)) {
+                Some((Some(device), _)) => Device::Known(device),
+                Some((None, true)) => Device::Missing,
+                Some((None, false)) | None => Device::Unanswered,
+            }
         };
         Layout::of(&self.paths, device, |device| self.mounts.describe(device))
     }
+}
+
+/// The probe of this path; a new one feeds no signal.
+fn probe_of<'a>(probes: &'a mut Vec<Probe>, path: &Path, threads: &Pool) -> &'a mut Probe {
+    let known = probes.iter().position(|probe| *probe.path == *path);
+    let index = known.unwrap_or_else(|| {
+        probes.push(Probe::new(path, threads.clone()));
+        probes.len() - 1
+    });
+    &mut probes[index]
 }
 
 #[cfg(test)]
@@ -110,7 +141,7 @@ mod tests {
 
     fn probe(filesystems: &mut Filesystems, now: Timestamp) -> ProbeResult {
         let mut seen = None;
-        filesystems.probe_all(now, |feeds, result| {
+        filesystems.probe_all(now, |feeds, result, _| {
             assert_eq!(feeds, BOTH);
             seen = Some(match result {
                 ProbeResult::Space(space, time) => ProbeResult::Space(*space, *time),
@@ -140,6 +171,7 @@ mod tests {
                 bytes: 100,
                 inodes_free: 5,
                 inodes: 10,
+                no_writes: false,
             },
             device: 7,
             local: false,
@@ -218,7 +250,7 @@ mod tests {
         let mut filesystems = Filesystems::new(nodefs(&path), Path::new("/proc"));
         let mut failed = None;
         wait_until("the question fails", || {
-            filesystems.probe_all(at(1), |_, result| {
+            filesystems.probe_all(at(1), |_, result, _| {
                 if let ProbeResult::Failed(error) = result {
                     failed = Some(error.to_string());
                 }
@@ -249,6 +281,7 @@ mod tests {
             nodefs: Some("/a".into()),
             imagefs: Some("/b".into()),
             containerfs: Some("/b".into()),
+            runtime: None,
         };
         let filesystems = Filesystems::new(paths, Path::new("/proc"));
         let feeds: Vec<_> = filesystems
@@ -297,6 +330,42 @@ mod tests {
                 assert_eq!((after.bytes, after.inodes), (2 << 20, 64));
             }
             assert_eq!(asked.load(Ordering::SeqCst), 2);
+        });
+    }
+
+    #[test]
+    fn a_filesystem_that_becomes_read_only_is_noticed_and_a_read_only_mount_of_it_is_none() {
+        let directory = tempdir().unwrap();
+        let (target, proc_root) = (directory.path().join("disk"), directory.path().join("proc"));
+        let bound = directory.path().join("bound");
+        for made in [&target, &proc_root, &bound] {
+            std::fs::create_dir(made).unwrap();
+        }
+        symlink("/proc/thread-self", proc_root.join("self")).unwrap();
+        let name = "a_filesystem_that_becomes_read_only";
+        with_tmpfs(name, target, 1024, move |target| {
+            let none = None::<&str>;
+            mount(Some(target), &bound, none, MsFlags::MS_BIND, none).unwrap();
+            let only_the_mount = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+            mount(none, &bound, none, only_the_mount, none).unwrap();
+            let mut filesystems = Filesystems::new(nodefs(&bound), &proc_root);
+            let mut seen = |second| {
+                let mut found = None;
+                filesystems.probe_all(at(second), |_, result, read_only| {
+                    let ProbeResult::Space(space, _) = result else {
+                        panic!("it is local");
+                    };
+                    found = Some((space.no_writes, read_only));
+                });
+                found.unwrap()
+            };
+            assert_eq!(seen(1), (true, false));
+            let whole = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+            mount(none, target, none, whole, none).unwrap();
+            assert_eq!(seen(2), (true, true));
+            mount(none, target, none, MsFlags::MS_REMOUNT, none).unwrap();
+            assert_eq!(seen(3), (true, false));
+            nix::mount::umount(&bound).unwrap();
         });
     }
 

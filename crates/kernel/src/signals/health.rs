@@ -77,9 +77,22 @@ pub(super) struct Registry {
     pub(super) health: SignalMap<SignalHealth>,
     /// The state that was last logged, per signal.
     logged: SignalMap<SignalState>,
+    read_only: SignalMap<bool>,
 }
 
 impl Registry {
+    /// Logs once when the filesystem of this signal becomes read-only, and when it can be written again.
+    pub(super) fn note_read_only(&mut self, signal: Signal, read_only: bool) {
+        if std::mem::replace(&mut self.read_only[signal], read_only) == read_only {
+            return;
+        }
+        if read_only {
+            tracing::warn!(%signal, "the filesystem of {signal} is read-only: nothing on it can be removed");
+        } else {
+            tracing::info!(%signal, "the filesystem of {signal} can be written again");
+        }
+    }
+
     /// Checks and counts a source's answer; returns the observation if it is valid.
     pub(super) fn record(&mut self, signal: Signal, outcome: Outcome<'_>) -> Option<Observation> {
         let health = &mut self.health[signal];

@@ -1,5 +1,6 @@
 //! Which of the node's three directories share a filesystem (S1-025).
 
+use evictd_eviction::{Signal, SignalMap, rules::RuntimeFiles};
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -14,6 +15,36 @@ pub struct FilesystemPaths {
     pub imagefs: Option<PathBuf>,
     /// The containers' writable layers.
     pub containerfs: Option<PathBuf>,
+    /// Where the container runtime keeps its files, by its own word; `None` while it has not told.
+    pub runtime: Option<RuntimePaths>,
+}
+
+/// Where the container runtime keeps its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimePaths {
+    /// Images.
+    pub images: PathBuf,
+    /// Writable layers of containers.
+    pub layers: PathBuf,
+}
+
+/// The device of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Device {
+    Known(u64),
+    /// The path cannot be seen from here.
+    Missing,
+    /// Its filesystem has not answered yet.
+    Unanswered,
+}
+
+impl Device {
+    const fn known(self) -> Option<u64> {
+        match self {
+            Self::Known(device) => Some(device),
+            Self::Missing | Self::Unanswered => None,
+        }
+    }
 }
 
 /// Which of the node's directories share a filesystem, by device number.
@@ -25,6 +56,10 @@ pub struct Layout {
     pub split_container_fs: bool,
     /// Each filesystem once.
     pub filesystems: Vec<WatchedFilesystem>,
+    /// On which of them the container runtime keeps its files; `None` if it has not told.
+    pub runtime_files: Option<RuntimeFiles>,
+    /// Where the container runtime keeps its files although nothing is watched there.
+    pub problem: Option<String>,
     /// For people: the filesystem of each directory.
     sentence: String,
 }
@@ -47,7 +82,7 @@ impl Layout {
     /// of the path before it.
     pub(super) fn of(
         paths: &FilesystemPaths,
-        device: impl Fn(&Path) -> Option<u64>,
+        device: impl Fn(&Path) -> Device,
         describe: impl Fn(u64) -> Option<String>,
     ) -> Option<Self> {
         let mut parts: Vec<String> = Vec::new();
@@ -63,7 +98,7 @@ impl Layout {
                 devices[index] = index.checked_sub(1).and_then(|before| devices[before]);
                 continue;
             };
-            let found = device(path)?;
+            let found = device(path).known()?;
             let shared = (0..index).find(|before| devices[*before] == Some(found));
             let place = match shared {
                 Some(before) => format!("with {}", roles[before].0),
@@ -81,14 +116,92 @@ impl Layout {
             parts.push(format!("{role} {} ({place})", path.display()));
             devices[index] = Some(found);
         }
+        let runtime = match &paths.runtime {
+            Some(told) => Some(RuntimeDevices::of(told, &device)?),
+            None => None,
+        };
         let [nodefs, imagefs, containerfs] = devices;
         let dedicated_image_fs = nodefs.is_some() && nodefs != imagefs;
         Some(Self {
             dedicated_image_fs,
             split_container_fs: dedicated_image_fs && containerfs != imagefs,
+            runtime_files: runtime.as_ref().map(|one| one.files(devices)),
+            problem: runtime.and_then(|one| one.problem(devices, describe)),
             filesystems,
             sentence: parts.join(", "),
         })
+    }
+}
+
+/// The filesystems with the runtime's files.
+struct RuntimeDevices<'a> {
+    told: &'a RuntimePaths,
+    images: Device,
+    layers: Device,
+}
+
+impl<'a> RuntimeDevices<'a> {
+    /// `None` while one of them has not answered.
+    fn of(told: &'a RuntimePaths, device: impl Fn(&Path) -> Device) -> Option<Self> {
+        let all = Self {
+            told,
+            images: device(&told.images),
+            layers: device(&told.layers),
+        };
+        let waits = [all.images, all.layers].contains(&Device::Unanswered);
+        (!waits).then_some(all)
+    }
+
+    fn files(&self, [nodefs, imagefs, containerfs]: [Option<u64>; 3]) -> RuntimeFiles {
+        let is_on = |files: Device| {
+            SignalMap::from_fn(|signal| {
+                let watched = match signal {
+                    Signal::NodefsAvailable | Signal::NodefsInodesFree => nodefs,
+                    Signal::ImagefsAvailable | Signal::ImagefsInodesFree => imagefs,
+                    Signal::ContainerfsAvailable | Signal::ContainerfsInodesFree => containerfs,
+                    _ => None,
+                };
+                watched.is_some() && files.known() == watched
+            })
+        };
+        RuntimeFiles {
+            images: is_on(self.images),
+            layers: is_on(self.layers),
+        }
+    }
+
+    /// What the runtime tells against what is watched as `imagefs` and `containerfs`.
+    fn problem(
+        &self,
+        [_, imagefs, containerfs]: [Option<u64>; 3],
+        describe: impl Fn(u64) -> Option<String>,
+    ) -> Option<String> {
+        let checked = [
+            ("images", &self.told.images, self.images, "imagefs", imagefs),
+            (
+                "writable layers",
+                &self.told.layers,
+                self.layers,
+                "containerfs",
+                containerfs,
+            ),
+        ];
+        let differs = checked.into_iter().filter_map(|(what, path, device, role, watched)| {
+            let place = match device {
+                Device::Known(device) if Some(device) == watched => return None,
+                Device::Known(device) => {
+                    describe(device).unwrap_or_else(|| format!("device {device}"))
+                }
+                Device::Missing | Device::Unanswered => "which cannot be seen from here".to_owned(),
+            };
+            Some(format!(
+                "the container runtime keeps {what} in {} ({place}), but another filesystem is watched as {role}, where \
+                 their removal frees nothing",
+                path.display()
+            ))
+        });
+        let differs: Vec<String> = differs.collect();
+        (!differs.is_empty()).then(|| differs.join("; "))
     }
 }
 
@@ -107,14 +220,22 @@ impl fmt::Display for Layout {
 mod tests {
     use super::*;
 
+    /// The path `/5` is on the device 5.
+    fn device(path: &Path) -> Device {
+        let number = path
+            .to_str()
+            .and_then(|path| path.strip_prefix('/')?.parse().ok());
+        number.map_or(Device::Missing, Device::Known)
+    }
+
     fn layout(nodefs: u64, imagefs: Option<u64>, containerfs: Option<u64>) -> Layout {
         let path = |device: u64| format!("/{device}").into();
         let paths = FilesystemPaths {
             nodefs: Some(path(nodefs)),
             imagefs: imagefs.map(path),
             containerfs: containerfs.map(path),
+            runtime: None,
         };
-        let device = |path: &Path| path.to_str()?.strip_prefix('/')?.parse().ok();
         Layout::of(&paths, device, |device| {
             Some(format!("ext4 on disk {device}"))
         })
@@ -169,6 +290,47 @@ mod tests {
             nodefs: Some("/a".into()),
             ..FilesystemPaths::default()
         };
-        assert_eq!(Layout::of(&paths, |_| None, |_| None), None);
+        assert_eq!(Layout::of(&paths, |_| Device::Unanswered, |_| None), None);
+    }
+
+    /// Of nodefs on device 1 and imagefs on device 2, with the runtime's files in these directories: for nodefs and
+    /// imagefs whether images, and whether layers are there.
+    fn files(images: &str, layers: &str) -> ([[bool; 2]; 2], Option<String>) {
+        let paths = FilesystemPaths {
+            nodefs: Some("/1".into()),
+            imagefs: Some("/2".into()),
+            containerfs: None,
+            runtime: Some(RuntimePaths {
+                images: images.into(),
+                layers: layers.into(),
+            }),
+        };
+        let layout = Layout::of(&paths, device, |_| Some("xfs".to_owned())).unwrap();
+        let files = layout.runtime_files.unwrap();
+        let both = |signal| [files.images[signal], files.layers[signal]];
+        let inodes = both(Signal::ImagefsInodesFree);
+        assert_eq!(inodes, both(Signal::ImagefsAvailable));
+        assert_eq!(inodes, both(Signal::ContainerfsAvailable));
+        let signals = [Signal::NodefsAvailable, Signal::ImagefsAvailable];
+        (signals.map(both), layout.problem)
+    }
+
+    #[test]
+    fn what_is_watched_is_compared_with_where_the_runtime_keeps_its_files() {
+        let (none, both) = ([false; 2], [true; 2]);
+        assert_eq!(files("/2", "/2"), ([none, both], None));
+        let (found, problem) = files("/3", "/3");
+        assert_eq!(found, [none, none]);
+        let problem = problem.unwrap();
+        for told in [
+            "keeps images in /3 (xfs)",
+            "watched as imagefs",
+            "keeps writable layers in /3",
+        ] {
+            assert!(problem.contains(told), "{problem}");
+        }
+        let (found, problem) = files("/elsewhere", "/1");
+        assert_eq!(found, [[false, true], none]);
+        assert!(problem.unwrap().contains("which cannot be seen from here"));
     }
 }

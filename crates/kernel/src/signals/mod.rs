@@ -32,12 +32,13 @@ use jiff::{SignedDuration, Timestamp};
 use memory::Memory;
 use pids::Pids;
 use pressure::PressureFile;
+use probe::ProbeResult;
 use reading::Reading;
 use std::path::PathBuf;
 
 pub use group_pressure::GroupPressure;
 pub use health::{SignalHealth, SignalState};
-pub use layout::{FilesystemPaths, Layout, WatchedFilesystem};
+pub use layout::{FilesystemPaths, Layout, RuntimePaths, WatchedFilesystem};
 pub use memory::{MemoryAvailable, MemoryFigures};
 pub use pressure::Pressure;
 pub use swap::Swap;
@@ -238,6 +239,11 @@ impl Sampler {
         }
     }
 
+    /// Watches these directories from now on.
+    pub fn watch(&mut self, paths: FilesystemPaths) {
+        self.filesystems.watch(paths);
+    }
+
     /// Which of the watched directories share a filesystem; `None` until each of their filesystems has answered.
     pub fn layout(&self) -> Option<Layout> {
         self.filesystems.layout()
@@ -317,15 +323,18 @@ impl Sampler {
 
     fn sample_filesystems(&mut self, now: Timestamp, sample: &mut Sample) {
         let registry = &mut self.registry;
-        self.filesystems.probe_all(now, |(bytes, inodes), result| {
+        let report = |(bytes, inodes): (Signal, Signal), result: &ProbeResult, read_only: bool| {
             let (of_bytes, of_inodes) = result.outcomes(now);
+            registry.note_read_only(bytes, read_only);
             let mut record = |signal, outcome| {
                 let observation = registry.record(signal, outcome);
                 sample.observations.set(signal, observation);
+                sample.observations.set_read_only(signal, read_only);
             };
             record(bytes, of_bytes);
             record(inodes, of_inodes);
-        });
+        };
+        self.filesystems.probe_all(now, report);
     }
 }
 

@@ -5,13 +5,14 @@
 //! a local one.
 
 use super::health::Outcome;
+use super::mounts::MountTable;
 use super::reading::Reading;
 use crate::kernel_file::ReadError;
 use crate::threads::{NoThread, Pool};
 use evictd_eviction::Signal;
 use jiff::{SignedDuration, Timestamp};
 use nix::sys::statfs::{self, FsType, statfs};
-use nix::sys::statvfs::{Statvfs, statvfs};
+use nix::sys::statvfs::{FsFlags, Statvfs, statvfs};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -28,6 +29,10 @@ const FIRST_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// An answer that took longer than this is discarded as out of date.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(30);
+
+/// How often the mount table is read at most: the kernel makes a filesystem read-only after errors without a change that
+/// it reports, and ext4 not even in the answer of `statvfs`.
+const MOUNT_TABLE: SignedDuration = SignedDuration::from_secs(1);
 
 /// Filesystems whose `statvfs` only reads memory.
 const LOCAL: [FsType; 6] = [
@@ -46,6 +51,8 @@ pub(super) struct Space {
     pub(super) bytes: u64,
     pub(super) inodes_free: u64,
     pub(super) inodes: u64,
+    /// Whether it cannot be written through the mount that was asked. The filesystem itself may be writable.
+    pub(super) no_writes: bool,
 }
 
 impl Space {
@@ -57,6 +64,7 @@ impl Space {
             bytes: found.blocks().saturating_mul(block),
             inodes_free: found.files_free(),
             inodes: found.files(),
+            no_writes: found.flags().contains(FsFlags::ST_RDONLY),
         }
     }
 
@@ -123,6 +131,10 @@ pub(super) struct Probe {
     pub(super) feeds: Vec<(Signal, Signal)>,
     /// The device number; known after the first answer.
     pub(super) device: Option<u64>,
+    /// Whether the last question failed.
+    pub(super) failed: bool,
+    /// Whether the filesystem cannot be written, by any mount, and when the mount table was last read for that.
+    pub(super) read_only: (bool, Option<Timestamp>),
     /// Whether its filesystem is known to answer at once.
     local: bool,
     /// How long the next answer is waited for.
@@ -160,11 +172,14 @@ impl PendingCall {
 }
 
 impl Probe {
-    pub(super) fn new(path: &Path, feeds: (Signal, Signal), threads: Pool) -> Self {
+    /// Feeds no signal yet.
+    pub(super) fn new(path: &Path, threads: Pool) -> Self {
         Self {
             path: path.into(),
-            feeds: vec![feeds],
+            feeds: Vec::new(),
             device: None,
+            failed: false,
+            read_only: (false, None),
             local: false,
             patience: FIRST_TIMEOUT,
             threads,
@@ -175,6 +190,24 @@ impl Probe {
     /// Forgets the device: another filesystem may be mounted there by now.
     pub(super) fn forget(&mut self) {
         self.local = false;
+        self.read_only.1 = None;
+    }
+
+    /// Whether the filesystem cannot be written. A mount of it that is read-only, as a container has it, says nothing of
+    /// the filesystem: that is in the mount table, which is read now and then.
+    pub(super) fn is_read_only(
+        &mut self,
+        now: Timestamp,
+        space: &Space,
+        mounts: &MountTable,
+    ) -> bool {
+        let (known, read_at) = self.read_only;
+        if read_at.is_none_or(|at| now.duration_since(at) >= MOUNT_TABLE) {
+            let told = mounts.is_read_only(&self.path, self.device);
+            self.read_only = (told.unwrap_or(space.no_writes), Some(now));
+            return self.read_only.0;
+        }
+        known
     }
 
     pub(super) fn probe(&mut self, now: Timestamp, ask: &Ask) -> ProbeResult {
@@ -184,6 +217,7 @@ impl Probe {
         } else {
             self.probe_on_thread(now, ask)
         };
+        self.failed = outcome.is_err();
         match outcome {
             Ok(Some((space, time))) => ProbeResult::Space(space, time),
             Ok(None) => ProbeResult::Unanswered,

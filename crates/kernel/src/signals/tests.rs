@@ -463,7 +463,7 @@ fn this_machine() -> SignalSources {
         filesystems: FilesystemPaths {
             nodefs: Some("/".into()),
             imagefs: Some("/proc".into()),
-            containerfs: None,
+            ..FilesystemPaths::default()
         },
     }
 }

@@ -42,8 +42,12 @@ impl Agent {
         let mut ledger = ledger.ok_or(Unanswered::NotYet(
             "the node's disks are being looked at; ask again in a moment",
         ))?;
-        let active = active_pods(&self.active);
-        ledger.reclaimable = self.ports.reclaimer.reclaimable(now, active);
+        let active = || active_pods(&self.active);
+        let reclaimer = &mut self.ports.reclaimer;
+        ledger.reclaimable = reclaimer.reclaimable(now, active);
+        if let Some((size, age)) = reclaimer.images_on_disk(now) {
+            ledger.set_images(size, age.as_secs());
+        }
         serde_json::to_value(ledger).map_err(|error| Unanswered::Refused(error.to_string()))
     }
 

@@ -36,6 +36,7 @@ use crate::{
     delivery::Notice,
     evict::EvictError,
     fact::{Cycle, Decided, Fact},
+    filesystems::WatchedPaths,
     kept::Kept,
     pause::Pause,
     pods::{LocalPod, PodCache, PodSet},
@@ -108,6 +109,8 @@ pub struct Ports {
     pub wake_listeners: WakeListeners,
     /// Reads what the node has left of each signal.
     pub sampler: Sampler,
+    /// Which directories it watches.
+    pub filesystems: WatchedPaths,
     /// The pods of this node with their cgroups.
     pub pod_cache: PodCache,
     /// The node's allocatable resources.
@@ -461,7 +464,8 @@ impl Agent {
         Some((departure, notice))
     }
 
-    /// Detects the filesystem layout once (S1-025); a filesystem that does not answer delays it.
+    /// Detects the filesystem layout (S1-025) once for the directories that are watched; a filesystem that does not answer
+    /// delays it.
     fn detect_layout(&mut self) {
         if self.layout.is_some() {
             return;
@@ -474,10 +478,13 @@ impl Agent {
             split_container_fs: layout.split_container_fs,
         };
         tracing::info!("{layout}");
+        if let Some(problem) = &layout.problem {
+            tracing::warn!("{problem}");
+        }
+        let mut rules = self.housekeeper.rules().clone();
+        (rules.layout, rules.runtime_files) = (found, layout.runtime_files);
         self.layout = Some(layout);
-        if self.housekeeper.rules().layout != found {
-            let mut rules = self.housekeeper.rules().clone();
-            rules.layout = found;
+        if *self.housekeeper.rules() != rules {
             self.housekeeper.reconfigure(rules);
         }
     }
@@ -485,6 +492,7 @@ impl Agent {
     fn apply(&mut self, behaviour: Behaviour) {
         let mut rules = behaviour.rules.clone();
         rules.layout = self.housekeeper.rules().layout;
+        rules.runtime_files = self.housekeeper.rules().runtime_files;
         rules.kubelet_is_here = self.housekeeper.rules().kubelet_is_here;
         self.ports.sampler.follow(&rules.thresholds);
         self.housekeeper.reconfigure(rules);
@@ -541,6 +549,8 @@ impl Agent {
 
     fn publish_cycle(&mut self, now: Timestamp, sample: &Sample, sleep: Duration) {
         let usage_problem = self.ports.usage.problem(now);
+        let active = || reclaim::active_pods(&self.active);
+        let reclaimable = self.ports.reclaimer.reclaimable(now, active);
         let finished = Cycle {
             now,
             woken_by: self.woken_by,
@@ -548,6 +558,7 @@ impl Agent {
             sample,
             housekeeper: &self.housekeeper,
             layout: self.layout.as_ref(),
+            reclaimable,
             pods: self.active.set(),
             sleep,
             dry_run: self.terminations_off(),

@@ -26,17 +26,22 @@ impl Agent {
     /// Shows a reclaim under way what is free.
     pub(super) fn observe_reclaim(&mut self, now: Timestamp, seen: &Observations) {
         self.look_for_socket(now);
+        self.follow_runtime();
+        let under_way = self.ports.reclaimer.under_way();
+        let relieved = |want: Reclaim| self.housekeeper.disks_relieved(seen, &want);
         let situation = Situation {
             seen,
-            relieved: self.housekeeper.disks_relieved(seen),
+            relieved: under_way.is_some_and(relieved),
             watched: self.watches_disks(),
+            near: self.housekeeper.is_disk_near(seen),
             dry_run: self.terminations_off(),
         };
         let finished = self.ports.reclaimer.observe(now, &situation);
         self.note_reclaimed(now, finished);
     }
 
-    /// The answer to [`Step::Reclaim`]: only once the reclaim is over, pods are ranked.
+    /// The answer to [`Step::Reclaim`]: begins one if none is under way. Whether pods are ranked beside it is decided by
+    /// what it may free yet.
     pub(super) async fn reclaim(
         &mut self,
         now: Timestamp,
@@ -47,6 +52,7 @@ impl Agent {
             seen,
             relieved: false,
             watched: true,
+            near: true,
             dry_run: self.terminations_off(),
         };
         let active = &self.active;
@@ -54,7 +60,7 @@ impl Agent {
         let progress = self.ports.reclaimer.ask(now, want, &situation, known);
         let answer = match progress {
             Progress::Off => Answer::Reclaimed(None),
-            Progress::UnderWay => Answer::Reclaiming,
+            Progress::UnderWay(outlook) => Answer::Reclaiming(outlook),
             Progress::Over => Answer::Reclaimed(Some(seen)),
         };
         self.decide(now, answer, None).await
@@ -111,6 +117,15 @@ impl Agent {
             ..Record::of_reclaim(id, now, signal, reclaimed)
         };
         self.ports.publishers.publish(&Fact::Reclaimed(&record));
+    }
+
+    /// Watches the filesystems where the runtime keeps its files, once it has told.
+    fn follow_runtime(&mut self) {
+        let places = self.ports.reclaimer.places();
+        if let Some(paths) = self.ports.filesystems.follow(places) {
+            self.ports.sampler.watch(paths);
+            self.layout = None;
+        }
     }
 
     fn watches_disks(&self) -> bool {

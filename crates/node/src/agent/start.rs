@@ -13,6 +13,7 @@ pub use reload::Reload;
 use super::{Agent, Allocatable, Behaviour, Order, Pauses, Ports, Timer, Unfinished};
 use crate::{
     config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
+    filesystems::WatchedPaths,
     history::{HistoryError, Recorder},
     kept::KeptFile,
     metrics::Metrics,
@@ -24,7 +25,7 @@ use crate::{
         metrics::MetricsPublisher, status::StatusPage, urgency::UrgencyPublisher,
         watchdog::Watchdog,
     },
-    reclaim::{CriRuntime, MemoryReclaimer, Reclaimer, missing_socket},
+    reclaim::{CriRuntime, MemoryReclaimer, Places, Reclaimer, missing_socket},
     server::{
         http::{self, HttpError, HttpServer},
         socket::{self, SocketError},
@@ -51,7 +52,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 /// Protected if the source of the pods does not tell which of them are critical.
 const SYSTEM_NAMESPACE: &str = "kube-system";
@@ -62,6 +63,8 @@ const KILL_DEADLINE: Duration = Duration::from_secs(30);
 /// The error for `admission: reject` if only the kubelet is known.
 const REJECT_NEEDS_API_SERVER: &str = "admission: reject needs an API server, because only that \
     keeps the kubelet from starting a pod; configure it under kubernetes. Until then new pods are only reported";
+/// A runtime that does not say where it keeps its files holds up the start for no longer.
+const RUNTIME_PATIENCE: Duration = Duration::from_secs(1);
 /// The main loop counts as stuck if no cycle has ended for this long.
 const LONGEST_CYCLE: SignedDuration = SignedDuration::from_secs(30);
 /// The kubelet's container runtime leaves at least two seconds between SIGTERM and SIGKILL (S1-049).
@@ -228,10 +231,10 @@ pub async fn ready(
         .with_namespace_of_this_process(&config.roots.proc)?;
     let pod_roots = pod_roots(config);
     let directories = kubelet_directories::find(config, &hierarchies, &pod_roots).await;
-    let filesystems = filesystems(config, &directories.root);
-    let mut sampler = sampler(config, &hierarchies, filesystems)?;
-    let huge_pages = huge_pages(config, &mut sampler);
     let runtime = crate::runtime::client(config)?;
+    let filesystems = WatchedPaths::new(config, &directories.root, places(&runtime).await);
+    let mut sampler = sampler(config, &hierarchies, filesystems.paths().clone())?;
+    let huge_pages = huge_pages(config, &mut sampler);
     let fleet = Fleet::default();
     let pods = pods::start(config, (fleet.clone(), &runtime), clock).await;
     let usage = usage::find(config, pods.source, &hierarchies).await;
@@ -292,11 +295,12 @@ pub async fn ready(
         shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
     let reclaim_runtime = CriRuntime::new(runtime.clone(), config.runtime_directory.clone(), clock);
-    let reclaimer = Reclaimer::start(config, pods.source, Arc::new(reclaim_runtime));
+    let reclaimer = Reclaimer::start(config, pods.source, Arc::new(reclaim_runtime), clock);
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
         wake_listeners: wake_listeners(config, &hierarchies),
         sampler,
+        filesystems,
         pod_cache: PodCache::new(pods.listings, binder)
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
         allocatable,
@@ -439,33 +443,10 @@ fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSource
     }
 }
 
-/// The directories to watch: as configured, else where kubelets and runtimes usually keep their files.
-fn filesystems(config: &Effective, kubelet: &Path) -> FilesystemPaths {
-    let first = |places: &[&str]| {
-        places
-            .iter()
-            .map(Path::new)
-            .find(|place| place.is_dir())
-            .map(Path::to_owned)
-    };
-    let configured = &config.filesystems;
-    let root = Some(kubelet.to_owned()).filter(|root| root.is_dir());
-    let nodefs = configured.nodefs.clone().or(root).or_else(|| first(&["/"]));
-    let runtimes = [
-        "/var/lib/containerd",
-        "/var/lib/containers/storage",
-        "/var/lib/docker",
-    ];
-    let imagefs = configured
-        .imagefs
-        .clone()
-        .or_else(|| first(&runtimes))
-        .or_else(|| nodefs.clone());
-    FilesystemPaths {
-        containerfs: configured.containerfs.clone().or_else(|| imagefs.clone()),
-        nodefs,
-        imagefs,
-    }
+/// Where the runtime keeps its files, if it answers now; later it is asked again.
+async fn places(runtime: &evictd_cri::Client) -> Option<Places> {
+    let told = timeout(RUNTIME_PATIENCE, runtime.filesystems()).await;
+    Places::of(&told.ok()?.ok()??)
 }
 
 /// The node name: as configured; else from the environment of this pod; else as a kubelet computes it.

@@ -6,7 +6,7 @@ pub use admission::{AdmissionAction, AdmissionDecision};
 
 use crate::{
     config::Admission, delivery::Publication, evict::EvictError, logging::chain, pause::Pause,
-    pods::PodSet,
+    pods::PodSet, usage::ledger::Reclaimable,
 };
 use evictd_eviction::{
     Decision, Housekeeper, Returned,
@@ -71,6 +71,8 @@ pub struct Cycle<'a> {
     pub housekeeper: &'a Housekeeper,
     /// Which watched directories share a filesystem, once known.
     pub layout: Option<&'a Layout>,
+    /// What could be removed without evicting a pod, if that is known.
+    pub reclaimable: Option<Reclaimable>,
     /// The pods of the node in this cycle.
     pub pods: &'a PodSet,
     /// Why usage does not come from the configured source.

@@ -29,7 +29,9 @@ pub struct StatusPage {
     hierarchies: Hierarchies,
     written: Option<Timestamp>,
     pods_generation: Option<u64>,
-    layout_written: bool,
+    /// Of the filesystems, in sentences.
+    layout: String,
+    disk_problems: Vec<String>,
     /// The signal and the reason if a threshold is met but no pod may be evicted.
     withheld: Option<(Option<Signal>, String)>,
     withheld_shown: bool,
@@ -44,7 +46,8 @@ impl StatusPage {
             hierarchies,
             written: None,
             pods_generation: None,
-            layout_written: false,
+            layout: String::new(),
+            disk_problems: Vec::new(),
             withheld: None,
             withheld_shown: false,
             usage_problem: None,
@@ -76,11 +79,11 @@ impl StatusPage {
     }
 
     fn write_layout(&mut self, cycle: &Cycle<'_>) {
-        // The filesystem layout does not change while the daemon runs, so it is written once.
-        if let Some(layout) = cycle.layout.filter(|_| !self.layout_written) {
-            self.layout_written = true;
-            self.shared
-                .update(|status| status.layout = layout.to_string());
+        // It changes when the runtime tells where it keeps its files.
+        let layout = cycle.layout.map(ToString::to_string).unwrap_or_default();
+        if self.layout != layout {
+            self.layout.clone_from(&layout);
+            self.shared.update(|status| status.layout = layout);
         }
     }
 
@@ -98,9 +101,12 @@ impl StatusPage {
 
     fn write_pods(&mut self, cycle: &Cycle<'_>) {
         let same_problem = self.usage_problem.as_deref() == cycle.usage_problem;
-        if self.pods_generation == Some(cycle.pods.generation) && same_problem {
+        let disk_problems = disk_problems(cycle);
+        let same_problems = same_problem && self.disk_problems == disk_problems;
+        if self.pods_generation == Some(cycle.pods.generation) && same_problems {
             return;
         }
+        self.disk_problems = disk_problems;
         self.usage_problem = cycle.usage_problem.map(ToOwned::to_owned);
         self.pods_generation = Some(cycle.pods.generation);
         let pods = cycle.pods;
@@ -119,6 +125,7 @@ impl StatusPage {
         let warnings: Vec<String> = withheld
             .chain(of_pods)
             .chain(of_usage)
+            .chain(self.disk_problems.iter().cloned())
             .chain(rejected)
             .collect();
         let unknown = self.unknown(pods);
@@ -174,6 +181,7 @@ impl StatusPage {
             status.observed = observed(cycle);
             status.woken_by = cycle.woken_by;
             status.admission.mode = cycle.admission;
+            status.reclaimable = cycle.reclaimable;
             if status.paused.as_ref() != cycle.paused {
                 status.paused = cycle.paused.cloned();
             }
@@ -278,6 +286,34 @@ fn returning(returned: &Returned) -> ReturningOwner {
         keeps_away: returned.keeps_away,
         until: returned.until,
     }
+}
+
+/// What is wrong with the filesystems that are watched.
+fn disk_problems(cycle: &Cycle<'_>) -> Vec<String> {
+    let spares = cycle.housekeeper.rules().spares_pods_of_read_only;
+    let consequence = if spares {
+        "no pod is evicted for it"
+    } else {
+        "the kubelet's rules evict pods for it all the same"
+    };
+    let mut thresholds: Vec<Signal> = cycle
+        .housekeeper
+        .thresholds()
+        .map(|one| one.signal)
+        .collect();
+    thresholds.sort_unstable();
+    thresholds.dedup();
+    let seen = &cycle.sample.observations;
+    let read_only = thresholds
+        .into_iter()
+        .filter(|signal| seen.is_read_only(*signal));
+    let read_only = read_only.map(|signal| {
+        format!(
+            "the filesystem of {signal} is read-only: nothing on it can be removed, and {consequence}"
+        )
+    });
+    let of_layout = cycle.layout.and_then(|layout| layout.problem.clone());
+    of_layout.into_iter().chain(read_only).collect()
 }
 
 fn observed(cycle: &Cycle<'_>) -> ObservedStatus {

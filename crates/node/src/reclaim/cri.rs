@@ -1,8 +1,9 @@
 //! Containers and images through CRI.
 
-use super::{Answer, Runtime, uses::UsesFile};
-use evictd_cri::{Client, ContainerState, Error};
-use evictd_eviction::reclaim::{Container, Image, Inventory, Removal, Sandbox};
+use super::{Answer, Places, Runtime, uses::UsesFile};
+use crate::runtime::ContentStore;
+use evictd_cri::{Client, ContainerState, ContainerStats, Error, FilesystemUsage};
+use evictd_eviction::reclaim::{Container, Image, Inventory, Removal, Sandbox, Size};
 use evictd_kernel::clock::Clock;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -23,6 +24,7 @@ pub struct CriRuntime {
     uses: UsesFile,
     /// When each exited container ended. It does not change, so it is asked once.
     ended: Mutex<HashMap<String, Option<Timestamp>>>,
+    content: ContentStore,
 }
 
 impl CriRuntime {
@@ -33,6 +35,7 @@ impl CriRuntime {
             clock,
             uses: UsesFile::open(runtime_directory),
             ended: Mutex::default(),
+            content: ContentStore::default(),
         }
     }
 
@@ -51,6 +54,13 @@ impl CriRuntime {
             .map(|one| (one.id.as_str(), one.pod.uid.as_str()))
             .collect();
         let ended = self.ended(&containers).await?;
+        // Without sizes it can still be listed.
+        let stats = self.client.container_stats().await.ok().flatten();
+        let stats = stats.unwrap_or_default();
+        let layers: HashMap<&str, Size> = stats
+            .iter()
+            .filter_map(|one| Some((one.id.as_str(), layer_of(one)?)))
+            .collect();
         let containers = containers.iter().map(|one| {
             let label = one.labels.get(POD_UID).map(String::as_str);
             let pod = pods.get(one.sandbox.as_str()).copied().or(label);
@@ -68,6 +78,7 @@ impl CriRuntime {
                     .filter(|text| !text.is_empty())
                     .cloned()
                     .collect(),
+                layer: layers.get(one.id.as_str()).copied(),
             }
         });
         let of_pods = sandboxes.iter().map(|one| Sandbox {
@@ -92,10 +103,29 @@ impl CriRuntime {
                 ..image
             }
         });
+        let all_layers = layers.values().map(|layer| layer.bytes).sum::<i64>();
         Ok(Inventory {
+            images_on_disk: self.images_on_disk(all_layers).await,
             containers: containers.collect(),
             sandboxes: of_pods.collect(),
             images: of_images.collect(),
+        })
+    }
+
+    /// What images hold on the disk. The runtime counts the layers of containers with the unpacked images.
+    async fn images_on_disk(&self, layers: i64) -> Option<Size> {
+        let told = self.client.filesystems().await.ok().flatten()?;
+        let places = Places::of(&told)?;
+        let unpacked = counted(told.images.first()?)?;
+        let compressed = self.content.measure(&places.images).await;
+        let compressed = compressed.unwrap_or_default();
+        let bytes = unpacked.bytes.saturating_sub(layers);
+        (bytes >= 0).then(|| Size {
+            bytes: bytes.saturating_add(compressed.bytes),
+            inodes: unpacked
+                .inodes
+                .zip(compressed.inodes)
+                .map(|(a, b)| a.saturating_add(b)),
         })
     }
 
@@ -136,6 +166,14 @@ impl Runtime for CriRuntime {
         })
     }
 
+    fn places(&self) -> Answer<'_, Option<Places>> {
+        Box::pin(async {
+            let told = self.client.filesystems().await;
+            let told = told.map_err(|error| error.to_string())?;
+            Ok(told.as_ref().and_then(Places::of))
+        })
+    }
+
     fn remove<'a>(&'a self, removal: &'a Removal) -> Answer<'a, ()> {
         Box::pin(async move {
             let removed = match removal {
@@ -146,6 +184,19 @@ impl Runtime for CriRuntime {
             removed.map_err(|error| error.to_string())
         })
     }
+}
+
+/// What a runtime has counted; `None` if it has not yet: containerd answers zero without a time until then.
+fn counted(usage: &FilesystemUsage) -> Option<Size> {
+    usage.at?;
+    Some(Size {
+        bytes: i64::try_from(usage.bytes?).ok()?,
+        inodes: usage.inodes.and_then(|inodes| i64::try_from(inodes).ok()),
+    })
+}
+
+fn layer_of(stats: &ContainerStats) -> Option<Size> {
+    counted(stats.writable_layer.as_ref()?)
 }
 
 /// The image that sandboxes are made of, from containerd's own configuration. Later versions pin it instead.
@@ -326,6 +377,7 @@ mod tests {
         let exited = Removal::Container {
             id: "exited".to_owned(),
             name: "main".to_owned(),
+            bytes: None,
         };
         runtime.remove(&exited).await.unwrap();
         let sandbox = Removal::Sandbox {
@@ -339,5 +391,62 @@ mod tests {
             left.sandboxes.len(),
         );
         assert_eq!(counts, (4, 1, 0));
+    }
+
+    #[tokio::test]
+    async fn sizes_are_what_is_on_the_disk_and_what_was_not_counted_is_unknown() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("root");
+        let blobs = root.join("io.containerd.content.v1.content/blobs/sha256");
+        std::fs::create_dir_all(&blobs).unwrap();
+        std::fs::write(blobs.join("a"), vec![1; 1 << 20]).unwrap();
+        let mountpoint = root.join("io.containerd.snapshotter.v1.overlayfs");
+        let usage = |timestamp, bytes| wire::FilesystemUsage {
+            timestamp,
+            identifier: Some(wire::FilesystemIdentifier {
+                mountpoint: mountpoint.display().to_string(),
+            }),
+            used_bytes: Some(wire::Count { value: bytes }),
+            inodes_used: Some(wire::Count { value: 9 }),
+        };
+        let stats = |id: &str, layer| wire::ContainerStats {
+            attributes: Some(wire::ContainerAttributes {
+                id: id.to_owned(),
+                ..wire::ContainerAttributes::default()
+            }),
+            writable_layer: Some(layer),
+            ..wire::ContainerStats::default()
+        };
+        let told = State {
+            container_stats: vec![
+                stats("running", usage(1, 3 << 20)),
+                // containerd has not looked at it yet.
+                stats("exited", usage(0, 0)),
+            ],
+            filesystems: wire::ImageFsInfo {
+                images: vec![usage(1, 10 << 20)],
+                ..wire::ImageFsInfo::default()
+            },
+            ..state()
+        };
+        let double = Double::start(told).unwrap();
+        let runtime = runtime(&double, place.path());
+        let listed = runtime.list().await.unwrap();
+        let images = listed.images_on_disk.unwrap();
+        assert!((8 << 20..9 << 20).contains(&images.bytes), "{images:?}");
+        let layer = |id: &str| {
+            listed
+                .containers
+                .iter()
+                .find(|one| one.id == id)
+                .unwrap()
+                .layer
+        };
+        assert_eq!(layer("running").map(|size| size.bytes), Some(3 << 20));
+        assert_eq!(layer("exited"), None);
+        let places = runtime.places().await.unwrap().unwrap();
+        assert_eq!(places.layers, mountpoint);
+        double.change(|state| state.filesystems.images[0].timestamp = 0);
+        assert_eq!(runtime.list().await.unwrap().images_on_disk, None);
     }
 }

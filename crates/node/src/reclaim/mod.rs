@@ -11,8 +11,10 @@
 
 mod cri;
 mod memory;
+mod tracker;
 mod uses;
 
+pub use crate::runtime::Places;
 pub use cri::CriRuntime;
 pub use memory::{MemoryReclaimer, Target};
 
@@ -22,27 +24,24 @@ use crate::{
 };
 use evictd_eviction::{
     Observations, Reclaim, Signal, SignalMap,
-    reclaim::{Command, Event, Inventory, Policy, Reclaimed, Reclaiming, Removal, all_removals},
+    reclaim::{
+        Command, Event, Inventory, Outlook, Policy, Reclaimed, Reclaiming, Removal, Size,
+        all_removals,
+    },
 };
-use evictd_kernel::clock::after;
+use evictd_kernel::clock::{Clock, after};
 use jiff::{SignedDuration, Timestamp};
-use std::{
-    collections::BTreeSet,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
-use tokio::{sync::mpsc, task::JoinHandle};
+use std::{collections::BTreeSet, pin::Pin, sync::Arc};
+use tokio::sync::mpsc;
+use tracker::Tracker;
 
-/// After a reclaim pods are ranked for so long before it is tried again, the kubelet's own period (S1-017). It doubles
-/// each time that nothing could be removed.
+/// After a reclaim that could remove nothing it is not tried again for so long, the kubelet's own period (S1-017). It
+/// doubles each time. What has become removable since is tried at once.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// It doubles so often at most: up to 5 min 20 s.
 const DOUBLINGS: u32 = 5;
 /// The kubelet's period of image collection, for `imageGC.mode: full`.
 const COLLECTION_PERIOD: SignedDuration = SignedDuration::from_mins(5);
-/// How often it is looked which images containers use.
-const TRACKING_PERIOD: Duration = Duration::from_mins(1);
 
 /// An answer of the container runtime; the error says what was asked of whom.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
@@ -53,6 +52,10 @@ pub trait Runtime: Send + Sync {
     fn list(&self) -> Answer<'_, Inventory>;
     /// Removes this.
     fn remove<'a>(&'a self, removal: &'a Removal) -> Answer<'a, ()>;
+    /// Where it keeps its files; `None` if it does not tell.
+    fn places(&self) -> Answer<'_, Option<Places>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// The mode that `auto` stands for.
@@ -65,10 +68,13 @@ fn mode(config: &Effective, pods: PodsSource) -> ImageGcMode {
 }
 
 /// Where the container runtime is looked for.
-fn sockets(config: &Effective) -> Vec<String> {
+pub(crate) fn sockets(config: &Effective) -> Vec<String> {
     let configured = config.container_runtime_endpoint.as_str();
     match configured {
-        "" => evictd_cri::USUAL_SOCKETS.map(str::to_owned).into(),
+        "" => evictd_cri::usual_sockets()
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
         one => vec![one.strip_prefix("unix://").unwrap_or(one).to_owned()],
     }
 }
@@ -99,6 +105,8 @@ pub struct Situation<'a> {
     pub relieved: bool,
     /// Whether any threshold is on a disk signal.
     pub watched: bool,
+    /// Whether a disk is near one of its thresholds.
+    pub near: bool,
     /// Remove nothing.
     pub dry_run: bool,
 }
@@ -108,8 +116,8 @@ pub struct Situation<'a> {
 pub enum Progress {
     /// Nothing can be reclaimed on this node.
     Off,
-    /// It goes on beside the main loop.
-    UnderWay,
+    /// It goes on beside the main loop, and may free this much yet.
+    UnderWay(Outlook),
     /// It is over for now.
     Over,
 }
@@ -140,14 +148,16 @@ enum Cause {
 
 struct Job {
     machine: Reclaiming,
-    signal: Signal,
+    want: Reclaim,
     cause: Cause,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct BackOff {
     until: Option<Timestamp>,
     in_vain: u32,
+    /// What could not be removed; `None` if the runtime did not answer.
+    tried: Option<BTreeSet<String>>,
 }
 
 /// Turns reclaims; at most one is under way.
@@ -165,22 +175,14 @@ pub struct Reclaimer {
     told: SignalMap<Option<Reclaimed>>,
     send: mpsc::UnboundedSender<Answered>,
     answers: mpsc::UnboundedReceiver<Answered>,
-    tracker: Option<JoinHandle<()>>,
-    /// What the runtime held when it was last looked.
-    tracked: Arc<Mutex<Option<Inventory>>>,
-}
-
-impl Drop for Reclaimer {
-    fn drop(&mut self) {
-        if let Some(tracker) = &self.tracker {
-            tracker.abort();
-        }
-    }
+    tracker: Tracker,
+    /// What could be removed by the last list, and which list that was.
+    reclaimable: Option<(u64, Reclaimable)>,
 }
 
 impl Reclaimer {
     /// One that removes nothing.
-    pub fn off(config: &Effective) -> Self {
+    pub fn off(config: &Effective, clock: Clock) -> Self {
         let (send, answers) = mpsc::unbounded_channel();
         Self {
             runtime: None,
@@ -196,14 +198,19 @@ impl Reclaimer {
             told: SignalMap::default(),
             send,
             answers,
-            tracker: None,
-            tracked: Arc::default(),
+            tracker: Tracker::new(clock),
+            reclaimable: None,
         }
     }
 
     /// For this configuration.
-    pub fn start(config: &Effective, pods: PodsSource, runtime: Arc<dyn Runtime>) -> Self {
-        let mut reclaimer = Self::off(config);
+    pub fn start(
+        config: &Effective,
+        pods: PodsSource,
+        runtime: Arc<dyn Runtime>,
+        clock: Clock,
+    ) -> Self {
+        let mut reclaimer = Self::off(config, clock);
         let mode = mode(config, pods);
         if mode != ImageGcMode::Off {
             reclaimer.settings.mode = mode;
@@ -212,50 +219,46 @@ impl Reclaimer {
         reclaimer
     }
 
-    /// From now on the runtime is asked once a minute which images containers use.
-    fn track(&mut self) {
-        let Some(runtime) = self.runtime.clone().filter(|_| self.tracker.is_none()) else {
-            return;
-        };
-        let tracked = Arc::clone(&self.tracked);
-        self.tracker = Some(tokio::spawn(async move {
-            loop {
-                // A reclaim tells of errors.
-                let listed = runtime.list().await.ok();
-                *tracked.lock().unwrap_or_else(PoisonError::into_inner) = listed;
-                tokio::time::sleep(TRACKING_PERIOD).await;
-            }
-        }));
+    /// What could be removed without evicting a pod, by the last list; `None` if nothing is removed on this node, or that
+    /// is not known. `active` as in [`Reclaimer::ask`].
+    pub fn reclaimable(
+        &mut self,
+        now: Timestamp,
+        active: impl FnOnce() -> Option<BTreeSet<String>>,
+    ) -> Option<Reclaimable> {
+        let (age, inventory) = self.tracker.inventory(now)?;
+        let lists = self.tracker.lists();
+        let known = self.reclaimable.filter(|(known, _)| *known == lists);
+        let (_, mut found) = known.unwrap_or_else(|| {
+            let policy = Policy {
+                dead_containers: true,
+                unused_images: true,
+                minimum_age: self.settings.minimum_age,
+                active_pods: active(),
+                ..Policy::default()
+            };
+            let all = all_removals(now, Inventory::clone(&inventory), &policy);
+            (lists, Reclaimable::of(&inventory, &all))
+        });
+        self.reclaimable = Some((lists, found));
+        found.age_seconds = age.as_secs();
+        Some(found)
     }
 
-    /// What could be removed without evicting a pod, as of up to a minute ago; `None` if nothing is removed on this node,
-    /// or that is not known. `active` as in [`Reclaimer::ask`].
-    pub fn reclaimable(
-        &self,
-        now: Timestamp,
-        active: Option<BTreeSet<String>>,
-    ) -> Option<Reclaimable> {
-        let tracked = self.tracked.lock().unwrap_or_else(PoisonError::into_inner);
-        let inventory = tracked.clone()?;
-        let policy = Policy {
-            dead_containers: true,
-            unused_images: true,
-            minimum_age: self.settings.minimum_age,
-            active_pods: active,
-            ..Policy::default()
-        };
-        let mut found = Reclaimable::default();
-        for removal in all_removals(now, inventory, &policy) {
-            match removal {
-                Removal::Container { .. } => found.containers += 1,
-                Removal::Sandbox { .. } => {}
-                Removal::Image { bytes, .. } => {
-                    found.images += 1;
-                    found.image_bytes = found.image_bytes.saturating_add(bytes);
-                }
-            }
-        }
-        Some(found)
+    /// What all images hold on their filesystem, and how long ago that was measured.
+    pub fn images_on_disk(&self, now: Timestamp) -> Option<(Size, SignedDuration)> {
+        let (age, inventory) = self.tracker.inventory(now)?;
+        Some((inventory.images_on_disk?, age))
+    }
+
+    /// Where the runtime keeps its files, if it has told.
+    pub fn places(&self) -> Option<Places> {
+        self.tracker.places()
+    }
+
+    /// What the reclaim that is under way is for.
+    pub fn under_way(&self) -> Option<Reclaim> {
+        self.job.as_ref().map(|job| job.want)
     }
 
     /// Whether a container runtime's socket is there by now.
@@ -284,6 +287,9 @@ impl Reclaimer {
     /// Applies an answer of the runtime.
     pub fn on_answer(&mut self, now: Timestamp, answered: Answered) -> Option<Finished> {
         let Answered(number, event) = answered;
+        if let Event::Listed(inventory) = &event {
+            self.tracker.take(now, inventory.clone());
+        }
         // An answer to a reclaim that was given up.
         let current = self.job.is_some() && number == self.number;
         current.then(|| self.turn(now, event)).flatten()
@@ -292,14 +298,16 @@ impl Reclaimer {
     /// To be called in every cycle: tells a reclaim under way what is free, and begins those that are due without
     /// pressure.
     pub fn observe(&mut self, now: Timestamp, situation: &Situation<'_>) -> Option<Finished> {
-        if situation.watched || self.settings.mode == ImageGcMode::Full {
-            self.track();
+        if let Some(runtime) = &self.runtime
+            && (situation.watched || self.settings.mode == ImageGcMode::Full)
+        {
+            self.tracker.track(runtime, situation.near);
         }
         let Some(job) = &self.job else {
             self.collect(now, situation);
             return None;
         };
-        let (seen, cause) = (situation.seen.get(bytes_of(job.signal)), job.cause);
+        let (seen, cause) = (situation.seen.get(bytes_of(job.want.signal)), job.cause);
         let relieved = match cause {
             Cause::Pressure => situation.relieved,
             Cause::Full => {
@@ -327,18 +335,6 @@ impl Reclaimer {
         if self.runtime.is_none() {
             return Progress::Off;
         }
-        if self.job.is_some() {
-            return Progress::UnderWay;
-        }
-        let back_off = &mut self.back_off[want.signal];
-        if let Some(until) = back_off.until {
-            if now < until {
-                return Progress::Over;
-            }
-            if now.duration_since(until) > COLLECTION_PERIOD {
-                *back_off = BackOff::default();
-            }
-        }
         let policy = Policy {
             dead_containers: want.dead_containers,
             unused_images: want.unused_images,
@@ -347,8 +343,40 @@ impl Reclaimer {
             active_pods: active(),
             dry_run: situation.dry_run,
         };
-        self.begin(now, (want.signal, Cause::Pressure), policy, situation);
-        Progress::UnderWay
+        if self.job.is_none() {
+            if self.is_backed_off(now, want.signal, &policy) {
+                return Progress::Over;
+            }
+            self.begin(now, (want, Cause::Pressure), policy.clone(), situation);
+        }
+        Progress::UnderWay(self.outlook(now, &policy))
+    }
+
+    /// What may be freed yet by this policy while a reclaim is under way.
+    fn outlook(&self, now: Timestamp, policy: &Policy) -> Outlook {
+        let Some(job) = &self.job else {
+            return Outlook::unknown(now);
+        };
+        let (age, inventory) = self.tracker.inventory(now).unzip();
+        let outlook = job.machine.outlook(now, inventory.as_deref(), policy);
+        Tracker::with_age(age, outlook)
+    }
+
+    /// Whether the last reclaim for this signal removed nothing, and nothing has become removable since.
+    fn is_backed_off(&mut self, now: Timestamp, signal: Signal, policy: &Policy) -> bool {
+        let back_off = &mut self.back_off[signal];
+        let Some(until) = back_off.until else {
+            return false;
+        };
+        if now.duration_since(until) > COLLECTION_PERIOD {
+            *back_off = BackOff::default();
+        }
+        let is_new = |tried: &BTreeSet<String>| {
+            let inventory = self.tracker.inventory(now).map(|(_, inventory)| inventory);
+            let all = inventory.map(|held| all_removals(now, Inventory::clone(&held), policy));
+            all.is_some_and(|all| all.iter().any(|one| !tried.contains(one.id())))
+        };
+        now < until && !back_off.tried.as_ref().is_some_and(is_new)
     }
 
     /// In place of the kubelet: images above the high threshold, and those that were not used for too long.
@@ -377,24 +405,28 @@ impl Reclaimer {
             dry_run: situation.dry_run,
             ..Policy::default()
         };
-        let about = (Signal::ImagefsAvailable, cause);
-        self.begin(now, about, policy, situation);
+        let want = Reclaim {
+            signal: Signal::ImagefsAvailable,
+            dead_containers: false,
+            unused_images: true,
+        };
+        self.begin(now, (want, cause), policy, situation);
     }
 
     fn begin(
         &mut self,
         now: Timestamp,
-        (signal, cause): (Signal, Cause),
+        (want, cause): (Reclaim, Cause),
         policy: Policy,
         situation: &Situation<'_>,
     ) {
-        let seen = situation.seen.get(bytes_of(signal));
+        let seen = situation.seen.get(bytes_of(want.signal));
         let available = seen.map(|seen| seen.available);
         let (machine, command) = Reclaiming::start(now, policy, available);
         self.number += 1;
         self.job = Some(Job {
             machine,
-            signal,
+            want,
             cause,
         });
         self.carry_out(command);
@@ -432,19 +464,35 @@ impl Reclaimer {
     }
 
     fn finish(&mut self, now: Timestamp, reclaimed: Reclaimed) -> Option<Finished> {
-        let Job { signal, cause, .. } = self.job.take()?;
+        let Job {
+            machine,
+            want,
+            cause,
+        } = self.job.take()?;
+        let signal = want.signal;
+        let tried = machine.into_tried();
+        if tried.is_none() {
+            self.tracker.forget();
+        }
         if cause == Cause::Pressure {
             let back_off = &mut self.back_off[signal];
-            back_off.in_vain = if reclaimed.is_any() {
-                0
+            if reclaimed.is_any() {
+                *back_off = BackOff::default();
             } else {
-                back_off.in_vain + 1
-            };
-            let doublings = back_off.in_vain.saturating_sub(1).min(DOUBLINGS);
-            back_off.until = Some(after(now, REPEAT_AFTER * (1 << doublings)));
+                let doublings = back_off.in_vain.min(DOUBLINGS);
+                *back_off = BackOff {
+                    until: Some(after(now, REPEAT_AFTER * (1 << doublings))),
+                    in_vain: back_off.in_vain + 1,
+                    tried,
+                };
+            }
         }
-        let nothing_new = !reclaimed.is_any() && self.told[signal].as_ref() == Some(&reclaimed);
-        let uneventful = cause != Cause::Pressure && reclaimed == Reclaimed::default();
+        let told = self.told[signal].as_ref();
+        let nothing = !reclaimed.is_any() && reclaimed.is_without_words();
+        // That nothing is left to remove is told unless the reclaim before it has removed something.
+        let follows = reclaimed.relieved || told.is_some_and(Reclaimed::is_any);
+        let uneventful = nothing && (cause != Cause::Pressure || follows);
+        let nothing_new = !reclaimed.is_any() && told == Some(&reclaimed);
         self.told[signal] = Some(reclaimed.clone());
         let tell = !nothing_new && !uneventful;
         tell.then_some(Finished { signal, reclaimed })

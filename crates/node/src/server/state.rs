@@ -1,6 +1,6 @@
 //! The state that the servers share with the main loop.
 
-use crate::{config::Admission, history::Waiting, pause::Pause};
+use crate::{config::Admission, history::Waiting, pause::Pause, usage::ledger::Reclaimable};
 use evictd_eviction::{
     Signal,
     record::{self, Record},
@@ -71,6 +71,8 @@ pub struct Status {
     /// The latest node-level reclaim: what was removed and freed before a pod was evicted.
     #[serde(deserialize_with = "record::known")]
     pub last_reclaim: Option<Record>,
+    /// What the container runtime could remove without evicting a pod, if that is known.
+    pub reclaimable: Option<Reclaimable>,
     /// Pods that are leaving, and what they are waited for.
     pub leaving: Vec<LeavingStatus>,
     /// Signals whose evictions are stopped because they did not help.

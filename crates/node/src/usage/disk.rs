@@ -8,7 +8,7 @@ use super::{
     deleted::OpenDeleted,
     directories::DiskRoots,
     layers::Layers,
-    ledger::{Entry, Findings, HostPath, Kind},
+    ledger::{self, Entry, Findings, HostPath, Kind},
     parts::{self, Part, PartKind, Projects},
     survey::{self, Survey, is_on_disk},
     upper::{self, Place, Sought},
@@ -348,7 +348,7 @@ impl DiskMeter {
         let images = self.layers.images();
         findings
             .nobodys
-            .extend(images.map(|(bytes, at)| ("images", None, bytes, at)));
+            .extend(images.map(|(bytes, at)| (ledger::IMAGES, None, bytes, at)));
         findings
     }
 

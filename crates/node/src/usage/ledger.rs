@@ -1,10 +1,18 @@
 //! Who fills the node's disks: what pods hold by kind, what nobody's is, and what was not found.
 
 use crate::pods::{LocalPod, PodSet};
-use evictd_eviction::{Signal, Threshold, growth::Growth};
+use evictd_eviction::{
+    Signal, Threshold,
+    growth::Growth,
+    reclaim::{Inventory, Removal, Size},
+    why::human_bytes,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
+
+/// What images are called among what belongs to no pod.
+pub(crate) const IMAGES: &str = "images";
 
 /// What bytes on a disk belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -131,16 +139,72 @@ pub struct Unwatched {
     pub pods: Vec<String>,
 }
 
-/// What the container runtime could remove without evicting a pod, as of up to a minute ago.
+/// What the container runtime could remove without evicting a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Reclaimable {
     /// How many dead containers.
     pub containers: u32,
+    /// What their layers hold, in bytes, as far as the runtime has counted them.
+    pub container_bytes: u64,
     /// How many unused images.
     pub images: u32,
-    /// The bytes of these images; layers that images share are counted in each.
+    /// What these images hold on the disk, compressed and unpacked, in bytes: their share of all images. If that is not
+    /// known, their sizes as the runtime tells them.
     pub image_bytes: u64,
+    /// Whether `image_bytes` is what they hold on the disk.
+    pub image_bytes_on_disk: bool,
+    /// How long ago the runtime listed them.
+    pub age_seconds: i64,
+}
+
+impl Reclaimable {
+    /// Of these removals from this inventory.
+    pub(crate) fn of(inventory: &Inventory, removals: &[Removal]) -> Self {
+        let mut found = Self {
+            image_bytes_on_disk: inventory.images_on_disk.is_some(),
+            ..Self::default()
+        };
+        for removal in removals {
+            match removal {
+                Removal::Container { bytes, .. } => {
+                    found.containers += 1;
+                    let bytes = bytes.unwrap_or(0);
+                    found.container_bytes = found.container_bytes.saturating_add(bytes);
+                }
+                Removal::Sandbox { .. } => {}
+                Removal::Image { bytes, .. } => {
+                    found.images += 1;
+                    found.image_bytes = found.image_bytes.saturating_add(*bytes);
+                }
+            }
+        }
+        found
+    }
+
+    /// "1 dead container (20Mi) and 6 unused images (about 480Mi)".
+    pub fn sentence(&self) -> String {
+        let some = |count: u32, what: &str| match count {
+            1 => format!("1 {what}"),
+            _ => format!("{count} {what}s"),
+        };
+        let bytes = |bytes: u64| human_bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let of_images = match self.image_bytes_on_disk {
+            _ if self.images == 0 => String::new(),
+            true => format!(" (about {})", bytes(self.image_bytes)),
+            false => format!(
+                " ({} by the runtime's own count, which can leave out what is unpacked)",
+                bytes(self.image_bytes)
+            ),
+        };
+        let of_containers = match self.container_bytes {
+            0 => String::new(),
+            known => format!(" ({})", bytes(known)),
+        };
+        let containers = some(self.containers, "dead container");
+        let images = some(self.images, "unused image");
+        format!("{containers}{of_containers} and {images}{of_images}")
+    }
 }
 
 /// `GET /v1/disk`.
@@ -160,6 +224,34 @@ pub struct DiskLedger {
     pub reclaimable: Option<Reclaimable>,
     /// Why figures are missing.
     pub problem: Option<String>,
+}
+
+impl DiskLedger {
+    /// Everything that images hold on their filesystem, the compressed layers that containerd keeps included, which it
+    /// does not count itself. It is taken from what is left unexplained there.
+    pub(crate) fn set_images(&mut self, size: Size, age_seconds: i64) {
+        let is_theirs =
+            |one: &&mut FilesystemLedger| one.roles.iter().any(|role| role == "imagefs");
+        let Some(filesystem) = self.filesystems.iter_mut().find(is_theirs) else {
+            return;
+        };
+        let entries = &mut filesystem.nobodys;
+        let known = entries.iter().position(|one| one.what == IMAGES);
+        let before = known.map_or(0, |index| entries[index].bytes);
+        let images = Nobodys {
+            what: IMAGES.to_owned(),
+            bytes: size.bytes.max(before),
+            age_seconds: Some(age_seconds),
+        };
+        if let Some(rest) = entries.last_mut().filter(|one| one.age_seconds.is_none()) {
+            let more = images.bytes.saturating_sub(before);
+            rest.bytes = rest.bytes.saturating_sub(more).max(0);
+        }
+        match known {
+            Some(index) => entries[index] = images,
+            None => entries.insert(0, images),
+        }
+    }
 }
 
 /// A filesystem as it was seen at the time of the walk.

@@ -6,6 +6,7 @@ use crate::{
         Agent, Allocatable, Cluster, Order, Pauses, Ports, Timer, Unfinished, start::behaviour,
     },
     config::{self, PodsSource},
+    filesystems::WatchedPaths,
     history::Waiting,
     kept::KeptFile,
     pause::{Pause, PauseFile},
@@ -30,7 +31,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     time::Duration,
@@ -340,7 +341,7 @@ impl Bench {
             filesystems: FilesystemPaths {
                 nodefs: self.nodefs.clone(),
                 imagefs: self.nodefs.clone().filter(|_| self.imagefs),
-                containerfs: None,
+                ..FilesystemPaths::default()
             },
         };
         let disk = DiskRoots {
@@ -368,12 +369,15 @@ impl Bench {
             timer: Timer::of_runtime(),
             wake_listeners: WakeListeners::new(WakeSources::default(), None),
             sampler: Sampler::new(&sources).unwrap(),
+            filesystems: WatchedPaths::new(&Self::config(lines), Path::new("/"), None),
             pod_cache: PodCache::new(self.listings.subscribe(), binder),
             allocatable: Allocatable::of_machine(&proc),
             usage: UsageReader::new(hierarchies.clone(), disk, None),
             reclaimer: match self.runtime.clone() {
-                Some(runtime) => Reclaimer::start(&Self::config(lines), self.source, runtime),
-                None => Reclaimer::off(&Self::config(lines)),
+                Some(runtime) => {
+                    Reclaimer::start(&Self::config(lines), self.source, runtime, self.clock)
+                }
+                None => Reclaimer::off(&Self::config(lines), self.clock),
             },
             memory_reclaimer: MemoryReclaimer::new(&Self::config(lines), &hierarchies, self.clock),
             evictor: Arc::new(CgroupEvictor {

@@ -4,14 +4,15 @@
 use super::bench::Bench;
 use crate::{
     config::PodsSource,
-    reclaim::{Answer, Runtime},
+    reclaim::{Answer, Places, Runtime},
 };
 use evictd_eviction::{
     decision::Withheld,
-    reclaim::{Container, Image, Inventory, Removal},
+    reclaim::{Container, Image, Inventory, Removal, Size},
 };
 use evictd_testkit::testing::with_tmpfs;
 use jiff::Timestamp;
+use nix::mount::{MsFlags, mount};
 use std::{
     fs,
     future::pending,
@@ -38,6 +39,8 @@ struct State {
     refuses: bool,
     /// After how many seconds the bytes are back.
     late: u64,
+    /// Where it says that it keeps its files.
+    places: Option<Places>,
 }
 
 /// A container runtime in memory, whose images are files of 1 MiB.
@@ -83,9 +86,14 @@ impl Runtime for Fake {
             if state.gone {
                 return Err("it cannot be reached".to_owned());
             }
+            let count = i64::try_from(state.images.len()).unwrap();
             Ok(Inventory {
                 images: state.images.clone(),
                 containers: state.containers.clone(),
+                images_on_disk: Some(Size {
+                    bytes: count << 20,
+                    inodes: Some(count),
+                }),
                 ..Inventory::default()
             })
         })
@@ -100,14 +108,20 @@ impl Runtime for Fake {
                     return Err("it is in use".to_owned());
                 }
                 state.images.retain(|image| image.id != removal.id());
+                state.containers.retain(|one| one.id != removal.id());
                 state.late
             };
             tokio::spawn(async move {
                 sleep(Duration::from_secs(late)).await;
-                fs::remove_file(path).unwrap();
+                let removed = fs::remove_file(&path);
+                assert!(removed.is_ok() || !path.exists(), "{removed:?}");
             });
             Ok(())
         })
+    }
+
+    fn places(&self) -> Answer<'_, Option<Places>> {
+        Box::pin(async { Ok(self.state().places.clone()) })
     }
 }
 
@@ -162,7 +176,10 @@ fn evictd_disk_says_what_could_go_without_a_pod() {
         bench.start(&format!("evictionHard: {{nodefs.available: 1Ki}}\n{MODE}"));
         bench.pass(1.0).await;
         let found = bench.disk().await["reclaimable"].clone();
-        let expected = serde_json::json!({"containers": 0, "images": 2, "imageBytes": 2 << 20});
+        let expected = serde_json::json!({
+            "containers": 0, "containerBytes": 0, "images": 2, "imageBytes": 2 << 20,
+            "imageBytesOnDisk": true, "ageSeconds": 1,
+        });
         assert_eq!(found, expected);
         assert!(bench.told().is_empty());
     });
@@ -183,29 +200,190 @@ fn users_15_no_pod_goes_while_what_was_removed_is_not_back_yet() {
     );
 }
 
+/// After how many seconds the bystander is evicted.
+fn bystander_goes(bench: &Bench) -> f64 {
+    bench.at("evicts shop/bystander")
+}
+
 #[test]
-fn a_frozen_runtime_delays_pods_by_ten_seconds_and_memory_by_nothing() {
-    on_a_full_disk("a_frozen_runtime", async |mut bench, fake| {
+fn a_runtime_that_never_answered_delays_pods_by_two_seconds() {
+    on_a_full_disk("a_runtime_that_never_answered", async |mut bench, fake| {
         fake.state().frozen = true;
-        bench.pod("hog", 10);
-        bench.start(&format!(
-            "{LOW}\n{MODE}\nevictionSoft: {{memory.available: 200Mi}}\n\
-             evictionSoftGracePeriod: {{memory.available: 1s}}"
-        ));
-        bench.pass(3.0).await;
-        assert!(bench.told().is_empty());
-        bench.grow("hog", 850);
-        bench.pass(3.0).await;
-        let hog = bench.at("evicts shop/hog");
-        assert!(hog < 6.0, "the soft threshold on memory acts: {hog}");
-        bench.pass(60.0).await;
+        bench.start(&format!("{LOW}\n{MODE}"));
+        bench.pass(12.0).await;
+        let pod = bystander_goes(&bench);
+        assert!((2.0..3.5).contains(&pod), "{pod}");
         let given_up = bench.at("reclaims 0 images");
         assert!((10.0..10.5).contains(&given_up), "{given_up}");
-        let pod = bench.at("evicts shop/bystander");
-        assert!((10.0..13.0).contains(&pod), "{pod}");
         let reclaims = bench.reclaims();
         let why = "the container runtime did not answer within 10 s";
         assert_eq!(reclaims[0].problems, [why]);
+    });
+}
+
+#[test]
+fn a_runtime_that_freezes_over_enough_images_delays_pods_by_ten_seconds_and_memory_by_nothing() {
+    on_a_full_disk("a_runtime_that_freezes", async |mut bench, fake| {
+        let soft = "evictionSoft: {memory.available: 200Mi}\n\
+                    evictionSoftGracePeriod: {memory.available: 1s}";
+        bench.pod("hog", 10);
+        bench.start(&format!(
+            "evictionHard: {{nodefs.available: 1Ki}}\n{MODE}\n{soft}"
+        ));
+        bench.pass(1.0).await;
+        fake.state().frozen = true;
+        bench.reload(&format!("{LOW}\n{MODE}\n{soft}")).await;
+        bench.pass(2.0).await;
+        assert!(bench.told().is_empty(), "{:?}", bench.log());
+        bench.grow("hog", 850);
+        bench.pass(3.0).await;
+        let hog = bench.at("evicts shop/hog");
+        assert!(
+            hog < 6.0,
+            "the soft threshold on memory acts: {:?}",
+            bench.log()
+        );
+        bench.pass(60.0).await;
+        let pod = bystander_goes(&bench);
+        assert!((11.0..14.0).contains(&pod), "{:?}", bench.log());
+    });
+}
+
+#[test]
+fn image_after_image_goes_before_any_pod_however_soon_the_disk_is_low_again() {
+    on_a_full_disk("image_after_image_goes", async |mut bench, fake| {
+        bench.start(&format!("{LOW}\n{MODE}"));
+        bench.pass(2.0).await;
+        assert!(bench.lives("bystander") && fake.has("recent") && !fake.has("old"));
+        fs::write(fake.disk.join("more"), vec![1; 1 << 20]).unwrap();
+        bench.pass(2.0).await;
+        assert!(bench.lives("bystander") && !fake.has("recent"));
+        let twice = ["reclaims 1 images, enough", "reclaims 1 images, enough"];
+        assert_eq!(bench.told(), twice);
+        fs::write(fake.disk.join("yet more"), vec![1; 1 << 20]).unwrap();
+        bench.pass(2.0).await;
+        let pod = bystander_goes(&bench);
+        assert!(
+            (4.0..4.5).contains(&pod),
+            "nothing is left to remove: {pod}"
+        );
+    });
+}
+
+fn dead_container(id: &str, bytes: Option<i64>) -> Container {
+    Container {
+        id: id.to_owned(),
+        pod: "gone".to_owned(),
+        exited: true,
+        ended: Some(Timestamp::UNIX_EPOCH),
+        layer: bytes.map(|bytes| Size {
+            bytes,
+            inodes: Some(1),
+        }),
+        ..Container::default()
+    }
+}
+
+#[test]
+fn a_dead_container_of_a_few_bytes_goes_beside_the_eviction_which_does_not_wait_for_it() {
+    on_a_full_disk(
+        "a_dead_container_of_a_few_bytes",
+        async |mut bench, fake| {
+            {
+                let mut state = fake.state();
+                state.images.clear();
+                state.containers = vec![dead_container("small", Some(4096))];
+            }
+            bench.start("evictionHard: {nodefs.available: 1Ki}\nevictWithoutRelief: true\nimageGC: {mode: pressure}");
+            bench.pass(1.0).await;
+            let lines = format!("{LOW}\n{MODE}");
+            bench.reload(&lines).await;
+            bench.pass(3.0).await;
+            let pod = bystander_goes(&bench);
+            assert!(pod < 2.0, "it waits no two seconds: {pod}");
+            assert!(
+                fake.state().containers.is_empty(),
+                "it is removed all the same"
+            );
+        },
+    );
+}
+
+#[test]
+fn a_dead_container_of_unknown_size_is_waited_for_shortly() {
+    on_a_full_disk(
+        "a_dead_container_of_unknown_size",
+        async |mut bench, fake| {
+            {
+                let mut state = fake.state();
+                state.images.clear();
+                state.containers = vec![dead_container("unknown", None)];
+            }
+            bench.start(&format!("{LOW}\n{MODE}"));
+            bench.pass(10.0).await;
+            let pod = bystander_goes(&bench);
+            assert!((2.0..3.0).contains(&pod), "{pod}");
+        },
+    );
+}
+
+#[test]
+fn where_the_disk_is_full_before_the_bytes_are_back_the_pod_goes_and_the_images_too() {
+    on_a_full_disk("full_before_the_bytes_are_back", async |mut bench, fake| {
+        fake.state().late = 100;
+        bench.start(&format!("{LOW}\n{MODE}"));
+        // 1 MiB is left, for three seconds.
+        for number in 0..60 {
+            fs::write(fake.disk.join(number.to_string()), vec![1; 16 << 10]).unwrap();
+            bench.pass(0.05).await;
+        }
+        bench.pass(1.0).await;
+        let pod = bystander_goes(&bench);
+        assert!((1.0..3.2).contains(&pod), "{pod}");
+        assert!(fake.state().images.len() < 2, "the removal was begun");
+    });
+}
+
+#[test]
+fn images_of_another_filesystem_stay_and_the_pod_goes_at_once() {
+    on_a_full_disk("images_of_another_filesystem", async |mut bench, fake| {
+        fake.state().places = Some(Places {
+            images: "/proc".into(),
+            layers: "/proc".into(),
+        });
+        let disk = fake.disk.display();
+        let configured =
+            format!("filesystems: {{nodefs: {disk}, imagefs: {disk}, containerfs: {disk}}}");
+        bench.start(&format!(
+            "evictionHard: {{nodefs.available: 1Ki}}\n{configured}\n{MODE}"
+        ));
+        bench.pass(1.0).await;
+        bench.reload(&format!("{LOW}\n{configured}\n{MODE}")).await;
+        bench.pass(20.0).await;
+        let pod = bystander_goes(&bench);
+        assert!(pod < 2.0, "{pod}");
+        assert!(fake.has("recent") && fake.has("old"));
+        let warnings = bench.status()["warnings"].to_string();
+        let told = "the container runtime keeps images in /proc (";
+        assert!(warnings.contains(told), "{warnings}");
+    });
+}
+
+#[test]
+fn no_pod_goes_for_a_disk_that_is_read_only_and_nothing_is_removed() {
+    on_a_full_disk("a_disk_that_is_read_only", async |mut bench, fake| {
+        let whole = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        let none = None::<&str>;
+        mount(none, &fake.disk, none, whole, none).unwrap();
+        bench.start(&format!("{LOW}\n{MODE}"));
+        bench.pass(30.0).await;
+        assert_eq!(bench.told(), ["evicts nobody"]);
+        assert!(bench.lives("bystander") && fake.has("recent") && fake.has("old"));
+        let why = bench.records()[0].withheld.clone();
+        assert_eq!(why, Some(Withheld::ReadOnlyFilesystem));
+        let warnings = bench.status()["warnings"].to_string();
+        let told = "the filesystem of nodefs.available is read-only";
+        assert!(warnings.contains(told), "{warnings}");
     });
 }
 
@@ -222,8 +400,8 @@ fn a_removal_that_fails_ends_in_an_eviction_and_is_not_tried_again_in_each_cycle
             first.problems[0].ends_with("old:1: it is in use"),
             "{first:?}"
         );
-        // Once a minute for the uses, and three lists a reclaim, of which there are at most four.
-        assert!(fake.state().lists <= 14, "{}", fake.state().lists);
+        // Every ten seconds while the disk is low, and three lists a reclaim, of which there are at most four.
+        assert!(fake.state().lists <= 20, "{}", fake.state().lists);
         assert_eq!(bench.reclaims().len(), 1, "the same is told once");
     });
 }

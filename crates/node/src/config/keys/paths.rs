@@ -38,7 +38,7 @@ pub(super) const IMAGEFS: Key = key(
     Same,
     Restart,
     one!(filesystems.imagefs),
-    "A path on the filesystem with the images. Empty: found automatically.",
+    "A path on the filesystem with the images. Empty: as the container runtime says.",
 );
 
 pub(super) const CONTAINERFS: Key = key(
@@ -47,5 +47,5 @@ pub(super) const CONTAINERFS: Key = key(
     Same,
     Restart,
     one!(filesystems.containerfs),
-    "A path on the filesystem with the containers' writable layers. Empty: found automatically.",
+    "A path on the filesystem with the containers' writable layers. Empty: as the container runtime says.",
 );
