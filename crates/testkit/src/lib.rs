@@ -69,7 +69,7 @@ pub use cluster::Settings;
 pub use controllers::Controllers;
 pub use fault::Fault;
 pub use ground::Ground;
-pub use kubelet::{Driver, Exits, Imagined, KILLED, Kubelet, Processes, Runtime};
+pub use kubelet::{CriContainers, Driver, Exits, Imagined, KILLED, Kubelet, Processes, Runtime};
 pub use log::{Counters, Entry};
 pub use resource::Resource;
 pub use status::Status;

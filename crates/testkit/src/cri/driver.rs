@@ -108,6 +108,37 @@ pub fn start(
     Ok(made.id)
 }
 
+/// Containers that have ended, with their exit codes.
+pub fn ended(socket: &Path) -> io::Result<Vec<(String, i32)>> {
+    const EXITED: i32 = 2;
+    let list: wire::Containers = call(socket, "ListContainers", &wire::Empty {})?;
+    let mut ended = Vec::new();
+    for container in list.items {
+        if container.state == EXITED {
+            let id = wire::ById { id: container.id };
+            let answer: wire::ContainerStatusResponse = call(socket, "ContainerStatus", &id)?;
+            let code = answer.status.map_or(0, |status| status.exit_code);
+            ended.push((id.id, code));
+        }
+    }
+    Ok(ended)
+}
+
+/// Asks a container to end, and ends it after so many seconds.
+pub fn stop(socket: &Path, id: &str, seconds: i64) -> io::Result<()> {
+    let request = wire::StopContainerRequest {
+        id: id.to_owned(),
+        timeout: seconds,
+    };
+    call::<wire::Empty>(socket, "StopContainer", &request).map(|_| ())
+}
+
+/// Ends all that runs in a pod; its containers are still listed.
+pub fn stop_pod(socket: &Path, id: &str) -> io::Result<()> {
+    let id = wire::ById { id: id.to_owned() };
+    call::<wire::Empty>(socket, "StopPodSandbox", &id).map(|_| ())
+}
+
 /// Ends and removes a pod, whatever state it is in.
 pub(crate) fn remove(socket: &Path, id: &str) {
     let id = wire::ById { id: id.to_owned() };

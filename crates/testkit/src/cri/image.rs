@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,9 +19,34 @@ pub(crate) fn run(command: &mut Command) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// What an image has beside busybox.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Contents<'a> {
+    /// Bytes of ballast.
+    pub bytes: usize,
+    /// Empty files, each an inode.
+    pub files: usize,
+    /// Commands of busybox that can be started by their own names: `sh`.
+    pub commands: &'a [&'a str],
+}
+
 /// Makes an image of this name with so many bytes of ballast, and imports it into a containerd. `directory` has room for it.
 pub fn import(socket: &Path, directory: &Path, name: &str, bytes: usize) -> io::Result<()> {
-    let archive = archive(directory, name, bytes)?;
+    let contents = Contents {
+        bytes,
+        ..Contents::default()
+    };
+    import_with(socket, directory, name, contents)
+}
+
+/// The same with these contents.
+pub fn import_with(
+    socket: &Path,
+    directory: &Path,
+    name: &str,
+    contents: Contents<'_>,
+) -> io::Result<()> {
+    let archive = archive(directory, name, contents)?;
     run(images(socket, "import").arg(&archive))?;
     fs::remove_file(archive)
 }
@@ -33,8 +59,8 @@ pub(crate) fn images(socket: &Path, does: &str) -> Command {
 }
 
 /// Writes an archive as `docker save` does it, which has fewer digests in it than an OCI layout, and gives its path. The name is
-/// in the layer too, so that images of different names share nothing; so are `bytes` of ballast.
-fn archive(directory: &Path, name: &str, bytes: usize) -> io::Result<PathBuf> {
+/// in the layer too, so that images of different names share nothing; so are the contents.
+fn archive(directory: &Path, name: &str, contents: Contents<'_>) -> io::Result<PathBuf> {
     let work = tempfile::tempdir_in(directory)?;
     let at = |name: &str| work.path().join(name);
     for needed in [
@@ -49,7 +75,16 @@ fn archive(directory: &Path, name: &str, bytes: usize) -> io::Result<PathBuf> {
     }
     fs::copy(PROGRAM, at("rootfs/bin/busybox"))?;
     fs::write(at("rootfs/etc/name"), name)?;
-    fs::write(at("rootfs/etc/ballast"), vec![b'x'; bytes])?;
+    fs::write(at("rootfs/etc/ballast"), vec![b'x'; contents.bytes])?;
+    if contents.files > 0 {
+        fs::create_dir(at("rootfs/etc/files"))?;
+    }
+    for number in 0..contents.files {
+        fs::write(at(&format!("rootfs/etc/files/{number}")), "")?;
+    }
+    for command in contents.commands {
+        symlink("busybox", at(&format!("rootfs/bin/{command}")))?;
+    }
     run(Command::new("tar")
         .arg("-cf")
         .arg(at("layer.tar"))

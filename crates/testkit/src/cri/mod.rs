@@ -13,5 +13,5 @@ pub mod wire;
 pub use containerd::{Containerd, Pod};
 pub use double::Double;
 pub use grpc::Behaviour;
-pub use image::import;
+pub use image::{Contents, import, import_with};
 pub use state::State;

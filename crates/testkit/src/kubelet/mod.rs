@@ -7,11 +7,13 @@
 //! - Deletions are carried out, with 2 s at least between SIGTERM and SIGKILL, forced ones as well.
 //! - When its API server is started again, it writes at once but may see its pods a minute later.
 
+mod containers;
 mod endpoints;
 mod pod;
 mod processes;
 mod runtime;
 
+pub use containers::CriContainers;
 pub use processes::{Driver, Processes};
 pub use runtime::{Exits, Imagined, KILLED, Runtime};
 

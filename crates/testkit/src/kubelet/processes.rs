@@ -128,7 +128,7 @@ impl Processes {
 
 impl Driver {
     /// The names of a container's cgroup and those above it, the outermost first. A Guaranteed pod has no class.
-    fn levels(self, pod: &Value, id: &str) -> Vec<String> {
+    pub(super) fn levels(self, pod: &Value, id: &str) -> Vec<String> {
         let class = match pod["status"]["qosClass"].as_str() {
             Some("Burstable") => Some("burstable"),
             Some("BestEffort") => Some("besteffort"),
