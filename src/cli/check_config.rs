@@ -190,7 +190,14 @@ impl Found {
         let rows = self.thresholds.iter().map(|line| {
             let [value, min_reclaim] = line.written.clone();
             let lasting = line.threshold.acts_after();
-            let grace = if lasting.is_zero() {
+            // The thresholds of nodefs or imagefs take their place.
+            let replaced = matches!(
+                line.threshold.signal,
+                Signal::ContainerfsAvailable | Signal::ContainerfsInodesFree
+            );
+            let grace = if replaced {
+                "no effect".to_owned()
+            } else if lasting.is_zero() {
                 "at once".to_owned()
             } else {
                 format!("after {}", duration::to_string(lasting))

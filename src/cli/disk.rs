@@ -90,6 +90,10 @@ fn inodes(filesystem: &FilesystemLedger) -> String {
 }
 
 fn limit(threshold: &ThresholdLine) -> String {
+    if threshold.unmeasured {
+        let signal = &threshold.signal;
+        return format!("Threshold {signal}: not measured, the filesystem makes them on demand.");
+    }
     let bytes = Signal::parse(&threshold.signal).is_none_or(Signal::counts_bytes);
     let value = if bytes {
         human_bytes(threshold.value)
@@ -213,6 +217,7 @@ mod tests {
                 "thresholds": [
                     { "signal": "nodefs.available", "value": 10_i64 << 30, "met": true },
                     { "signal": "nodefs.inodesFree", "value": 327_680, "gracePeriodSeconds": 90, "met": false },
+                    { "signal": "imagefs.inodesFree", "value": 0, "met": false, "unmeasured": true },
                 ],
                 "pods": [{
                     "pod": "shop/recommendations-6d5f9c7b8-x2x9z", "bytes": 40_i64 << 30, "inodes": 1_200_000,
@@ -252,6 +257,7 @@ mod tests {
             "+12Mi/s",
             "55Mi/s",
             "(images)",
+            "Threshold imagefs.inodesFree: not measured",
             "(deleted or system)",
             "/mnt/data is on a filesystem that is not watched",
             "CAP_SYS_PTRACE",

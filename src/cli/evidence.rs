@@ -2,7 +2,8 @@
 
 use super::table::amount;
 use evictd_eviction::{
-    Eviction, Observation, Threshold, ThresholdValue, duration, pressure, simulation::StepOutcome,
+    Eviction, Observation, Signal, Threshold, ThresholdValue, duration, pressure,
+    simulation::StepOutcome,
 };
 
 /// `memory.available < 500Mi`, with its grace period and minimum reclaim if it has them.
@@ -67,6 +68,46 @@ pub(super) fn value(value: ThresholdValue) -> String {
             let percent = format!("{:.4}", f64::from(fraction) * 100.0);
             format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
         }
+    }
+}
+
+/// Whether this signal is exhausted. Full swap alone is no shortage: the kernel swaps out what is not used.
+pub(super) fn is_exhausted(signal: Signal, observed: &Observation) -> bool {
+    signal != Signal::SwapAvailable && observed.is_exhausted()
+}
+
+/// That signals without a threshold are exhausted, without a full stop; `None` if there are none.
+pub(super) fn exhausted(signals: &[(Signal, Observation)]) -> Option<String> {
+    let left = |(signal, observed): &(Signal, Observation)| {
+        if signal.is_pressure() {
+            return format!("{} of the time", stalled(observed));
+        }
+        let shown = |figure| amount(Some(*signal), Some(figure));
+        let (available, capacity) = (shown(observed.available), shown(observed.capacity));
+        format!("{available} of {capacity} left")
+    };
+    // The same filesystem often stands for several signals.
+    let same = signals
+        .windows(2)
+        .all(|pair| left(&pair[0]) == left(&pair[1]));
+    let named: Vec<String> = signals
+        .iter()
+        .map(|one| match same {
+            true => one.0.to_string(),
+            false => format!("{} ({})", one.0, left(one)),
+        })
+        .collect();
+    let first = signals.first().filter(|_| same);
+    let figures = first.map_or_else(String::new, |one| format!(" ({})", left(one)));
+    match named.as_slice() {
+        [] => None,
+        [one] => Some(format!(
+            "{one} is exhausted{figures} and has no threshold: no pod is evicted for it"
+        )),
+        several => Some(format!(
+            "{} are exhausted{figures} and have no threshold: no pod is evicted for them",
+            several.join(", ")
+        )),
     }
 }
 

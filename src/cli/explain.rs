@@ -108,6 +108,7 @@ impl Arguments {
         let assumed = layout::assume(&summary, self.dedicated_image_fs, self.split_container_fs);
         let mut rules = loaded.effective.rules();
         rules.layout = assumed.layout;
+        let period = rules.pressure_transition_period;
         let signal = self.signal.as_deref().and_then(Signal::parse);
         let mut report = report::explain(now, &pods, &summary, rules, signal);
         report.freed = freed;
@@ -121,7 +122,12 @@ impl Arguments {
             .extend(memory.map(|figure| figure.to_string()));
         if let Some((node, lease)) = &node {
             let shown = &report.step.node_conditions;
-            report.node = Some(taints::report(node, lease.as_ref(), shown, &pods, now));
+            let figures = taints::Shown {
+                conditions: shown,
+                at: newest(&summary).unwrap_or(now),
+                period,
+            };
+            report.node = Some(taints::report(node, lease.as_ref(), &figures, &pods, now));
         }
         self.output.print(&report, page::page)
     }
@@ -344,11 +350,15 @@ fn layout_in_words(assumed: &layout::Assumed) -> &'static str {
     }
 }
 
+/// When the newest of the figures was measured.
+fn newest(summary: &Summary) -> Option<Timestamp> {
+    let times = summary.observations();
+    times.iter().filter_map(|(_, observed)| observed.time).max()
+}
+
 /// The age of the figures.
 fn age(summary: &Summary, now: Timestamp) -> String {
-    let times = summary.observations();
-    let newest = times.iter().filter_map(|(_, observed)| observed.time).max();
-    match newest {
+    match newest(summary) {
         None => "the figures do not say when they were measured".to_owned(),
         Some(time) if time > now => format!("figures from {}, after now", moment(time)),
         Some(time) => format!(

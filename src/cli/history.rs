@@ -7,6 +7,7 @@ use super::table::{amount, moment, told, used};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, warn};
+use evictd_eviction::pressure;
 use evictd_eviction::reclaim::Reclaimed;
 use evictd_eviction::record::{Ended, Kind, Outcome, Publication, Record};
 use serde::Deserialize;
@@ -263,50 +264,79 @@ fn page(view: View, lines: &[(&str, String)]) -> String {
     page
 }
 
-/// For a decision about a shortage.
-fn shortage(record: &Record, view: View) -> String {
-    let signal = record.acting_signal();
-    let acting = record.threshold.as_ref();
-    let seen = acting.map(|acting| acting.observed);
-    let observed = format!(
-        "{} available of {}",
-        amount(signal, seen.map(|seen| seen.available)),
-        amount(signal, seen.map(|seen| seen.capacity))
-    );
+/// `below 64Mi`, or that a minimum reclaim holds it.
+fn stands(record: &Record) -> String {
+    let (signal, acting) = (record.acting_signal(), record.threshold.as_ref());
     let held = acting.and_then(|acting| acting.threshold.held_until(&acting.observed));
     let quantity = amount(signal, acting.map(|acting| acting.quantity.value()));
-    let stands = match held {
+    match held {
         None => format!("below {quantity}"),
         Some(until) => format!(
             "above {quantity}, held until {} by the minimum reclaim,",
             amount(signal, Some(until.value()))
         ),
-    };
+    }
+}
+
+/// For a decision about a shortage.
+fn shortage(record: &Record, view: View) -> String {
+    let signal = record.acting_signal();
+    let acting = record.threshold.as_ref();
+    let seen = acting.map(|acting| acting.observed);
     let since = told(acting.map(|acting| moment(acting.first_observed_at)));
-    let threshold = format!("{stands} since {since}");
+    let (observed, threshold) = match acting {
+        // Pressure is a share of time, not an amount that is available.
+        Some(acting) if acting.threshold.signal.is_pressure() => (
+            format!(
+                "stalled {} of the time",
+                pressure::percent(acting.observed.taken())
+            ),
+            format!(
+                "{} since {since}",
+                super::evidence::value(acting.threshold.value)
+            ),
+        ),
+        _ => (
+            format!(
+                "{} available of {}",
+                amount(signal, seen.map(|seen| seen.available)),
+                amount(signal, seen.map(|seen| seen.capacity))
+            ),
+            format!("{} since {since}", stands(record)),
+        ),
+    };
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
-    let page = page(
-        view,
-        &[
-            ("DECISION", record.id.clone()),
-            ("TIME", moment(record.time)),
-            ("POD", pod(record)),
-            ("SIGNAL", signal_and_kind(record)),
-            ("OBSERVED", observed),
-            ("THRESHOLD", threshold),
-            ("GRACE", format!("{} s", told(record.grace_period_seconds))),
-            ("REASON", told(record.reason.as_ref())),
-            ("MESSAGE", told(record.message.as_ref())),
-            ("WHY", told(record.why.as_ref())),
-            ("NEXT", told(record.runner_up.as_ref())),
-            ("GAIN", used(signal, record.expected_gain)),
-            ("OWNER", owner(record)),
-            ("WOKEN BY", told(record.woken_by.as_ref())),
-            ("REACTION", reaction(ended)),
-            ("GONE", gone(record)),
-            ("CLUSTER", cluster(record)),
-        ],
-    );
+    let passed_over = record.passed_over.as_ref();
+    let mut lines = vec![
+        ("DECISION", record.id.clone()),
+        ("TIME", moment(record.time)),
+        ("POD", pod(record)),
+        ("SIGNAL", signal_and_kind(record)),
+        ("OBSERVED", observed),
+        ("THRESHOLD", threshold),
+        ("GRACE", format!("{} s", told(record.grace_period_seconds))),
+        ("REASON", told(record.reason.as_ref())),
+        ("MESSAGE", told(record.message.as_ref())),
+        ("WHY", told(record.why.as_ref())),
+        ("SPARED", told(passed_over.map(|one| &one.sentence))),
+        ("NEXT", told(record.runner_up.as_ref())),
+        ("GAIN", used(signal, record.expected_gain)),
+        ("OWNER", owner(record)),
+        ("WOKEN BY", told(record.woken_by.as_ref())),
+        ("REACTION", reaction(ended)),
+        ("GONE", gone(record)),
+        ("CLUSTER", cluster(record)),
+    ];
+    // A limit of a pod has no figures of the node.
+    lines.retain(|(heading, _)| match *heading {
+        "OBSERVED" | "THRESHOLD" => acting.is_some(),
+        "SPARED" => passed_over.is_some(),
+        _ => true,
+    });
+    let page = page(view, &lines);
+    if record.ranking.is_empty() {
+        return page;
+    }
     format!("{page}\n{}\n", ranking::recorded(record, view))
 }
 
@@ -357,6 +387,25 @@ mod tests {
             .map(|record| (record.id, record.outcome.is_some()))
             .collect();
         assert_eq!(told, [("1".to_owned(), true), ("2".to_owned(), false)]);
+    }
+
+    #[test]
+    fn a_pod_that_was_passed_over_is_shown_without_figures_that_are_not_there() {
+        let record = json!({
+            "id": "1", "time": "2026-01-01T00:00:00Z", "kind": "localStorage", "signal": "emptydirfs.limit",
+            "why": "shop/agent exceeds a limit of its own",
+            "passedOver": { "pod": "shop/agent", "because": "critical priority", "sentence": "shop/agent exceeds it" },
+        });
+        let record: Record = serde_json::from_value(record).unwrap();
+        let shown = evidence(&record, View::WHOLE);
+        assert!(
+            shown.contains("SPARED     shop/agent exceeds it"),
+            "{shown}"
+        );
+        assert!(
+            !shown.contains("OBSERVED") && !shown.contains("USAGE"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -318,6 +318,9 @@ fn block(step: &StepOutcome, seen: &Seen, view: View) -> String {
     if let Some(decision) = &step.decision {
         tell("why", &decision.why);
     }
+    for sentence in &step.over_own_limit {
+        tell("limit", sentence);
+    }
     for eviction in &step.evicted {
         tell("message", eviction.message.trim_end());
     }

@@ -1,5 +1,7 @@
 //! `evictd status`: the state of the running daemon and its node.
 
+mod headline;
+
 use super::daemon::Daemon;
 use super::machine::Machine;
 use super::outcome::remark;
@@ -7,7 +9,6 @@ use super::table::{amount, duration, moment, seconds, told};
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
-use evictd_eviction::pressure::{self, WHOLE};
 use evictd_eviction::why::human_bytes;
 use evictd_kernel::signals::{Pressure, RENEWAL};
 use evictd_node::config::Admission;
@@ -15,6 +16,9 @@ use evictd_node::server::state::{
     AdmissionStatus, ConfigurationStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
 };
 use jiff::SignedDuration;
+
+use headline::urgency;
+pub(super) use headline::{headline, is_alarming};
 
 const EXAMPLE: &str = "Example:
   evictd status
@@ -180,21 +184,6 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
     page.tell("HISTORY", &history(status));
 }
 
-/// The colour of the headline.
-fn urgency(status: &Status) -> Colour {
-    let mut thresholds = status.signals.iter().flat_map(|signal| &signal.thresholds);
-    let raised = status.conditions.iter().any(|condition| condition.raised);
-    if thresholds.any(|threshold| threshold.met)
-        || status.signals.iter().any(SignalStatus::is_blind)
-    {
-        Colour::Bad
-    } else if raised {
-        Colour::Warning
-    } else {
-        Colour::Good
-    }
-}
-
 /// Reports a configuration that was read but is not in force.
 fn tell_configuration(configuration: &ConfigurationStatus, page: &mut Lines) {
     if let Some(refused) = &configuration.refused {
@@ -219,70 +208,6 @@ fn tell_configuration(configuration: &ConfigurationStatus, page: &mut Lines) {
 
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// One sentence: whether anything is wrong.
-pub(super) fn headline(status: &Status) -> String {
-    let met = || {
-        let all = status.signals.iter();
-        let all = all.flat_map(|signal| signal.thresholds.iter().map(move |one| (signal, one)));
-        all.filter(|(_, threshold)| threshold.met)
-    };
-    let crossed: Vec<String> = met().map(|(signal, one)| crossed(signal, one)).collect();
-    if !crossed.is_empty() {
-        let held = met().all(|(_, threshold)| threshold.held_until.is_some());
-        let state = if held { "HELD" } else { "UNDER PRESSURE" };
-        return format!("{state}: {}.", crossed.join("; "));
-    }
-    let raised: Vec<&str> = status
-        .conditions
-        .iter()
-        .filter(|condition| condition.raised)
-        .map(|condition| condition.condition.as_str())
-        .collect();
-    let still = match raised.as_slice() {
-        [] => String::new(),
-        raised => format!("; {} is still raised", raised.join(", ")),
-    };
-    let blind = status.signals.iter().filter(|signal| signal.is_blind());
-    let blind: Vec<&str> = blind.map(|signal| signal.signal.as_str()).collect();
-    match (blind.as_slice(), raised.is_empty()) {
-        ([], true) => "Calm: no signal is below a threshold.".to_owned(),
-        ([], false) => format!("Recovering: no signal is below a threshold{still}."),
-        ([one], _) => format!("{one} is not observed: nothing is evicted for it{still}."),
-        (several, _) => format!(
-            "{} are not observed: nothing is evicted for them{still}.",
-            several.join(", ")
-        ),
-    }
-}
-
-fn crossed(signal: &SignalStatus, threshold: &ThresholdStatus) -> String {
-    let since = threshold
-        .since
-        .map(|since| format!(" since {}", moment(since)))
-        .unwrap_or_default();
-    if let Some(available) = threshold.available.filter(|_| signal.signal.is_pressure()) {
-        let stalled = pressure::percent(WHOLE - available);
-        let (signal, kind, configured) = (signal.signal, &threshold.kind, &threshold.configured);
-        if let Some(until) = threshold.held_until {
-            let until = pressure::percent(WHOLE - until);
-            return format!(
-                "{signal} is {stalled}, within the {kind} threshold of {configured}, held until {until} by the minimum reclaim{since}"
-            );
-        }
-        return format!("{signal} is {stalled}, the {kind} threshold is {configured}{since}");
-    }
-    let shown = |figure| amount(Some(signal.signal), figure);
-    let (name, kind) = (signal.signal, &threshold.kind);
-    let (available, value) = (shown(signal.available), shown(Some(threshold.value)));
-    match threshold.held_until {
-        None => format!("{name} is {available}, below the {kind} threshold of {value}{since}"),
-        Some(_) => format!(
-            "{name} is {available}, above its {kind} threshold of {value}, held until {} by the minimum reclaim{since}",
-            shown(threshold.held_until)
-        ),
-    }
 }
 
 /// Figures without a threshold.
@@ -354,14 +279,17 @@ fn last_decision(status: &Status) -> String {
     let Some(record) = &status.last_decision else {
         return no_decision(status).to_owned();
     };
+    let passed_over = record.passed_over.as_ref();
+    let passed_over = passed_over.map(|one| format!("; {}", one.sentence));
     format!(
-        "{} {} for {} ({}){}: {}",
+        "{} {} for {} ({}){}: {}{}",
         moment(record.time),
         told(record.pod.as_ref()),
         record.signal,
         record.kind.as_str(),
         remark(record),
         told(record.message.as_ref()),
+        passed_over.unwrap_or_default(),
     )
 }
 
@@ -565,6 +493,35 @@ mod tests {
         ] {
             assert!(page.contains(shown), "{shown} in\n{page}");
         }
+    }
+
+    #[test]
+    fn what_is_exhausted_without_a_threshold_is_not_calm() {
+        let unwatched = |name, available, capacity| SignalStatus {
+            available: Some(available),
+            capacity: Some(capacity),
+            ..SignalStatus::new(name)
+        };
+        let status = |signal| Status {
+            signals: vec![signal, signal_with_threshold()],
+            ..Status::default()
+        };
+        let inodes = status(unwatched(Signal::NodefsInodesFree, 0, 13_107_200));
+        let told = "nodefs.inodesFree is exhausted (0 of 13107200 left) and has no threshold: no pod is evicted for it.";
+        assert_eq!(headline(&inodes), told);
+        assert_eq!(urgency(&inodes), Colour::Bad);
+        // Full swap is no shortage, and what cannot be measured is not exhausted.
+        for signal in [
+            unwatched(Signal::SwapAvailable, 0, 1 << 30),
+            unwatched(Signal::NodefsInodesFree, 0, 0),
+            unwatched(Signal::PidAvailable, 100, 32_768),
+        ] {
+            assert!(headline(&status(signal)).starts_with("Calm"));
+        }
+    }
+
+    fn signal_with_threshold() -> SignalStatus {
+        signal(Signal::PidAvailable, None)
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! A decision with all its evidence. Logs, events, history, metrics and `explain` are views of this value.
 
+mod passed_over;
+
+pub use passed_over::PassedOver;
+
 use crate::{Observation, Owner, Signal, StarvedResource, Threshold};
 use evictd_pod::{Critical, QosClass, Quantity, requests::ResizeState};
 use jiff::Timestamp;
@@ -364,6 +368,9 @@ pub struct Decision {
     /// Every pod in ranked order.
     #[serde(rename = "ranking", skip_serializing_if = "Vec::is_empty")]
     pub ranked: Vec<RankedPod>,
+    /// The pod that holds most, if it is never evicted; for a limit of a pod, the pod that exceeds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed_over: Option<PassedOver>,
     /// The first pod after the victim that could have been evicted instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<String>,
@@ -378,8 +385,11 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Of a decision that evicts no pod: the signal, that its threshold acts, and why.
+    /// Of a decision that evicts no pod: the signal, that its threshold acts, and why. For a limit of a pod: only why.
     pub fn no_eviction(&self) -> String {
+        if self.kind == Cause::LocalStorage {
+            return self.why.clone();
+        }
         let acting = self.threshold.as_ref();
         let held = acting.and_then(|acting| acting.threshold.held_until(&acting.observed));
         let acts = match held {

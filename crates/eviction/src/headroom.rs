@@ -40,6 +40,9 @@ impl Headroom {
             ) else {
                 continue;
             };
+            if !left.is_measured() {
+                continue;
+            }
             let limit = threshold.value.at(left.capacity);
             let share = if self.close[condition] { FAR } else { CLOSE };
             close[condition] |= is_within(left.available, limit, share);

@@ -20,12 +20,12 @@
 use crate::{
     Cause, ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned,
     Signal, SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Spared, Withheld},
+    decision::{ActingThreshold, Eviction, OwnerCount, PassedOver, RankedPod, Spared, Withheld},
     departures::{Chosen, Command, Departures},
     forecast::Forecast,
     futility::Futile,
     growth::Growth,
-    message::eviction_message,
+    message::{eviction_message, weighed_message},
     rank::Ranking,
     relief::Eligible,
     returning::Returning,
@@ -33,7 +33,7 @@ use crate::{
     step::{Step, UsageNeed},
     unevictable::Unevictable,
     watched::{Watched, is_newer, join_memory_and_swap},
-    why::{Choice, why},
+    why::{Choice, passed_over, why},
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -88,6 +88,8 @@ pub struct Housekeeper {
     returning: Returning,
     /// Conditions held because of owners whose pods come back, and for each whether its taint is set, too.
     held: ConditionMap<Option<bool>>,
+    /// Pods that exceed a limit of their own on local storage and are never evicted, at the last check.
+    over_own_limit: Vec<PassedOver>,
 }
 
 impl Housekeeper {
@@ -117,6 +119,7 @@ impl Housekeeper {
             growth: Growth::default(),
             returning: Returning::default(),
             held: ConditionMap::default(),
+            over_own_limit: Vec::new(),
             rules,
         }
     }
@@ -349,6 +352,7 @@ impl Housekeeper {
             expected_gain: victim.and_then(|victim| victim.gain),
             uid: victim_pod.map(|pod| pod.uid.clone()),
             owner: victim_pod.and_then(|pod| self.owner_of(now, pod)),
+            passed_over: passed_over::largest(signal, &ranked, victim),
             threshold: Some(acting),
             eviction,
             withheld,
@@ -384,7 +388,12 @@ impl Housekeeper {
         usage: &Usage,
     ) -> Eviction {
         let pod = pods[victim.index].borrow();
-        let (message, annotations) = eviction_message(acting, pod, usage.of(victim.index));
+        let used = usage.of(victim.index);
+        let (message, annotations) = if self.rules.messages_name_what_counted {
+            weighed_message(acting, (victim, self.rules.layout), pod, used)
+        } else {
+            eviction_message(acting, pod, used)
+        };
         Eviction {
             index: victim.index,
             pod: victim.pod.to_string(),

@@ -3,17 +3,32 @@
 use crate::{decision::LocalStorageLimit, figure::sum, rules::StorageLimits, usage::PodUsage};
 use evictd_pod::{Container, Pod, Quantity};
 
-/// The first limit that the pod exceeds, and the message for it; at most one per pod (S1-072).
-pub fn exceeded(
-    pod: &Pod,
-    usage: &PodUsage,
-    counts: StorageLimits,
-) -> Option<(LocalStorageLimit, String)> {
-    empty_dir(pod, usage)
-        .map(|message| (LocalStorageLimit::EmptyDir, message))
-        .or_else(|| whole_pod(pod, usage, counts).map(|message| (LocalStorageLimit::Pod, message)))
+/// A limit that a pod exceeds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exceeded {
+    /// Which of its limits.
+    pub limit: LocalStorageLimit,
+    /// What the kubelet says of it.
+    pub message: String,
+    /// What was compared with the limit, in bytes.
+    pub used: Quantity,
+}
+
+/// The first limit that the pod exceeds; at most one per pod (S1-072).
+pub fn exceeded(pod: &Pod, usage: &PodUsage, counts: StorageLimits) -> Option<Exceeded> {
+    let of = |limit, found: Option<(String, Quantity)>| {
+        let (message, used) = found?;
+        Some(Exceeded {
+            limit,
+            message,
+            used,
+        })
+    };
+    of(LocalStorageLimit::EmptyDir, empty_dir(pod, usage))
+        .or_else(|| of(LocalStorageLimit::Pod, whole_pod(pod, usage, counts)))
         .or_else(|| {
-            container(pod, usage, counts).map(|message| (LocalStorageLimit::Container, message))
+            let found = container(pod, usage, counts);
+            of(LocalStorageLimit::Container, found)
         })
 }
 
@@ -31,7 +46,7 @@ pub fn limited(pod: &Pod) -> bool {
 }
 
 /// The kubelet crashes on a volume without a usage figure; here nothing shows that it exceeds its limit.
-fn empty_dir(pod: &Pod, usage: &PodUsage) -> Option<String> {
+fn empty_dir(pod: &Pod, usage: &PodUsage) -> Option<(String, Quantity)> {
     pod.volumes.iter().find_map(|volume| {
         let limit = volume.empty_dir_limit?;
         // If a volume is listed twice, the last figure counts.
@@ -41,26 +56,30 @@ fn empty_dir(pod: &Pod, usage: &PodUsage) -> Option<String> {
             .rfind(|used| used.name == volume.name)?;
         let used = Quantity::bytes(used.usage.bytes?.value);
         (used > limit).then(|| {
-            format!(
+            let message = format!(
                 "Usage of EmptyDir volume {:?} exceeds the limit {:?}. ",
                 volume.name,
                 limit.to_string()
-            )
+            );
+            (message, used)
         })
     })
 }
 
-fn whole_pod(pod: &Pod, usage: &PodUsage, counts: StorageLimits) -> Option<String> {
+fn whole_pod(pod: &Pod, usage: &PodUsage, counts: StorageLimits) -> Option<(String, Quantity)> {
     let limit = pod.ephemeral_storage_limit?;
     let of_kubelet = usage.kubelet_files.bytes.filter(|_| counts.kubelet_files);
     let used = sum([usage.ephemeral_storage, of_kubelet].into_iter())?;
     let used = Quantity::bytes(used.value);
     (used > limit).then(|| {
-        format!("Pod ephemeral local storage usage exceeds the total limit of containers {limit}. ")
+        let message = format!(
+            "Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
+        );
+        (message, used)
     })
 }
 
-fn container(pod: &Pod, usage: &PodUsage, counts: StorageLimits) -> Option<String> {
+fn container(pod: &Pod, usage: &PodUsage, counts: StorageLimits) -> Option<(String, Quantity)> {
     usage.containers.iter().find_map(|figures| {
         let limited = |one: &&Container| !one.init || (one.sidecar && counts.sidecars);
         let mut containers = pod.containers.iter().filter(limited);
@@ -69,11 +88,12 @@ fn container(pod: &Pod, usage: &PodUsage, counts: StorageLimits) -> Option<Strin
         let layer = figures.rootfs.bytes.filter(|_| counts.layers);
         let used = Quantity::bytes(sum([figures.logs.bytes, layer].into_iter())?.value);
         (used > limit).then(|| {
-            format!(
+            let message = format!(
                 "Container {} exceeded its local ephemeral storage limit {:?}. ",
                 figures.name,
                 limit.to_string()
-            )
+            );
+            (message, used)
         })
     })
 }

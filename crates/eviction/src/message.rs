@@ -1,35 +1,24 @@
-//! The message of an eviction, exactly as the kubelet writes it (S1-054 to S1-057).
+//! The message of an eviction: as the kubelet writes it (S1-054 to S1-057), and with what the decision weighed.
+
+mod weighed;
 
 use crate::{StarvedResource, decision::ActingThreshold, pressure::percent, usage::PodUsage};
 use evictd_pod::{Pod, Quantity};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// The status message and the annotations of the event. If the usage of the pod is not known there are no
-/// annotations.
+pub(crate) use weighed::local_storage_message;
+pub use weighed::{LONGEST, weighed_message};
+
+/// The status message and the annotations of the event, exactly as the kubelet writes them. If the usage of the pod is not
+/// known there are no annotations.
 pub fn eviction_message(
     acting: &ActingThreshold,
     pod: &Pod,
     usage: Option<&PodUsage>,
 ) -> (String, BTreeMap<&'static str, String>) {
-    let signal = acting.threshold.signal;
-    let resource = signal.resource();
-    let mut message = if signal.is_pressure() {
-        format!(
-            "The node was under pressure on resource: {resource}. Threshold: {signal} {}, observed: {}. ",
-            acting.threshold.value,
-            percent(acting.observed.taken())
-        )
-    } else {
-        let available = if signal.counts_bytes() {
-            Quantity::bytes(acting.observed.available)
-        } else {
-            Quantity::count(acting.observed.available)
-        };
-        format!(
-            "The node was low on resource: {resource}. Threshold quantity: {}, available: {available}. ",
-            acting.quantity
-        )
-    };
+    let resource = acting.threshold.signal.resource();
+    let mut message = shortage(acting);
+
     let mut annotations = BTreeMap::new();
     let Some(usage) = usage else {
         return (message, annotations);
@@ -53,6 +42,28 @@ pub fn eviction_message(
     annotations.insert("offending_containers_usage", usages.join(","));
     annotations.insert("starved_resource", resource.as_str().to_owned());
     (message, annotations)
+}
+
+/// The first sentence, which others parse (S1-054).
+fn shortage(acting: &ActingThreshold) -> String {
+    let signal = acting.threshold.signal;
+    let resource = signal.resource();
+    if signal.is_pressure() {
+        return format!(
+            "The node was under pressure on resource: {resource}. Threshold: {signal} {}, observed: {}. ",
+            acting.threshold.value,
+            percent(acting.observed.taken())
+        );
+    }
+    let available = if signal.counts_bytes() {
+        Quantity::bytes(acting.observed.available)
+    } else {
+        Quantity::count(acting.observed.available)
+    };
+    format!(
+        "The node was low on resource: {resource}. Threshold quantity: {}, available: {available}. ",
+        acting.quantity
+    )
 }
 
 fn push_larger(

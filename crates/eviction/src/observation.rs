@@ -17,7 +17,21 @@ pub struct Observation {
     pub time: Option<Timestamp>,
 }
 
+/// The part of the capacity, in thousandths, below which a signal is exhausted.
+const EXHAUSTED: i128 = 1;
+
 impl Observation {
+    /// Whether there is anything to measure. A filesystem that makes inodes on demand reports none at all.
+    pub const fn is_measured(&self) -> bool {
+        self.capacity > 0
+    }
+
+    /// Whether practically nothing is left: less than a thousandth of what there is.
+    pub fn is_exhausted(&self) -> bool {
+        let left = i128::from(self.available) * 1000;
+        self.is_measured() && left < i128::from(self.capacity) * EXHAUSTED
+    }
+
     /// The part that is used.
     pub const fn taken(&self) -> i64 {
         self.capacity.saturating_sub(self.available)

@@ -40,6 +40,15 @@ impl Observations {
         self.read_only[signal] = read_only;
     }
 
+    /// Without the signals whose capacity is 0: nothing was measured there, which is not the same as nothing left.
+    #[must_use]
+    pub fn measured(mut self) -> Self {
+        for observed in self.left.values_mut() {
+            *observed = observed.filter(Observation::is_measured);
+        }
+        self
+    }
+
     /// Sets all figures of a pressure signal. The signal's own value is derived from `full avg10`.
     pub fn set_stall(&mut self, signal: Signal, stall: Option<Stall>, time: Option<Timestamp>) {
         if !signal.is_pressure() {

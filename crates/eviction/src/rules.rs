@@ -258,6 +258,11 @@ pub struct Rules {
     /// Count a sample as new only if it was taken after the last pod was chosen; the kubelet only demands that it
     /// is newer than the previous one (S1-033).
     pub samples_follow_actions: bool,
+    /// Say in the message of an eviction what the decision compared: the pod's use with its largest parts. The kubelet
+    /// names only containers (S1-055).
+    pub messages_name_what_counted: bool,
+    /// A signal of which the node has a capacity of 0 counts as observed, as in the kubelet.
+    pub zero_capacity_counts: bool,
     /// Why no pod may be evicted for a disk signal with a node-level reclaim, if nothing on this node can do that
     /// reclaim.
     pub withhold_disk_evictions: Option<Cow<'static, str>>,
@@ -299,6 +304,8 @@ impl Rules {
             evict_at_own_limit: false,
             kubelet_is_here: false,
             samples_follow_actions: false,
+            messages_name_what_counted: false,
+            zero_capacity_counts: true,
             withhold_disk_evictions: None,
         }
     }
@@ -331,6 +338,8 @@ impl Rules {
             requires_relief: true,
             small_gains_last: true,
             samples_follow_actions: true,
+            messages_name_what_counted: true,
+            zero_capacity_counts: false,
             ..Self::kubelet()
         }
     }

@@ -174,6 +174,9 @@ pub struct StepOutcome {
     pub local_storage_eviction: bool,
     /// The pods that were evicted in this cycle; several only for limits of their own.
     pub evicted: Vec<Eviction>,
+    /// Pods that exceed a limit of their own and are never evicted, a sentence each.
+    #[serde(skip)]
+    pub over_own_limit: Vec<String>,
     /// Why no pod was evicted although a threshold was met; under the kubelet's rules this is always "all spared".
     #[serde(skip)]
     pub decision: Option<Decision>,
@@ -216,7 +219,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
         });
         let mut outcome = StepOutcome::default();
         if let Some(summary) = &step.summary {
-            let seen = summary.observations();
+            let seen = summary.observed(housekeeper.rules());
             let usage = usage(&mut housekeeper, now, &pods, summary);
             let begun = housekeeper.begin(now, &seen);
             leaving.observe(&mut housekeeper, now, summary, &seen);
@@ -278,7 +281,8 @@ pub fn cycle(
     after_reclaim: Option<&Summary>,
 ) -> StepOutcome {
     let usage = usage(housekeeper, now, pods, summary);
-    let step = housekeeper.begin(now, &summary.observations());
+    let seen = summary.observed(housekeeper.rules());
+    let step = housekeeper.begin(now, &seen);
     let after_reclaim = after_reclaim.unwrap_or(summary);
     turn(housekeeper, now, (pods, &usage), after_reclaim, step)
 }
@@ -313,7 +317,7 @@ fn turn(
             Step::LocalStorage => Answer::LocalStorage(Some((pods, usage))),
             Step::Reclaim(reclaim) => {
                 outcome.reclaim(reclaim);
-                fresh = after_reclaim.observations();
+                fresh = after_reclaim.observed(housekeeper.rules());
                 Answer::Reclaimed(Some(&fresh))
             }
             Step::Measure(signal) => Answer::Measured(signal, pods, usage),
@@ -350,7 +354,9 @@ impl StepOutcome {
             self.decisions.push(decision.clone());
         }
         if decision.kind == Cause::LocalStorage {
-            self.local_storage_eviction = true;
+            self.local_storage_eviction |= decision.eviction.is_some();
+            self.over_own_limit
+                .extend(decision.passed_over.map(|one| one.sentence));
             return;
         }
         if decision.withheld != Some(Withheld::NoPods) {

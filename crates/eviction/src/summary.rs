@@ -1,7 +1,7 @@
 //! The kubelet's `/stats/summary` document: the node's signals and every pod's usage.
 
 use crate::{
-    Observation, Observations, Signal,
+    Observation, Observations, Rules, Signal,
     figure::{Bytes, Figure, Source},
     pressure::Stall,
     stalls::{GroupStall, Stalls},
@@ -280,6 +280,16 @@ impl Summary {
         let unlimited = of_others.filter(|memory| capacity(memory) == all);
         for memory in self.node.memory.iter_mut().chain(unlimited) {
             memory.huge_pages = bytes;
+        }
+    }
+
+    /// The signals that count as observed under these rules.
+    pub fn observed(&self, rules: &Rules) -> Observations {
+        let all = self.observations();
+        if rules.zero_capacity_counts {
+            all
+        } else {
+            all.measured()
         }
     }
 

@@ -1,6 +1,7 @@
 //! Thresholds: their grammar, their values, and what the kubelet derives from them (S1-004 to S1-017).
 
 mod allocatable;
+mod inverted;
 mod json;
 mod reach;
 

@@ -1,6 +1,7 @@
 //! The sentence that explains why this pod is evicted and not the next one.
 
 mod human;
+pub(crate) mod passed_over;
 mod request_note;
 mod words;
 
@@ -78,8 +79,11 @@ pub(crate) fn why(
         sentence += "; ";
         sentence += &shares.in_no_pod_words();
     }
-    if let Some(Withheld::NoRelief { .. }) = withheld {
+    if let Some(Withheld::NoRelief { .. } | Withheld::AllSpared) = withheld {
         sentence += &who_stays(signal, ranked);
+    } else if let Some(passed_over) = passed_over::largest(signal, ranked, victim) {
+        sentence += "; ";
+        sentence += &passed_over.sentence;
     }
     sentence
 }

@@ -66,7 +66,7 @@ struct Figures {
 
 impl Figures {
     fn of(seen: &Observations, bytes: Signal, inodes: Signal) -> Option<Self> {
-        let bytes = seen.get(bytes)?;
+        let bytes = seen.get(bytes).filter(|bytes| bytes.is_measured())?;
         Some(Self {
             capacity: bytes.capacity,
             inodes: seen.get(inodes).map(|inodes| inodes.capacity),
@@ -92,6 +92,7 @@ mod tests {
         let small = r#"{"availableBytes":50,"capacityBytes":1000,"inodesFree":1,"inodes":2}"#;
         let moved = r#"{"availableBytes":51,"capacityBytes":1000,"inodesFree":1,"inodes":2}"#;
         let large = r#"{"availableBytes":70,"capacityBytes":2000,"inodesFree":1,"inodes":2}"#;
+        let nothing = r#"{"availableBytes":0,"capacityBytes":0}"#;
         let other = r#"{"availableBytes":90,"capacityBytes":1000,"inodesFree":1,"inodes":2}"#;
         let table = [
             (small, moved, moved, (false, false)),
@@ -102,6 +103,8 @@ mod tests {
             // A combination that no real node reports.
             (small, large, other, (false, false)),
             (small, large, "null", (false, false)),
+            // Two filesystems of which nothing is known are not the same one.
+            (small, nothing, nothing, (false, false)),
             ("null", large, large, (false, false)),
         ];
         for (node, image, container, expected) in table {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::cli::{evidence, ranking, table::amount};
 use evictd_command::{Colour, Column, Row, Table, View};
-use evictd_eviction::{Decision, Signal, duration};
+use evictd_eviction::{Decision, Observation, Signal, duration};
 
 /// How many ranked pods are shown.
 const SHOWN: usize = 20;
@@ -16,6 +16,7 @@ const SHOWN: usize = 20;
 pub(super) fn page(report: &Report, view: View) -> String {
     let mut parts = vec![
         verdict::verdict(report, view).join("\n"),
+        doubts(report, view),
         signals(report, view),
         pods(report, view),
     ];
@@ -31,7 +32,15 @@ pub(super) fn page(report: &Report, view: View) -> String {
         .map(|(assumed, heading)| view.hanging(heading, assumed))
         .collect();
     parts.push(assumed.join("\n"));
+    parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
+}
+
+/// Where the Node's own conditions contradict these figures.
+fn doubts(report: &Report, view: View) -> String {
+    let doubts = report.node.iter().flat_map(|node| &node.doubts);
+    let doubts = doubts.map(|doubt| view.paint(Colour::Warning, &view.sentence(doubt)));
+    doubts.collect::<Vec<_>>().join("\n")
 }
 
 fn pods(report: &Report, view: View) -> String {
@@ -126,6 +135,12 @@ fn left(report: &Report, view: View) -> String {
 /// `pid.available (32551 of 32768 left)`
 fn unwatched(state: &SignalState) -> Option<String> {
     let observed = state.observed.filter(|_| state.thresholds.is_empty())?;
+    if state.unmeasured {
+        return Some(format!(
+            "{} (not measured: its capacity is 0)",
+            state.signal
+        ));
+    }
     let shown = |figure: i64| amount(Some(state.signal), Some(figure));
     let (available, capacity) = (shown(observed.available), shown(observed.capacity));
     Some(format!("{} ({available} of {capacity} left)", state.signal))
@@ -133,7 +148,7 @@ fn unwatched(state: &SignalState) -> Option<String> {
 
 fn row(state: &SignalState, threshold: &ThresholdState, acting: Option<Signal>) -> Vec<String> {
     let signal = state.signal;
-    let observed = state.observed;
+    let observed = state.observed.filter(Observation::is_measured);
     let shown = |figure: Option<i64>| amount(Some(signal), figure);
     vec![
         signal.to_string(),
@@ -141,7 +156,7 @@ fn row(state: &SignalState, threshold: &ThresholdState, acting: Option<Signal>) 
         shown(observed.map(|observed| observed.capacity)),
         evidence::limit(&threshold.threshold, observed.as_ref()),
         kind(threshold),
-        standing(signal, threshold, acting),
+        standing(state, threshold, acting),
         state.next.clone().unwrap_or_else(|| "nobody".to_owned()),
     ]
 }
@@ -156,8 +171,10 @@ fn kind(threshold: &ThresholdState) -> String {
 }
 
 /// The state of this threshold; only one signal acts per cycle, the others wait.
-fn standing(signal: Signal, threshold: &ThresholdState, acting: Option<Signal>) -> String {
+fn standing(state: &SignalState, threshold: &ThresholdState, acting: Option<Signal>) -> String {
+    let signal = state.signal;
     match threshold.margin {
+        _ if state.unmeasured && !threshold.crossed => "not measured: its capacity is 0".to_owned(),
         None => "not in the summary".to_owned(),
         Some(_) if threshold.acts && acting == Some(signal) => "MET, acts now".to_owned(),
         Some(_) if threshold.acts => "MET, acts in a later cycle".to_owned(),

@@ -1,6 +1,7 @@
 //! The result of `explain` as programs read it; the page for people is a view of it.
 
 use super::{freed::Freed, taints::NodeReport};
+use crate::cli::evidence;
 use evictd_eviction::{
     Decision, Housekeeper, NodeCondition, Observation, RankedPod, Rules, Signal, Summary,
     Threshold,
@@ -61,6 +62,18 @@ pub(super) struct Ranked {
 }
 
 impl Report {
+    /// Signals of which practically nothing is left, and for which nothing will be done.
+    pub(super) fn exhausted(&self) -> Vec<(Signal, Observation)> {
+        let unwatched = self
+            .signals
+            .iter()
+            .filter(|state| state.thresholds.is_empty());
+        let observed = unwatched.filter_map(|state| Some((state.signal, state.observed?)));
+        observed
+            .filter(|(signal, observed)| evidence::is_exhausted(*signal, observed))
+            .collect()
+    }
+
     /// Whether any signal has a threshold.
     pub(super) fn has_thresholds(&self) -> bool {
         let mut signals = self.signals.iter();
@@ -107,6 +120,9 @@ pub(super) struct SignalState {
     /// `None` if the summary does not contain it.
     #[serde(flatten)]
     pub(super) observed: Option<Observation>,
+    /// The summary has the signal, but with a capacity of 0.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unmeasured: bool,
     pub(super) thresholds: Vec<ThresholdState>,
     /// Who uses the resource; absent for pressure signals and without an observation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,7 +159,8 @@ pub(super) fn explain(
     let mut step = simulation::cycle(&mut housekeeper, now, pods, summary, None);
     step.describe(&housekeeper, now);
     let usage = summary.usage(pods);
-    let seen = summary.observations();
+    let seen = summary.observed(housekeeper.rules());
+    let raw = summary.observations();
     let rank = |signal| Ranked {
         signal,
         pods: housekeeper.rank(now, signal, pods, &usage),
@@ -162,6 +179,7 @@ pub(super) fn explain(
     let next = next(&step, &ranked, asked);
     let state = |signal| {
         let observed = seen.get(signal).copied();
+        let unmeasured = raw.get(signal).is_some_and(|raw| !raw.is_measured());
         let thresholds: Vec<ThresholdState> = housekeeper
             .thresholds()
             .filter(|threshold| threshold.signal == signal)
@@ -176,6 +194,7 @@ pub(super) fn explain(
         (observed.is_some() || !thresholds.is_empty()).then_some(SignalState {
             signal,
             observed,
+            unmeasured,
             shares: shares(&housekeeper, observed, &rank(signal)),
             thresholds,
             next,

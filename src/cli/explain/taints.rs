@@ -7,13 +7,16 @@ use evictd_eviction::NodeCondition;
 use evictd_pod::{
     Pod,
     node::{Lease, Node},
-    wire::Taint,
+    wire::{Condition, Taint},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 /// How long a node may be silent before its conditions become Unknown (S1-082).
 const HEARTBEAT_GRACE: SignedDuration = SignedDuration::from_secs(50);
+/// How often a kubelet writes its Node's status at least, and how much later that may arrive.
+const STATUS_PERIOD: SignedDuration = SignedDuration::from_mins(5);
+const STATUS_DELAY: SignedDuration = SignedDuration::from_mins(1);
 /// How long a pod stays by default on a node that is not ready or unreachable, in seconds (S1-083).
 const DEFAULT_TOLERATION_SECONDS: i64 = 300;
 
@@ -69,6 +72,8 @@ pub(super) struct NodeReport {
     /// What follows from a filesystem that the node reports as read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) read_only: Option<String>,
+    /// Where the conditions contradict the figures, and that they are too old; a sentence each.
+    pub(super) doubts: Vec<String>,
     /// Pods that a `NoExecute` taint removes, the first one first.
     pub(super) removals: Vec<Removal>,
 }
@@ -128,14 +133,25 @@ pub(super) struct Removal {
     pub(super) why: String,
 }
 
-/// What happens to this node and its pods. `shown` are the conditions that follow from the captured state.
+/// What the captured figures show.
+pub(super) struct Shown<'a> {
+    /// The conditions that follow from them.
+    pub(super) conditions: &'a [NodeCondition],
+    /// When they were measured.
+    pub(super) at: Timestamp,
+    /// How long a kubelet keeps a condition after its cause is over.
+    pub(super) period: SignedDuration,
+}
+
+/// What happens to this node and its pods.
 pub(super) fn report(
     node: &Node,
     lease: Option<&Lease>,
-    shown: &[NodeCondition],
+    figures: &Shown<'_>,
     pods: &[Pod],
     now: Timestamp,
 ) -> NodeReport {
+    let shown = figures.conditions;
     let conditions = &node.status.conditions;
     let ready = conditions
         .iter()
@@ -171,6 +187,7 @@ pub(super) fn report(
         heartbeat,
         read_only: read_only(node),
         removals: removals(pods, &taints, now),
+        doubts: doubts(conditions, figures, now),
         taints,
     }
 }
@@ -193,6 +210,61 @@ fn read_only(node: &Node) -> Option<String> {
          errors of the disk.",
         because.join(": ")
     ))
+}
+
+/// Whether the conditions are too old, and which of them the figures contradict.
+fn doubts(conditions: &[Condition], figures: &Shown<'_>, now: Timestamp) -> Vec<String> {
+    let kubelets = |condition: &&Condition| {
+        condition.kind == "Ready" || NodeCondition::parse(&condition.kind).is_some()
+    };
+    let reported = conditions.iter().filter(kubelets);
+    let reported = reported.filter_map(|condition| condition.last_heartbeat_time);
+    let reported = reported.max();
+    let longest = STATUS_PERIOD.saturating_add(STATUS_DELAY);
+    let silent = reported.filter(|at| now.duration_since(*at) > longest);
+    let mut doubts = Vec::new();
+    if let Some(at) = silent {
+        doubts.push(format!(
+            "The Node's conditions were last reported {} ago, at {}, although a kubelet reports at least every {}: it is \
+             silent or stuck, and what they say may be over.",
+            duration(now.duration_since(at)),
+            moment(at),
+            duration(STATUS_PERIOD)
+        ));
+    }
+    for condition in conditions {
+        let Some(kind) = NodeCondition::parse(&condition.kind) else {
+            continue;
+        };
+        let holds = condition.status == "True";
+        let since = condition.last_transition_time;
+        let lasted = since.map(|since| figures.at.duration_since(since));
+        let for_long = lasted.is_none_or(|lasted| lasted > figures.period);
+        let since = since.map_or_else(String::new, |since| {
+            let age = duration(now.duration_since(since));
+            format!(" since {} ({age})", moment(since))
+        });
+        match (holds, figures.conditions.contains(&kind)) {
+            (true, false) if for_long => doubts.push(format!(
+                "{kind} has been True{since}, but these figures show no such shortage{}.",
+                if silent.is_some() {
+                    String::new()
+                } else {
+                    let period = duration(figures.period);
+                    format!(
+                        ", and a kubelet clears it {period} after the last one: the shortage comes and goes, or its \
+                         thresholds are not these"
+                    )
+                }
+            )),
+            (false, true) if silent.is_some() || for_long => doubts.push(format!(
+                "{kind} has been {}{since}, but these figures show such a shortage.",
+                condition.status
+            )),
+            _ => {}
+        }
+    }
+    doubts
 }
 
 /// Every taint that a condition of the node demands.

@@ -3,11 +3,11 @@
 use super::report::{ChosenBy, Report, SignalState, ThresholdState};
 use crate::cli::{evidence, table::amount};
 use evictd_command::{Colour, View};
-use evictd_eviction::{Decision, duration};
+use evictd_eviction::{Decision, Observation, duration};
 
 /// The next victim, and why the first pod ranks first, in a few short sentences.
 pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {
-    let (colour, mut lines) = if report.step.local_storage_eviction {
+    let (mut colour, mut lines) = if report.step.local_storage_eviction {
         (Colour::Bad, over_own_limit(report))
     } else if let Some(decision) = &report.step.decision {
         (Colour::Bad, decided(report, decision))
@@ -18,6 +18,27 @@ pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {
     } else {
         (Colour::Warning, vec![OFF.to_owned()])
     };
+    let exhausted = evidence::exhausted(&report.exhausted());
+    let is_calm = !matches!(colour, Colour::Bad);
+    match exhausted {
+        // A calm first line would be all that is read.
+        Some(exhausted) if is_calm => {
+            colour = Colour::Bad;
+            lines.insert(0, format!("{exhausted}."));
+            if let Some(calm) = lines.get_mut(1) {
+                *calm = calm.replacen(
+                    "Nothing is under pressure",
+                    "Nothing else is under pressure",
+                    1,
+                );
+            }
+        }
+        Some(exhausted) => lines.push(format!("{exhausted}.")),
+        None => {}
+    }
+    lines.extend(unmeasured(report));
+    let over_limit = report.step.over_own_limit.iter();
+    lines.extend(over_limit.map(|sentence| format!("{sentence}.")));
     lines.extend(otherwise(report));
     let lines = lines.iter().enumerate().map(|(index, line)| {
         let indent = if line.starts_with("  ") { "  " } else { "" };
@@ -120,10 +141,27 @@ fn calm(report: &Report) -> Vec<String> {
     }]
 }
 
+/// Signals with thresholds that were reported with a capacity of 0, so that a calm first line is not about them.
+fn unmeasured(report: &Report) -> Option<String> {
+    let states = report.signals.iter();
+    let blind = states.filter(|state| {
+        let mut thresholds = state.thresholds.iter();
+        state.unmeasured && thresholds.all(|threshold| !threshold.crossed)
+    });
+    let blind = blind.filter(|state| !state.thresholds.is_empty());
+    let blind: Vec<&str> = blind.map(|state| state.signal.as_str()).collect();
+    (!blind.is_empty()).then(|| {
+        format!(
+            "Not measured, so that no pod is evicted for it: {} (the summary says that its capacity is 0).",
+            blind.join(", ")
+        )
+    })
+}
+
 /// The part of the capacity that is available above the threshold.
 #[allow(clippy::cast_precision_loss, reason = "compared, never shown")]
 fn share(state: &SignalState, threshold: &ThresholdState) -> Option<f64> {
-    let capacity = state.observed?.capacity.max(1);
+    let capacity = state.observed.filter(Observation::is_measured)?.capacity;
     Some(threshold.margin? as f64 / capacity as f64)
 }
 

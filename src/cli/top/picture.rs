@@ -3,7 +3,7 @@
 use crate::cli::daemon::Daemon;
 use crate::cli::outcome::remark;
 use crate::cli::ranking;
-use crate::cli::status::{headline, no_decision};
+use crate::cli::status::{headline, is_alarming, no_decision};
 use crate::cli::table::{amount, duration, moment, text, told};
 use anyhow::Context;
 use evictd_command::{Failure, View, printable_line, shortened};
@@ -149,7 +149,8 @@ impl Picture {
         let mut lines = vec![(title, Style::new().bold())];
         let (headline, style) = match &self.lost {
             Some(why) => (why.clone(), ALARM),
-            None if status.signals.iter().any(needs_attention) => (headline(status), ALARM),
+            // As in `evictd status`, where what is exhausted without a threshold is urgent, too.
+            None if is_alarming(status) => (headline(status), ALARM),
             None => (headline(status), CALM),
         };
         lines.extend(message(view, most, &headline, style));

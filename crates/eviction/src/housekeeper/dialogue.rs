@@ -129,10 +129,10 @@ impl Housekeeper {
         let next = match answer {
             Answer::LocalStorage(Some((pods, usage))) => {
                 let decisions = self.check_local_storage(now, pods, usage);
-                if !decisions.is_empty() {
-                    return (Step::Rest, decisions);
-                }
-                self.pressure()
+                // A pod that is never evicted does not keep the node's own pressure from being handled.
+                let evicts = decisions.iter().any(|one| one.eviction.is_some());
+                let next = if evicts { Step::Rest } else { self.pressure() };
+                return (self.wait(now, next), decisions);
             }
             Answer::LocalStorage(None) => self.pressure(),
             Answer::Reclaimed(fresh) => self.after_reclaim(now, fresh),

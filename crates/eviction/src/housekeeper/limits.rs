@@ -2,7 +2,11 @@
 
 use super::Housekeeper;
 use crate::{
-    Cause, Decision, Eviction, StarvedResource, Usage, decision::LocalStorageLimit, local_storage,
+    Cause, Decision, Eviction, StarvedResource, Usage,
+    decision::PassedOver,
+    local_storage::{self, Exceeded},
+    message::local_storage_message,
+    why::passed_over,
 };
 use evictd_pod::Pod;
 use jiff::Timestamp;
@@ -10,7 +14,8 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 impl Housekeeper {
-    /// Every pod that exceeds one of its own limits on local storage; one cycle may evict many (S1-072).
+    /// Every pod that exceeds one of its own limits on local storage; one cycle may evict many (S1-072). A decision
+    /// without an eviction is about a pod that is never evicted.
     pub fn check_local_storage(
         &mut self,
         now: Timestamp,
@@ -18,53 +23,88 @@ impl Housekeeper {
         usage: &Usage,
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
+        self.over_own_limit.clear();
         for (index, pod) in pods.iter().map(Borrow::borrow).enumerate() {
             let counts = self.rules.storage_limits();
-            let exceeded = usage
-                .of(index)
-                .and_then(|used| local_storage::exceeded(pod, used, counts));
-            let Some((limit, message)) = exceeded else {
+            let exceeded = usage.of(index).and_then(|used| {
+                let exceeded = local_storage::exceeded(pod, used, counts)?;
+                Some((used, exceeded))
+            });
+            let Some((used, mut exceeded)) = exceeded else {
                 continue;
             };
-            if self.spared(now, pod).is_none() {
-                self.last_action = Some(now);
-                decisions.push(self.local_storage_decision(now, index, pod, limit, message));
+            if self.rules.messages_name_what_counted {
+                exceeded.message = local_storage_message(&exceeded, pod, used, self.rules.layout);
             }
+            let decision = match self.spared(now, pod) {
+                None => {
+                    self.last_action = Some(now);
+                    self.over_limit(now, (index, pod), exceeded)
+                }
+                Some(spared) if spared.lasts() => {
+                    let message = &exceeded.message;
+                    let one = passed_over::over_limit(pod, exceeded.used, spared, message);
+                    self.over_own_limit.push(one.clone());
+                    over_limit_and_spared(now, &exceeded, one)
+                }
+                Some(_) => continue,
+            };
+            decisions.push(decision);
         }
         decisions
     }
 
-    fn local_storage_decision(
+    /// Pods that exceeded a limit of their own at the last check and are never evicted.
+    pub fn over_own_limit(&self) -> &[PassedOver] {
+        &self.over_own_limit
+    }
+
+    fn over_limit(
         &self,
         now: Timestamp,
-        index: usize,
-        pod: &Pod,
-        limit: LocalStorageLimit,
-        message: String,
+        (index, pod): (usize, &Pod),
+        exceeded: Exceeded,
     ) -> Decision {
-        Decision {
-            time: now,
-            kind: Cause::LocalStorage,
-            signal: limit.as_str(),
-            resource: StarvedResource::EphemeralStorage,
-            threshold: None,
-            why: format!("{pod} exceeds a limit of its own: {}", message.trim_end()),
-            eviction: Some(Eviction {
-                index,
-                pod: pod.full_name(),
-                grace_period_seconds: self.rules.hard_grace_period_seconds,
-                reason: "Evicted",
-                message,
-                annotations: BTreeMap::new(),
-                disruption_target: false,
-            }),
-            uid: Some(pod.uid.clone()),
-            owner: None,
-            withheld: None,
-            ranked: Vec::new(),
-            runner_up: None,
-            expected_gain: None,
-            shares: None,
-        }
+        let Exceeded { limit, message, .. } = exceeded;
+        let why = format!("{pod} exceeds a limit of its own: {}", message.trim_end());
+        let mut decision = of_limit(now, limit.as_str(), why);
+        decision.uid = Some(pod.uid.clone());
+        decision.eviction = Some(Eviction {
+            index,
+            pod: pod.full_name(),
+            grace_period_seconds: self.rules.hard_grace_period_seconds,
+            reason: "Evicted",
+            message,
+            annotations: BTreeMap::new(),
+            disruption_target: false,
+        });
+        decision
+    }
+}
+
+fn over_limit_and_spared(now: Timestamp, exceeded: &Exceeded, passed_over: PassedOver) -> Decision {
+    let why = passed_over.sentence.clone();
+    let mut decision = of_limit(now, exceeded.limit.as_str(), why);
+    decision.passed_over = Some(passed_over);
+    decision
+}
+
+fn of_limit(now: Timestamp, limit: &'static str, why: String) -> Decision {
+    Decision {
+        time: now,
+        kind: Cause::LocalStorage,
+        signal: limit,
+        resource: StarvedResource::EphemeralStorage,
+        threshold: None,
+        why,
+        eviction: None,
+        uid: None,
+        owner: None,
+        withheld: None,
+        passed_over: None,
+        ranked: Vec::new(),
+        runner_up: None,
+        expected_gain: None,
+        shares: None,
     }
 }

@@ -18,7 +18,7 @@ pub use row::RankingRow;
 
 use crate::{
     Cause, Decision, NodeCondition, Signal, StarvedResource,
-    decision::{ActingThreshold, OwnerCount, Shares, Withheld},
+    decision::{ActingThreshold, OwnerCount, PassedOver, Shares, Withheld},
     reclaim::Reclaimed,
 };
 use evictd_pod::Quantity;
@@ -161,6 +161,13 @@ pub struct Record {
         skip_serializing_if = "Option::is_none"
     )]
     pub withheld: Option<Withheld>,
+    /// The pod that holds most, if it is never evicted; for a limit of a pod, the pod that exceeds it.
+    #[serde(
+        default,
+        deserialize_with = "known",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub passed_over: Option<PassedOver>,
     /// Every pod in ranked order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<RankingRow>,
@@ -247,6 +254,7 @@ impl Record {
             preemptor: None,
             owner: None,
             withheld: None,
+            passed_over: None,
             ranking: Vec::new(),
             runner_up: None,
             expected_gain: None,
@@ -278,9 +286,11 @@ impl Record {
         let mut record = Self {
             resource: Some(decision.resource),
             threshold: decision.threshold.clone(),
-            uid: decision.uid.clone(),
+            // The UID of a record is that of a pod that leaves.
+            uid: decision.uid.clone().filter(|_| decision.eviction.is_some()),
             owner: decision.owner.clone(),
             withheld: decision.withheld.clone(),
+            passed_over: decision.passed_over.clone(),
             ranking: decision.ranked.iter().map(RankingRow::of).collect(),
             runner_up: decision.runner_up.clone(),
             expected_gain: decision.expected_gain,

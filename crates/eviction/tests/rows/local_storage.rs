@@ -1,9 +1,10 @@
 //! A pod's own limits on node-local disk (S1-069 to S1-073).
 
-use crate::node::{MI, at, dies, disk, fails, files, pod, pod_with};
+use crate::node::{MI, at, dies, disk, fails, files, hard, memory, pod, pod_with};
 use evictd_eviction::{
-    Cause, Decision, Housekeeper, Observations, Rules, Step, Usage, figure::Figure,
-    rules::FilesystemLayout, rules::PREFERENCE_ANNOTATION, usage::PodUsage,
+    Answer, Cause, Decision, Housekeeper, Observation, Observations, Rules, Signal, Step, Usage,
+    figure::Figure, record::Record, rules::FilesystemLayout, rules::PREFERENCE_ANNOTATION,
+    usage::PodUsage,
 };
 use evictd_pod::Pod;
 use serde_json::{Value, json};
@@ -24,15 +25,24 @@ fn check(rules: &Rules, pods: &[(Pod, Option<PodUsage>)]) -> Vec<Decision> {
     keeper.check_local_storage(at(0), &pods, &usage.into_iter().collect())
 }
 
-/// The words for the one pod with that spec and usage, if it has to go, and the pseudo-signal.
+/// The kubelet's words for the one pod with that spec and usage, if it has to go, and the pseudo-signal. Ours begin with
+/// the same sentence.
 fn words(spec: &Value, usage: Option<PodUsage>) -> Option<(String, &'static str)> {
     let pods = [(pod("a", spec), usage)];
     let [by_the_kubelet, by_ours] = rules().map(|rules| {
         let decision = check(&rules, &pods).pop()?;
         Some((decision.eviction?.message, decision.signal))
     });
-    assert_eq!(by_the_kubelet, by_ours);
-    by_ours
+    let (kubelets, ours) = (&by_the_kubelet, &by_ours);
+    assert_eq!(kubelets.is_some(), ours.is_some());
+    if let Some(((kubelets, signal), (ours, ours_for))) = kubelets.as_ref().zip(ours.as_ref()) {
+        assert_eq!(signal, ours_for);
+        assert!(
+            ours.starts_with(&format!("{kubelets}It was using ")),
+            "{ours}"
+        );
+    }
+    by_the_kubelet
 }
 
 fn empty_dir(limit: &str) -> Value {
@@ -200,7 +210,17 @@ fn s1_072_many_go_in_one_cycle_and_critical_ones_stay() {
         (pod("within", &empty_dir("3Mi")), holding(2 * MI)),
     ];
     for (rules, grace) in rules().into_iter().zip([1, 0]) {
-        let decisions = check(&rules, &pods);
+        let mut decisions = check(&rules, &pods);
+        let passed_over: Vec<_> = decisions
+            .extract_if(.., |decision| decision.eviction.is_none())
+            .filter_map(|decision| decision.passed_over)
+            .map(|one| (one.pod, one.because))
+            .collect();
+        let critical = (
+            "default/critical".to_owned(),
+            "critical priority".to_owned(),
+        );
+        assert_eq!(passed_over, [critical]);
         let evictions: Vec<_> = decisions
             .iter()
             .map(|decision| decision.eviction.clone().unwrap())
@@ -239,9 +259,63 @@ fn whoever_is_never_chosen_is_not_chosen_for_its_own_limit_either() {
     let mut strict = ours.clone();
     strict.pod_preference_namespaces.push("default".to_owned());
     strict.protect.namespaces.push("vault".to_owned());
-    assert_eq!(check(&strict, &pods).len(), 0);
-    assert_eq!(check(&ours, &pods).len(), 2);
-    assert_eq!(check(&kubelet, &pods).len(), 2);
+    let going = |rules: &Rules| {
+        let decisions = check(rules, &pods);
+        let going = decisions.iter().filter(|one| one.eviction.is_some());
+        (going.count(), decisions.len())
+    };
+    assert_eq!(going(&strict), (0, 2));
+    assert_eq!(going(&ours), (2, 2));
+    assert_eq!(going(&kubelet), (2, 2));
+}
+
+#[test]
+fn a_pod_that_is_never_evicted_is_named_for_its_own_limit_and_hides_no_pressure() {
+    let mut critical = empty_dir("1Mi");
+    critical["priority"] = json!(2_000_000_000);
+    let pods = [pod("agent", &critical), pod("hog", &json!({}))];
+    let usage: Usage = [holding(2 * MI), memory(900 * MI)].into_iter().collect();
+    for rules in rules() {
+        let rules = Rules {
+            thresholds: hard(&[("memory.available", "100Mi")]),
+            ..rules
+        };
+        let mut keeper = Housekeeper::new(rules);
+        let low = Observation {
+            available: 50 * MI,
+            capacity: 1000 * MI,
+            time: None,
+        };
+        let step = keeper.begin(
+            at(0),
+            &[(Signal::MemoryAvailable, low)].into_iter().collect(),
+        );
+        assert_eq!(step, Step::LocalStorage);
+        let (next, decisions) = keeper.answer(at(0), Answer::LocalStorage(Some((&pods, &usage))));
+        assert!(matches!(next, Step::Rank(_)), "{next:?}");
+        let why: Vec<&str> = decisions.iter().map(|one| one.why.as_str()).collect();
+        let sentence = "default/agent exceeds a limit of its own and is never evicted (critical priority): Usage of \
+                        EmptyDir volume \"v\" exceeds the limit \"1Mi\"";
+        assert!(why.len() == 1 && why[0].starts_with(sentence), "{why:?}");
+        let named: Vec<&str> = keeper
+            .over_own_limit()
+            .iter()
+            .map(|one| one.pod.as_str())
+            .collect();
+        assert_eq!(named, ["default/agent"]);
+        let record = Record::of_decision("1".to_owned(), &decisions[0]);
+        // Its UID is no victim's: what collects evicted pods must not take it for one.
+        assert_eq!((&decisions[0].uid, &record.uid), (&None, &None));
+        assert!(!record.is_departure() && !record.is_eviction());
+        assert_eq!(record.passed_over, decisions[0].passed_over);
+        // It is over as soon as the pod holds less.
+        keeper.check_local_storage(
+            at(10),
+            &pods,
+            &[holding(0), None].into_iter().collect::<Usage>(),
+        );
+        assert!(keeper.over_own_limit().is_empty());
+    }
 }
 
 #[test]

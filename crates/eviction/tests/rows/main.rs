@@ -22,4 +22,5 @@ mod signals;
 mod simulation;
 mod stalls;
 mod static_pods;
+mod weighed;
 mod words;

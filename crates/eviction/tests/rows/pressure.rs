@@ -63,7 +63,8 @@ fn pressure_acts_above_its_limit_for_its_time_and_raises_the_condition_at_once()
     assert_eq!(acting.first_observed_at, at(5));
     assert_eq!(
         decision.eviction.as_ref().unwrap().message,
-        "The node was under pressure on resource: memory. Threshold: memory.psi full avg10 > 20% for 5s, observed: 31%. "
+        "The node was under pressure on resource: memory. Threshold: memory.psi full avg10 > 20% for 5s, observed: 31%. \
+         Pod large was using 60Mi, request is 1Mi, has larger consumption of memory. "
     );
     assert_eq!(decision.expected_gain, None);
     let shown = serde_json::to_value(&decision).unwrap();

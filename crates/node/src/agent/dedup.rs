@@ -27,7 +27,10 @@ impl Dedup {
     /// Whether a decision that evicts no pod differs from the last one on the same subject.
     pub(super) fn is_new(&mut self, decision: &Decision) -> bool {
         let of_pod = decision.kind == Cause::LocalStorage;
-        let subject = (decision.signal, decision.uid.clone().filter(|_| of_pod));
+        let passed_over = decision.passed_over.as_ref();
+        let pod = decision.uid.clone();
+        let pod = pod.or_else(|| passed_over.and_then(|one| one.uid.clone()));
+        let subject = (decision.signal, pod.filter(|_| of_pod));
         let verdict = (
             decision.withheld.clone().map(stable_part),
             decision.uid.clone(),

@@ -2,6 +2,7 @@
 
 mod address;
 mod effective;
+mod flags;
 mod image_gc;
 mod key;
 mod keys;

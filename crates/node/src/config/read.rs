@@ -2,7 +2,7 @@
 
 use super::{
     effective::{Effective, Kind, Origin},
-    image_gc,
+    flags, image_gc,
     key::{Field, Key, Kubelet},
     keys::KEYS,
     mistake::{Fault, Mistake, Refused},
@@ -76,6 +76,7 @@ impl Reader<'_> {
         let merge = root.get("mergeDefaultEvictionSettings");
         self.merges = kind == Kind::Evictd
             || merge.is_some_and(|entry| entry.value.content == Content::Bool(true));
+        self.is_of_a_distribution = flags::is_of_a_distribution(root);
         match &root.content {
             Content::Map(entries) if !entries.is_empty() => self.entries("", entries),
             // The file may be half replaced at this moment. Taking it for all defaults could end a dry run.
@@ -87,6 +88,7 @@ impl Reader<'_> {
                 )
                 .advise("write kind: EvictionConfiguration if that is meant"),
             ),
+            _ if self.flags_instead("", root) => {}
             _ => self.mistake("", mismatch(root, "a configuration")),
         }
     }
@@ -290,19 +292,21 @@ impl Reader<'_> {
                     self.mistake(path, fault);
                 }
             }
-            Field::Signals { map, off, .. } => self.signals(key, map, off, entry),
+            Field::Signals { map, off, .. } => self.signals((key, path), map, off, entry),
         }
     }
 
     fn signals(
         &mut self,
-        key: &Key,
+        (key, path): (&Key, &str),
         map: fn(&mut Effective) -> &mut BTreeMap<String, String>,
         off: Option<&str>,
         entry: &Entry,
     ) {
         let Content::Map(entries) = &entry.value.content else {
-            let fault = mismatch(&entry.value, "a map").advise("write {memory.available: 100Mi}");
+            let meant = flags::map(&entry.value);
+            let meant = meant.unwrap_or_else(|| "{memory.available: 100Mi}".to_owned());
+            let fault = mismatch(&entry.value, "a map").advise(format!("write {path}: {meant}"));
             return self.mistake(key.path, fault);
         };
         let kubelet = self.effective.kind == Kind::Kubelet;
@@ -358,6 +362,9 @@ impl Reader<'_> {
     /// misses are reported.
     fn unknown_key(&mut self, above: &str, entry: &Entry) {
         let path = joined(above, &entry.key);
+        if self.flags_below(&path, entry) {
+            return;
+        }
         let other = match self.effective.kind {
             Kind::Evictd => Kind::Kubelet,
             Kind::Kubelet => Kind::Evictd,
@@ -380,6 +387,8 @@ impl Reader<'_> {
         }
         let advice = if is_others {
             format!("only a {} has it", other.as_str())
+        } else if self.is_of_a_distribution {
+            "a setting of the distribution, which evictd does not read; leave it out".to_owned()
         } else if let Some(meant) = meant {
             format!("did you mean {meant}?")
         } else if let Some(elsewhere) = self.elsewhere(&entry.key) {
@@ -389,6 +398,30 @@ impl Reader<'_> {
             format!("the nearest known key is {}", joined(above, name))
         };
         self.mistake(&path, Fault::new(entry.at, "unknown key").advise(advice));
+    }
+
+    /// Reports flags of a kubelet in the value of a key that is not known here; `false` if there are none.
+    fn flags_below(&mut self, path: &str, entry: &Entry) -> bool {
+        let found = flags::of_entry(entry);
+        self.flags(path, found)
+    }
+
+    /// The same of a value that should be a map.
+    fn flags_instead(&mut self, path: &str, value: &Node) -> bool {
+        let found = flags::of_value(value);
+        self.flags(path, found)
+    }
+
+    fn flags(&mut self, path: &str, found: Vec<flags::Flag>) -> bool {
+        let is_any = !found.is_empty();
+        for flag in found {
+            let fault = flag.fault(self.effective.kind);
+            match self.effective.kind {
+                Kind::Evictd => self.mistake(path, fault),
+                Kind::Kubelet => self.warning(path, fault),
+            }
+        }
+        is_any
     }
 
     /// The keys directly below this one.

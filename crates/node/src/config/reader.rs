@@ -41,6 +41,8 @@ pub(super) struct Reader<'a> {
     pub(super) warnings: Vec<Mistake>,
     /// The kubelet's message for its first error, if it would report one.
     pub(super) kubelet_first_error: Option<String>,
+    /// The file is that of a distribution, with flags for its kubelet.
+    pub(super) is_of_a_distribution: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -55,7 +57,13 @@ impl<'a> Reader<'a> {
             mistakes: Vec::new(),
             warnings: Vec::new(),
             kubelet_first_error: None,
+            is_of_a_distribution: false,
         }
+    }
+
+    /// Whether a mistake was found in this setting as a whole, so that nothing of it was read.
+    pub(super) fn is_refused(&self, key: &str) -> bool {
+        self.mistakes.iter().any(|mistake| mistake.key == key)
     }
 
     pub(super) fn mistake(&mut self, key: &str, fault: Fault) {

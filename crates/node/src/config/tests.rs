@@ -1,5 +1,6 @@
 //! What a configuration means.
 
+mod flags;
 mod mistakes;
 
 use super::*;
@@ -383,6 +384,8 @@ fn the_preset_for_parity_holds_the_kubelets_rules() {
         terminating_pods_first: kubelets.rules().terminating_pods_first,
         credit_terminating_pods: kubelets.rules().credit_terminating_pods,
         samples_follow_actions: kubelets.rules().samples_follow_actions,
+        messages_name_what_counted: kubelets.rules().messages_name_what_counted,
+        zero_capacity_counts: kubelets.rules().zero_capacity_counts,
         swap_counts: kubelets.rules().swap_counts,
         hard_thresholds_first: kubelets.rules().hard_thresholds_first,
         ..ours.rules()

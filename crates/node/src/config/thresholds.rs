@@ -2,6 +2,7 @@
 
 use super::{
     effective::{Kind, Origin},
+    flags,
     mistake::Fault,
     reader::Reader,
     values::duration_advice,
@@ -26,6 +27,14 @@ const WORTH_WATCHING: [Signal; 6] = [
     Signal::PidAvailable,
 ];
 
+/// The maps by signal.
+const MAPS: [&str; 4] = [
+    "evictionHard",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "evictionMinimumReclaim",
+];
+
 /// Parses the maps of the configuration and checks the result.
 pub(super) fn check(reader: &mut Reader<'_>) {
     let maps = reader.effective.maps.clone();
@@ -40,6 +49,10 @@ pub(super) fn check(reader: &mut Reader<'_>) {
         }
     };
     look_at_amounts(reader, &maps, &parsed);
+    // What a map that could not be read would have held is not known, so that nothing is missing for certain.
+    if MAPS.into_iter().any(|map| reader.is_refused(map)) {
+        return;
+    }
     look_at_minimum_reclaims(reader, &maps, &parsed);
     look_for_orphans(reader, &maps);
     look_at_soft_thresholds(reader, &maps, &parsed);
@@ -79,7 +92,19 @@ fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
             format!("leave out the \"for\", or evictionSoftGracePeriod.{signal}")
         }
         Kind::Percentage(_) | Kind::Quantity(_) => {
-            "write an amount such as 100Mi, or a part of the capacity such as 5%".to_owned()
+            let maps = &reader.effective.maps;
+            let entries = if error.map == "evictionSoft" {
+                &maps.soft
+            } else {
+                &maps.hard
+            };
+            let written = entries.get(&error.key).map_or("", String::as_str);
+            match written.trim_start().strip_prefix(['<', '=']) {
+                Some(amount) => format!("write {}: {}", error.key, amount.trim_start()),
+                None => {
+                    "write an amount such as 100Mi, or a part of the capacity such as 5%".to_owned()
+                }
+            }
         }
         Kind::Duration(error) => duration_advice(error),
     };
@@ -88,6 +113,9 @@ fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
 }
 
 fn signal_advice(unknown: &str) -> String {
+    if let Some(entries) = flags::entries(unknown) {
+        return format!("write {entries}");
+    }
     if Signal::parse(unknown).is_some() {
         return "a kubelet has no such signal; kind: EvictionConfiguration has".to_owned();
     }
@@ -141,6 +169,14 @@ fn look_at_amounts(reader: &mut Reader<'_>, maps: &ThresholdMaps, parsed: &Parse
 
 fn look_at_threshold(reader: &mut Reader<'_>, path: &str, written: &str, threshold: &Threshold) {
     const LEAST: i64 = 1 << 20;
+    if let Some(used) = threshold.value.inverted_percentage() {
+        let used = shortest_percentage(used);
+        let message = format!(
+            "acts while more than {used} is in use, because {written} is what must be left"
+        );
+        let advice = format!("write {used} if {written} may be in use");
+        reader.warn_about(path, message, &advice);
+    }
     let ThresholdValue::Quantity(amount) = threshold.value else {
         return;
     };
@@ -148,9 +184,23 @@ fn look_at_threshold(reader: &mut Reader<'_>, path: &str, written: &str, thresho
     // `memory.available: 500` is 500 bytes, to the kubelet as well.
     let bytes = amount.value();
     if threshold.signal.counts_bytes() && (1..LEAST).contains(&bytes) {
-        let message = format!("{written} is {bytes} bytes, which is almost nothing");
-        reader.warn_about(path, message, "write a unit, such as 500Mi");
+        let unit = if bytes == 1 { "byte" } else { "bytes" };
+        let message = format!("{written} is {bytes} {unit}, which is almost nothing");
+        let advice = match written.strip_suffix('m') {
+            Some(number) => format!("m means thousandths; write {number}Mi"),
+            None if bytes == 1 => {
+                "write a percentage such as 50%, or a unit such as 500Mi".to_owned()
+            }
+            None => "write a unit, such as 500Mi".to_owned(),
+        };
+        reader.warn_about(path, message, &advice);
     }
+}
+
+/// `12.5%`, from percent.
+fn shortest_percentage(percent: f64) -> String {
+    let percent = format!("{percent:.2}");
+    format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn look_at_reclaim(reader: &mut Reader<'_>, path: &str, written: &str, value: ThresholdValue) {

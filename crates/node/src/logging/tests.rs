@@ -105,6 +105,7 @@ fn decision() -> Decision {
         uid: Some("u-1".to_owned()),
         owner: None,
         withheld: None,
+        passed_over: None,
         ranked: Vec::new(),
         runner_up: None,
         expected_gain: None,

@@ -11,6 +11,9 @@ use tokio::sync::mpsc;
 /// The reason of the event that says what was freed without evicting a pod; `explain` looks for it.
 pub const RECLAIMED: &str = "Reclaimed";
 
+/// The reason of the event that names a pod that is never evicted although it holds most, or exceeds its own limit.
+const PASSED_OVER: &str = "PassedOver";
+
 /// Passes events to the task that sends them.
 #[derive(Debug)]
 pub struct Events {
@@ -99,6 +102,10 @@ impl Events {
             let note = format!("Attempting to reclaim {}", decision.resource);
             let words = ("EvictionThresholdMet", "Reclaim");
             self.of_node(decision.time, true, words, note);
+        }
+        if let Some(passed_over) = &decision.passed_over {
+            let note = format!("{}: {}", decision.signal, passed_over.sentence);
+            self.of_node(decision.time, true, (PASSED_OVER, "Evict"), note);
         }
         if let Some((eviction, uid)) = decision.eviction.as_ref().zip(decision.uid.as_ref()) {
             // S1-052, S1-057

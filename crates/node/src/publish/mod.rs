@@ -4,6 +4,7 @@ pub mod dry_run;
 pub mod events;
 pub mod evicted;
 pub mod history;
+mod inverted;
 pub mod journal;
 pub mod kept;
 pub mod metrics;
@@ -13,6 +14,7 @@ pub mod status;
 pub mod transitions;
 pub mod urgency;
 pub mod watchdog;
+pub(crate) mod words;
 
 use crate::fact::Fact;
 

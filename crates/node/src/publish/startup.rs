@@ -1,7 +1,7 @@
 //! What the log says at the start: version, configuration, mode, the node's resources, thresholds in force, and the sources
 //! in use. One record each: a sentence is never broken into several records, which would repeat its fields.
 
-use super::status::configured;
+use super::words::{amount, configured};
 use crate::{fact::Cycle, server::state::SourceStatus};
 use evictd_eviction::{Signal, Threshold, ThresholdValue, why::human_bytes};
 use std::{
@@ -193,7 +193,7 @@ fn thresholds(cycle: &Cycle<'_>) -> String {
 
 /// Whether this threshold is a copy of another one for a signal that nobody configures: `allocatableMemory.available` has the
 /// threshold of memory, `allocatablePid.available` that of process ids, and the containers' filesystem that of the filesystem it lies on (S1-014, S1-025).
-fn follows(threshold: &Threshold, all: &[&Threshold]) -> bool {
+pub(super) fn follows(threshold: &Threshold, all: &[&Threshold]) -> bool {
     use Signal::{
         AllocatableMemoryAvailable, AllocatablePidAvailable, ContainerfsAvailable,
         ContainerfsInodesFree, ImagefsAvailable, ImagefsInodesFree, MemoryAvailable,
@@ -242,15 +242,6 @@ fn source(source: &SourceStatus) -> String {
         "kubelet.rootDir" => format!("the kubelet's files in {chosen} ({why})"),
         "kubelet.podLogsDir" => format!("the logs of pods in {chosen} ({why})"),
         other => format!("{other}: {chosen} ({why})"),
-    }
-}
-
-/// In the unit of the signal.
-pub(super) fn amount(signal: Signal, value: i64) -> String {
-    if signal.counts_bytes() {
-        human_bytes(value)
-    } else {
-        value.to_string()
     }
 }
 

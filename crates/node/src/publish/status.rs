@@ -1,6 +1,6 @@
 //! Publishes to the status page.
 
-use super::Publish;
+use super::{Publish, inverted::Inverted, words::configured};
 use crate::delivery::Publication;
 use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
 use crate::pods::{LocalPod, PodSet};
@@ -9,7 +9,8 @@ use crate::server::state::{
     ReturningOwner, Shared, SignalStatus, Status, ThresholdStatus,
 };
 use evictd_eviction::{
-    NodeCondition, Observation, Returned, Signal, Threshold, departures::Departure, record::Record,
+    NodeCondition, Observation, Returned, Signal, Threshold, decision::PassedOver,
+    departures::Departure, record::Record,
 };
 use evictd_kernel::cgroup::Hierarchies;
 use evictd_kernel::signals::SignalState;
@@ -36,6 +37,9 @@ pub struct StatusPage {
     withheld: Option<(Option<Signal>, String)>,
     withheld_shown: bool,
     usage_problem: Option<String>,
+    inverted: Inverted,
+    /// Pods over a limit of their own that are never evicted, as shown.
+    over_limit: Vec<PassedOver>,
 }
 
 impl StatusPage {
@@ -51,6 +55,8 @@ impl StatusPage {
             withheld: None,
             withheld_shown: false,
             usage_problem: None,
+            inverted: Inverted::default(),
+            over_limit: Vec::new(),
         }
     }
 
@@ -122,11 +128,18 @@ impl StatusPage {
         });
         let of_pods = pods.warnings.iter().map(ToString::to_string);
         let of_usage = self.usage_problem.iter().cloned();
+        let listed = |one: &&PassedOver| {
+            let mut pods = pods.pods.iter();
+            pods.any(|pod| one.uid.as_deref() == Some(pod.uid.as_str()))
+        };
+        let over_limit = cycle.housekeeper.over_own_limit().iter().filter(listed);
         let warnings: Vec<String> = withheld
             .chain(of_pods)
             .chain(of_usage)
             .chain(self.disk_problems.iter().cloned())
             .chain(rejected)
+            .chain(self.inverted.sentences())
+            .chain(over_limit.map(|one| one.sentence.clone()))
             .collect();
         let unknown = self.unknown(pods);
         self.shared.update(|status| {
@@ -175,6 +188,11 @@ impl StatusPage {
         self.written = Some(cycle.now);
         self.shared.sampled();
         self.update_withheld(cycle);
+        let over_limit = cycle.housekeeper.over_own_limit();
+        if self.inverted.update(cycle) || self.over_limit != over_limit {
+            self.over_limit = over_limit.to_vec();
+            self.pods_generation = None;
+        }
         self.write_pods(cycle);
         self.write_layout(cycle);
         self.shared.update(|status| {
@@ -224,7 +242,10 @@ impl StatusPage {
             self.shared
                 .update(|status| status.last_decision = Some(record));
         } else {
-            self.withheld = Some((decision.acting_signal(), decision.no_eviction()));
+            // What exceeds a limit of its own is shown for as long as it does.
+            if decision.threshold.is_some() {
+                self.withheld = Some((decision.acting_signal(), decision.no_eviction()));
+            }
         }
     }
 
@@ -391,7 +412,20 @@ fn absent(cycle: &Cycle<'_>, signal: Signal) -> Option<&'static str> {
             "none here: the pods' cgroup has no limit on process ids below the node's number of them",
         ),
         Signal::SwapAvailable => Some("none here: there is no swap"),
+        Signal::NodefsInodesFree | Signal::ImagefsInodesFree | Signal::ContainerfsInodesFree => {
+            let bytes = of_same_filesystem(signal);
+            let answers = cycle.sample.health(bytes).state == SignalState::Observed;
+            answers.then_some("none here: the filesystem makes inodes on demand")
+        }
         _ => None,
+    }
+}
+
+const fn of_same_filesystem(inodes: Signal) -> Signal {
+    match inodes {
+        Signal::ImagefsInodesFree => Signal::ImagefsAvailable,
+        Signal::ContainerfsInodesFree => Signal::ContainerfsAvailable,
+        _ => Signal::NodefsAvailable,
     }
 }
 
@@ -439,18 +473,6 @@ fn write_thresholds(
             .filter(|_| entry.met)
             .and_then(|seen| threshold.held_until(&seen))
             .map(|until| until.value());
-    }
-}
-
-/// As configured, but a fraction is shown as a percentage.
-pub(crate) fn configured(threshold: &Threshold) -> String {
-    match threshold.value {
-        evictd_eviction::ThresholdValue::Quantity(quantity) => quantity.to_string(),
-        evictd_eviction::ThresholdValue::Pressure(limit) => limit.to_string(),
-        evictd_eviction::ThresholdValue::Percentage(fraction) => {
-            let percent = (f64::from(fraction) * 100_000.0).round() / 1000.0;
-            format!("{percent}%")
-        }
     }
 }
 

@@ -3,8 +3,9 @@
 
 use super::{
     Publish,
-    startup::{self, StartInfo, amount},
-    status::configured,
+    inverted::Inverted,
+    startup::{self, StartInfo},
+    words::{amount, configured},
 };
 use crate::fact::{Cycle, Fact};
 use crate::pause::Pause;
@@ -19,6 +20,7 @@ pub struct Transitions {
     /// For each threshold, in their order, whether it is crossed.
     crossed: Vec<bool>,
     paused: Option<Pause>,
+    inverted: Inverted,
 }
 
 impl Transitions {
@@ -29,6 +31,7 @@ impl Transitions {
             raised: ConditionMap::default(),
             crossed: Vec::new(),
             paused: None,
+            inverted: Inverted::default(),
         }
     }
 
@@ -109,6 +112,11 @@ impl Transitions {
             startup::log(&start_info, cycle);
             // The agent has logged them when it restored them.
             self.raised = cycle.housekeeper.restored(cycle.now);
+        }
+        if self.inverted.update(cycle) {
+            for sentence in self.inverted.sentences() {
+                tracing::warn!("{sentence}");
+            }
         }
         self.log_pause(cycle);
         self.log_conditions(cycle);

@@ -92,6 +92,9 @@ pub struct ThresholdLine {
     pub grace_period_seconds: i64,
     /// Whether less is available.
     pub met: bool,
+    /// Whether there is nothing to measure: the filesystem has no fixed number of inodes, or reports no capacity.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unmeasured: bool,
 }
 
 /// What one pod holds on one filesystem.
@@ -459,6 +462,7 @@ fn lines<'a>(space: &Space, thresholds: impl Iterator<Item = &'a Threshold>) -> 
             value,
             grace_period_seconds: threshold.grace_period.as_secs(),
             met: left < value,
+            unmeasured: capacity == 0,
         }
     };
     here.map(line).collect()

@@ -4,7 +4,7 @@
 use super::node_name;
 use crate::{
     config::{self, Effective, MemoryAvailable},
-    publish::status::configured,
+    publish::words::configured,
     server::state::{Shared, SignalStatus, ThresholdStatus},
 };
 use evictd_cluster_client::{Backoff, KubeletClient};
@@ -96,7 +96,8 @@ fn later_than_the_kubelet(
         let of_signal = theirs.iter().filter(|one| one.signal == signal.signal);
         // Before the kubelet's soft threshold at least the highest of evictd must be crossed; before its hard one, all.
         let mut late = of_signal.map(|one| (one, if one.is_hard() { lowest } else { highest }));
-        let capacity = signal.capacity.unwrap_or(0);
+        // An unknown capacity is not 0, of which every percentage is the same.
+        let capacity = signal.capacity?;
         let is_late = |one: &Threshold, our: &ThresholdStatus| {
             our.value <= one.value.at(capacity).value()
         };

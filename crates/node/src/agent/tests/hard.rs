@@ -291,6 +291,63 @@ async fn a_pod_over_its_limit_goes_although_it_was_known_before_it_had_a_cgroup(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_critical_pod_over_its_limit_is_told_once_and_shown_as_long_as_it_is() {
+    let mut bench = Bench::new();
+    let volume = json!({ "name": "scratch", "emptyDir": { "sizeLimit": "64Ki" } });
+    let spec = json!({ "volumes": [volume], "priority": 2_000_000_000 });
+    bench.pod_with("agent", 10, spec);
+    bench.start(HARD);
+    let shown = |bench: &Bench| {
+        let warnings = bench.status()["warnings"].to_string();
+        warnings.contains(
+            "shop/agent exceeds a limit of its own and is never evicted (critical priority)",
+        )
+    };
+    bench.pass(5.0).await;
+    assert!(!shown(&bench), "{:#}", bench.status());
+    bench.fill_volume("agent", "scratch", 100);
+    let mut passed = 0;
+    while !shown(&bench) && passed < 3600 {
+        bench.pass(1.0).await;
+        passed += 1;
+    }
+    assert!(shown(&bench), "{:#}", bench.status());
+    bench.pass(120.0).await;
+    assert_eq!(bench.told(), ["evicts nobody"]);
+    let records = bench.records();
+    assert_eq!(
+        records[0].uid, None,
+        "it is not collected as an evicted pod"
+    );
+    assert!(
+        records[0]
+            .why
+            .as_ref()
+            .unwrap()
+            .contains("exceeds the limit"),
+        "{records:#?}"
+    );
+    assert!(bench.lives("agent"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_threshold_above_half_of_the_node_is_a_warning_of_the_status_page() {
+    let mut bench = Bench::new();
+    bench.pod("pod", 10);
+    bench.start("evictionHard: {memory.available: 900Mi, pid.available: 0%}");
+    bench.pass(1.0).await;
+    let warnings = bench.status()["warnings"].to_string();
+    let expected = "memory.available<900Mi acts while more than 100Mi of 1000Mi is in use";
+    assert!(warnings.contains(expected), "{warnings}");
+    bench
+        .reload("evictionHard: {memory.available: 100Mi, pid.available: 0%}")
+        .await;
+    bench.pass(10.0).await;
+    let warnings = bench.status()["warnings"].to_string();
+    assert!(!warnings.contains("acts while"), "{warnings}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn new_rules_hold_from_the_next_look() {
     let mut bench = Bench::new();
     bench.pod("hog", 800);

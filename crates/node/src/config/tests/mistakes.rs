@@ -8,7 +8,7 @@ fn said_of_ours(body: &str) -> String {
     said(&format!("{HEADER}{body}"))
 }
 
-fn said(text: &str) -> String {
+pub(super) fn said(text: &str) -> String {
     match parse("f.yaml", text) {
         Ok(loaded) => lines("warning ", &loaded.warnings),
         Err(refused) => lines("", &refused.mistakes) + &lines("warning ", &refused.warnings),

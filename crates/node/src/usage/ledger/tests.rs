@@ -198,3 +198,24 @@ fn thresholds_are_shown_where_their_filesystem_is() {
     );
     assert_eq!(lines(1), [("imagefs.available", false)]);
 }
+
+#[test]
+fn a_threshold_on_what_the_filesystem_does_not_count_is_not_kept_but_not_measured() {
+    let mut found = findings();
+    found.spaces[0].inodes = 0;
+    found.spaces[0].inodes_used = 0;
+    let threshold = |signal| Threshold {
+        signal,
+        value: evictd_eviction::ThresholdValue::Percentage(0.05),
+        grace_period: jiff::SignedDuration::ZERO,
+        min_reclaim: None,
+    };
+    let thresholds = [
+        threshold(Signal::NodefsInodesFree),
+        threshold(Signal::NodefsAvailable),
+    ];
+    let ledger = found.ledger(NOW, &pods(&["a"]), &thresholds.iter());
+    let lines = ledger.filesystems[0].thresholds.iter();
+    let told: Vec<_> = lines.map(|line| (line.unmeasured, line.met)).collect();
+    assert_eq!(told, [(true, false), (false, false)]);
+}

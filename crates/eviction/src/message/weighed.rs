@@ -1,0 +1,220 @@
+//! What a decision weighed, in words for the owner of the pod. The kubelet names only containers, which is misleading if
+//! a volume holds most.
+
+use super::{eviction_message, shortage};
+use crate::{
+    Signal, StarvedResource,
+    decision::{ActingThreshold, Excess, LocalStorageLimit, RankedPod},
+    local_storage::Exceeded,
+    rank::DiskParts,
+    rules::FilesystemLayout,
+    usage::{Extent, FsUsage, PodUsage},
+    why::human_bytes,
+};
+use evictd_pod::{Pod, pod::Volume};
+use std::{cmp::Reverse, collections::BTreeMap};
+
+/// The longest message in bytes; the note of an event may have 1024.
+pub const LONGEST: usize = 1000;
+/// The longest name in a message, in characters.
+const LONGEST_NAME: usize = 80;
+/// How many parts of a pod's use are named.
+const PARTS: usize = 3;
+
+/// The message and the annotations under evictd's rules: the kubelet's first sentence, then what the ranking compared.
+pub fn weighed_message(
+    acting: &ActingThreshold,
+    (victim, layout): (&RankedPod, FilesystemLayout),
+    pod: &Pod,
+    usage: Option<&PodUsage>,
+) -> (String, BTreeMap<&'static str, String>) {
+    let (kubelets, annotations) = eviction_message(acting, pod, usage);
+    let signal = acting.threshold.signal;
+    let mut message = shortage(acting);
+    if signal.resource() == StarvedResource::Memory && kubelets.len() > message.len() {
+        message = kubelets;
+    } else {
+        message.push_str(&of_pod(signal, victim, pod));
+    }
+    if signal.resource() == StarvedResource::Memory && victim.swap.is_positive() {
+        let swap = human_bytes(victim.swap.value());
+        message.push_str(&format!("{swap} of what the pod was using was in swap. "));
+    }
+    if let Some(usage) = usage {
+        let parts = Part::of_signal(signal, layout, pod, usage);
+        message.push_str(&largest(parts, signal.resource()));
+    }
+    (bounded(message), annotations)
+}
+
+/// The message for a pod that exceeds a limit of its own: the kubelet's sentence, then what was measured.
+pub(crate) fn local_storage_message(
+    exceeded: &Exceeded,
+    pod: &Pod,
+    usage: &PodUsage,
+    layout: FilesystemLayout,
+) -> String {
+    let used = human_bytes(exceeded.used.value());
+    let parts = match exceeded.limit {
+        LocalStorageLimit::Pod => Part::of_signal(Signal::NodefsAvailable, layout, pod, usage),
+        LocalStorageLimit::EmptyDir | LocalStorageLimit::Container => Vec::new(),
+    };
+    let largest = largest(parts, StarvedResource::EphemeralStorage);
+    bounded(format!(
+        "{}It was using {used}. {largest}",
+        exceeded.message
+    ))
+}
+
+/// `Pod p was using 60Gi, request is 0, has larger consumption of ephemeral-storage. `
+fn of_pod(signal: Signal, victim: &RankedPod, pod: &Pod) -> String {
+    let Some(usage) = victim.usage else {
+        return String::new();
+    };
+    let resource = signal.resource();
+    let name = name(&pod.name);
+    let at_least = if victim.at_least { "at least " } else { "" };
+    let exceeds = victim.excess == Excess::Exceeds;
+    let (used, request) = (usage.value(), victim.request.value());
+    match resource {
+        StarvedResource::Memory | StarvedResource::EphemeralStorage => {
+            let (used, request) = (human_bytes(used), human_bytes(request));
+            if exceeds {
+                format!(
+                    "Pod {name} was using {at_least}{used}, request is {request}, has larger consumption of {resource}. "
+                )
+            } else {
+                format!("Pod {name} was using {at_least}{used}, within its request of {request}. ")
+            }
+        }
+        StarvedResource::Inodes => format!("Pod {name} was using {at_least}{used} inodes. "),
+        StarvedResource::Pids if victim.request.is_zero() => {
+            format!("Pod {name} was running {used} processes. ")
+        }
+        StarvedResource::Pids => {
+            format!("Pod {name} was running {used} processes, an even share is {request}. ")
+        }
+        StarvedResource::Io => {
+            let (used, share) = (human_bytes(used), human_bytes(request));
+            format!("Pod {name} has read and written {used}, an even share is {share}. ")
+        }
+    }
+}
+
+/// A part of what a pod holds on disks.
+struct Part {
+    name: String,
+    used: i64,
+}
+
+impl Part {
+    /// The parts that count for this signal; none for signals other than those of disks.
+    fn of_signal(
+        signal: Signal,
+        layout: FilesystemLayout,
+        pod: &Pod,
+        usage: &PodUsage,
+    ) -> Vec<Self> {
+        let figure: fn(&FsUsage) -> Option<i64> = match signal.resource() {
+            StarvedResource::EphemeralStorage => |used| used.bytes.map(|bytes| bytes.value),
+            StarvedResource::Inodes => |used| used.inodes.map(|inodes| inodes.value),
+            _ => return Vec::new(),
+        };
+        Self::of(DiskParts::of(signal, layout), pod, usage, figure)
+    }
+
+    fn of(
+        counted: DiskParts,
+        pod: &Pod,
+        usage: &PodUsage,
+        figure: impl Fn(&FsUsage) -> Option<i64>,
+    ) -> Vec<Self> {
+        let mut parts = Vec::new();
+        let mut add = |counts: bool, name: &dyn Fn() -> String, used: &FsUsage| {
+            let here = counts && used.extent != Extent::Elsewhere;
+            if let Some(used) = figure(used).filter(|used| here && *used > 0) {
+                parts.push(Self { name: name(), used });
+            }
+        };
+        for container in &usage.containers {
+            let of = name(&container.name);
+            let layer = || format!("the writable layer of container {of}");
+            add(counted.rootfs, &layer, &container.rootfs);
+            add(
+                counted.logs,
+                &|| format!("the logs of container {of}"),
+                &container.logs,
+            );
+        }
+        // What lies in a directory of the host stays when the pod ends.
+        let counts = |volume: &&Volume| volume.local && volume.host_path.is_none();
+        for volume in pod.volumes.iter().filter(counts) {
+            let found = usage.volumes.iter().find(|used| used.name == volume.name);
+            let is_empty_dir = volume
+                .plugin_directory
+                .is_some_and(|directory| directory.ends_with("empty-dir"));
+            let kind = if is_empty_dir {
+                "emptyDir volume"
+            } else {
+                "volume"
+            };
+            if let Some(used) = found {
+                let shown = || format!("{kind} {}", name(&volume.name));
+                add(counted.volumes, &shown, &used.usage);
+            }
+        }
+        let of_kubelet = || "termination logs and other files of the kubelet".to_owned();
+        add(counted.volumes, &of_kubelet, &usage.kubelet_files);
+        let deleted = || "files that are deleted and still open".to_owned();
+        add(counted.rootfs, &deleted, &usage.deleted.in_layers);
+        add(counted.volumes, &deleted, &usage.deleted.on_disk);
+        parts
+    }
+}
+
+/// `Its largest part is emptyDir volume scratch (60Gi). `; empty if no part is known.
+fn largest(mut parts: Vec<Part>, resource: StarvedResource) -> String {
+    parts.sort_by_key(|part| Reverse(part.used));
+    let all: i64 = parts
+        .iter()
+        .fold(0, |all, part| all.saturating_add(part.used));
+    // What holds less than a hundredth of it tells the owner nothing.
+    let told = |(index, part): &(usize, &Part)| *index == 0 || part.used >= all / 100;
+    let named = parts.iter().enumerate().filter(told);
+    let named = named.take(PARTS).map(|(_, part)| {
+        let used = match resource {
+            StarvedResource::Inodes => part.used.to_string(),
+            _ => human_bytes(part.used),
+        };
+        format!("{} ({used})", part.name)
+    });
+    let named: Vec<String> = named.collect();
+    match named.as_slice() {
+        [] => String::new(),
+        [one] => format!("Its largest part is {one}. "),
+        several => format!("Its largest parts are {}. ", several.join(", ")),
+    }
+}
+
+/// A name as it is shown: a manifest may hold any text.
+fn name(text: &str) -> String {
+    let mut shown: String = text.chars().take(LONGEST_NAME).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    if shown.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        shown = shown.escape_debug().to_string();
+    }
+    shown
+}
+
+/// Cut to [`LONGEST`], at a sentence if there is one.
+fn bounded(mut message: String) -> String {
+    if message.len() > LONGEST {
+        let most = message.floor_char_boundary(LONGEST - 4);
+        let end = message[..most].rfind(". ").map_or(most, |end| end + 2);
+        message.truncate(end);
+        message.push_str("... ");
+    }
+    message
+}
