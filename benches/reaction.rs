@@ -7,10 +7,15 @@
 
 #![allow(clippy::expect_used, reason = "a bench has nobody to hand an error to")]
 #![allow(clippy::print_stdout, reason = "this is how it reports")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "its one thread has nothing else to do"
+)]
 
 use evictd_demo::node::{Node, NodeError};
 use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
 use evictd_pod::Quantity;
+use jiff::Timestamp;
 use serde_json::Value;
 use std::{
     env, fs,
@@ -35,7 +40,7 @@ const PODS: &str = "kubepods";
 const HOG: u32 = 4;
 /// By then the hog has taken the last of its memory.
 const TAKEN: Duration = Duration::from_millis(10);
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn main() {
     let measures = env::args().any(|argument| argument == "--bench");
@@ -167,13 +172,17 @@ impl Round {
         let crossed = self.cross(level);
         self.hog.wait().expect("the hog ends");
         let all = crossed.elapsed();
-        let outcome = daemon.outcome();
-        let gone = outcome["lastProcessGoneSeconds"].as_f64();
-        let killed = outcome["killedSeconds"].as_f64();
-        let dying = gone.zip(killed).map_or(0.0, |(gone, killed)| gone - killed);
+        let dead = Timestamp::now();
+        let record = daemon.record();
+        let decided: Timestamp = (record["time"].as_str())
+            .and_then(|time| time.parse().ok())
+            .expect("a record has its time");
+        let killed = record["outcome"]["killedSeconds"].as_f64();
+        let since_decision = dead.duration_since(decided).as_secs_f64();
+        let dying = since_decision - killed.expect("it was killed");
         Evicted {
             all,
-            to_kill: all.saturating_sub(Duration::from_secs_f64(dying)),
+            to_kill: all.saturating_sub(Duration::from_secs_f64(dying.max(0.0))),
         }
     }
 
@@ -182,11 +191,20 @@ impl Round {
         let stdin = self.hog.stdin.as_mut().expect("its input is a pipe");
         stdin.write_all(b"\n").expect("the hog listens");
         let begun = Instant::now();
-        while self.used() < level {
+        let (mut highest, mut last) = (0, begun);
+        loop {
+            let (used, now) = (self.used(), Instant::now());
+            if used >= level {
+                return now;
+            }
+            // It was ended before this saw it cross: it crossed after the last look.
+            if used + (1 << 20) < highest {
+                return last;
+            }
+            (highest, last) = (used, now);
             assert!(begun.elapsed() < PATIENCE, "the hog never crosses");
             sleep(LOOK);
         }
-        Instant::now()
     }
 
     fn used(&self) -> u64 {
@@ -293,12 +311,12 @@ runtimeDirectory: {place}/run
         daemon
     }
 
-    fn outcome(&mut self) -> Value {
+    fn record(&mut self) -> Value {
         self.until("the outcome is known", |daemon| {
             let history = daemon.get("history")?;
-            let outcome = &history.as_array()?.last()?["outcome"];
-            outcome["lastProcessGoneSeconds"].as_f64()?;
-            Some(outcome.clone())
+            let record = history.as_array()?.last()?;
+            record["outcome"]["lastProcessGoneSeconds"].as_f64()?;
+            Some(record.clone())
         })
     }
 

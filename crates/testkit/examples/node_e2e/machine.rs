@@ -10,7 +10,7 @@ use std::{fs, thread};
 const CONFIGURATION: &str = "/etc/evictd/evictd.yaml";
 const KUBECONFIG: &str = "/etc/evictd/kubeconfig";
 const METRICS: &str = "127.0.0.1:20261";
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 /// Upstream: 30 s.
 const TRANSITION_SCALED: &str = "10s";
 /// Upstream: the default of 2m; images are there for hours.

@@ -10,6 +10,10 @@
 //! `KubeletConfiguration` with what upstream's test sets in it.
 
 #![allow(clippy::print_stdout, reason = "this is how it reports")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "its one thread has nothing else to do"
+)]
 
 mod machine;
 mod pods;

@@ -170,6 +170,10 @@ impl Runtime for CriContainers {
 }
 
 /// Until nobody holds the containers any more.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "it has a thread of its own, and CRI has no event that every runtime sends"
+)]
 fn watch(socket: &Path, running: &Weak<Mutex<BTreeMap<String, Running>>>) {
     while let Some(running) = running.upgrade() {
         for (id, code) in driver::ended(socket).unwrap_or_default() {
