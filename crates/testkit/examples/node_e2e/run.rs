@@ -197,18 +197,21 @@ impl Play<'_> {
     }
 
     fn makes_pods(&mut self) -> io::Result<()> {
+        self.begun = Instant::now();
         for spec in &self.test.pods {
             self.admin.create(spec.pod.clone()).map_err(error)?;
         }
         let test = self.test;
         let run = self.until(STARTED, |play| {
+            // The first may be evicted before the last one runs.
+            play.pressed();
+            play.keeps_order();
             test.pods.iter().all(|spec| {
                 let phase = &play.pod(name(&spec.pod))["status"]["phase"];
                 phase == "Running" || phase == "Failed"
             })
         });
-        self.check("every pod runs", run);
-        self.begun = Instant::now();
+        self.check("every pod runs, or did", run);
         Ok(())
     }
 
@@ -246,7 +249,7 @@ impl Play<'_> {
                 self.failed.insert(name.clone(), self.begun.elapsed());
                 let after = self.begun.elapsed().as_secs_f64();
                 println!(
-                    "  -- {name} failed {after:.1} s after all ran: {}",
+                    "  -- {name} failed {after:.1} s after the pods were made: {}",
                     status["message"]
                 );
                 let earlier = phases
@@ -339,7 +342,7 @@ impl Play<'_> {
         if let Some(condition) = self.test.condition {
             let after = self.begun.elapsed().as_secs_f64();
             self.check(
-                &format!("{condition} disappears: {after:.1} s after all ran"),
+                &format!("{condition} disappears: {after:.1} s after the pods were made"),
                 gone,
             );
         }
