@@ -399,6 +399,18 @@ impl Decision {
         format!("{} {acts} and no pod is evicted: {}", self.signal, self.why)
     }
 
+    /// Of a decision that evicts a pod: the pod, by how much the signal is past its threshold, and why this pod. Figures
+    /// are rounded for people; the message of the pod's status has the kubelet's notation. `None` if no pod is evicted.
+    pub fn eviction_in_words(&self) -> Option<String> {
+        let (pod, why) = (&self.eviction.as_ref()?.pod, &self.why);
+        let acting = self.threshold.as_ref();
+        let crossed = acting.and_then(ActingThreshold::crossed_words);
+        Some(match crossed {
+            Some(crossed) => format!("{pod}: {crossed}; {why}"),
+            None => format!("{pod}: {why}"),
+        })
+    }
+
     /// The signal as a type; `None` for a local-storage limit.
     pub fn acting_signal(&self) -> Option<Signal> {
         self.threshold

@@ -4,10 +4,31 @@ use super::human_bytes;
 use crate::{
     Signal, StarvedResource,
     decision::{ActingThreshold, UnevictableGrowth},
+    pressure::percent,
 };
 use evictd_pod::Quantity;
 
 impl ActingThreshold {
+    /// `memory.available is 61.1Mi, below its threshold of 64Mi`. `None` while only its minimum reclaim holds it: then
+    /// [`Self::held_words`] says so.
+    pub(crate) fn crossed_words(&self) -> Option<String> {
+        let signal = self.threshold.signal;
+        if self.threshold.held_until(&self.observed).is_some() {
+            return None;
+        }
+        Some(if signal.is_pressure() {
+            let seen = percent(self.observed.taken());
+            format!(
+                "{signal} is {seen}, past its threshold of {}",
+                self.threshold.value
+            )
+        } else {
+            let shown = |value: i64| amount_words(signal, value);
+            let (seen, least) = (shown(self.observed.available), shown(self.quantity.value()));
+            format!("{signal} is {seen}, below its threshold of {least}")
+        })
+    }
+
     /// `memory.available is 180Mi, above its threshold of 64Mi, and held until 217Mi by the minimum reclaim`
     pub(crate) fn held_words(&self, until: Quantity) -> String {
         let shown = |value: i64| amount_words(self.threshold.signal, value);

@@ -50,18 +50,12 @@ pub(crate) fn announce(
 }
 
 fn sentence(decision: &Decision, dry_run: bool, paused: Option<&Pause>) -> String {
-    let Some(eviction) = &decision.eviction else {
+    let Some(eviction) = decision.eviction_in_words() else {
         return decision.no_eviction();
     };
     let what = if dry_run { "would evict" } else { "evicting" };
     let paused = paused.map(|pause| format!(" (paused {pause})"));
-    format!(
-        "{what} {}: {} ({}){}",
-        eviction.pod,
-        eviction.message.trim_end(),
-        decision.why,
-        paused.unwrap_or_default()
-    )
+    format!("{what} {eviction}{}", paused.unwrap_or_default())
 }
 
 /// The `MESSAGE_ID` of all admission decisions: `journalctl MESSAGE_ID=...` finds them.
