@@ -2,7 +2,7 @@
 //! users.
 
 use crate::{
-    SignalMap, Threshold,
+    Signal, SignalMap, Threshold,
     decision::{Preference, Spared},
     returning::Backoff,
 };
@@ -373,6 +373,21 @@ impl Rules {
             PodRequests::Kubelet => pod.request(resource),
             PodRequests::Reserved => pod.reserved(resource),
         }
+    }
+
+    /// Whether writable layers are on the filesystem of this signal, by the layout and the runtime's own word.
+    pub fn layers_are_on(&self, signal: Signal) -> bool {
+        use Signal::{ImagefsAvailable, ImagefsInodesFree, NodefsAvailable, NodefsInodesFree};
+        let layout = self.layout;
+        let by_layout = match signal {
+            NodefsAvailable | NodefsInodesFree => {
+                !layout.dedicated_image_fs || layout.split_container_fs
+            }
+            ImagefsAvailable | ImagefsInodesFree => !layout.split_container_fs,
+            _ => true,
+        };
+        let told = self.runtime_files.as_ref();
+        by_layout && told.is_none_or(|told| told.layers[signal])
     }
 
     /// The back-off for owners whose pods come back, if there is one.

@@ -334,7 +334,7 @@ impl Agent {
         let thresholds = self.housekeeper.first_observed();
         let of_signal = thresholds.filter(|(threshold, _)| threshold.signal == need.signal);
         let crossed = of_signal.map(|(_, since)| since).min().unwrap_or(seen);
-        let reader = self.ports.usage.with(self.housekeeper.rules());
+        let reader = self.ports.usage.with(self.housekeeper.rules(), need.signal);
         let Some(mut usage) = reader.read(seen, need.signal, crossed, &set).await else {
             return self.decide(seen, Answer::NotYet, None).await;
         };

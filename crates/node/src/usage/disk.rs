@@ -83,6 +83,8 @@ pub struct DiskMeter {
     roots: DiskRoots,
     limits: Limits,
     layers: Layers,
+    /// Whether the next measurement asks the runtime, which may be frozen.
+    asks_runtime: bool,
     /// `None` before the first use, and if the kernel gives no inotify instance.
     kept: Option<KeptTrees>,
     threads: Pool,
@@ -118,6 +120,7 @@ impl DiskMeter {
             roots,
             limits: DEFAULT_LIMITS,
             layers: Layers::default(),
+            asks_runtime: true,
             kept: None,
             hierarchies: None,
             uppers: HashMap::new(),
@@ -135,6 +138,11 @@ impl DiskMeter {
     /// Asks this container runtime for writable layers.
     pub(super) fn ask(&mut self, runtime: Client) {
         self.layers = Layers::of(runtime);
+    }
+
+    /// Whether the next measurements need writable layers, for which the runtime is asked.
+    pub(super) fn asks_runtime(&mut self, needed: bool) {
+        self.asks_runtime = needed;
     }
 
     /// Finds the writable layers of containers by the processes in these hierarchies.
@@ -166,7 +174,7 @@ impl DiskMeter {
         usage: &mut Usage,
     ) -> Vec<UsageWarning> {
         let mut all = Box::pin(sleep(self.limits.all));
-        if !pods.is_empty() {
+        if !pods.is_empty() && self.asks_runtime {
             self.layers.read(now).await;
             self.uppers = self.search(now, set, pods).await;
         }

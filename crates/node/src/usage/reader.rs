@@ -127,6 +127,8 @@ pub struct UsageReader {
     growth_by_filesystem: Growth,
     /// Whether decisions on disks wait until it is known who writes.
     awaits_growth: bool,
+    /// Whether writable layers count for the signal that is decided on.
+    layers_count: bool,
     files_left: FilesLeft,
     postponement: Postponement,
     /// The `mountinfo` file of the kernel.
@@ -154,6 +156,7 @@ impl UsageReader {
             growth: Growth::default(),
             growth_by_filesystem: Growth::default(),
             awaits_growth: false,
+            layers_count: true,
             postponement: Postponement::default(),
             mounts,
             disk_problem: None,
@@ -178,8 +181,9 @@ impl UsageReader {
     }
 
     /// For these rules, which may rank by who writes fastest: then a decision waits for a second walk.
-    pub(crate) fn with(&mut self, rules: &Rules) -> &mut Self {
+    pub(crate) fn with(&mut self, rules: &Rules, signal: Signal) -> &mut Self {
         self.awaits_growth = rules.fastest_writer_first;
+        self.layers_count = rules.layers_are_on(signal);
         self
     }
 
@@ -465,6 +469,8 @@ impl UsageReader {
         let Some(mut meter) = self.disk.take() else {
             return;
         };
+        let decides = (scope, purpose) == (WalkScope::AllPods, Purpose::Decision);
+        meter.asks_runtime(!decides || self.layers_count);
         let pods: Vec<usize> = (0..set.pods.len())
             .filter(|index| {
                 scope == WalkScope::AllPods || local_storage::limited(&set.pods[*index])
