@@ -30,6 +30,11 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
     let brief = &answer["paused"];
     let lasts = seconds_between(&brief["since"], &brief["until"]);
     assert!((lasts - 3600.0).abs() < 0.1, "{answer}");
+    let said = page(&daemon, &["pause"]);
+    assert_eq!(
+        said,
+        "Paused: no pod is terminated (`evictd resume` ends it).\n"
+    );
     let answer = daemon.command(&["pause", "--reason", "a drill"]);
     assert_eq!(
         (&answer["paused"]["reason"], &answer["notKept"]),
@@ -54,11 +59,6 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
         (&json!("command"), &Value::Null)
     );
     assert_eq!(daemon.count("evictd_paused"), 1);
-    let said = page(&daemon, &["pause", "--reason", "a drill"]);
-    assert_eq!(
-        said,
-        "Paused: no pod is terminated (`evictd resume` ends it).\n"
-    );
     assert!(page(&daemon, &["status"]).contains("PAUSED    since "));
     assert!(page(&daemon, &["top"]).contains("PAUSED by"));
     let decisions = daemon.history();
