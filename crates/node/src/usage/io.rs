@@ -279,7 +279,7 @@ mod tests {
             usage.pods.resize_with(2, || None);
             let now = Timestamp::from_second(second).unwrap();
             assert!(meter.read(now, &set, &mut usage).is_empty());
-            [0, 1].map(|index| usage.of(index).and_then(|pod| pod.io))
+            [0, 1].map(|index| Some(usage.of(index)?.io?.value))
         };
         assert_eq!(look(1, 100, 0), [Some(100), Some(0)]);
         assert_eq!(look(5, 500, 0), [Some(500), Some(0)]);
