@@ -44,7 +44,7 @@ fn pod() -> Value {
 }
 
 fn files(summary: &Value, config: &str) -> Files {
-    let files = Files::of(&json!([pod()]), summary);
+    let files = Files::of(&json!({ "kind": "PodList", "items": [pod()] }), summary);
     files.write("config.yaml", config);
     files
 }
@@ -172,7 +172,7 @@ fn a_critical_pod_over_its_own_limit_is_named_and_not_evicted() {
     agent["spec"]["priority"] = json!(2_000_000_000);
     agent["spec"]["volumes"] = json!([{ "name": "scratch", "emptyDir": { "sizeLimit": "1Gi" } }]);
     for config in [OURS, KUBELETS] {
-        let files = Files::of(&json!([agent]), &summary());
+        let files = Files::of(&json!({ "kind": "PodList", "items": [agent] }), &summary());
         files.write("config.yaml", config);
         let page = files.page(&["--config", "config.yaml"]);
         assert!(headline(&page).contains("no pod is evicted now"), "{page}");

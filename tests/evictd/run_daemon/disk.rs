@@ -78,7 +78,7 @@ fn s1_034_s1_053_s1_058_s1_069_a_pod_over_the_limit_of_its_emptydir_goes() {
     assert_eq!(decision["signal"], "emptydirfs.limit");
     assert_eq!(
         decision["message"],
-        "Usage of EmptyDir volume \"scratch\" exceeds the limit \"2Mi\". "
+        "Usage of EmptyDir volume \"scratch\" exceeds the limit \"2Mi\". It was using 3Mi. "
     );
     assert_eq!(
         (&decision["disruptionTarget"], &decision["annotations"]),
