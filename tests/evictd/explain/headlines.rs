@@ -87,7 +87,7 @@ fn a_filesystem_of_capacity_0_is_not_measured() {
         let blind =
             "Not measured, so that no pod is evicted for it: imagefs.available, imagefs.inodesFree";
         assert_has(&page, &[blind]);
-        assert!(!page.contains("0 above"), "{page}");
+        assert!(!page.contains(" 0 above"), "{page}");
         assert!(!page.contains("exhausted"), "{page}");
         assert_has(&page, &["one filesystem for everything"]);
     }
