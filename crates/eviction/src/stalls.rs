@@ -114,6 +114,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn who_waits_and_for_what() {
         use StallCause::{Contention, OwnLimits, Unknown};
         let calm = || Some(group(0, Some(0)));

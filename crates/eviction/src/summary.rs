@@ -303,8 +303,8 @@ impl Summary {
         let stats_of = |pod: &Pod| by_uid.get(pod.uid.as_str()).copied();
         let stats: Vec<Option<&PodStats>> = pods.iter().map(Borrow::borrow).map(stats_of).collect();
         let stalls = |signal| {
-            let of_pod = |stats: &Option<&PodStats>| {
-                let stats = (*stats)?;
+            let of_pod = |stats: Option<&PodStats>| {
+                let stats = stats?;
                 group_stall(signal, stats.memory.as_ref(), stats.io.as_ref())
             };
             let others = self.node.system_containers.iter();
@@ -312,7 +312,7 @@ impl Summary {
             let of_other =
                 |one: &ContainerStats| group_stall(signal, one.memory.as_ref(), one.io.as_ref());
             Stalls {
-                pods: stats.iter().map(of_pod).collect(),
+                pods: stats.iter().copied().map(of_pod).collect(),
                 others: others.filter_map(of_other).collect(),
             }
         };

@@ -25,7 +25,7 @@ pub(super) enum Candidates {
     /// The pod with this index, which waits at a limit of its own for so many hundredths of a percent of the time.
     AtOwnLimit(usize, u16),
     /// None.
-    None(Withheld),
+    None(Box<Withheld>),
 }
 
 impl Candidates {
@@ -77,16 +77,18 @@ impl Housekeeper {
             }
             let names = pods.iter().filter_map(|(index, _)| of(*index));
             let pods = names.map(|pod| pod.pod.to_string()).collect();
-            return Candidates::None(Withheld::OwnLimits { pods });
+            return Candidates::None(Box::new(Withheld::OwnLimits { pods }));
         }
         let left = plenty_of_memory(&self.last).filter(|_| signal == Signal::MemoryPsi);
         match left {
-            Some(left) => Candidates::None(Withheld::MemoryLeft {
+            Some(left) => Candidates::None(Box::new(Withheld::MemoryLeft {
                 available: Quantity::bytes(left.available),
                 capacity: Quantity::bytes(left.capacity),
-            }),
+            })),
             None if !self.rules.requires_relief => Candidates::All,
-            None if cause == StallCause::Unknown => Candidates::None(Withheld::OwnPressureUnknown),
+            None if cause == StallCause::Unknown => {
+                Candidates::None(Box::new(Withheld::OwnPressureUnknown))
+            }
             None if signal == Signal::MemoryPsi => self.holds_enough(ranked),
             None => Candidates::All,
         }
@@ -117,7 +119,7 @@ impl Housekeeper {
         if may_go.peek().is_none() || may_go.any(|pod| holding.allow(pod)) {
             holding
         } else {
-            Candidates::None(Withheld::HoldsTooLittle { least })
+            Candidates::None(Box::new(Withheld::HoldsTooLittle { least }))
         }
     }
 }

@@ -51,7 +51,7 @@ impl Housekeeper {
             })
         };
         let by_cause = || match candidates {
-            Candidates::None(why) => Some(why.clone()),
+            Candidates::None(why) => Some(Withheld::clone(why)),
             _ => None,
         };
         self.switched_off(signal)
