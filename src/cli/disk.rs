@@ -15,6 +15,9 @@ const EXAMPLE: &str = "Example:
   evictd disk
   evictd disk -o json | jq '.filesystems[].pods[] | {pod, bytes}'";
 
+/// Figures that are older, in seconds, are named in the headline. Runtimes count every 10 s.
+const RECENT: i64 = 10;
+
 /// Who fills the node's disks: pods by kind, and what belongs to no pod.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -52,8 +55,15 @@ fn page(ledger: &DiskLedger, view: View) -> String {
 }
 
 fn told(filesystem: &FilesystemLedger, view: View) -> String {
+    let ages = filesystem.pods.iter().map(|pod| pod.age_seconds);
+    let ages = ages.chain(filesystem.nobodys.iter().filter_map(|one| one.age_seconds));
+    let oldest = ages.max();
+    let old = oldest.filter(|oldest| *oldest > RECENT);
+    let old = old.map_or_else(String::new, |oldest| {
+        format!(", as of up to {} ago", age(oldest))
+    });
     let name = view.sentence(&format!(
-        "{} on {} ({})",
+        "{} on {} ({}){old}",
         filesystem.roles.join(", "),
         filesystem.path.display(),
         filesystem.description,
@@ -66,9 +76,7 @@ fn told(filesystem: &FilesystemLedger, view: View) -> String {
         inodes(filesystem),
     );
     let mut lines = vec![name, view.sentence(&used)];
-    let ages = filesystem.pods.iter().map(|pod| pod.age_seconds);
-    let ages = ages.chain(filesystem.nobodys.iter().filter_map(|one| one.age_seconds));
-    if let Some(oldest) = ages.max() {
+    if let Some(oldest) = oldest {
         lines.push(view.sentence(&format!("The oldest figure is of {} ago.", age(oldest))));
     }
     for threshold in &filesystem.thresholds {
@@ -240,6 +248,15 @@ mod tests {
     }
 
     #[test]
+    fn figures_older_than_10_seconds_are_named_in_the_headline() {
+        let mut ledger = ledger();
+        ledger.filesystems[0].pods[0].age_seconds = 75;
+        let page = page(&ledger, View::WHOLE);
+        let headline = page.lines().next().unwrap();
+        assert!(headline.ends_with(", as of up to 1m 15s ago"), "{headline}");
+    }
+
+    #[test]
     fn the_page_fits_80_columns_and_says_who_holds_what() {
         let page = page(&ledger(), View::of_width(80));
         let long: Vec<&str> = page
@@ -250,6 +267,7 @@ mod tests {
         for shown in [
             "93Gi of 100Gi used, 2Gi available; 512000 of 6553600 inodes used.",
             "The oldest figure is of 9s ago.",
+            "nodefs, imagefs on /var/lib/kubelet (ext4 on /dev/vda1)\n",
             "nodefs.available < 10Gi (hard): crossed",
             "nodefs.inodesFree < 327680 (soft): kept",
             "shop/recommendations…c7b8-x2x9z",

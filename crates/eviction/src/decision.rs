@@ -178,6 +178,8 @@ pub struct RankedPod {
     pub gain: Option<Quantity>,
     /// Whether it uses more than `usage`, of which counting was cut short.
     pub at_least: bool,
+    /// Whether a part of it is not known yet, such as the writable layer of a container that has just begun.
+    pub partly_unknown: bool,
     /// The part of `usage` that is in swap.
     pub swap: Quantity,
     /// The pod's request (for process ids: the even share).

@@ -40,6 +40,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
+mod awaited;
 mod cause;
 mod dialogue;
 mod leaving;
@@ -48,6 +49,7 @@ mod reclaim;
 mod restored;
 mod withheld;
 
+use awaited::Awaited;
 pub use dialogue::Answer;
 use reclaim::ReclaimState;
 
@@ -76,6 +78,7 @@ pub struct Housekeeper {
     reclaim: ReclaimState,
     /// Signals for which the last decision found only pods that wait at limits of their own.
     at_own_limits: SignalMap<bool>,
+    awaited: Awaited,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone. Averages over the time before no longer describe the node.
@@ -112,6 +115,7 @@ impl Housekeeper {
             deferred_until: SignalMap::default(),
             reclaim: ReclaimState::default(),
             at_own_limits: SignalMap::default(),
+            awaited: Awaited::default(),
             last_action: None,
             relieved: None,
             has_gone: false,
@@ -187,6 +191,7 @@ impl Housekeeper {
         self.forget_own_limits();
         self.last.clone_from(observations);
         self.forecast.observe(now, observations);
+        self.note_crossings(observations);
         self.update_conditions(now);
         if self.rules.local_storage_capacity_isolation {
             Step::LocalStorage

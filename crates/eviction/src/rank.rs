@@ -4,7 +4,7 @@ use crate::{
     Signal, StarvedResource, Usage,
     decision::{Excess, RankedPod, RequestNote, Spared, Unreachable},
     departures::{Departure, Departures, Stage},
-    figure::{Amount, Bytes, Figure, Unit, kubelet},
+    figure::{Amount, Bytes, Figure, Source, Unit, kubelet, sum},
     rules::{Figures, FilesystemLayout, PidRank, Rules, UnknownStats},
     usage::{Extent, FsUsage, PodUsage},
 };
@@ -52,13 +52,13 @@ impl DiskParts {
         !(self.rootfs || self.logs || self.volumes)
     }
 
-    /// What of a pod's files counts; `None` if nothing of it is known. A part that is not known makes it a lower bound.
+    /// What of a pod's files counts, `None` if nothing of it is known; and whether a part is not known yet.
     fn sum<U: Copy>(
         self,
         pod: &Pod,
         usage: &PodUsage,
         (rules, figure): (Figures, impl Fn(&FsUsage) -> Option<Figure<U>>),
-    ) -> Option<Figure<U>> {
+    ) -> (Option<Figure<U>>, bool) {
         let mut sum = self.nothing().then_some(Figure::new(0));
         let mut unknown = false;
         let mut add = |part: &FsUsage| {
@@ -93,7 +93,7 @@ impl DiskParts {
                 }
             }
         }
-        sum.map(|sum| sum.at_least(unknown))
+        (sum, unknown)
     }
 }
 
@@ -128,6 +128,7 @@ struct Figured {
     request: Quantity,
     overage: Option<Quantity>,
     at_least: bool,
+    partly_unknown: bool,
 }
 
 /// What a pod uses of the starved resource, in its unit.
@@ -154,7 +155,44 @@ impl<U> Used<U> {
 impl Ranking<'_> {
     /// All pods, the first victim first. Pods that are never chosen are ranked too, and marked (S1-045).
     pub fn of(&self, pods: &[impl Borrow<Pod>], usage: &Usage) -> Vec<RankedPod> {
-        let mut rows: Vec<RankedPod> = self.rows(pods, usage, |_| true).collect();
+        self.in_order(self.rows(pods, usage, (None, |_: &Pod| true)).collect())
+    }
+
+    /// The same where no more figures are waited for: `lost` is what the filesystem lost meanwhile, which the pods are
+    /// taken to hold of which a part is not known.
+    pub(crate) fn of_losing(
+        &self,
+        pods: &[impl Borrow<Pod>],
+        usage: &Usage,
+        lost: i64,
+    ) -> Vec<RankedPod> {
+        let unknown = self.rows(pods, usage, (None, |_: &Pod| true));
+        let unknown = unknown.filter(|row| row.partly_unknown).count().max(1);
+        let each = lost / i64::try_from(unknown).unwrap_or(i64::MAX);
+        self.in_order(
+            self.rows(pods, usage, (Some(each), |_: &Pod| true))
+                .collect(),
+        )
+    }
+
+    /// Whether a pod could go first if more of it were known.
+    pub(crate) fn is_open(&self, ranked: &[RankedPod]) -> bool {
+        let mut may_go = ranked.iter().filter(|row| row.spared.is_none());
+        let Some(first) = may_go.next() else {
+            return false;
+        };
+        let first = self.key(first);
+        may_go.filter(|row| row.partly_unknown).any(|row| {
+            let most = RankedPod {
+                excess: Excess::Exceeds,
+                overage: Some(Quantity::bytes(i64::MAX)),
+                ..row.clone()
+            };
+            self.key(&most) < first
+        })
+    }
+
+    fn in_order(&self, mut rows: Vec<RankedPod>) -> Vec<RankedPod> {
         if self.growth_counts() {
             rows.sort_by_cached_key(|row| (self.key(row), Reverse(row.growth)));
         } else {
@@ -170,14 +208,14 @@ impl Ranking<'_> {
         usage: &Usage,
     ) -> Vec<RankedPod> {
         let is_dying = |pod: &Pod| self.departures.is_terminating(&pod.uid);
-        self.rows(pods, usage, is_dying).collect()
+        self.rows(pods, usage, (None, is_dying)).collect()
     }
 
     fn rows(
         &self,
         pods: &[impl Borrow<Pod>],
         usage: &Usage,
-        wanted: impl Fn(&Pod) -> bool,
+        (lost, wanted): (Option<i64>, impl Fn(&Pod) -> bool),
     ) -> impl Iterator<Item = RankedPod> {
         let share = self.share(usage);
         pods.iter()
@@ -185,7 +223,7 @@ impl Ranking<'_> {
             .enumerate()
             .filter(move |(_, pod)| wanted(pod))
             .map(move |(index, pod)| {
-                let figures = self.figures(pod, usage.of(index), share);
+                let figures = self.figures(pod, usage.of(index), (share, lost));
                 let growth = usage.of(index).and_then(|usage| usage.disk_growth);
                 let growth = growth.filter(|_| self.growth_counts());
                 RankedPod {
@@ -208,6 +246,7 @@ impl Ranking<'_> {
             overage: figures.overage,
             growth: None,
             at_least: figures.at_least,
+            partly_unknown: figures.partly_unknown,
             usage: figures.usage,
             gain: figures.gain,
             swap: figures.swap,
@@ -303,7 +342,12 @@ impl Ranking<'_> {
         Quantity::count(self.capacity / pods)
     }
 
-    fn figures(&self, pod: &Pod, usage: Option<&PodUsage>, share: Quantity) -> Figured {
+    fn figures(
+        &self,
+        pod: &Pod,
+        usage: Option<&PodUsage>,
+        (share, lost): (Quantity, Option<i64>),
+    ) -> Figured {
         let less = |request| move |used: Amount<Bytes>| used - request;
         match self.signal.resource() {
             StarvedResource::Memory => {
@@ -316,16 +360,25 @@ impl Ranking<'_> {
             }
             StarvedResource::EphemeralStorage => {
                 let request = Amount::requested(self.rules.request(pod, EPHEMERAL_STORAGE));
-                let used = usage.and_then(|usage| self.files(pod, usage, |used| used.bytes));
-                self.compare(used, request, less(request))
+                let files = |usage| self.files((pod, usage), lost, |used| used.bytes);
+                let (used, partly_unknown) = usage.map_or((None, false), files);
+                Figured {
+                    partly_unknown,
+                    ..self.compare(used, request, less(request))
+                }
             }
             StarvedResource::Inodes => {
-                let used = usage.and_then(|usage| self.files(pod, usage, |used| used.inodes));
+                let files = |usage| self.files((pod, usage), lost, |used| used.inodes);
+                let (used, partly_unknown) = usage.map_or((None, false), files);
                 let bytes = Amount::requested(self.rules.request(pod, EPHEMERAL_STORAGE));
-                self.compare(used, Amount::ZERO, |used| match self.rules.figures {
+                let above = |used| match self.rules.figures {
                     Figures::Kubelet => kubelet::inodes_less_bytes(used, bytes),
                     Figures::Evictd => used,
-                })
+                };
+                Figured {
+                    partly_unknown,
+                    ..self.compare(used, Amount::ZERO, above)
+                }
             }
             StarvedResource::Pids => {
                 let used = self.known(usage.map(|usage| usage.processes));
@@ -363,6 +416,7 @@ impl Ranking<'_> {
                 request: request.quantity(),
                 overage: None,
                 at_least: false,
+                partly_unknown: false,
             };
         };
         let swap = Amount::whole(known.swap);
@@ -381,6 +435,7 @@ impl Ranking<'_> {
             request: request.quantity(),
             overage: Some(above(used).quantity()),
             at_least: !known.figure.complete,
+            partly_unknown: false,
         }
     }
 
@@ -404,15 +459,22 @@ impl Ranking<'_> {
         Some(Used { figure, swap, gain })
     }
 
+    /// What of a pod's files counts, and whether a part is not known yet; such a part is taken to hold what was `lost`.
     fn files<U: Copy>(
         &self,
-        pod: &Pod,
-        usage: &PodUsage,
+        (pod, usage): (&Pod, &PodUsage),
+        lost: Option<i64>,
         figure: impl Fn(&FsUsage) -> Option<Figure<U>>,
-    ) -> Option<Used<U>> {
+    ) -> (Option<Used<U>>, bool) {
         let parts = DiskParts::of(self.signal, self.rules.layout);
-        let sum = parts.sum(pod, usage, (self.rules.figures, figure));
-        self.known(Some(sum)).map(Used::gained)
+        let (known, unknown) = parts.sum(pod, usage, (self.rules.figures, figure));
+        let unknown = unknown && self.rules.figures == Figures::Evictd;
+        let lost = lost.filter(|_| unknown).map(|lost| {
+            let lost = Figure::new(lost).measured(Source::Loss, Some(self.now));
+            lost.at_least(true)
+        });
+        let all = sum([known, lost].into_iter());
+        (self.known(Some(all)).map(Used::gained), unknown)
     }
 
     /// Why this pod is passed over, if it is.

@@ -78,12 +78,12 @@ impl<'a> Eligible<'a> {
         }
         let missing = i128::from(shares.missing().value());
         let is_small = |pod: &&RankedPod| {
-            let gain = pod.gain.filter(|_| !pod.at_least);
+            let gain = pod.gain.filter(|_| !pod.at_least && !pod.partly_unknown);
             gain.is_some_and(|gain| i128::from(gain.value()) * i128::from(LEAST_PART) < missing)
         };
         let gains = |pod: &&RankedPod| {
             let gain = pod.gain;
-            pod.at_least || gain.is_none_or(|gain| gain.is_positive())
+            pod.at_least || pod.partly_unknown || gain.is_none_or(|gain| gain.is_positive())
         };
         if (rules.small_gains_last || rules.requires_relief) && pods.iter().any(gains) {
             pods.retain(gains);

@@ -301,7 +301,8 @@ impl RankedPod {
             }
             .to_owned();
         };
-        let at_least = if self.at_least { "at least " } else { "" };
+        let more = self.at_least || self.partly_unknown;
+        let at_least = if more { "at least " } else { "" };
         let uses = match resource {
             StarvedResource::Memory if !self.swap.is_zero() => {
                 let (all, swap) = (human_bytes(usage.value()), human_bytes(self.swap.value()));

@@ -13,6 +13,7 @@ mod respawns;
 mod runtime_fails;
 mod tiny_files;
 mod writer;
+mod young_writer;
 
 use crate::cgroup_support::left_out;
 use crate::cluster::Cluster;

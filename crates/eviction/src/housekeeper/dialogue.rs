@@ -197,6 +197,7 @@ impl Housekeeper {
         (pods, usage): (&[impl Borrow<Pod>], &Usage),
         ranked: Vec<RankedPod>,
     ) -> Option<Decision> {
+        let ranked = self.with_awaited(now, pods, usage, ranked)?;
         let decision = self.choose(now, pods, usage, ranked)?;
         self.note_no_victim(now, need, &decision);
         Some(decision)

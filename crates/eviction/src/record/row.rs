@@ -27,6 +27,12 @@ pub struct RankingRow {
     /// Whether it used more than that, of which counting was cut short.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
+    /// What its end would give back for the signal; absent where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain: Option<Quantity>,
+    /// Whether a part of it was not known yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partly_unknown: bool,
     /// The part of `usage` that is in swap.
     #[serde(skip_serializing_if = "Quantity::is_zero")]
     pub swap: Quantity,
@@ -73,6 +79,8 @@ impl RankingRow {
             priority: ranked.priority,
             usage: ranked.usage,
             at_least: ranked.at_least,
+            gain: ranked.gain,
+            partly_unknown: ranked.partly_unknown,
             swap: ranked.swap,
             request: Some(ranked.request),
             request_note: ranked.request_note.clone(),

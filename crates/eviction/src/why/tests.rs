@@ -23,6 +23,7 @@ fn pod(name: &str, usage: Option<i64>, request: i64) -> RankedPod {
         usage,
         gain: usage,
         at_least: false,
+        partly_unknown: false,
         swap: Quantity::ZERO,
         request,
         request_note: None,

@@ -1,6 +1,7 @@
 //! The rules, row by row: what the kubelet does, and where ours differ on purpose, both sides.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod awaited;
 mod conditions;
 mod dying;
 mod eviction;

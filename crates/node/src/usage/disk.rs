@@ -103,6 +103,12 @@ pub struct DiskMeter {
     found_no_directory: bool,
     /// Whether there were containers of a runtime in the last walk whose layers were not found.
     lacks_layers: bool,
+    /// Figures from before this moment do not say who caused the pressure.
+    since: Timestamp,
+    /// Whether the layer of a container was not found in the last walk, or not reached.
+    walks_no_layer: bool,
+    /// The layers that were looked for in the last walk.
+    sought: Vec<Place>,
     /// What the directories of pods held in the last walk.
     entries: Vec<Entry>,
     host_paths: Vec<HostPath>,
@@ -130,6 +136,9 @@ impl DiskMeter {
             hanging: HashMap::new(),
             found_no_directory: false,
             lacks_layers: false,
+            since: Timestamp::MIN,
+            walks_no_layer: false,
+            sought: Vec::new(),
             entries: Vec::new(),
             host_paths: Vec::new(),
         }
@@ -150,6 +159,11 @@ impl DiskMeter {
         self.hierarchies = Some(hierarchies);
     }
 
+    /// From now on figures from before this moment, that of the crossing, count as not known.
+    pub(super) const fn decide_since(&mut self, crossed: Timestamp) {
+        self.since = crossed;
+    }
+
     /// Why the disk usage of pods was not found in the last walk, or a part of it.
     pub fn problem(&self) -> Option<String> {
         let not_found = self.found_no_directory.then(|| {
@@ -160,7 +174,18 @@ impl DiskMeter {
             )
         });
         let missing = || self.layers.missing().filter(|_| self.lacks_layers);
-        not_found.or_else(|| self.layers.problem()).or_else(missing)
+        let not_walked = || {
+            self.walks_no_layer.then(|| {
+                "writable layers of containers are not found here, so that only the container runtime counts them, every \
+                 10 s: evictions for a disk wait for it (mount the runtime's directory at the same path, such as \
+                 /var/lib/containerd, and share the node's process ids)"
+                    .to_owned()
+            })
+        };
+        not_found
+            .or_else(|| self.layers.problem())
+            .or_else(missing)
+            .or_else(not_walked)
     }
 
     /// Adds bytes and inodes of the local volumes, logs and writable layers of the pods with these indices to `usage`.
@@ -236,6 +261,10 @@ impl DiskMeter {
             self.found_no_directory = found == 0;
             let mut walked = pods.iter().filter_map(|index| set.pods.get(*index));
             self.lacks_layers = walked.any(|pod| self.lacks_layer_of(pod));
+            let counted = |place: &&Place| self.layers.counts(place);
+            let mut sought = self.sought.iter().filter(counted).peekable();
+            self.walks_no_layer = sought.peek().is_some()
+                && !sought.any(|place| self.layers.is_fresh((now, now), place));
         }
         warnings
     }
@@ -257,10 +286,14 @@ impl DiskMeter {
             return nothing;
         }
         self.searching = None;
+        self.sought.clear();
         let pods = pods.iter().filter_map(|index| set.pods.get(*index));
         let sought = pods.flat_map(Sought::of);
-        let sought = sought.filter(|one| !self.layers.is_fresh(now, &one.place));
+        let moments = (now, self.since);
+        let sought = sought.filter(|one| !self.layers.is_fresh(moments, &one.place));
         let sought: Vec<Sought> = sought.collect();
+        self.sought
+            .extend(sought.iter().map(|one| one.place.clone()));
         let proc = self.roots.proc.clone();
         let search = self
             .threads
@@ -401,9 +434,10 @@ impl DiskMeter {
 
     fn usage_of(&self, now: Timestamp, pod: &Pod, parts: &[Part]) -> PodUsage {
         let mut usage = PodUsage::default();
-        let node = stat(&self.roots.kubelet).ok().map(|found| found.st_dev);
+        // In a container of its own only this directory of the kubelet's is mounted.
+        let node = stat(&self.roots.pods()).ok().map(|found| found.st_dev);
         parts::add(now, parts, node, &mut usage);
-        self.layers.add(&pod.uid, &mut usage);
+        self.layers.add(&pod.uid, self.since, &mut usage);
         usage
     }
 

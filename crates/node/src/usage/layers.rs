@@ -5,10 +5,10 @@ use super::{
     ledger::{Entry, Kind},
     parts::Measured,
 };
-use evictd_cri::{Client, Container, ContainerStats, Error, FilesystemUsage};
+use evictd_cri::{Client, Container, ContainerState, ContainerStats, Error, FilesystemUsage};
 use evictd_eviction::{
     figure::{Figure, Source, sum},
-    usage::{FsUsage, PodUsage},
+    usage::{Extent, FsUsage, PodUsage},
     why::human_bytes,
 };
 use evictd_kernel::threads::Pool;
@@ -69,6 +69,48 @@ struct Layer {
     created: Option<Timestamp>,
 }
 
+impl Layer {
+    fn is_known(&self) -> bool {
+        self.usage.bytes.is_some()
+    }
+
+    /// Of a container that runs, which the runtime has not counted yet.
+    fn unknown(now: Timestamp, created: Option<Timestamp>) -> Self {
+        Self {
+            usage: FsUsage {
+                extent: Extent::Unknown,
+                ..FsUsage::default()
+            },
+            at: now,
+            created,
+        }
+    }
+
+    /// As the runtime counted it. containerd counts every 10 s: of a younger container it tells zero bytes, and no time.
+    fn counted(
+        now: Timestamp,
+        counted: Option<&FilesystemUsage>,
+        created: Option<Timestamp>,
+    ) -> Self {
+        let told = counted.and_then(|layer| Some((layer, layer.at?, figure(layer.bytes)?)));
+        let Some((layer, at, bytes)) = told else {
+            return Self::unknown(now, created);
+        };
+        let at = at.min(now);
+        let inodes = figure(layer.inodes);
+        Self {
+            usage: FsUsage {
+                bytes: Some(Figure::bytes(bytes).measured(Source::Runtime, Some(at))),
+                inodes: inodes
+                    .map(|inodes| Figure::inodes(inodes).measured(Source::Runtime, Some(at))),
+                ..FsUsage::default()
+            },
+            at,
+            created,
+        }
+    }
+}
+
 impl Layers {
     pub(super) fn of(runtime: Client) -> Self {
         Self {
@@ -93,7 +135,7 @@ impl Layers {
 
     /// Whether the layer was counted or walked.
     pub(super) fn knows(&self, place: &(String, String)) -> bool {
-        self.known.contains_key(place)
+        self.known.get(place).is_some_and(Layer::is_known)
     }
 
     /// Asks the runtime; what it told before is kept if it does not answer.
@@ -167,10 +209,19 @@ impl Layers {
         Used::new()
     }
 
-    /// Whether this layer was counted in the last seconds.
-    pub(super) fn is_fresh(&self, now: Timestamp, place: &(String, String)) -> bool {
-        let known = self.known.get(place);
-        known.is_some_and(|layer| now.duration_since(layer.at) <= FRESH)
+    /// Whether the runtime runs this container, so that it counts its layer sooner or later.
+    pub(super) fn counts(&self, place: &(String, String)) -> bool {
+        self.known.contains_key(place)
+    }
+
+    /// Whether this layer was counted in the last seconds, and not before `since`.
+    pub(super) fn is_fresh(
+        &self,
+        (now, since): (Timestamp, Timestamp),
+        place: &(String, String),
+    ) -> bool {
+        let known = self.known.get(place).filter(|layer| layer.is_known());
+        known.is_some_and(|layer| now.duration_since(layer.at) <= FRESH && layer.at >= since)
     }
 
     /// A layer was walked. If that was cut short, what the runtime has told is nearer to the truth.
@@ -207,10 +258,15 @@ impl Layers {
         })
     }
 
-    /// Adds the layers of the pod with this UID, which are part of all that the pod has written (S1-070).
-    pub(super) fn add(&self, uid: &str, usage: &mut PodUsage) {
+    /// Adds the layers of the pod with this UID, which are part of all that the pod has written (S1-070). What was counted
+    /// before `since` does not say how much there is now.
+    pub(super) fn add(&self, uid: &str, since: Timestamp, usage: &mut PodUsage) {
         for ((_, name), layer) in self.known.iter().filter(|((of, _), _)| of == uid) {
-            container_usage(usage, name).rootfs = layer.usage;
+            let rootfs = &mut container_usage(usage, name).rootfs;
+            *rootfs = layer.usage;
+            if layer.at < since {
+                rootfs.extent = Extent::Unknown;
+            }
             usage.ephemeral_storage = sum([usage.ephemeral_storage, layer.usage.bytes].into_iter());
         }
     }
@@ -265,7 +321,11 @@ fn images_of(
     let layers = stats.iter().filter_map(|one| one.writable_layer.as_ref());
     let layers = layers.filter_map(|layer| figure(layer.bytes));
     let layers = layers.fold(0, i64::saturating_add);
-    let at = images.first()?.at.map_or(now, |at| at.min(now));
+    // containerd tells the age of its oldest layer of an image, which never changes: the containers' layers are what ages.
+    let counted = stats
+        .iter()
+        .filter_map(|one| one.writable_layer.as_ref()?.at);
+    let at = counted.min().map_or(now, |at| at.min(now));
     let images = all.saturating_sub(layers);
     (images >= 0).then_some((images, at))
 }
@@ -276,31 +336,20 @@ fn layers(
     containers: &[Container],
     stats: &[ContainerStats],
 ) -> BTreeMap<(String, String), Layer> {
-    let by_id: HashMap<&str, &Container> = containers
-        .iter()
-        .map(|container| (container.id.as_str(), container))
-        .collect();
+    let by_id: HashMap<&str, &ContainerStats> =
+        stats.iter().map(|one| (one.id.as_str(), one)).collect();
     let mut layers: BTreeMap<(String, String), Layer> = BTreeMap::new();
-    for one in stats {
-        let Some((container, layer)) = by_id.get(one.id.as_str()).zip(one.writable_layer.as_ref())
-        else {
+    for container in containers {
+        let stats = by_id.get(container.id.as_str());
+        // What has ended is no longer counted.
+        if stats.is_none() && container.state != ContainerState::Running {
             continue;
-        };
+        }
         let Some(uid) = container.labels.get(POD_UID) else {
             continue;
         };
-        let at = layer.at.map_or(now, |at| at.min(now));
-        let layer = Layer {
-            usage: FsUsage {
-                bytes: figure(layer.bytes)
-                    .map(|bytes| Figure::bytes(bytes).measured(Source::Runtime, Some(at))),
-                inodes: figure(layer.inodes)
-                    .map(|inodes| Figure::inodes(inodes).measured(Source::Runtime, Some(at))),
-                ..FsUsage::default()
-            },
-            at,
-            created: container.created,
-        };
+        let counted = stats.and_then(|one| one.writable_layer.as_ref());
+        let layer = Layer::counted(now, counted, container.created);
         let known = layers
             .entry((uid.clone(), container.name.clone()))
             .or_insert(layer);

@@ -12,8 +12,12 @@ use super::{
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
 use evictd_eviction::{
-    Rules, Signal, StarvedResource, Threshold, Usage, departures::RemainingUsage, growth::Growth,
-    local_storage, usage::ContainerUsage,
+    Rules, Signal, StarvedResource, Threshold, Usage,
+    departures::RemainingUsage,
+    growth::Growth,
+    local_storage,
+    rules::Figures,
+    usage::{ContainerUsage, Extent, PodUsage},
 };
 use evictd_kernel::{cgroup::Hierarchies, signals::WatchedFilesystem};
 use jiff::{SignedDuration, Timestamp};
@@ -26,6 +30,8 @@ use tokio::task::JoinHandle;
 
 /// The oldest figures of directories that a decision may use.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
+/// While a layer is not known yet, walks for a decision begin so far from each other.
+const WALK_AGAIN: SignedDuration = SignedDuration::from_millis(250);
 /// How long the problem of a walk is told.
 const TOLD: SignedDuration = SignedDuration::from_mins(2);
 
@@ -129,6 +135,10 @@ pub struct UsageReader {
     awaits_growth: bool,
     /// Whether writable layers count for the signal that is decided on.
     layers_count: bool,
+    /// Whether figures from before a crossing do not decide.
+    since_crossing: bool,
+    /// No walk for a decision begins before this time: a layer is not known yet, and walking again at once finds no more.
+    walk_again: Option<Timestamp>,
     files_left: FilesLeft,
     postponement: Postponement,
     /// The `mountinfo` file of the kernel.
@@ -157,6 +167,8 @@ impl UsageReader {
             growth_by_filesystem: Growth::default(),
             awaits_growth: false,
             layers_count: true,
+            since_crossing: false,
+            walk_again: None,
             postponement: Postponement::default(),
             mounts,
             disk_problem: None,
@@ -184,6 +196,7 @@ impl UsageReader {
     pub(crate) fn with(&mut self, rules: &Rules, signal: Signal) -> &mut Self {
         self.awaits_growth = rules.fastest_writer_first;
         self.layers_count = rules.layers_are_on(signal);
+        self.since_crossing = rules.figures == Figures::Evictd;
         self
     }
 
@@ -200,7 +213,13 @@ impl UsageReader {
         if self.waits_for_the_kubelet(now, signal, crossed) {
             return None;
         }
-        let (usage, mut unread) = match self.kubelet_usage_since(signal, crossed, now, set) {
+        let told = self.kubelet_usage_since(signal, crossed, now, set);
+        let told = if self.since_crossing {
+            told.and_then(|usage| measured_since(usage, signal, crossed))
+        } else {
+            told
+        };
+        let (usage, mut unread) = match told {
             Some(known) => (known, Vec::new()),
             None if is_walked_for(signal) => {
                 let walk = self.walk(now, crossed, set, WalkScope::AllPods)?;
@@ -248,7 +267,7 @@ impl UsageReader {
     ) -> Option<DiskLedger> {
         let recent = |begun: Timestamp| now.duration_since(begun) <= MAX_AGE;
         let Some((_, findings)) = self.findings.as_ref().filter(|(begun, _)| recent(*begun)) else {
-            let purpose = Purpose::Question;
+            let purpose = (Purpose::Question, Timestamp::MIN);
             self.start_walk_of(now, set, WalkScope::AllPods, purpose, filesystems.to_vec());
             return None;
         };
@@ -430,8 +449,8 @@ impl UsageReader {
                 && walk.is_recent(now)
         };
         let walk = self.walked.take_if(|walk| is_usable(walk));
-        if walk.is_none() {
-            self.start_walk(now, set, scope, Purpose::Decision);
+        if walk.is_none() && self.walk_again.is_none_or(|again| now >= again) {
+            self.start_walk(now, set, scope, (Purpose::Decision, crossed));
         }
         walk
     }
@@ -441,7 +460,8 @@ impl UsageReader {
         let last = self.shown.clone();
         let is_of_now = |walk: &Arc<Walk>| walk.is_recent(now) && walk.covers(set);
         if !last.as_ref().is_some_and(is_of_now) {
-            self.start_walk(now, set, WalkScope::AllPods, Purpose::Question);
+            let purpose = (Purpose::Question, Timestamp::MIN);
+            self.start_walk(now, set, WalkScope::AllPods, purpose);
         }
         Some(last?.usage_of(set))
     }
@@ -452,7 +472,7 @@ impl UsageReader {
         now: Timestamp,
         set: &Arc<PodSet>,
         scope: WalkScope,
-        purpose: Purpose,
+        purpose: (Purpose, Timestamp),
     ) {
         self.start_walk_of(now, set, scope, purpose, Vec::new());
     }
@@ -463,7 +483,7 @@ impl UsageReader {
         now: Timestamp,
         set: &Arc<PodSet>,
         scope: WalkScope,
-        purpose: Purpose,
+        (purpose, crossed): (Purpose, Timestamp),
         filesystems: Vec<WatchedFilesystem>,
     ) {
         let Some(mut meter) = self.disk.take() else {
@@ -481,6 +501,7 @@ impl UsageReader {
         } else {
             self.pressure.written(set)
         };
+        meter.decide_since(crossed);
         let set = Arc::clone(set);
         self.walking = Some(tokio::spawn(async move {
             let mut usage = Usage::default();
@@ -542,6 +563,9 @@ impl UsageReader {
                 findings.compare(walk.begun, &walk.written, &mut self.growth_by_filesystem);
                 self.findings = Some((walk.begun, findings));
             }
+            let decides = walk.purpose == Purpose::Decision && lacks_layers(&walk.usage);
+            let again = walk.begun.saturating_add(WALK_AGAIN).ok();
+            self.walk_again = again.filter(|_| decides);
             let walk = Arc::new(walk);
             if walk.scope == WalkScope::AllPods {
                 self.shown = Some(Arc::clone(&walk));
@@ -559,6 +583,26 @@ impl UsageReader {
         }
         self.disk_problem = problem.map(|problem| (begun, problem.clone()));
     }
+}
+
+/// Whether a layer of a container is not known yet.
+fn lacks_layers(usage: &Usage) -> bool {
+    let mut containers = usage.pods.iter().flatten().flat_map(|pod| &pod.containers);
+    containers.any(|container| container.rootfs.extent == Extent::Unknown)
+}
+
+/// The usage without figures from before the crossing; `None` where directories are walked instead.
+fn measured_since(mut usage: Usage, signal: Signal, crossed: Timestamp) -> Option<Usage> {
+    let resource = signal.resource();
+    let before = |pod: &PodUsage| pod.measured(resource).is_some_and(|time| time < crossed);
+    if is_walked_for(signal) {
+        let all = usage.pods.iter().flatten().all(|pod| !before(pod));
+        return all.then_some(usage);
+    }
+    for pod in usage.pods.iter_mut().flatten().filter(|pod| before(pod)) {
+        (pod.working_set, pod.anon, pod.swap, pod.processes) = (None, None, None, None);
+    }
+    Some(usage)
 }
 
 /// Whether the usage for this signal comes from walking directories.

@@ -9,7 +9,9 @@
 //! the directories are compared too, because a device number is used again as soon as an overlay is unmounted.
 //!
 //! A process that changes its root hides the layer, which then is unknown or counted by the runtime; it can claim no
-//! other. In a container of its own this daemon sees no such mounts, and the runtime's figures remain.
+//! other. In a container of its own this daemon sees no such mounts: then those count that the node's first process
+//! has, where it shares the node's process ids, and a layer is walked where its directory is mounted at the same path.
+//! Otherwise the runtime's figures remain.
 
 use crate::pods::LocalPod;
 use evictd_kernel::cgroup::Hierarchies;
@@ -79,10 +81,11 @@ pub(super) fn find(
     hierarchies: &Hierarchies,
     sought: Vec<Sought>,
 ) -> HashMap<Place, PathBuf> {
-    let Ok(table) = fs::read_to_string(proc.join("self/mountinfo")) else {
-        return HashMap::new();
-    };
-    let known = overlays(&table);
+    // In a container of its own this daemon sees the node's mounts as the node's first process shows them.
+    let tables = ["self", "1"].map(|process| {
+        fs::read_to_string(proc.join(process).join("mountinfo")).unwrap_or_default()
+    });
+    let known: HashMap<&str, &str> = tables.iter().flat_map(|table| overlays(table)).collect();
     if known.is_empty() {
         return HashMap::new();
     }

@@ -61,7 +61,7 @@ fn usage(layers: &Layers) -> PodUsage {
         ephemeral_storage: Some(Figure::bytes(1000)),
         ..PodUsage::default()
     };
-    layers.add("u", &mut usage);
+    layers.add("u", Timestamp::MIN, &mut usage);
     usage
 }
 
@@ -83,7 +83,7 @@ async fn s1_070_the_layer_of_the_newest_container_of_a_name_counts_with_its_age(
         (Some(counted), Some(3))
     );
     let mut other = PodUsage::default();
-    layers.add("another", &mut other);
+    layers.add("another", Timestamp::MIN, &mut other);
     assert_eq!(other, PodUsage::default());
 }
 
@@ -176,7 +176,11 @@ async fn a_layer_that_is_larger_than_all_that_its_filesystem_holds_is_unknown() 
     // The earlier container of that name is no answer.
     let usage = usage(&layers);
     assert_eq!(total(&layers), Some(1000));
-    assert_eq!(usage.containers[0].rootfs, FsUsage::default());
+    let unknown = FsUsage {
+        extent: Extent::Unknown,
+        ..FsUsage::default()
+    };
+    assert_eq!(usage.containers[0].rootfs, unknown);
 }
 
 #[tokio::test]

@@ -1,0 +1,97 @@
+//! Decisions on disks that wait for figures: of a container that has just begun the runtime has none for 10 s.
+
+use super::Housekeeper;
+use crate::{
+    Observations, SignalMap, Usage,
+    decision::{ActingThreshold, RankedPod},
+    rules::Figures,
+    signal::Signal,
+};
+use evictd_pod::{Pod, Quantity};
+use jiff::{SignedDuration, Timestamp};
+use std::borrow::Borrow;
+
+/// The longest wait: runtimes count writable layers every 10 s.
+const LONGEST: SignedDuration = SignedDuration::from_secs(10);
+/// The wait ends so long before nothing is left of the signal, because a pod takes time to end.
+const RESERVE: SignedDuration = SignedDuration::from_secs(1);
+
+/// What is awaited, and what there was when signals crossed their thresholds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Awaited {
+    /// For which signal a decision waits, and since when.
+    since: Option<(Signal, Timestamp)>,
+    /// What was available when a threshold on the signal was first met.
+    at_crossing: SignalMap<Option<i64>>,
+}
+
+impl Housekeeper {
+    /// Notes what is available as signals cross their thresholds.
+    pub(super) fn note_crossings(&mut self, observations: &Observations) {
+        let mut met = SignalMap::<bool>::default();
+        for watched in &self.watched {
+            met[watched.threshold.signal] |= watched.first_observed.is_some();
+        }
+        for (signal, met) in met {
+            let before = &mut self.awaited.at_crossing[signal];
+            let seen = observations.get(signal).map(|seen| seen.available);
+            *before = before.or(seen).filter(|_| met);
+        }
+        self.awaited.since = self.awaited.since.filter(|(signal, _)| met[*signal]);
+    }
+
+    /// The ranking by which to decide; `None` while a figure that could change the choice may become known soon. When
+    /// the wait is over, what the filesystem lost since the crossing counts for the pods that are not fully known.
+    pub(super) fn with_awaited(
+        &mut self,
+        now: Timestamp,
+        pods: &[impl Borrow<Pod>],
+        usage: &Usage,
+        ranked: Vec<RankedPod>,
+    ) -> Option<Vec<RankedPod>> {
+        let acting = self.acting_threshold()?;
+        if !self.is_open(now, &acting, pods, &ranked) {
+            self.awaited.since = None;
+            return Some(ranked);
+        }
+        let signal = acting.threshold.signal;
+        let since = self.awaited.since.filter(|(of, _)| *of == signal);
+        let since = since.map_or(now, |(_, since)| since);
+        let soon = |left| left <= RESERVE;
+        let exhausted = self.forecast().exhausted_in(now, signal).is_some_and(soon);
+        if !exhausted && acting.observed.available > 0 && now.duration_since(since) < LONGEST {
+            self.awaited.since = Some((signal, since));
+            return None;
+        }
+        self.awaited.since = None;
+        let before = self.awaited.at_crossing[signal].unwrap_or(acting.observed.available);
+        let lost = before.saturating_sub(acting.observed.available).max(0);
+        Some(self.with_ranking(now, signal, |ranking| ranking.of_losing(pods, usage, lost)))
+    }
+
+    /// Whether a figure that is not known yet could change who goes, or whether anybody goes.
+    fn is_open(
+        &self,
+        now: Timestamp,
+        acting: &ActingThreshold,
+        pods: &[impl Borrow<Pod>],
+        ranked: &[RankedPod],
+    ) -> bool {
+        let unknown = |row: &RankedPod| row.partly_unknown && row.spared.is_none();
+        if self.rules.figures == Figures::Kubelet || !ranked.iter().any(unknown) {
+            return false;
+        }
+        let suffices = || {
+            self.shares(now, acting, pods, ranked)
+                .suffice(Quantity::ZERO)
+        };
+        let signal = acting.threshold.signal;
+        let open = self.with_ranking(now, signal, |ranking| ranking.is_open(ranked));
+        open || (self.rules.requires_relief && !suffices())
+    }
+
+    /// Since when the decision on a signal waits for figures of usage.
+    pub fn awaits_figures(&self) -> Option<(Signal, Timestamp)> {
+        self.awaited.since
+    }
+}
