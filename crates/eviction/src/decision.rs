@@ -281,6 +281,10 @@ pub struct UnevictableGrowth {
 /// Why no pod is evicted although a threshold is met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "because")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a cycle makes at most one, and it is not kept"
+)]
 pub enum Withheld {
     /// There are no pods (S1-042).
     NoPods,

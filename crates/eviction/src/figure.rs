@@ -169,7 +169,7 @@ impl<U> Amount<U> {
         self.quantity
     }
 
-    pub(crate) fn exceeds(self, other: Self) -> bool {
+    pub(crate) fn exceeds(self, other: &Self) -> bool {
         self.quantity > other.quantity
     }
 }

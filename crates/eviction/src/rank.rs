@@ -424,7 +424,7 @@ impl Ranking<'_> {
         Figured {
             excess: if known.gain == Some(0) && self.rules.figures == Figures::Evictd {
                 Excess::NoGain
-            } else if used.exceeds(request) {
+            } else if used.exceeds(&request) {
                 Excess::Exceeds
             } else {
                 Excess::Within
@@ -439,7 +439,11 @@ impl Ranking<'_> {
         }
     }
 
-    /// A figure of a pod whose statistics are known.
+    /// A figure as the rules count it; the outer `None` is a pod without statistics.
+    #[allow(
+        clippy::option_option,
+        reason = "a missing figure and a pod without statistics count differently"
+    )]
     fn known<U>(&self, figure: Option<Option<Figure<U>>>) -> Option<Figure<U>> {
         match self.rules.figures {
             Figures::Kubelet => figure.map(kubelet::or_zero),

@@ -126,8 +126,9 @@ impl PodUsage {
             one(part.bytes.as_mut(), &time);
             one(part.inodes.as_mut(), &time);
         }
-        own.into_iter()
-            .for_each(|figure| one(figure.as_mut(), &time));
+        for figure in own {
+            one(figure.as_mut(), &time);
+        }
         one(self.processes.as_mut(), &time);
     }
 

@@ -68,9 +68,10 @@ pub(crate) fn why(
             ("pods are", "they")
         };
         let missing = resource.amount(shares.missing());
-        sentence += &format!(
+        let passed_over = format!(
             "; {small} {pods} passed over: {would} would free less than 1 % of the {missing} that are missing"
         );
+        sentence += &passed_over;
     }
     if let Some(until) = acting.threshold.held_until(&acting.observed) {
         sentence += "; ";
@@ -343,7 +344,7 @@ impl RankedPod {
                     format!("{uses}, within its request of {asked}")
                 };
                 if let Some(note) = note {
-                    words += &format!(" (what is allocated; {note})");
+                    words = format!("{words} (what is allocated; {note})");
                 }
                 words
             }

@@ -1,4 +1,5 @@
 //! What is filled in for a pod that no API server has stored.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_pod::{Pod, QosClass, defaults, wire};
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
 //! What a pod asks for while it is resized in place, at container level and at pod level.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_pod::{Counted, Pod, QosClass, Quantity, Requests, requests::ResizeState, wire};
 use proptest::prelude::*;
@@ -28,8 +29,8 @@ fn pending(reason: &str) -> Value {
     json!([{"type": "PodResizePending", "status": "True", "reason": reason}])
 }
 
-fn of_container(desired: &str, status: Value, conditions: Value) -> Value {
-    let mut status = status;
+#[allow(clippy::needless_pass_by_value, reason = "most are made for the call")]
+fn of_container(desired: &str, mut status: Value, conditions: Value) -> Value {
     status["name"] = json!("c");
     json!({
         "metadata": {"name": "a", "uid": "1"},

@@ -174,6 +174,10 @@ pub enum NoticeState {
 
 /// One pod that must leave.
 #[derive(Debug, Clone)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the pod"
+)]
 pub struct Departure {
     /// Id of the decision, as in the history.
     pub id: String,

@@ -38,7 +38,7 @@ pub fn weighed_message(
     }
     if signal.resource() == StarvedResource::Memory && victim.swap.is_positive() {
         let swap = human_bytes(victim.swap.value());
-        message.push_str(&format!("{swap} of what the pod was using was in swap. "));
+        message.extend([swap.as_str(), " of what the pod was using was in swap. "]);
     }
     if let Some(usage) = usage {
         let parts = Part::of_signal(signal, layout, pod, usage);

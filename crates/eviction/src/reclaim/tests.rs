@@ -399,21 +399,21 @@ fn after_the_containers_it_is_waited_and_listed_again() {
     assert_eq!(bytes, (3 * MI, 10 * MI));
 }
 
-fn size(mebibytes: i64, inodes: i64) -> Option<Size> {
-    Some(Size {
+fn size(mebibytes: i64, inodes: i64) -> Size {
+    Size {
         bytes: mebibytes << 20,
         inodes: Some(inodes),
-    })
+    }
 }
 
 #[test]
 fn images_give_back_their_share_of_what_is_on_the_disk_and_containers_their_layers() {
     let mut dead = container("c", "gone", "main", Some(5), "elsewhere");
-    dead.layer = size(7, 3);
+    dead.layer = Some(size(7, 3));
     let mut inventory = Inventory {
         containers: vec![dead, container("runs", "web", "main", None, "used:1")],
         images: vec![image("used", 0, 0), image("a", 0, 0), image("b", 0, 0)],
-        images_on_disk: size(240, 60),
+        images_on_disk: Some(size(240, 60)),
         ..Inventory::default()
     };
     let (machine, _) = Reclaiming::start(at(1000), policy(&["web"]), Some(0));
@@ -459,7 +459,7 @@ fn what_was_removed_and_is_not_back_yet_still_counts_and_nothing_counts_twice() 
     };
     let inventory = |names: &[&str]| Inventory {
         images: names.iter().map(|name| image(name, 0, 0)).collect(),
-        images_on_disk: size(20 * i64::try_from(names.len()).unwrap(), 10),
+        images_on_disk: Some(size(20 * i64::try_from(names.len()).unwrap(), 10)),
         ..Inventory::default()
     };
     let both = inventory(&["a", "b"]);

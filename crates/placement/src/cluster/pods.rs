@@ -324,9 +324,9 @@ impl Cluster {
 
     fn amounts(&mut self, requests: &Requests<'_>) -> Amounts {
         let of = |resource: &str| units(resource, requests.get(resource));
-        let names = requests.names().into_iter();
-        let named = names.map(|name| (name.to_owned(), of(name)));
-        let rare = scalars(&mut self.symbols, named);
+        let amounts = requests.names().into_iter();
+        let amounts = amounts.map(|name| (name.to_owned(), of(name)));
+        let rare = scalars(&mut self.symbols, amounts);
         Amounts {
             cpu: of(CPU),
             memory: of(MEMORY),

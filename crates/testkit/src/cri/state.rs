@@ -5,7 +5,6 @@ use super::wire;
 use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds between two counts of writable layers.
 const COUNTING: u128 = 10_000_000_000;
@@ -118,8 +117,7 @@ impl State {
 
     /// As containerd, which counts every 10 s: of a younger container it knows no layer, and says so with zeros.
     fn counted(&self) -> Vec<wire::ContainerStats> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |since| since.as_nanos());
+        let now = u128::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(0);
         let is_young = |stats: &wire::ContainerStats| {
             let id = stats.attributes.as_ref().map(|attributes| &attributes.id);
             let listed = self.containers.iter().find(|one| Some(&one.id) == id);
