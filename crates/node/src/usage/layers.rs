@@ -36,6 +36,8 @@ const MOST_FILESYSTEMS: usize = 16;
 /// Figures that are older count as unknown.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(2);
 
+/// A runtime that counts a container has counted it by this age.
+const YOUNG: SignedDuration = SignedDuration::from_secs(20);
 /// Figures of the runtime that are older give way to a walk.
 const FRESH: SignedDuration = SignedDuration::from_secs(2);
 
@@ -341,8 +343,10 @@ fn layers(
     let mut layers: BTreeMap<(String, String), Layer> = BTreeMap::new();
     for container in containers {
         let stats = by_id.get(container.id.as_str());
-        // What has ended is no longer counted.
-        if stats.is_none() && container.state != ContainerState::Running {
+        // What has ended is no longer counted, and what a runtime does not count after a while it never does.
+        let young = |created: Timestamp| now.duration_since(created) < YOUNG;
+        let runs = container.state == ContainerState::Running;
+        if stats.is_none() && !(runs && container.created.is_some_and(young)) {
             continue;
         }
         let Some(uid) = container.labels.get(POD_UID) else {

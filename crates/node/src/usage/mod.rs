@@ -9,6 +9,7 @@ mod files_left;
 mod io;
 mod layers;
 pub mod ledger;
+mod merging;
 mod parts;
 mod postponement;
 mod pressure;

@@ -5,6 +5,7 @@ use super::{
     CgroupUsage, DiskMeter, DiskRoots, Method, SummaryUsage, Truncation, UsageSource, UsageWarning,
     files_left::FilesLeft,
     ledger::{DiskLedger, Findings},
+    merging::{is_walked_for, lacks_layers, measured_since, merge},
     postponement::Postponement,
     pressure::PressureMeter,
     raise_open_files, remaining,
@@ -12,12 +13,8 @@ use super::{
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
 use evictd_eviction::{
-    Rules, Signal, StarvedResource, Threshold, Usage,
-    departures::RemainingUsage,
-    growth::Growth,
-    local_storage,
-    rules::Figures,
-    usage::{ContainerUsage, Extent, PodUsage},
+    Rules, Signal, StarvedResource, Threshold, Usage, departures::RemainingUsage, growth::Growth,
+    local_storage, rules::Figures, usage::ContainerUsage,
 };
 use evictd_kernel::{cgroup::Hierarchies, signals::WatchedFilesystem};
 use jiff::{SignedDuration, Timestamp};
@@ -582,52 +579,6 @@ impl UsageReader {
             tracing::warn!("{problem}");
         }
         self.disk_problem = problem.map(|problem| (begun, problem.clone()));
-    }
-}
-
-/// Whether a layer of a container is not known yet.
-fn lacks_layers(usage: &Usage) -> bool {
-    let mut containers = usage.pods.iter().flatten().flat_map(|pod| &pod.containers);
-    containers.any(|container| container.rootfs.extent == Extent::Unknown)
-}
-
-/// The usage without figures from before the crossing; `None` where directories are walked instead.
-fn measured_since(mut usage: Usage, signal: Signal, crossed: Timestamp) -> Option<Usage> {
-    let resource = signal.resource();
-    let before = |pod: &PodUsage| pod.measured(resource).is_some_and(|time| time < crossed);
-    if is_walked_for(signal) {
-        let all = usage.pods.iter().flatten().all(|pod| !before(pod));
-        return all.then_some(usage);
-    }
-    for pod in usage.pods.iter_mut().flatten().filter(|pod| before(pod)) {
-        (pod.working_set, pod.anon, pod.swap, pod.processes) = (None, None, None, None);
-    }
-    Some(usage)
-}
-
-/// Whether the usage for this signal comes from walking directories.
-fn is_walked_for(signal: Signal) -> bool {
-    matches!(
-        signal.resource(),
-        StarvedResource::EphemeralStorage | StarvedResource::Inodes
-    )
-}
-
-/// Memory and processes come from cgroups unless the kubelet reported them; all else comes from the kubelet or the
-/// walk.
-fn merge(usage: &mut Usage, cgroups: Usage) {
-    usage.pods.resize_with(cgroups.pods.len(), || None);
-    for (whole, cgroup) in usage.pods.iter_mut().zip(cgroups.pods) {
-        match (whole.as_mut(), cgroup) {
-            (None, cgroup) => *whole = cgroup,
-            (Some(_), None) => {}
-            (Some(whole), Some(cgroup)) => {
-                whole.working_set = whole.working_set.or(cgroup.working_set);
-                whole.anon = whole.anon.or(cgroup.anon);
-                whole.swap = whole.swap.or(cgroup.swap);
-                whole.processes = whole.processes.or(cgroup.processes);
-            }
-        }
     }
 }
 

@@ -1,0 +1,57 @@
+//! Which figures of several sources make one usage, and which of them decide.
+
+use evictd_eviction::{
+    Signal, StarvedResource, Usage,
+    usage::{Extent, PodUsage},
+};
+use jiff::Timestamp;
+
+/// Whether a layer of a container is not known yet.
+pub(super) fn lacks_layers(usage: &Usage) -> bool {
+    let mut containers = usage.pods.iter().flatten().flat_map(|pod| &pod.containers);
+    containers.any(|container| container.rootfs.extent == Extent::Unknown)
+}
+
+/// The usage without figures from before the crossing; `None` where directories are walked instead.
+pub(super) fn measured_since(
+    mut usage: Usage,
+    signal: Signal,
+    crossed: Timestamp,
+) -> Option<Usage> {
+    let resource = signal.resource();
+    let before = |pod: &PodUsage| pod.measured(resource).is_some_and(|time| time < crossed);
+    if is_walked_for(signal) {
+        let all = usage.pods.iter().flatten().all(|pod| !before(pod));
+        return all.then_some(usage);
+    }
+    for pod in usage.pods.iter_mut().flatten().filter(|pod| before(pod)) {
+        (pod.working_set, pod.anon, pod.swap, pod.processes) = (None, None, None, None);
+    }
+    Some(usage)
+}
+
+/// Whether the usage for this signal comes from walking directories.
+pub(super) fn is_walked_for(signal: Signal) -> bool {
+    matches!(
+        signal.resource(),
+        StarvedResource::EphemeralStorage | StarvedResource::Inodes
+    )
+}
+
+/// Memory and processes come from cgroups unless the kubelet reported them; all else comes from the kubelet or the
+/// walk.
+pub(super) fn merge(usage: &mut Usage, cgroups: Usage) {
+    usage.pods.resize_with(cgroups.pods.len(), || None);
+    for (whole, cgroup) in usage.pods.iter_mut().zip(cgroups.pods) {
+        match (whole.as_mut(), cgroup) {
+            (None, cgroup) => *whole = cgroup,
+            (Some(_), None) => {}
+            (Some(whole), Some(cgroup)) => {
+                whole.working_set = whole.working_set.or(cgroup.working_set);
+                whole.anon = whole.anon.or(cgroup.anon);
+                whole.swap = whole.swap.or(cgroup.swap);
+                whole.processes = whole.processes.or(cgroup.processes);
+            }
+        }
+    }
+}
