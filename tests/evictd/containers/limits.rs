@@ -46,10 +46,6 @@ fn s1_069_s1_071_a_volume_and_a_log_over_their_limits_cost_their_pods_and_nobody
     let mut decisions = daemon.evicted(3);
     decisions.sort_by_key(|decision| decision["pod"].to_string());
     assert_eq!(names(&decisions), ["shop/ends", "shop/fills", "shop/talks"]);
-    let why: Vec<_> = decisions
-        .iter()
-        .map(|decision| (decision["signal"].clone(), decision["message"].clone()))
-        .collect();
     let expected = [
         (
             "ephemeralpodfs.limit",
@@ -64,10 +60,12 @@ fn s1_069_s1_071_a_volume_and_a_log_over_their_limits_cost_their_pods_and_nobody
             "Container main exceeded its local ephemeral storage limit \"2Mi\". ",
         ),
     ];
-    assert_eq!(
-        why,
-        expected.map(|(signal, words)| (json!(signal), json!(words)))
-    );
+    // The kubelet's sentence, and then what was measured.
+    for (decision, (signal, words)) in decisions.iter().zip(expected) {
+        let message = decision["message"].as_str().unwrap();
+        assert_eq!(decision["signal"], signal);
+        assert!(message.starts_with(words), "{message}");
+    }
     daemon.eventually("the runtime knows of all ends", |_| {
         [&ends, &fills, &talks].iter().all(|one| !site.lives(one))
     });
@@ -79,6 +77,7 @@ fn s1_069_s1_071_a_volume_and_a_log_over_their_limits_cost_their_pods_and_nobody
         let told = site.cluster.admin.get("pods", &format!("shop/{pod}"));
         let told = told.unwrap();
         assert_eq!(told["status"]["reason"], "Evicted");
-        assert_eq!(told["status"]["message"], words);
+        let message = told["status"]["message"].as_str().unwrap();
+        assert!(message.starts_with(words), "{message}");
     }
 }
