@@ -62,12 +62,12 @@ impl WatchedPaths {
         let nodefs = nodefs
             .or_else(|| seen(&self.kubelet))
             .or_else(|| seen(Path::new("/")));
-        let images = told.and_then(|told| seen(&told.images));
-        let imagefs = configured.imagefs.clone().or(images);
+        let of_images = told.and_then(|told| seen(&told.images));
+        let imagefs = configured.imagefs.clone().or(of_images);
         let usual = || usual_root(&self.sockets, is_there);
         let imagefs = imagefs.or_else(usual).or_else(|| nodefs.clone());
-        let layers = told.and_then(|told| seen(&told.layers));
-        let containerfs = configured.containerfs.clone().or(layers);
+        let of_layers = told.and_then(|told| seen(&told.layers));
+        let containerfs = configured.containerfs.clone().or(of_layers);
         FilesystemPaths {
             containerfs: containerfs.or_else(|| imagefs.clone()),
             nodefs,
@@ -107,13 +107,16 @@ mod tests {
         [paths.nodefs, paths.imagefs, paths.containerfs].map(shown)
     }
 
+    /// Configuration, the runtime's places, the directories that are there; the paths.
+    type Row<'r> = (&'r str, Option<[&'r str; 2]>, &'r [&'r str], [&'r str; 3]);
+
     #[test]
     fn the_runtimes_word_goes_before_usual_directories_and_the_configuration_before_both() {
         const ROOT: &str = "/data/containerd/io.containerd.snapshotter.v1.overlayfs";
         let usual = [KUBELET, "/var/lib/containerd", "/"];
         let all = [KUBELET, "/var/lib/containerd", "/", ROOT, "/layers"];
         let configured = "filesystems: {imagefs: /mnt/images}";
-        let table: [(&str, Option<[&str; 2]>, &[&str], [&str; 3]); 6] = [
+        let table: [Row<'_>; 6] = [
             (
                 "",
                 None,

@@ -157,11 +157,10 @@ mod tests {
         for (name, mebibytes) in [("a", 1_u32), ("b", 2)] {
             std::fs::write(blobs.join(name), vec![1; 1 << 20]).unwrap();
             // Two changes within one tick of the clock look the same.
-            let later = SystemTime::now() + Duration::from_secs(mebibytes.into());
-            std::fs::File::open(&blobs)
-                .unwrap()
-                .set_modified(later)
-                .unwrap();
+            let directory = std::fs::File::open(&blobs).unwrap();
+            let now = directory.metadata().unwrap().modified().unwrap();
+            let later = now + Duration::from_secs(mebibytes.into());
+            directory.set_modified(later).unwrap();
             let size = store.measure(&images).await.unwrap();
             assert!(size.bytes >= i64::from(mebibytes) << 20, "{size:?}");
         }

@@ -21,6 +21,10 @@ fn percent(percent: u16) -> Stall {
 }
 
 /// A cgroup that waits for so many percent of the time, so many of them at its own limit.
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "as the code under test takes and returns it"
+)]
 fn waits(all: u16, own: u16) -> Option<GroupStall> {
     Some(GroupStall {
         all: percent(all),
@@ -90,6 +94,10 @@ fn victim(decision: Option<&Decision>) -> Option<&str> {
     Some(decision?.eviction.as_ref()?.pod.as_str())
 }
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "as the code under test takes and returns it"
+)]
 fn own_limit(pods: &[&str]) -> Option<Withheld> {
     let pods = pods.iter().map(|pod| (*pod).to_owned()).collect();
     Some(Withheld::OwnLimits { pods })

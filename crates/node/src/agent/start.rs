@@ -259,13 +259,7 @@ pub async fn ready(
     let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
     start_servers(config, &shared, exposition).await?;
     shared.pods_loaded();
-    shared.add_warnings(warn_of_hidden_processes(&config.roots.proc));
-    shared.add_warnings(pods::what_is_unknown(config, pods.source));
-    let warnings = [without_own_pressure(config, &hierarchies), huge_pages];
-    for warning in warnings.into_iter().flatten() {
-        tracing::warn!("{warning}");
-        shared.add_warnings(vec![warning]);
-    }
+    warn_at_start(config, pods.source, (&hierarchies, huge_pages), &shared);
     if pods.source != PodsSource::Manifests {
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
@@ -330,6 +324,22 @@ pub async fn ready(
         give_order,
         shared,
     })
+}
+
+/// What this machine cannot tell or do, in the log and on the status page.
+fn warn_at_start(
+    config: &Effective,
+    source: PodsSource,
+    (hierarchies, huge_pages): (&Hierarchies, Option<String>),
+    shared: &Shared,
+) {
+    shared.add_warnings(pods::what_is_unknown(config, source));
+    shared.add_warnings(warn_of_hidden_processes(&config.roots.proc));
+    let warnings = [without_own_pressure(config, hierarchies), huge_pages];
+    for warning in warnings.into_iter().flatten() {
+        tracing::warn!("{warning}");
+        shared.add_warnings(vec![warning]);
+    }
 }
 
 fn evictor(

@@ -204,15 +204,11 @@ fn collect(node: &Node, within: &str, found: &mut Vec<Flag>) {
                 Content::Text(text) => Some(text.as_str()),
                 _ => None,
             };
-            match text("name").zip(text("value")) {
-                Some((name, value)) => {
-                    found.extend(Flag::parse(within, node.at, &format!("{name}={value}")));
-                }
-                None => {
-                    let named =
-                        |entry| Flag::named(&format!("{within}.{}", entry_key(entry)), entry);
-                    found.extend(entries.iter().filter_map(named));
-                }
+            if let Some((name, value)) = text("name").zip(text("value")) {
+                found.extend(Flag::parse(within, node.at, &format!("{name}={value}")));
+            } else {
+                let named = |entry| Flag::named(&format!("{within}.{}", entry_key(entry)), entry);
+                found.extend(entries.iter().filter_map(named));
             }
         }
         Content::Null | Content::Bool(_) | Content::Number(_) => {}

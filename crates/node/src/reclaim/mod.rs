@@ -98,6 +98,10 @@ pub fn missing_socket(config: &Effective, pods: PodsSource) -> Option<String> {
 }
 
 /// What the main loop knows when it turns a reclaim.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the node"
+)]
 pub struct Situation<'a> {
     /// What the node has left.
     pub seen: &'a Observations,

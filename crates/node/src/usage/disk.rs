@@ -79,6 +79,10 @@ pub enum Method {
 /// Measures the disk usage of pods. The writable layers of running containers are walked unless the container runtime
 /// has counted them in the last seconds.
 #[derive(Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 pub struct DiskMeter {
     roots: DiskRoots,
     limits: Limits,
