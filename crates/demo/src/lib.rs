@@ -193,7 +193,7 @@ async fn enter(node: &mut Node, player: &Player) -> Result<Actor, DemoError> {
         source,
     };
     let cgroup = node.pod(player.name)?;
-    let disk = node.directory.join("disk").join(player.name);
+    let disk = node.volume(player.name);
     std::fs::create_dir_all(&disk).map_err(failed)?;
     let mut child = Command::new(std::env::current_exe().map_err(failed)?)
         .arg("worker")
@@ -211,7 +211,7 @@ async fn enter(node: &mut Node, player: &Player) -> Result<Actor, DemoError> {
     let mut stdout = child.stdout.take().ok_or_else(lost)?;
     stdin.write_all(b"\n").await.map_err(failed)?;
     stdout.read_u8().await.map_err(failed)?;
-    let manifest = player.manifest(&cgroup.to_string_lossy(), Some(&disk.to_string_lossy()));
+    let manifest = player.manifest(&cgroup.to_string_lossy(), true);
     let path = node
         .directory
         .join("manifests")
@@ -232,7 +232,7 @@ async fn perform(
     let (terminated, mut terminations) = mpsc::unbounded_channel();
     let watcher = Watcher {
         stage: stage.clone(),
-        disk: node.directory.join("disk"),
+        pods: node.kubelet().join("pods"),
         terminated,
     };
     let config = configuration(&node.directory, &node.cgroup, play)?;
@@ -294,6 +294,7 @@ evictionHard: {}
 {}
 pods: {{source: manifests, manifests: {place}/manifests, staticPodPath: ''}}
 filesystems: {{nodefs: {place}/disk, imagefs: {place}/disk, containerfs: {place}/disk}}
+kubelet: {{rootDir: {place}/disk/kubelet}}
 metrics: {{address: ''}}
 socket: {place}/evictd.sock
 stateDirectory: {place}/state

@@ -1,6 +1,7 @@
 //! The small node of the demo: one cgroup with limits, the pods' cgroups in it, and a small disk if the scenario needs
 //! one. Everything is removed at the end, also after an error.
 
+use crate::scenario::VOLUME;
 use evictd_eviction::StarvedResource;
 use evictd_kernel::cgroup::{CgroupError, Controller, DEFAULT_ROOT, Hierarchies, Version};
 use nix::{
@@ -164,7 +165,7 @@ impl Node {
     pub fn usage(&self, name: &str, resource: StarvedResource) -> Option<i64> {
         let (controller, file) = match (resource, self.hierarchies.version()) {
             (StarvedResource::EphemeralStorage | StarvedResource::Inodes, _) => {
-                let files = fs::read_dir(self.directory.join("disk").join(name)).ok()?;
+                let files = fs::read_dir(self.volume(name)).ok()?;
                 let sizes = files.filter_map(|file| file.ok()?.metadata().ok());
                 return i64::try_from(sizes.map(|file| file.len()).sum::<u64>()).ok();
             }
@@ -233,6 +234,17 @@ impl Node {
 
     fn directories(&self, cgroup: &Path) -> Vec<PathBuf> {
         directories(&self.hierarchies, cgroup)
+    }
+
+    /// The directory of a kubelet, on the small disk.
+    pub fn kubelet(&self) -> PathBuf {
+        self.directory.join("disk/kubelet")
+    }
+
+    /// The volume of a pod.
+    pub fn volume(&self, pod: &str) -> PathBuf {
+        let volumes = self.kubelet().join("pods").join(pod);
+        volumes.join("volumes/kubernetes.io~empty-dir").join(VOLUME)
     }
 
     /// Mounts a tmpfs that only this process and its children see, so that it disappears with them.

@@ -8,6 +8,9 @@ use evictd_pod::{Pod, wire};
 /// Name of the namespace all pods of the demo are in.
 pub const NAMESPACE: &str = "demo";
 
+/// Name of the volume of each pod.
+pub const VOLUME: &str = "data";
+
 /// A scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -192,8 +195,8 @@ impl Player {
     }
 
     /// The pod as its manifest has it.
-    pub fn pod(&self, cgroup: &str, volume: Option<&str>) -> Pod {
-        let read = Document::new("the demo", self.manifest(cgroup, volume))
+    pub fn pod(&self, cgroup: &str, has_volume: bool) -> Pod {
+        let read = Document::new("the demo", self.manifest(cgroup, has_volume))
             .and_then(|document| document.pod());
         // A wrong manifest becomes an empty pod, which the tests detect.
         let mut pod = read.unwrap_or_else(|_| Pod::from_wire(wire::Pod::default()));
@@ -201,8 +204,8 @@ impl Player {
         pod
     }
 
-    /// The manifest, with the pod's cgroup, and with a host path volume if the pod needs one.
-    pub fn manifest(&self, cgroup: &str, volume: Option<&str>) -> String {
+    /// The manifest, with the pod's cgroup, and with a volume that ends with the pod if it needs one.
+    pub fn manifest(&self, cgroup: &str, has_volume: bool) -> String {
         let requests = match self.requests {
             "" => String::new(),
             requests => format!("    resources:\n      requests: {requests}\n"),
@@ -215,11 +218,13 @@ impl Player {
         let class = self.priority_class.map_or(String::new(), |class| {
             format!("  priorityClassName: {class}\n")
         });
-        let volumes = volume.map_or(String::new(), |path| {
-            format!("  volumes:\n  - name: data\n    hostPath: {{path: {path}}}\n")
-        });
+        let volumes = if has_volume {
+            format!("  volumes:\n  - name: {VOLUME}\n    emptyDir: {{}}\n")
+        } else {
+            String::new()
+        };
         format!(
-            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  namespace: {NAMESPACE}\n  annotations: {{evictd.dev/cgroup: {cgroup}}}\nspec:\n{class}{volumes}  containers:\n  - name: main\n    image: demo\n{requests}{limits}",
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  uid: {name}\n  namespace: {NAMESPACE}\n  annotations: {{evictd.dev/cgroup: {cgroup}}}\nspec:\n{class}{volumes}  containers:\n  - name: main\n    image: demo\n{requests}{limits}",
             name = self.name,
         )
     }

@@ -165,7 +165,7 @@ impl Scene {
 
     /// Adds a pod.
     pub fn enter(&mut self, player: &Player) {
-        let pod = player.pod("demo", None);
+        let pod = player.pod("demo", false);
         let memory = self.resource() == StarvedResource::Memory;
         self.pods.push(PodLine {
             pod: pod.full_name(),
@@ -270,8 +270,8 @@ fn signals(observations: &Observations, housekeeper: &Housekeeper) -> Vec<Signal
 pub struct Watcher {
     /// The stage.
     pub stage: Stage,
-    /// The pods' directories on the node's disk.
-    pub disk: PathBuf,
+    /// The pods' directories, where a kubelet has them.
+    pub pods: PathBuf,
     /// Receives `namespace/name` and outcome of each pod whose termination has ended.
     pub terminated: mpsc::UnboundedSender<(String, Outcome)>,
 }
@@ -306,7 +306,7 @@ impl Watcher {
         ) {
             // The kubelet would remove these files. If they stayed, the disk would stay full and another pod would
             // be evicted.
-            let _ = fs::remove_dir_all(self.disk.join(name));
+            let _ = fs::remove_dir_all(self.pods.join(name));
         }
         self.stage
             .scene()

@@ -84,7 +84,7 @@ impl<'a> World<'a> {
         let cast = play.players.iter().map(|player| {
             scene.enter(player);
             Actor {
-                pod: player.pod("demo", Some("/demo")),
+                pod: player.pod("demo", true),
                 takes: Taken::default(),
                 alive: true,
             }

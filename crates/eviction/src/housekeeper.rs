@@ -311,6 +311,12 @@ impl Housekeeper {
         self.at_own_limits[signal] = matches!(withheld, Some(Withheld::OwnLimits { .. }));
         let mut eligible = Eligible::of(signal, &ranked, &shares, &self.rules);
         eligible.pods.retain(|pod| candidates.allow(pod));
+        // Where relief is not required, it may still be that no pod gives anything back.
+        let withheld = withheld.or_else(|| {
+            let growth = None;
+            let none = eligible.pods.is_empty();
+            none.then_some(Withheld::NoRelief { shares, growth })
+        });
         let in_vain = self.stopped_by_futility(signal);
         // If the last evictions gained too little, pods that are smaller than what is missing would not help either.
         let first = eligible.first(&shares, in_vain.is_some());

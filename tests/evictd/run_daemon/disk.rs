@@ -101,14 +101,16 @@ fn s1_059_when_the_nodes_disk_fills_up_only_whoever_filled_it_goes() {
     let disk = node.path("disk");
     tmpfs(&disk, "size=24m");
     let with_directory = |pod: &str, limit: serde_json::Value| {
-        let path = disk.join(pod);
-        fill(&path.join("data"), if pod == "writer" { 12 } else { 2 });
+        fill(
+            &volume_on(&disk, pod).join("data"),
+            if pod == "writer" { 12 } else { 2 },
+        );
         Traits {
+            metadata: json!({ "uid": format!("uid-{pod}") }),
             spec: json!({
-                "volumes": [{ "name": "data", "hostPath": { "path": path } }],
+                "volumes": [{ "name": "data", "emptyDir": {} }],
                 "containers": [{ "name": "main", "image": "none", "resources": { "limits": limit } }],
             }),
-            ..Traits::default()
         }
     };
     // One with a limit of its own, whose directories are therefore walked anyway, and one without.
@@ -120,7 +122,9 @@ fn s1_059_when_the_nodes_disk_fills_up_only_whoever_filled_it_goes() {
     let daemon = Daemon::start(
         &node,
         &[("nodefs.available", "11Mi")],
-        &format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}"),
+        &format!(
+            "filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}\nkubelet: {{rootDir: '{place}/kubelet'}}"
+        ),
     );
     daemon.eventually("somebody goes", |daemon| daemon.said(" is gone: ") > 0);
     let decisions = daemon.evicted(1);
@@ -279,14 +283,23 @@ fn a_history_that_cannot_be_had_is_told_before_anything_is_decided() {
     assert_eq!(history(), nothing);
 }
 
-/// A disk with these pods on it, whose only volume each is a directory there that holds so many MiB.
+/// The volume `data` of a pod whose kubelet has its directory on this disk.
+fn volume_on(disk: &Path, pod: &str) -> PathBuf {
+    disk.join(format!(
+        "kubelet/pods/uid-{pod}/volumes/kubernetes.io~empty-dir/data"
+    ))
+}
+
+/// A disk with these pods on it, each with a volume that holds so many MiB.
 fn pods_on(node: &Node, disk: &Path, pods: [(&str, usize); 2]) -> [Worker; 2] {
     tmpfs(disk, "size=24m");
     pods.map(|(pod, holds)| {
-        let path = disk.join(pod);
-        fill(&path.join("data"), holds);
-        let volumes = json!([{ "name": "data", "hostPath": { "path": path } }]);
-        node.pod(pod, "--hold 8Mi", spec(json!({ "volumes": volumes })))
+        fill(&volume_on(disk, pod).join("data"), holds);
+        let traits = Traits {
+            metadata: json!({ "uid": format!("uid-{pod}") }),
+            spec: json!({ "volumes": [{ "name": "data", "emptyDir": {} }] }),
+        };
+        node.pod(pod, "--hold 8Mi", traits)
     })
 }
 
@@ -303,13 +316,15 @@ fn what_somebody_looked_at_before_the_crossing_decides_nothing() {
     let daemon = Daemon::start(
         &node,
         &[("nodefs.available", "11Mi")],
-        &format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}"),
+        &format!(
+            "filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}\nkubelet: {{rootDir: '{place}/kubelet'}}"
+        ),
     );
     daemon.eventually("it shows what pods hold", |daemon| {
         let shown = daemon.get("/v1/ranking?signal=nodefs.available");
         shown.is_some_and(|shown| shown["next"] == "shop/other")
     });
-    fill(&disk.join("writer/data"), 12);
+    fill(&volume_on(&disk, "writer").join("data"), 12);
     assert_eq!(names(&daemon.evicted(1)), ["shop/writer"]);
     assert!(other.lives() && !writer.lives());
 }

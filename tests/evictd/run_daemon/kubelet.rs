@@ -237,7 +237,7 @@ fn nobody_else_dies_for_what_the_kubelet_is_about_to_free() {
         return;
     };
     let mut first = cluster.pod("first", "--hold 60Mi");
-    let mut second = cluster.pod("second", "--hold 2Mi --grow-to 40Mi --per-second 200Mi");
+    let mut second = cluster.pod("second", "--hold 2Mi --grow-to 40Mi --per-second 10Mi");
     let daemon = cluster.daemon(LOW);
     daemon.eventually_knows(&["first", "second"]);
     let evicted = json!({"status": {"conditions": [{

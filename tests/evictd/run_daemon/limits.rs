@@ -34,6 +34,13 @@ pub(crate) fn create(cluster: &Cluster, name: &str, containers: &Value, volumes:
     made["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
+/// In nanoseconds, as this process' directory tells it.
+fn now() -> i64 {
+    let made = fs::metadata("/proc/self").unwrap().modified().unwrap();
+    let since = made.duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_nanos()).unwrap()
+}
+
 /// A runtime in which the container `main` of this pod has written so many bytes into its layer.
 fn runtime(uid: &str, bytes: u64) -> Double {
     let metadata = Some(wire::ContainerMetadata {
@@ -41,6 +48,7 @@ fn runtime(uid: &str, bytes: u64) -> Double {
         attempt: 0,
     });
     let layer = wire::FilesystemUsage {
+        timestamp: now(),
         used_bytes: Some(wire::Count { value: bytes }),
         ..wire::FilesystemUsage::default()
     };

@@ -178,6 +178,8 @@ impl Reclaiming {
             }
             (Event::Failed(why), State::Removing(removal)) => {
                 self.result.failed += 1;
+                let size = self.sizes.get(removal.id()).copied().flatten();
+                self.returning.take_back(size);
                 if self.result.problems.len() < FAILURES_TOLD {
                     self.result.problems.push(format!("{removal}: {why}"));
                 }

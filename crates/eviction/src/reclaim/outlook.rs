@@ -69,6 +69,17 @@ impl Gains {
         self.inodes.add(size.and_then(|size| size.inodes));
     }
 
+    /// What was counted for a removal that failed does not come back. That a size was unknown stays.
+    pub(super) fn take_back(&mut self, size: Option<Size>) {
+        let take = |gain: &mut Gain, amount: i64| {
+            gain.known = gain.known.saturating_sub(amount.max(0)).max(0);
+        };
+        if let Some(size) = size {
+            take(&mut self.bytes, size.bytes);
+            take(&mut self.inodes, size.inodes.unwrap_or(0));
+        }
+    }
+
     /// Whether enough was removed that it is seen on the filesystem once it is back.
     pub(super) const fn is_worth_waiting(&self) -> bool {
         self.bytes.uncertain || self.bytes.known >= SEEN

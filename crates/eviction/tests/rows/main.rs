@@ -12,6 +12,7 @@ mod grammar;
 mod growth;
 mod local_storage;
 mod node;
+mod preferences;
 mod pressure;
 mod ranking;
 mod reclaim;

@@ -123,7 +123,13 @@ async fn ask(socket: &Path, call: &str, message: Vec<u8>) -> io::Result<Bytes> {
             .await
             .map_err(io::Error::other)?;
     let connection = tokio::spawn(connection);
-    let request = Request::post(format!("http://localhost/runtime.v1.RuntimeService/{call}"))
+    let of_images = call.contains("Image");
+    let service = if of_images {
+        "ImageService"
+    } else {
+        "RuntimeService"
+    };
+    let request = Request::post(format!("http://localhost/runtime.v1.{service}/{call}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(Full::new(framed(&message)))
