@@ -135,7 +135,9 @@ fn a_dead_container_of_a_few_bytes_delays_no_eviction() {
         };
         daemon.eventually("it knows the dead container and its size", |daemon| {
             let found = &daemon.command(&["disk"])["reclaimable"];
-            found["containers"] == 1 && found["containerBytes"].as_u64() > Some(0)
+            // The last that ended stays; in the second round it is not the last any more.
+            let removable = 1 + u64::from(round > 0);
+            found["containers"] == removable && found["containerBytes"].as_u64() > Some(0)
         });
         go(&volume);
         let took = reaction(
