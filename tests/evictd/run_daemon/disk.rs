@@ -2,7 +2,7 @@
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names, seconds_between};
-use crate::node::{Node, Traits, Worker, requests, spec};
+use crate::node::{Node, Traits, Worker, requests};
 use evictd_testkit::program;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
