@@ -92,9 +92,12 @@ pub(super) fn exhausted(signals: &[(Signal, Observation)]) -> Option<String> {
         .all(|pair| left(&pair[0]) == left(&pair[1]));
     let named: Vec<String> = signals
         .iter()
-        .map(|one| match same {
-            true => one.0.to_string(),
-            false => format!("{} ({})", one.0, left(one)),
+        .map(|one| {
+            if same {
+                one.0.to_string()
+            } else {
+                format!("{} ({})", one.0, left(one))
+            }
         })
         .collect();
     let first = signals.first().filter(|_| same);

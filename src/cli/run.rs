@@ -87,7 +87,7 @@ impl Arguments {
                 .unwrap_or_default(),
             sources: Arc::clone(&sources),
         });
-        let ready = start::ready(&config, clock, Some(Box::new(lines)))
+        let ready = Box::pin(start::ready(&config, clock, Some(Box::new(lines))))
             .await
             .map_err(cannot_start)?;
         // No other code sets it.

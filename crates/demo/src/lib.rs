@@ -236,7 +236,7 @@ async fn perform(
         terminated,
     };
     let config = configuration(&node.directory, &node.cgroup, play)?;
-    let ready = start::ready(&config, clock, Some(Box::new(watcher))).await?;
+    let ready = Box::pin(start::ready(&config, clock, Some(Box::new(watcher)))).await?;
     let agent = tokio::spawn(ready.agent.run(ready.questions, ready.orders));
     let mut gone = Vec::new();
     let act = async {

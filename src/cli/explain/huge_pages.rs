@@ -26,13 +26,12 @@ pub(super) fn subtract(summary: &mut Summary, node: &Node, kind: Kind) -> Option
     let memory = seen
         .get(Signal::MemoryAvailable)
         .filter(|_| huge_pages > 0)?;
-    let left_out = match node.status.node_info.kubelet() {
-        Some(version) => version >= LEFT_OUT_SINCE,
-        None => {
-            let capacity = node.status.capacity.get("memory");
-            let without = capacity.map(|all| all.value().saturating_sub(huge_pages));
-            without.is_some_and(|without| memory.capacity <= without)
-        }
+    let left_out = if let Some(version) = node.status.node_info.kubelet() {
+        version >= LEFT_OUT_SINCE
+    } else {
+        let capacity = node.status.capacity.get("memory");
+        let without = capacity.map(|all| all.value().saturating_sub(huge_pages));
+        without.is_some_and(|without| memory.capacity <= without)
     };
     Some(match kind {
         _ if left_out => MemoryFigure::LeavesOut(huge_pages),

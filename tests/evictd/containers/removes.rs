@@ -10,6 +10,7 @@ use std::path::Path;
 
 const MI: u64 = 1 << 20;
 const COLLECTS: &str = "imageGC: {mode: pressure, minimumAge: 0s}\n";
+const UNUSED: &str = "evictd.test/unused:1";
 /// An eviction that waits for nothing needs far less, also on a busy machine; one that waits for a removal needs 2 s.
 const AT_ONCE: f64 = 1.9;
 
@@ -164,7 +165,6 @@ fn what_lies_on_another_filesystem_stays_and_its_frozen_runtime_delays_nothing()
     let Some(mut site) = Site::apart(test, 300) else {
         return;
     };
-    const UNUSED: &str = "evictd.test/unused:1";
     site.containerd.image(UNUSED, 20 << 20).unwrap();
     let nodefs = site.nodefs.as_ref().unwrap().0.clone();
     let wrong = format!("{COLLECTS}{}", all_on(&nodefs));

@@ -35,10 +35,10 @@ fn the_young_writer_goes(test: &str, start: impl FnOnce(&Site, &[(&str, &str)]) 
     daemon.eventually("both pods are known", |daemon| {
         daemon.status()["pods"]["active"] == 2
     });
-    let writes = site.run(&writer, WRITES);
+    let young = site.run(&writer, WRITES);
     let decisions = daemon.evicted(1);
     assert_eq!(names(&decisions), ["shop/writer"], "{:#}", decisions[0]);
-    assert!(wait(|| !site.lives(&writes)), "the runtime knows its end");
+    assert!(wait(|| !site.lives(&young)), "the runtime knows its end");
     assert!(site.lives(&holds));
     daemon.some_turns_pass();
     assert_eq!(daemon.said("evicting "), 1);
