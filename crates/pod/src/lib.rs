@@ -4,7 +4,8 @@
 //! [`Pod::from_wire`] turns one into the [`Pod`] on which decisions are based. It computes once what decisions need: requests
 //! and limits including those of sidecars and of the pod as a whole, the QoS class, the priority, and whether the pod is
 //! critical. [`requests`] is the one place that says what a pod asks for, also while it is being resized, and [`defaults`]
-//! the one that fills in what a manifest leaves out. Counted are [`Quantity`], exact to a billionth of a unit; no other crate parses a quantity. [`predicates`]
+//! the one that fills in what a manifest leaves out. Amounts are [`Quantity`], exact to a billionth of a unit; no other
+//! crate parses a quantity. [`predicates`]
 //! check whether a pod may run on a node, and [`selector`] evaluates selectors.
 //!
 //! ```

@@ -5,8 +5,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The list holds at most so many turns.
-const LONGEST: usize = 256;
+/// The list holds at most so many turns, because each renewal of the Lease carries them.
+const LONGEST: usize = 64;
 
 /// A job that has turns. A group that is made again under the same name is another job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -94,7 +94,7 @@ impl Search<'_, '_> {
                 continue;
             };
             let (low, high) = (units(&resource, from), units(&resource, to));
-            // Counted that jobs ask for come in such steps; the last may be beyond what is known to do.
+            // Amounts that jobs ask for come in such steps; the last may be beyond what is known to do.
             let step = self.step(&resource, low);
             let more = high.saturating_sub(low);
             let steps = more / step + i64::from(more % step != 0);
