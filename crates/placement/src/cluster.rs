@@ -33,7 +33,7 @@ use crate::symbol::{Held, Symbol, Symbols};
 use crate::table::{Objects, Table};
 use crate::template::Template;
 use evictd_devices::Inventory;
-use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::{selector::SelectorError, wire};
 use hashbrown::HashMap;
 use std::sync::Arc;
@@ -246,10 +246,7 @@ impl Cluster {
         let images = self.images.add(images);
         let held = symbols.hold();
         let list = &wire.status.allocatable;
-        let named = list
-            .iter()
-            .map(|(name, quantity)| (name.to_owned(), units(name, *quantity)));
-        let rare = scalars(symbols, named);
+        let rare = scalars(symbols, list.iter().map(|(name, own)| (name, *own)));
         Node {
             name,
             labels,

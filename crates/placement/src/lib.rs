@@ -94,7 +94,7 @@ pub use filter::{
 pub use group::{Group, GroupId};
 pub use id::NodeId;
 pub use labels::Labels;
-pub use mistake::Mistake;
+pub use mistake::{Mistake, Wrong};
 pub use node::{Node, Taint};
 pub use plugin::{Chosen, MAX_SCORE, Permit, Plugin, PreFilter, Score, normalize_by_highest};
 pub use pod::{Identity, NO_START, Pod};

@@ -2,7 +2,7 @@
 
 use crate::symbol::{Symbol, Symbols};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
-use evictd_pod::{Requests, wire::ResourceList};
+use evictd_pod::{Quantity, Requests, wire::ResourceList};
 
 /// A list of rarer resources, interned; the first is the empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -62,54 +62,87 @@ impl Scored {
 /// A list of rarer resources and how much of each, in the order of their symbols.
 pub(crate) type Scalars = Box<[(Symbol, i64)]>;
 
-/// How much of each rarer resource the pods of a node ask for, kept up to date as they come and go.
+/// How much there is of one in a list that is in the order of symbols.
+pub(crate) fn find(list: &[(Symbol, i64)], name: Symbol) -> i64 {
+    let at = list.binary_search_by_key(&name, |(own, _)| *own);
+    at.map_or(0, |at| list[at].1)
+}
+
+/// Lists of up to so many names are added name by name.
+const SHORT: usize = 8;
+
+/// How much of each rarer resource the pods of a node ask for, kept up to date as they come and go, in the order of their
+/// symbols. A pod that names its node itself may bring as many names as fit into it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScalarSums(Vec<(Symbol, i64)>);
 
 impl ScalarSums {
     /// The sum of a resource.
     pub fn get(&self, name: Symbol) -> i64 {
-        // A node has few of them: looking at each is quicker than halving.
-        let sum = self.0.iter().find(|(own, _)| *own == name);
-        sum.map_or(0, |(_, sum)| *sum)
+        find(&self.0, name)
     }
 
-    /// Every resource of which something is asked for, in no order.
+    /// Every resource of which something is asked for, in the order of their symbols.
     pub fn iter(&self) -> impl Iterator<Item = (Symbol, i64)> {
         self.0.iter().copied()
     }
 
-    /// Adds `times` times what a pod asks for.
+    /// Adds `times` times what a pod asks for. What nobody asks for is left out: its symbol may be freed.
     pub(crate) fn add(&mut self, list: &[(Symbol, i64)], times: i64) {
+        if list.len() > SHORT {
+            self.merge(list, times);
+            return;
+        }
         for (name, amount) in list {
             let change = amount.wrapping_mul(times);
-            match self.0.iter().position(|(own, _)| own == name) {
-                None => self.0.push((*name, change)),
-                Some(at) => {
+            match self.0.binary_search_by_key(name, |(own, _)| *own) {
+                Err(at) => self.0.insert(at, (*name, change)),
+                Ok(at) => {
                     let sum = self.0[at].1.wrapping_add(change);
                     self.0[at].1 = sum;
-                    // What nobody asks for has no symbol of its own for long.
                     if sum == 0 {
-                        self.0.swap_remove(at);
+                        self.0.remove(at);
                     }
                 }
             }
         }
     }
+
+    /// The same in one pass over both, because each insertion moves all that comes after it.
+    fn merge(&mut self, list: &[(Symbol, i64)], times: i64) {
+        let mut merged = Vec::with_capacity(self.0.len() + list.len());
+        let mut sums = self.0.iter().copied().peekable();
+        for (name, amount) in list {
+            while let Some(before) = sums.next_if(|(own, _)| own < name) {
+                merged.push(before);
+            }
+            let change = amount.wrapping_mul(times);
+            let Some((_, sum)) = sums.next_if(|(own, _)| own == name) else {
+                merged.push((*name, change));
+                continue;
+            };
+            let sum = sum.wrapping_add(change);
+            if sum != 0 {
+                merged.push((*name, sum));
+            }
+        }
+        merged.extend(sums);
+        merged.shrink_to_fit();
+        self.0 = merged;
+    }
 }
 
 /// The rarer resources of a list, in the order of their symbols, without those of which it holds nothing.
-pub(crate) fn scalars(
+pub(crate) fn scalars<'l>(
     symbols: &mut Symbols,
-    amounts: impl Iterator<Item = (String, i64)>,
-) -> Box<[(Symbol, i64)]> {
+    list: impl Iterator<Item = (&'l str, Quantity)>,
+) -> Scalars {
+    let amounts = list.map(|(name, quantity)| (name, units(name, quantity)));
     let mut scalars: Vec<_> = amounts
         .filter(|(name, amount)| *amount != 0 && !is_common(name))
-        .map(|(name, amount)| (symbols.intern(&name), amount))
+        .map(|(name, amount)| (symbols.intern(name), amount))
         .collect();
     scalars.sort_unstable();
-    // Several containers may ask for the same one.
-    scalars.dedup();
     scalars.into()
 }
 
@@ -122,4 +155,40 @@ fn is_common(name: &str) -> bool {
 pub(crate) fn amount(list: &ResourceList, resource: &str) -> i64 {
     list.get(resource)
         .map_or(0, |quantity| units(resource, *quantity))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_adds_up_as_its_names_one_by_one_and_nothing_is_left_when_it_goes() {
+        let mut symbols = Symbols::default();
+        let names: Vec<String> = (0..60_000)
+            .map(|own| format!("example.com/r{own}"))
+            .collect();
+        let list = |symbols: &mut Symbols, names: &[String]| {
+            scalars(
+                symbols,
+                names.iter().map(|name| (name.as_str(), Quantity::count(2))),
+            )
+        };
+        let all = list(&mut symbols, &names);
+        let some = list(&mut symbols, &names[100..130]);
+        let mut sums = ScalarSums::default();
+        sums.add(&some, 1);
+        sums.add(&all, 1);
+        let mut one_by_one = ScalarSums::default();
+        one_by_one.add(&all, 1);
+        for own in &some {
+            one_by_one.add(std::slice::from_ref(own), 1);
+        }
+        assert_eq!(sums, one_by_one);
+        let first = some[0].0;
+        assert_eq!((sums.get(first), sums.iter().count()), (4, 60_000));
+        sums.add(&all, -1);
+        assert_eq!(sums.iter().collect::<Vec<_>>(), *some);
+        sums.add(&some[..3], -1);
+        assert_eq!((sums.get(first), sums.iter().count()), (0, 27));
+    }
 }

@@ -537,3 +537,54 @@ fn a_pod_that_is_told_where_it_was_assumed_changes_nothing() {
         assert_eq!(seen(&mut cluster), seen(&mut anew), "{told}");
     }
 }
+
+/// A pod whose two containers name so many resources, and one GPU.
+fn of_many_names(count: usize, node: &str) -> wire::Pod {
+    let names = |range: std::ops::Range<usize>| -> Value {
+        let own = range.map(|number| (format!("example.com/r{number}"), json!("1")));
+        let own = own.chain([("example.com/gpu".to_owned(), json!("1"))]);
+        json!({"requests": own.collect::<serde_json::Map<_, _>>()})
+    };
+    from_value(json!({
+        "metadata": {"name": format!("many-{count}"), "uid": format!("many-{count}")},
+        "spec": {"nodeName": node, "containers": [
+            {"name": "a", "resources": names(0..count / 2)},
+            {"name": "b", "resources": names(count / 2..count - 1)},
+        ]},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_pod_that_names_too_many_resources_is_refused_and_one_on_a_node_counts_in_full() {
+    let mut cluster = Cluster::new();
+    assert!(cluster.add_node(&from_value(node(1, 1)).unwrap()));
+    let before = cluster.sizes();
+    for (count, refused) in [(256, false), (257, true), (60_000, true)] {
+        match cluster.pod(of_many_names(count, "")) {
+            Ok(pod) => {
+                assert!(!refused, "{count}");
+                cluster.release(pod);
+            }
+            Err(mistake) => {
+                let told = format!(
+                    "spec.containers: names {count} different resources; more than 256 are not looked at"
+                );
+                assert!(refused && mistake.to_string() == told, "{mistake}");
+            }
+        }
+        assert_eq!(cluster.sizes(), before, "{count}");
+    }
+    // Its kubelet lets such a pod run: what it takes is taken.
+    let bound = of_many_names(60_000, "node-1");
+    cluster.add_pod(bound.clone()).unwrap();
+    let own = &cluster.nodes()[0];
+    let of = |name: &str| {
+        let symbol = cluster.symbols().get(name);
+        symbol.map_or(0, |symbol| own.requested_scalars.get(symbol))
+    };
+    assert_eq!(own.requested_scalars.iter().count(), 60_000);
+    assert_eq!((of("example.com/gpu"), of("example.com/r59998")), (2, 1));
+    assert!(cluster.remove_pod(&bound.metadata));
+    assert_eq!(cluster.sizes(), before);
+}

@@ -47,5 +47,5 @@ pub use node::Node;
 pub use pod::{Container, Critical, Pod, Volume};
 pub use quantity::Quantity;
 pub use requests::{Counted, Requests};
-pub use resource_list::ResourceList;
+pub use resource_list::{ResourceList, TooManyResources};
 pub use resources::QosClass;

@@ -111,25 +111,51 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Every resource that the pod may ask for, each once, sorted.
-    pub fn names(&self) -> Vec<&str> {
-        let spec = &*self.spec;
-        let containers = spec.containers.iter().chain(&spec.init_containers);
-        let lists = containers.map(|container| &container.resources.requests);
-        let pod_level = spec.resources.iter().filter(|_| self.pod_level);
-        let lists = lists
-            .chain(pod_level.map(|resources| &resources.requests))
-            .chain([&spec.overhead]);
-        let mut names: Vec<&str> = lists.flat_map(ResourceList::keys).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+    /// All requests, sorted by name. This takes one pass over what the containers list, because a pod may have many containers
+    /// and each may name other resources.
+    pub fn list(&self) -> ResourceList {
+        self.each().into_iter().collect()
     }
 
-    /// All requests.
-    pub fn list(&self) -> ResourceList {
-        let names = self.names().into_iter();
-        names.map(|name| (name, self.get(name))).collect()
+    /// The same without copies of the names.
+    pub fn each(&self) -> Vec<(&str, Quantity)> {
+        let mut amounts = self.amounts();
+        // The containers stay in their order.
+        amounts.sort_by_key(|(name, _)| *name);
+        let by_name = amounts.chunk_by(|(one, _), (other, _)| one == other);
+        let each = by_name.filter_map(|own| {
+            let mut sum = Sum::default();
+            for (_, amount) in own {
+                sum.add(*amount);
+            }
+            Some((own.first()?.0, sum.whole()))
+        });
+        each.collect()
+    }
+
+    /// Everything that is listed anywhere.
+    fn amounts(&self) -> Vec<(&str, Amount)> {
+        let spec = &*self.spec;
+        let running = spec.containers.iter().map(|own| {
+            let kind: fn(Quantity) -> Amount = Amount::Running;
+            (kind, &own.resources.requests)
+        });
+        let init = spec.init_containers.iter().map(|own| {
+            let kind = if is_sidecar(own) {
+                Amount::Sidecar
+            } else {
+                Amount::Starting
+            };
+            (kind as fn(Quantity) -> Amount, &own.resources.requests)
+        });
+        let pod_level = spec.resources.iter().filter(|_| self.pod_level);
+        let others = pod_level
+            .map(|own| (Amount::PodLevel as fn(Quantity) -> Amount, &own.requests))
+            .chain([(Amount::Overhead as fn(Quantity) -> Amount, &spec.overhead)]);
+        let lists = running.chain(init).chain(others);
+        lists
+            .flat_map(|(kind, list)| list.iter().map(move |(name, own)| (name, kind(*own))))
+            .collect()
     }
 
     fn get_or(&self, resource: &str, missing: Quantity) -> Quantity {
@@ -154,21 +180,65 @@ pub(crate) fn containers_request(spec: &PodSpec, resource: &str, missing: Quanti
         let requests = &container.resources.requests;
         requests.get(resource).copied().unwrap_or(missing)
     };
-    let mut running = Quantity::default();
+    let mut sum = Sum::default();
     for container in &spec.containers {
-        running += wanted(container);
+        sum.add(Amount::Running(wanted(container)));
     }
-    let (mut sidecars, mut at_start) = (Quantity::default(), Quantity::default());
     for container in &spec.init_containers {
         let own = wanted(container);
-        let beside = sidecars + own;
-        if is_sidecar(container) {
-            running += own;
-            sidecars = beside;
-        }
-        at_start = beside.max(at_start);
+        sum.add(if is_sidecar(container) {
+            Amount::Sidecar(own)
+        } else {
+            Amount::Starting(own)
+        });
     }
-    at_start.max(running)
+    sum.of_containers()
+}
+
+/// An amount of one resource, by where it is listed.
+#[derive(Debug, Clone, Copy)]
+enum Amount {
+    Running(Quantity),
+    Sidecar(Quantity),
+    /// Of an init container that ends.
+    Starting(Quantity),
+    PodLevel(Quantity),
+    Overhead(Quantity),
+}
+
+/// What a pod asks for of one resource, while its lists are read in their order.
+#[derive(Debug, Default)]
+struct Sum {
+    running: Quantity,
+    /// Of those that were started before the next init container.
+    sidecars: Quantity,
+    at_start: Quantity,
+    pod_level: Option<Quantity>,
+    overhead: Quantity,
+}
+
+impl Sum {
+    fn add(&mut self, amount: Amount) {
+        match amount {
+            Amount::Running(own) => self.running += own,
+            Amount::Sidecar(own) => {
+                self.running += own;
+                self.sidecars += own;
+                self.at_start = self.sidecars.max(self.at_start);
+            }
+            Amount::Starting(own) => self.at_start = (self.sidecars + own).max(self.at_start),
+            Amount::PodLevel(own) => self.pod_level = Some(own),
+            Amount::Overhead(own) => self.overhead = own,
+        }
+    }
+
+    fn of_containers(&self) -> Quantity {
+        self.at_start.max(self.running)
+    }
+
+    fn whole(&self) -> Quantity {
+        self.pod_level.unwrap_or_else(|| self.of_containers()) + self.overhead
+    }
 }
 
 /// Whether a resource can be set for a pod as a whole (KEP-2837).

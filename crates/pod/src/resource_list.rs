@@ -7,6 +7,29 @@ use serde::{
 };
 use std::fmt;
 
+/// An object that waits may name so many resources. Objects name a handful; more would make every decision about other pods slow,
+/// because amounts are compared name by name on every node.
+const MOST: usize = 256;
+
+/// An object names too many resources to be compared with nodes and shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("names {0} different resources; more than {MOST} are not looked at")]
+pub struct TooManyResources(usize);
+
+impl TooManyResources {
+    /// Checks how many resources an object names.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub const fn check(count: usize) -> Result<(), Self> {
+        if count > MOST {
+            Err(Self(count))
+        } else {
+            Ok(())
+        }
+    }
+}
+
 /// Resource names to amounts, sorted by name, each name once.
 ///
 /// A node's pods have hundreds of these with two or three entries each. A `BTreeMap` allocates room for eleven entries, which
@@ -48,9 +71,30 @@ impl ResourceList {
         self.iter().map(|(name, _)| name)
     }
 
+    /// How many resources it names.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether it names no resource.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Sorted once, because inserting names one by one takes quadratic time. Of a name that is there twice the last amount counts.
+    fn of(mut entries: Vec<(Box<str>, Quantity)>) -> Self {
+        if !entries.is_sorted_by(|(one, _), (other, _)| one < other) {
+            entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+            entries.dedup_by(|later, earlier| {
+                let same = later.0 == earlier.0;
+                if same {
+                    earlier.1 = later.1;
+                }
+                same
+            });
+        }
+        entries.shrink_to_fit();
+        Self(entries)
     }
 
     /// The index of the name; as an error, the index at which to insert it.
@@ -67,12 +111,12 @@ impl fmt::Debug for ResourceList {
 
 impl<N: Into<Box<str>>> FromIterator<(N, Quantity)> for ResourceList {
     fn from_iter<I: IntoIterator<Item = (N, Quantity)>>(entries: I) -> Self {
-        let mut list = Self::default();
-        for (name, quantity) in entries {
-            list.insert(name, quantity);
-        }
-        list.0.shrink_to_fit();
-        list
+        let entries = entries.into_iter();
+        Self::of(
+            entries
+                .map(|(name, quantity)| (name.into(), quantity))
+                .collect(),
+        )
     }
 }
 
@@ -97,14 +141,12 @@ impl<'de> Visitor<'de> for Entries {
         f.write_str("a map")
     }
 
-    /// Of a name that is there twice the last amount counts.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceList, A::Error> {
-        let mut list = ResourceList::default();
-        while let Some((name, quantity)) = map.next_entry::<Box<str>, Quantity>()? {
-            list.insert(name, quantity);
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry::<Box<str>, Quantity>()? {
+            entries.push(entry);
         }
-        list.0.shrink_to_fit();
-        Ok(list)
+        Ok(ResourceList::of(entries))
     }
 }
 
@@ -160,5 +202,24 @@ mod tests {
             let error = serde_json::from_str::<ResourceList>(json).unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");
         }
+    }
+
+    #[test]
+    fn names_in_any_order_become_the_same_list() {
+        let entry = |number: usize| (format!("example.com/r{number}"), Quantity::count(1));
+        let forward: ResourceList = (0..500).map(entry).collect();
+        let backward: ResourceList = (0..500).rev().map(entry).collect();
+        assert_eq!((forward.len(), &forward), (500, &backward));
+        let text = serde_json::to_string(&backward).unwrap();
+        assert_eq!(read(&text), forward);
+    }
+
+    #[test]
+    fn more_than_256_resources_are_too_many() {
+        assert_eq!(TooManyResources::check(256), Ok(()));
+        assert_eq!(
+            TooManyResources::check(257).unwrap_err().to_string(),
+            "names 257 different resources; more than 256 are not looked at"
+        );
     }
 }

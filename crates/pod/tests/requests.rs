@@ -324,6 +324,20 @@ proptest! {
         }
     }
 
+    /// The list is made in one pass, and single amounts are asked for one by one.
+    #[test]
+    fn the_list_holds_what_is_asked_for_of_each_resource(pod in pods()) {
+        let wire = wire(&pod);
+        let requests = Requests::of(&wire, Counted::Desired);
+        for requests in [requests.clone(), requests.without_pod_level()] {
+            let list = requests.list();
+            for name in ["cpu", "memory", "ephemeral-storage", "example.com/none"] {
+                let listed = list.get(name).copied().unwrap_or_default();
+                prop_assert_eq!(listed.to_string(), requests.get(name).to_string(), "{} of {}", name, pod);
+            }
+        }
+    }
+
     /// Nobody counts less than what is reserved, and an infeasible resize changes nothing for anybody.
     #[test]
     fn the_counts_are_ordered(pod in pods(), desired in pods(), reason in "(Infeasible|Deferred|)") {

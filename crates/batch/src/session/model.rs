@@ -9,6 +9,7 @@ use super::upstream::Upstream;
 use super::within::Within;
 use crate::wire::{PodGroupCondition, PodGroupStatus};
 use evictd_placement::Cluster;
+use evictd_pod::TooManyResources;
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ pub(crate) struct Job {
     pub(crate) has_topology: bool,
     /// What it needs to be let in.
     pub(crate) min_resources: Option<Resource>,
+    /// Why what it needs is not looked at: then it is not let in.
+    pub(crate) refused: Option<TooManyResources>,
     /// It was let in although it did not fit, so that its pods are made.
     pub(crate) without_promise: bool,
     pub(crate) phase: String,
@@ -113,6 +116,7 @@ impl Job {
             in_stages: false,
             has_topology: false,
             min_resources: None,
+            refused: None,
             without_promise: false,
             phase: String::new(),
             conditions: Vec::new(),

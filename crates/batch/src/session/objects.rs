@@ -4,7 +4,7 @@ use super::task::Status;
 use crate::wire::{self, PodGroup, QUEUE_NAME};
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Metadata, Pod, PriorityClass, ResourceList};
-use evictd_pod::{Counted, Quantity, Requests, resources};
+use evictd_pod::{Counted, Quantity, Requests, TooManyResources, resources};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -100,11 +100,16 @@ pub(crate) fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
-/// What a pod asks for, with itself as one pod.
-pub(crate) fn request_of(pod: &Pod) -> ResourceList {
-    let mut list = Requests::of(pod, Counted::Scheduled).list();
-    list.insert(PODS, Quantity::count(1));
-    list
+/// What a pod asks for, with itself as one pod. One that waits and names too many resources gets no node: only its cpu and
+/// memory are counted, so that nobody compares the others in each session.
+pub(crate) fn request_of(pod: &Pod, status: Status) -> ResourceList {
+    let requests = Requests::of(pod, Counted::Scheduled);
+    let each = requests.each();
+    let refused = status == Status::Pending && TooManyResources::check(each.len()).is_err();
+    let counted = each
+        .into_iter()
+        .filter(|(name, _)| !refused || matches!(*name, resources::CPU | resources::MEMORY));
+    counted.chain([(PODS, Quantity::count(1))]).collect()
 }
 
 /// Whether a pod is one that the cluster itself needs (S6-125).

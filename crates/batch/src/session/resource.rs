@@ -115,14 +115,16 @@ impl Dims {
             match name {
                 CPU => read.cpu = number(quantity.milli_value()),
                 MEMORY => read.memory = number(quantity.value()),
-                PODS => read.add_to(Dim::PODS, number(quantity.value())),
+                PODS => read.scalars.push((Dim::PODS, number(quantity.value()))),
                 _ if is_scalar(name) => {
                     let dim = self.intern(name);
-                    read.add_to(dim, number(quantity.milli_value()));
+                    read.scalars.push((dim, number(quantity.milli_value())));
                 }
                 _ => {}
             }
         }
+        // Each name is there once, but places of forgotten names are taken again in no order.
+        read.scalars.sort_unstable_by_key(|(dim, _)| *dim);
         read
     }
 }
@@ -167,6 +169,28 @@ pub(crate) struct Resource {
 /// Whether one amount is at most another.
 pub(crate) fn at_most(left: f64, right: f64) -> bool {
     left < right || (left - right).abs() < EPSILON
+}
+
+/// Both lists in one pass, because each insertion into a list moves all that comes after it. `join` gets what each side names.
+fn merged(
+    left: &[(Dim, f64)],
+    right: &[(Dim, f64)],
+    join: impl Fn(Option<f64>, Option<f64>) -> Option<f64>,
+) -> Vec<(Dim, f64)> {
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let mut put = |dim, left, right| merged.extend(join(left, right).map(|amount| (dim, amount)));
+    let mut left = left.iter().copied().peekable();
+    for (dim, amount) in right {
+        while let Some((before, own)) = left.next_if(|(known, _)| known < dim) {
+            put(before, Some(own), None);
+        }
+        let same = left.next_if(|(known, _)| known == dim);
+        put(*dim, same.map(|(_, own)| own), Some(*amount));
+    }
+    for (dim, own) in left {
+        put(dim, Some(own), None);
+    }
+    merged
 }
 
 /// A part of a whole; of nothing nothing is 0 and something is 1.
@@ -232,7 +256,7 @@ impl Resource {
         self.add_scalars(&other.scalars, 1.0);
     }
 
-    /// Adds `times` times these amounts. A long list is merged, because inserting its names one by one takes quadratic time.
+    /// Adds `times` times these amounts.
     fn add_scalars(&mut self, other: &[(Dim, f64)], times: f64) {
         if other.len() <= SHORT {
             for (dim, amount) in other {
@@ -240,17 +264,10 @@ impl Resource {
             }
             return;
         }
-        let mut merged = Vec::with_capacity(self.scalars.len() + other.len());
-        let mut left = self.scalars.iter().copied().peekable();
-        for (dim, amount) in other {
-            while let Some(before) = left.next_if(|(known, _)| known < dim) {
-                merged.push(before);
-            }
-            let same = left.next_if(|(known, _)| known == dim);
-            merged.push((*dim, same.map_or(0.0, |(_, sum)| sum) + times * *amount));
-        }
-        merged.extend(left);
-        self.scalars = merged;
+        self.scalars = merged(&self.scalars, other, |own, other| match other {
+            Some(amount) => Some(own.unwrap_or(0.0) + times * amount),
+            None => own,
+        });
     }
 
     /// Takes away; what it does not name stays unnamed if it names nothing at all beside cpu and memory.
@@ -318,28 +335,24 @@ impl Resource {
 
     /// Raises each dimension to that of the other.
     pub(crate) fn raise_to(&mut self, other: &Self) {
-        for (dim, amount) in other.iter() {
-            let own = self.named(dim);
-            self.set(dim, own.map_or(amount, |own| own.max(amount)));
-        }
+        self.cpu = self.cpu.max(other.cpu);
+        self.memory = self.memory.max(other.memory);
+        self.scalars = merged(&self.scalars, &other.scalars, |own, other| {
+            own.map_or(other, |own| Some(own.max(other.unwrap_or(own))))
+        });
     }
 
     /// What it holds beyond the other, naming only such dimensions.
     pub(crate) fn beyond(&self, other: &Self) -> Self {
-        let mut beyond = Self::default();
-        for (dim, amount) in self.iter() {
-            let more = amount - other.get(dim);
-            if more > 0.0 {
-                beyond.set(dim, more);
-            }
+        let more = |own: f64, other: f64| (own > other).then_some(own - other);
+        Self {
+            cpu: more(self.cpu, other.cpu).unwrap_or(0.0),
+            memory: more(self.memory, other.memory).unwrap_or(0.0),
+            // What only the other names counts as nothing here, and a negative amount there leaves something.
+            scalars: merged(&self.scalars, &other.scalars, |own, other| {
+                more(own.unwrap_or(0.0), other.unwrap_or(0.0))
+            }),
         }
-        // What only the other names counts as nothing here, and a negative amount there leaves something.
-        for (dim, amount) in other.iter() {
-            if self.named(dim).is_none() && amount < 0.0 {
-                beyond.set(dim, -amount);
-            }
-        }
-        beyond
     }
 
     /// The largest share of `whole`, and in which of its dimensions.

@@ -272,3 +272,43 @@ fn what_queues_were_promised_counts_when_room_is_given_out_to_jobs_that_ask() {
     };
     assert_eq!((let_in("one"), let_in("two")), (1, 3));
 }
+
+#[test]
+fn a_group_or_pod_that_names_too_many_resources_says_so_and_others_go_on() {
+    let names = |count: usize| -> serde_json::Map<_, _> {
+        let names = (0..count).map(|number| (format!("example.com/r{number}"), json!("1")));
+        names.collect()
+    };
+    let plugins: &[&[&str]] = &[&["gang"], &["overcommit", "proportion"]];
+    let many =
+        json!({"spec": {"containers": [{"name": "c", "resources": {"requests": names(300)}}]}});
+    for form in [Form::volcano(), Form::default()] {
+        let outcome = Scenario::new(&conf("enqueue, allocate, backfill", plugins))
+            .node("a", "4")
+            .job_with(
+                "group",
+                1,
+                "Pending",
+                &json!({"minResources": names(60_000)}),
+            )
+            .job("pods", 1, "Inqueue")
+            .pod("pods-work-0", "pods", "0", &many)
+            .job_with("good", 1, "Pending", &json!({"minResources": {"cpu": "1"}}))
+            .waiting("good", 1, "1")
+            .job("late", 1, "Inqueue")
+            .waiting("late", 1, "1")
+            .run_as(&form);
+        assert_eq!(outcome.phases["default/group"], "Pending");
+        let conditions = &outcome.pod_groups["default/group"].conditions;
+        let told =
+            "spec.minResources: names 60000 different resources; more than 256 are not looked at";
+        assert!(
+            conditions.iter().any(|own| own.message.contains(told)),
+            "{conditions:?}"
+        );
+        assert_eq!(short(&outcome.bound), ["good-work-0", "late-work-0"]);
+        let pods = &outcome.pod_conditions["default/pods-work-0"];
+        let told = "spec.containers: names 300 different resources";
+        assert!(format!("{pods:?}").contains(told), "{pods:?}");
+    }
+}

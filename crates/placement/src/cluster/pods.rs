@@ -11,7 +11,7 @@ use crate::resources::{Amounts, ScalarsId, Scored, scalars};
 use crate::symbol::Symbol;
 use crate::template::{Template, TemplateId};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, units};
-use evictd_pod::{Counted, Requests, wire};
+use evictd_pod::{Counted, Quantity, Requests, TooManyResources, wire};
 use jiff::Timestamp;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -256,7 +256,15 @@ impl Cluster {
         })
     }
 
+    /// A pod without a node may name a bounded number of resources, because each is compared on every node. What one on a node
+    /// asks for is taken, whatever it is, and counts in full.
     fn compile(&mut self, wire: wire::Pod, placed: bool) -> Result<Pod, Mistake> {
+        let requests = Requests::of(&wire, Counted::Scheduled);
+        let each = requests.each();
+        if !placed {
+            TooManyResources::check(each.len())
+                .map_err(|error| Mistake::new("spec.containers".to_owned(), error))?;
+        }
         let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
         self.symbols.keep();
         let template = match Template::new(&mut self.symbols, &wire, &labels, placed) {
@@ -268,12 +276,11 @@ impl Cluster {
             }
         };
         let template = TemplateId(self.templates.intern(&mut self.symbols, template));
-        let requests = Requests::of(&wire, Counted::Scheduled);
-        let amounts = self.amounts(&requests);
+        let amounts = self.amounts(&each);
         let scored = Scored::of(&requests);
         let of_containers = (wire.spec.resources.is_some() && !placed).then(|| {
             let requests = requests.without_pod_level();
-            Box::new((self.amounts(&requests), Scored::of(&requests)))
+            Box::new((self.amounts(&requests.each()), Scored::of(&requests)))
         });
         let conditions = || wire.status.conditions.iter();
         let scheduler = match wire.spec.scheduler_name.as_str() {
@@ -322,11 +329,12 @@ impl Cluster {
         Ok(pod)
     }
 
-    fn amounts(&mut self, requests: &Requests<'_>) -> Amounts {
-        let of = |resource: &str| units(resource, requests.get(resource));
-        let amounts = requests.names().into_iter();
-        let amounts = amounts.map(|name| (name.to_owned(), of(name)));
-        let rare = scalars(&mut self.symbols, amounts);
+    fn amounts(&mut self, each: &[(&str, Quantity)]) -> Amounts {
+        let of = |resource: &str| {
+            let own = each.iter().find(|(name, _)| *name == resource);
+            own.map_or(0, |(name, amount)| units(name, *amount))
+        };
+        let rare = scalars(&mut self.symbols, each.iter().copied());
         Amounts {
             cpu: of(CPU),
             memory: of(MEMORY),

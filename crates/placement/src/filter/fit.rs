@@ -3,7 +3,7 @@
 use super::{Code, Filter, Here, Reason, Rejection};
 use crate::cluster::Cluster;
 use crate::pod::Pod;
-use crate::resources::{Amounts, ScalarsId};
+use crate::resources::{Amounts, ScalarsId, find};
 use crate::symbol::Symbol;
 use evictd_pod::Quantity;
 use evictd_pod::quantity::Format;
@@ -113,9 +113,7 @@ pub(super) fn words(cluster: &Cluster, pod: &Pod, bits: u64) -> Vec<String> {
 
 /// How much of a resource a list holds.
 fn amount(cluster: &Cluster, list: ScalarsId, name: Symbol) -> i64 {
-    let mut list = cluster.scalars(list).iter();
-    list.find(|(own, _)| *own == name)
-        .map_or(0, |(_, amount)| *amount)
+    find(cluster.scalars(list), name)
 }
 
 impl Fit {

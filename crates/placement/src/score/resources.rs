@@ -5,6 +5,7 @@ use crate::filter::Here;
 use crate::node::Node;
 use crate::plugin::{MAX_SCORE, Score};
 use crate::pod::Pod;
+use crate::resources::find;
 use crate::symbol::Symbol;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 
@@ -85,9 +86,7 @@ impl Resource {
             (Self::Memory, Amount::Scored) => (there.memory, node.scored.memory),
             (Self::EphemeralStorage, _) => (there.ephemeral_storage, asked.ephemeral_storage),
             (Self::Rarer(name), _) => {
-                let list = cluster.scalars(there.scalars).iter();
-                let mut own = list.filter(|(own, _)| *own == name);
-                let there = own.next().map_or(0, |(_, amount)| *amount);
+                let there = find(cluster.scalars(there.scalars), name);
                 (there, node.requested_scalars.get(name))
             }
         }

@@ -22,7 +22,10 @@ impl Session<'_> {
             let job = jobs[queue].pop(|one, other| self.job_before(one, other));
             let Some(job) = job else { continue };
             let need = self.model.jobs[job].min_resources.clone();
-            if self.may_be_made(job) {
+            if let Some(refused) = self.model.jobs[job].refused {
+                let words = format!("spec.minResources: {refused}");
+                self.model.jobs[job].kept_out = Some(words);
+            } else if self.may_be_made(job) {
                 self.model.jobs[job].without_promise = true;
                 INQUEUE.clone_into(&mut self.model.jobs[job].phase);
             } else if need.is_none_or(|need| self.is_enqueueable(job, &need))

@@ -19,6 +19,7 @@ use crate::conf::Conf;
 use crate::job::IN_STAGES;
 use crate::wire::{self, PodGroup, PodGroupStatus};
 use evictd_placement::{Cluster, NodeId};
+use evictd_pod::TooManyResources;
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList, Time};
 use hashbrown::{HashMap, HashSet};
 use jiff::Timestamp;
@@ -280,6 +281,8 @@ impl Cache {
             .map(|(role, count)| (self.role(role), *count))
             .collect();
         let need = wire.spec.min_resources.as_ref();
+        let refused = need.and_then(|list| TooManyResources::check(list.len()).err());
+        let need = need.filter(|_| refused.is_none());
         let need = need.map(|list| self.model.dims.read(list));
         let at = self.job(key(&wire.metadata));
         let job = &mut self.model.jobs[at];
@@ -296,6 +299,7 @@ impl Cache {
         job.in_stages = in_stages.is_some_and(is_true);
         job.has_topology = wire.spec.network_topology.is_some();
         job.min_resources = need;
+        job.refused = refused;
         job.begin(wire.status.clone());
     }
 

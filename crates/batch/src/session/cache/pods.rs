@@ -20,7 +20,7 @@ impl Cache {
         self.remove_pod(cluster, &pod.metadata);
         let key = key(&pod.metadata);
         let status = status_of(pod);
-        let request = self.model.dims.read(&request_of(pod));
+        let request = self.model.dims.read(&request_of(pod, status));
         let node_name = if status.is_done() {
             ""
         } else {
@@ -107,7 +107,8 @@ impl Cache {
             }
         }
         task.node = node;
-        task.best_effort = request.is_empty();
+        // One that can go nowhere does not count as there.
+        task.best_effort = request.is_empty() && task.mistake.is_none();
         task.request = request.clone();
         let index = self.free_tasks.pop().unwrap_or(self.model.tasks.len());
         if let Some(node) = node {
