@@ -47,8 +47,9 @@ fn daemon(cluster: &Cluster, url: &str) -> Daemon {
 }
 
 #[test]
-fn the_kubelets_figures_decide_while_they_are_recent() {
-    for (ago, victim) in [(16, "other"), (3600, "hog")] {
+fn the_kubelets_figures_decide_unless_they_are_from_before_the_crossing() {
+    // The kubelet's clock may be ahead, so the first figures are not older than the crossing.
+    for (ago, victim) in [(-30, "other"), (16, "hog"), (3600, "hog")] {
         let Some(cluster) = Cluster::new("the_kubelets_figures_decide") else {
             return;
         };
@@ -72,9 +73,6 @@ fn the_kubelets_figures_decide_while_they_are_recent() {
             assert!(!other.lives());
             let told = first["message"].as_str().unwrap();
             assert!(told.contains("Container main was using 80Mi"), "{told}");
-            // The histogram's buckets end below the age of these figures.
-            let sum = r#"evictd_stats_age_seconds_sum{signal="memory.available"}"#;
-            assert!(daemon.metric::<f64>(sum) >= 15.0);
         } else {
             assert!(other.lives() && !hog.lives());
         }

@@ -12,13 +12,14 @@ const MI: u64 = 1 << 20;
 const COLLECTS: &str = "imageGC: {mode: pressure, minimumAge: 0s}\n";
 const UNUSED: &str = "evictd.test/unused:1";
 /// An eviction that waits for nothing needs far less, also on a busy machine; one that waits for a removal needs 2 s.
-const AT_ONCE: f64 = 1.9;
+const AT_ONCE: f64 = 1.0;
 
-/// Writes so many MiB more whenever its volume has a file `go`.
-fn writes(mebibytes: u32) -> String {
+/// Writes so many MiB more whenever its volume has a file `go`, each after so long a pause.
+fn writes(mebibytes: u32, pause: &str) -> String {
     format!(
-        "n=0; while true; do if [ -e /scratch/go ]; then rm /scratch/go; n=$((n + 1)); \
-         dd if=/dev/zero of=/scratch/$n bs=1M count={mebibytes}; fi; sleep 0.05; done"
+        "n=0; while true; do if [ -e /scratch/go ]; then rm /scratch/go; n=$((n + 1)); i=0; \
+         while [ $i -lt {mebibytes} ]; do dd if=/dev/zero of=/scratch/$n-$i bs=1M count=1; i=$((i + 1)); \
+         sleep {pause}; done; fi; sleep 0.05; done"
     )
 }
 
@@ -35,8 +36,11 @@ fn reaction(daemon: &Daemon, victim: &str, state: &str) -> f64 {
     reaction
 }
 
+/// The next daemon does not continue what the last one decided.
 fn forget(site: &Site) {
-    let _ = fs::remove_dir_all(site.cluster.node.path("state"));
+    for directory in ["state", "run"] {
+        let _ = fs::remove_dir_all(site.cluster.node.path(directory));
+    }
 }
 
 #[test]
@@ -55,7 +59,8 @@ fn image_after_image_goes_before_a_pod_and_each_with_its_true_size() {
         let name = format!("writer-{rights:?}").to_lowercase();
         let writer = site.pod(&name, &plain(), &scratch(&Value::Null));
         let volume = site.scratch(&writer);
-        site.run(&writer, &writes(60));
+        // So slowly that there is time to remove an image.
+        site.run(&writer, &writes(60, "0.02"));
         nix::unistd::sync();
         let low = (available(&disk) - 20 * MI).to_string();
         let hard = [("nodefs.available", low.as_str())];
@@ -127,7 +132,7 @@ fn a_dead_container_of_a_few_bytes_delays_no_eviction() {
         let name = format!("hog-{rights:?}").to_lowercase();
         let hog = site.pod(&name, &plain(), &scratch(&Value::Null));
         let volume = site.scratch(&hog);
-        site.run(&hog, &writes(60));
+        site.run(&hog, &writes(60, "0"));
         nix::unistd::sync();
         let low = (available(&disk) - 20 * MI).to_string();
         let hard = [("nodefs.available", low.as_str())];
@@ -179,7 +184,7 @@ fn what_lies_on_another_filesystem_stays_and_its_frozen_runtime_delays_nothing()
         let name = format!("hog-{round}");
         let hog = site.pod(&name, &plain(), &scratch(&Value::Null));
         let volume = site.scratch(&hog);
-        site.run(&hog, &writes(60));
+        site.run(&hog, &writes(60, "0"));
         let low = (available(&nodefs) - 20 * MI).to_string();
         let hard = [("nodefs.available", low.as_str())];
         let Some(daemon) = site.daemon_with(test, rights, (&hard, lines)) else {

@@ -69,6 +69,8 @@ struct Layer {
     at: Timestamp,
     /// When its container was made.
     created: Option<Timestamp>,
+    /// Whether its container has ended, so that it grows no more.
+    ended: bool,
 }
 
 impl Layer {
@@ -85,6 +87,7 @@ impl Layer {
             },
             at: now,
             created,
+            ended: false,
         }
     }
 
@@ -109,6 +112,7 @@ impl Layer {
             },
             at,
             created,
+            ended: false,
         }
     }
 }
@@ -236,6 +240,7 @@ impl Layers {
             usage: found.figures(now),
             at: now,
             created: known.and_then(|layer| layer.created),
+            ended: known.is_some_and(|layer| layer.ended),
         };
         self.known.insert(place, layer);
     }
@@ -260,13 +265,13 @@ impl Layers {
         })
     }
 
-    /// Adds the layers of the pod with this UID, which are part of all that the pod has written (S1-070). What was counted
-    /// before `since` does not say how much there is now.
+    /// Adds the layers of the pod with this UID, which are part of all that the pod has written (S1-070). The figure of a
+    /// running container from before `since` does not say how much there is now.
     pub(super) fn add(&self, uid: &str, since: Timestamp, usage: &mut PodUsage) {
         for ((_, name), layer) in self.known.iter().filter(|((of, _), _)| of == uid) {
             let rootfs = &mut container_usage(usage, name).rootfs;
             *rootfs = layer.usage;
-            if layer.at < since {
+            if layer.at < since && !layer.ended {
                 rootfs.extent = Extent::Unknown;
             }
             usage.ephemeral_storage = sum([usage.ephemeral_storage, layer.usage.bytes].into_iter());
@@ -353,7 +358,13 @@ fn layers(
             continue;
         };
         let counted = stats.and_then(|one| one.writable_layer.as_ref());
-        let layer = Layer::counted(now, counted, container.created);
+        let layer = Layer {
+            ended: container.state == ContainerState::Exited,
+            ..Layer::counted(now, counted, container.created)
+        };
+        if layer.ended && !layer.is_known() {
+            continue;
+        }
         let known = layers
             .entry((uid.clone(), container.name.clone()))
             .or_insert(layer);

@@ -19,7 +19,30 @@ pub(super) struct Postponement {
     /// UIDs of pods that are not waited for any more: a decision was made without their figures, and these are
     /// still missing.
     given_up: HashSet<String>,
-    next_look: Option<Instant>,
+    next_look: Pause,
+}
+
+/// A time in which nothing is tried, and after which the next cycle is due.
+#[derive(Debug, Default)]
+pub(super) struct Pause(Option<Instant>);
+
+impl Pause {
+    pub(super) fn of(time: Duration) -> Self {
+        Self(Some(Instant::now() + time))
+    }
+
+    pub(super) fn lasts(&self) -> bool {
+        self.0.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Returns once, when the pause is over. Cancel safe; waits for ever where there is none.
+    pub(super) async fn over(&mut self) {
+        match self.0 {
+            Some(until) => sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+        self.0 = None;
+    }
 }
 
 impl Postponement {
@@ -36,7 +59,7 @@ impl Postponement {
         }
         if self.postponed < MAX_POSTPONED {
             self.postponed += 1;
-            self.next_look = Some(Instant::now() + RETRY_PAUSE);
+            self.next_look = Pause::of(RETRY_PAUSE);
             return true;
         }
         let names = unread.iter().map(|index| set.pods[*index].full_name());
@@ -52,10 +75,22 @@ impl Postponement {
 
     /// Returns when the next cycle is due. Cancel safe; waits for ever if nothing is postponed.
     pub(super) async fn over(&mut self) {
-        match self.next_look {
-            Some(at) => sleep_until(at).await,
-            None => std::future::pending().await,
-        }
-        self.next_look = None;
+        self.next_look.over().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_is_over_once() {
+        let (mut pause, begun) = (Pause::of(Duration::from_millis(250)), Instant::now());
+        assert!(pause.lasts());
+        pause.over().await;
+        assert_eq!(begun.elapsed().as_millis(), 250);
+        assert!(!pause.lasts());
+        let again = tokio::time::timeout(Duration::from_secs(60), pause.over());
+        assert!(again.await.is_err(), "it would end a cycle each time");
     }
 }

@@ -6,7 +6,7 @@ use super::{
     files_left::FilesLeft,
     ledger::{DiskLedger, Findings},
     merging::{is_walked_for, lacks_layers, measured_since, merge},
-    postponement::Postponement,
+    postponement::{Pause, Postponement},
     pressure::PressureMeter,
     raise_open_files, remaining,
 };
@@ -22,13 +22,14 @@ use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 use tokio::task::JoinHandle;
 
 /// The oldest figures of directories that a decision may use.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
-/// While a layer is not known yet, walks for a decision begin so far from each other.
-const WALK_AGAIN: SignedDuration = SignedDuration::from_millis(250);
+/// While a layer is not known yet, so much time passes between walks for a decision.
+const WALK_AGAIN: Duration = Duration::from_millis(250);
 /// How long the problem of a walk is told.
 const TOLD: SignedDuration = SignedDuration::from_mins(2);
 
@@ -134,8 +135,8 @@ pub struct UsageReader {
     layers_count: bool,
     /// Whether figures from before a crossing do not decide.
     since_crossing: bool,
-    /// No walk for a decision begins before this time: a layer is not known yet, and walking again at once finds no more.
-    walk_again: Option<Timestamp>,
+    /// Begins while a layer is not known yet: walking again at once finds no more.
+    between_walks: Pause,
     files_left: FilesLeft,
     postponement: Postponement,
     /// The `mountinfo` file of the kernel.
@@ -165,7 +166,7 @@ impl UsageReader {
             awaits_growth: false,
             layers_count: true,
             since_crossing: false,
-            walk_again: None,
+            between_walks: Pause::default(),
             postponement: Postponement::default(),
             mounts,
             disk_problem: None,
@@ -446,7 +447,7 @@ impl UsageReader {
                 && walk.is_recent(now)
         };
         let walk = self.walked.take_if(|walk| is_usable(walk));
-        if walk.is_none() && self.walk_again.is_none_or(|again| now >= again) {
+        if walk.is_none() && !self.between_walks.lasts() {
             self.start_walk(now, set, scope, (Purpose::Decision, crossed));
         }
         walk
@@ -545,6 +546,7 @@ impl UsageReader {
         let walked = tokio::select! {
             () = answered => return,
             () = self.postponement.over() => return,
+            () = self.between_walks.over() => return,
             walked = walk => walked,
         };
         // A walk that was lost loses the meter too; disk usage is then unknown until the next start.
@@ -561,8 +563,11 @@ impl UsageReader {
                 self.findings = Some((walk.begun, findings));
             }
             let decides = walk.purpose == Purpose::Decision && lacks_layers(&walk.usage);
-            let again = walk.begun.saturating_add(WALK_AGAIN).ok();
-            self.walk_again = again.filter(|_| decides);
+            self.between_walks = if decides {
+                Pause::of(WALK_AGAIN)
+            } else {
+                Pause::default()
+            };
             let walk = Arc::new(walk);
             if walk.scope == WalkScope::AllPods {
                 self.shown = Some(Arc::clone(&walk));

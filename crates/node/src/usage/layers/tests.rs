@@ -201,3 +201,41 @@ async fn figures_that_are_too_large_to_be_added_are_no_sum() {
     layers.read(at(107)).await;
     assert_eq!(layers.images(), None);
 }
+
+#[tokio::test]
+async fn a_figure_without_a_time_is_unknown_and_that_of_an_ended_container_does_not_age() {
+    let (double, mut layers) = double();
+    let (running, ended) = (1, 2);
+    // Of what the runtime has not counted yet it tells zero bytes, and no time.
+    let cases = [
+        (
+            "counted before the crossing",
+            running,
+            (100, 5000),
+            Some(Extent::Unknown),
+        ),
+        (
+            "it had ended by then",
+            ended,
+            (100, 5000),
+            Some(Extent::Counted),
+        ),
+        ("not counted yet", running, (0, 0), Some(Extent::Unknown)),
+        ("it ended uncounted", ended, (0, 0), None),
+    ];
+    for (case, state, (second, bytes), expected) in cases {
+        double.change(|now| {
+            now.containers.truncate(1);
+            now.container_stats.truncate(1);
+            now.containers[0].state = state;
+            let layer = now.container_stats[0].writable_layer.as_mut().unwrap();
+            layer.timestamp = second * 1_000_000_000;
+            layer.used_bytes = Some(wire::Count { value: bytes });
+        });
+        layers.read(at(107)).await;
+        let mut usage = PodUsage::default();
+        layers.add("u", at(105), &mut usage);
+        let extent = usage.containers.first().map(|one| one.rootfs.extent);
+        assert_eq!(extent, expected, "{case}");
+    }
+}
