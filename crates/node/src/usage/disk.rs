@@ -292,7 +292,7 @@ impl DiskMeter {
         self.searching = None;
         self.sought.clear();
         let pods = pods.iter().filter_map(|index| set.pods.get(*index));
-        let sought = pods.flat_map(Sought::of);
+        let sought = pods.flat_map(|pod| Sought::of(pod, &self.layers));
         let moments = (now, self.since);
         let sought = sought.filter(|one| !self.layers.is_fresh(moments, &one.place));
         let sought: Vec<Sought> = sought.collect();

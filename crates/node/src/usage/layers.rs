@@ -50,6 +50,8 @@ pub(super) struct Layers {
     runtime: Option<Client>,
     /// By the pod's UID and the container's name.
     known: BTreeMap<(String, String), Layer>,
+    /// The runtime's names for the containers that it runs, by the same.
+    running: BTreeMap<(String, String), String>,
     /// Bytes of images, and when they were counted.
     images: Option<(i64, Timestamp)>,
     problem: Option<String>,
@@ -78,41 +80,28 @@ impl Layer {
         self.usage.bytes.is_some()
     }
 
-    /// Of a container that runs, which the runtime has not counted yet.
-    fn unknown(now: Timestamp, created: Option<Timestamp>) -> Self {
-        Self {
-            usage: FsUsage {
-                extent: Extent::Unknown,
-                ..FsUsage::default()
-            },
-            at: now,
-            created,
-            ended: false,
-        }
-    }
-
     /// As the runtime counted it. containerd counts every 10 s: of a younger container it tells zero bytes, and no time.
-    fn counted(
-        now: Timestamp,
-        counted: Option<&FilesystemUsage>,
-        created: Option<Timestamp>,
-    ) -> Self {
+    fn counted(now: Timestamp, counted: Option<&FilesystemUsage>, container: &Container) -> Self {
         let told = counted.and_then(|layer| Some((layer, layer.at?, figure(layer.bytes)?)));
-        let Some((layer, at, bytes)) = told else {
-            return Self::unknown(now, created);
+        let unknown = FsUsage {
+            extent: Extent::Unknown,
+            ..FsUsage::default()
         };
-        let at = at.min(now);
-        let inodes = figure(layer.inodes);
-        Self {
-            usage: FsUsage {
+        let (usage, at) = told.map_or((unknown, now), |(layer, at, bytes)| {
+            let at = at.min(now);
+            let inodes = figure(layer.inodes).map(Figure::inodes);
+            let usage = FsUsage {
                 bytes: Some(Figure::bytes(bytes).measured(Source::Runtime, Some(at))),
-                inodes: inodes
-                    .map(|inodes| Figure::inodes(inodes).measured(Source::Runtime, Some(at))),
+                inodes: inodes.map(|inodes| inodes.measured(Source::Runtime, Some(at))),
                 ..FsUsage::default()
-            },
+            };
+            (usage, at)
+        });
+        Self {
+            usage,
             at,
-            created,
-            ended: false,
+            created: container.created,
+            ended: container.state == ContainerState::Exited,
         }
     }
 }
@@ -166,6 +155,7 @@ impl Layers {
             Ok(Ok((containers, Some(stats), filesystems))) => {
                 let (possible, problem) = possible(&self.used(&stats).await, stats);
                 self.known = layers(now, &containers, &possible);
+                self.running = running(&containers);
                 let images = filesystems.map_or_else(Vec::new, |found| found.images);
                 self.images = images_of(now, &images, &possible);
                 problem
@@ -218,6 +208,11 @@ impl Layers {
     /// Whether the runtime runs this container, so that it counts its layer sooner or later.
     pub(super) fn counts(&self, place: &(String, String)) -> bool {
         self.known.contains_key(place)
+    }
+
+    /// The runtime's name for this container. The API server has it only after the kubelet has reported it.
+    pub(super) fn container(&self, place: &(String, String)) -> Option<&str> {
+        self.running.get(place).map(String::as_str)
     }
 
     /// Whether this layer was counted in the last seconds, and not before `since`.
@@ -337,6 +332,14 @@ fn images_of(
     (images >= 0).then_some((images, at))
 }
 
+fn running(containers: &[Container]) -> BTreeMap<(String, String), String> {
+    let runs = |one: &&Container| one.state == ContainerState::Running;
+    let place = |one: &Container| Some((one.labels.get(POD_UID)?.clone(), one.name.clone()));
+    let all = containers.iter().filter(runs);
+    all.filter_map(|one| Some((place(one)?, one.id.clone())))
+        .collect()
+}
+
 /// Of several containers of one name the newest counts, as for the kubelet.
 fn layers(
     now: Timestamp,
@@ -358,10 +361,7 @@ fn layers(
             continue;
         };
         let counted = stats.and_then(|one| one.writable_layer.as_ref());
-        let layer = Layer {
-            ended: container.state == ContainerState::Exited,
-            ..Layer::counted(now, counted, container.created)
-        };
+        let layer = Layer::counted(now, counted, container);
         if layer.ended && !layer.is_known() {
             continue;
         }

@@ -13,6 +13,7 @@
 //! has, where it shares the node's process ids, and a layer is walked where its directory is mounted at the same path.
 //! Otherwise the runtime's figures remain.
 
+use super::layers::Layers;
 use crate::pods::LocalPod;
 use evictd_kernel::cgroup::Hierarchies;
 use std::{
@@ -44,22 +45,23 @@ pub(super) struct Sought {
 
 impl Sought {
     /// The containers of a pod, as their layers are looked for. The kubelet's have the runtime's ids, those in a cgroup
-    /// that a manifest names have their own names.
-    pub(super) fn of(pod: &LocalPod) -> Vec<Self> {
+    /// that a manifest names have their own names. What the runtime says counts before what the kubelet has reported.
+    pub(super) fn of(pod: &LocalPod, layers: &Layers) -> Vec<Self> {
         let Some(cgroup) = &pod.cgroup else {
             return Vec::new();
         };
         let containers = pod.containers.iter().filter_map(|container| {
             let name = &container.name;
+            let place = (pod.uid.clone(), name.clone());
             let id = if cgroup.by_annotation {
-                Some(name)
+                Some(name.as_str())
             } else {
-                container.id.as_ref()
+                layers.container(&place).or(container.id.as_deref())
             };
             Some(Self {
-                place: (pod.uid.clone(), name.clone()),
+                id: id?.to_owned(),
+                place,
                 cgroup: cgroup.relative.clone(),
-                id: id?.clone(),
                 alone: cgroup.by_annotation && pod.containers.len() == 1,
             })
         });

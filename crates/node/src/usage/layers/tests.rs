@@ -239,3 +239,15 @@ async fn a_figure_without_a_time_is_unknown_and_that_of_an_ended_container_does_
         assert_eq!(extent, expected, "{case}");
     }
 }
+
+#[tokio::test]
+async fn a_running_container_is_named_before_the_kubelet_has_reported_it() {
+    let (double, mut layers) = double();
+    let place = ("u".to_owned(), "main".to_owned());
+    double.change(|now| now.containers[1].state = 1);
+    layers.read(at(107)).await;
+    assert_eq!(layers.container(&place), Some("new"));
+    double.change(|now| now.containers[1].state = 2);
+    layers.read(at(107)).await;
+    assert_eq!(layers.container(&place), None, "it has ended");
+}
