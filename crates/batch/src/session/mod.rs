@@ -62,6 +62,7 @@ mod objects;
 mod order;
 mod outcome;
 mod packing;
+mod parts;
 mod plain;
 mod plugins;
 mod reservation;

@@ -138,6 +138,10 @@ impl Job {
         }
     }
 
+    pub(crate) fn namespace(&self) -> &str {
+        self.key.split('/').next().unwrap_or_default()
+    }
+
     /// Whether it is a `PodGroup` of Volcano's, which events are about.
     pub(crate) const fn has_object(&self) -> bool {
         self.upstream.is_none() && !self.is_plain

@@ -4,11 +4,12 @@
 //! kept from jobs that come after it. A turn ends when the job starts, when it does not wait any more, and after a second bound.
 //! Then the job waits as long as before until it has another turn, and other queues and namespaces come first. Between two turns
 //! passes as long as the first has lasted, because what is kept stands empty: where many jobs wait for hours, half of the time
-//! belongs to small jobs. The condition `Reserved` only informs; it is never read.
+//! belongs to small jobs. A queue, and a namespace in it, wait longer where they had more nodes kept than is their part ([`Parts`]). The condition `Reserved` only informs; it is never read.
 
 use super::Session;
 use super::gang::{Gang, Part, need_of};
 use super::model::{INQUEUE, UNKNOWN};
+use super::parts::Parts;
 use super::plugins::QueueShare;
 use super::resource::Resource;
 use super::rooms::times;
@@ -55,6 +56,7 @@ impl Session<'_> {
         let (Some(now), Some(bounds)) = (self.model.now, self.bounds()) else {
             return;
         };
+        self.model.turns.not_after(now);
         let holder = self.holder();
         if holder.is_none() {
             self.model.turns.end(now);
@@ -137,6 +139,16 @@ impl Session<'_> {
         let jobs = jobs.filter(|job| self.has_starved(*job, now, after));
         let mut jobs: Vec<usize> = jobs.collect();
         jobs.retain(|job| self.waits(*job));
+        if jobs.is_empty() {
+            return None;
+        }
+        let parts = Parts::of(&self.model, |queue| self.deserved_part(queue));
+        jobs.retain(|job| {
+            let queue = self.model.jobs[*job].queue;
+            let own = [parts.of_queue(queue), parts.of_namespace(queue)];
+            let paid = self.model.turns.paid_at(self.candidate(*job), own);
+            paid.is_none_or(|at| at <= now)
+        });
         jobs.sort_by(|one, other| {
             let rank = |job: usize| self.model.turns.rank(self.candidate(job));
             let before = |one, other| self.job_before(one, other);
@@ -151,6 +163,14 @@ impl Session<'_> {
         turns.begin(self.candidate(job), now);
         self.model.turns = turns;
         Some((job, now, nodes))
+    }
+
+    /// Which part of the cluster a queue deserves by the plugin that divides it, if there is one.
+    fn deserved_part(&self, queue: usize) -> Option<f64> {
+        let proportion = self.plugins.proportion.as_ref().map(|own| &own.shares);
+        let capacity = self.plugins.capacity.as_ref().map(|own| &own.shares);
+        let share = proportion.or(capacity)?.of(queue)?;
+        Some(share.entitled().dominant(&self.model.total).1)
     }
 
     /// Whether a job has waited for so long since it came, or since its last turn.
@@ -439,6 +459,7 @@ impl Session<'_> {
             .filter(|node| nodes[**node])
             .map(|node| self.cluster.node_name(NodeId::of(*node)))
             .collect();
+        self.model.turns.keeps(kept.len(), nodes.len());
         let named: Vec<&str> = kept.iter().copied().take(NAMED).collect();
         let more = match kept.len() - named.len() {
             0 => String::new(),

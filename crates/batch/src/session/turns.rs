@@ -2,7 +2,7 @@
 //!
 //! Sessions keep this list themselves and never read it from objects, because tenants may write the status of their pod groups.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The list holds at most so many turns, because each renewal of the Lease carries them.
@@ -29,6 +29,13 @@ struct Turn {
     /// Absent while nodes are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
+    /// The most of the cluster's nodes that were kept at a time, in hundredths. What is not known counts as all.
+    #[serde(default = "all_nodes")]
+    kept: u8,
+}
+
+const fn all_nodes() -> u8 {
+    100
 }
 
 impl Turn {
@@ -38,6 +45,14 @@ impl Turn {
 
     fn namespace(&self) -> &str {
         self.job.split('/').next().unwrap_or_default()
+    }
+
+    /// When the nodes that it kept make up no more than this part of all nodes and of the time since it began.
+    fn paid_at(&self, part: f64) -> Option<Timestamp> {
+        let lasted = self.until?.duration_since(self.since).as_secs_f64();
+        let all = lasted * f64::from(self.kept) / 100.0 / part;
+        let all = SignedDuration::try_from_secs_f64(all).unwrap_or(SignedDuration::MAX);
+        Some(self.since.checked_add(all).unwrap_or(Timestamp::MAX))
     }
 }
 
@@ -54,12 +69,18 @@ impl Turns {
     /// If the text is not what [`Turns::to_text`] writes.
     pub fn from_text(text: &str, now: Timestamp) -> Result<Self, serde_json::Error> {
         let mut turns: Self = serde_json::from_str(text)?;
-        for turn in &mut turns.0 {
-            turn.since = turn.since.min(now);
-            turn.until = turn.until.map(|until| until.min(now));
-        }
+        turns.not_after(now);
         turns.shorten();
         Ok(turns)
+    }
+
+    /// Times after `now` count as `now`: clocks differ and are set back, and nobody keeps nodes longer by it.
+    pub(crate) fn not_after(&mut self, now: Timestamp) {
+        for turn in &mut self.0 {
+            turn.since = turn.since.min(now);
+            turn.until = turn.until.map(|until| until.min(now));
+            turn.kept = turn.kept.min(all_nodes());
+        }
     }
 
     /// The turns as JSON.
@@ -103,6 +124,29 @@ impl Turns {
         (queue, tenant)
     }
 
+    /// When a job's queue, and its namespace there, have had no more nodes kept than these parts of the cluster and the time.
+    pub(crate) fn paid_at(&self, candidate: Candidate<'_>, parts: [f64; 2]) -> Option<Timestamp> {
+        let namespace = candidate.job.split('/').next().unwrap_or_default();
+        let of_queue = |turn: &&Turn| turn.queue == candidate.queue;
+        let queue = self.0.iter().rev().find(of_queue);
+        let mut tenant = self.0.iter().rev().filter(of_queue);
+        let tenant = tenant.find(|turn| turn.namespace() == namespace);
+        let [of_queue, of_namespace] = parts;
+        let queue = queue.and_then(|turn| turn.paid_at(of_queue));
+        queue.max(tenant.and_then(|turn| turn.paid_at(of_namespace)))
+    }
+
+    /// In the turn under way so many of all nodes are kept.
+    pub(crate) fn keeps(&mut self, kept: usize, all: usize) {
+        let part = (100 * kept)
+            .div_ceil(all.max(1))
+            .min(usize::from(all_nodes()));
+        let part = u8::try_from(part).unwrap_or(all_nodes());
+        if let Some(last) = self.0.last_mut().filter(|last| last.until.is_none()) {
+            last.kept = last.kept.max(part);
+        }
+    }
+
     /// A job's turn begins.
     pub(crate) fn begin(&mut self, candidate: Candidate<'_>, since: Timestamp) {
         self.0.push(Turn {
@@ -111,6 +155,7 @@ impl Turns {
             queue: candidate.queue.to_owned(),
             since,
             until: None,
+            kept: 0,
         });
         self.shorten();
     }
@@ -179,6 +224,41 @@ mod tests {
         waiting.sort_by_key(|own| turns.rank(*own));
         let order = waiting.map(|own| own.job);
         assert_eq!(order, ["d/one", "c/two", "a/two", "b/two"]);
+    }
+
+    #[test]
+    fn a_queue_and_a_namespace_keep_no_more_than_their_parts_of_nodes_and_time() {
+        let mut turns = Turns::default();
+        turns.begin(candidate("a/large", "q"), at(100));
+        turns.keeps(1, 2);
+        turns.keeps(1, 4);
+        turns.end(at(160));
+        // Half of the nodes for an hour: by a whole part it is paid when it ends, by a quarter after two hours.
+        let paid = |job: &str, queue: &str, parts: [f64; 2]| {
+            let paid = turns.paid_at(candidate(job, queue), parts);
+            paid.map(|at| at.as_second() / 60)
+        };
+        for (job, queue, parts, expected) in [
+            ("a/other", "q", [1.0, 1.0], Some(130)),
+            ("a/other", "q", [0.25, 0.25], Some(220)),
+            ("a/other", "q", [0.25, 0.05], Some(700)),
+            ("b/other", "q", [0.25, 0.05], Some(220)),
+            ("a/other", "r", [0.25, 0.05], None),
+        ] {
+            assert_eq!(paid(job, queue, parts), expected, "{job} in {queue}");
+        }
+        let mut clock_was_set_back = turns.clone();
+        clock_was_set_back.not_after(at(50));
+        let paid = clock_was_set_back.paid_at(candidate("a/large", "q"), [0.25; 2]);
+        assert_eq!(paid, Some(at(50)));
+        // Of a turn that an older scheduler has written it is not known how many nodes it kept.
+        let text = r#"[{"job": "a/large", "queue": "q", "since": "1970-01-01T00:00:00Z", "until": "1970-01-01T01:00:00Z"}]"#;
+        let older = Turns::from_text(text, at(500)).unwrap();
+        let of = Candidate {
+            created: None,
+            ..candidate("a/large", "q")
+        };
+        assert_eq!(older.paid_at(of, [0.5; 2]), Some(at(120)));
     }
 
     #[test]

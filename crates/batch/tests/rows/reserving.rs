@@ -358,3 +358,29 @@ fn after_a_turn_nodes_are_kept_for_nobody_as_long_as_it_has_lasted() {
     assert_eq!(kept_for("08:59:59"), None);
     assert_eq!(kept_for("09:00:00").as_deref(), Some("default/large"));
 }
+
+#[test]
+fn a_queue_and_a_namespace_have_no_more_nodes_kept_than_their_share_of_nodes_and_time() {
+    let ended = [Some("01:00:00"), Some("05:00:00")];
+    let small = |own: Scenario, name: &str, queue: &str| {
+        own.job_with(name, 1, "Running", &json!({"queue": queue}))
+            .running(name, 0, &["b"], "1")
+    };
+    let holds = |scenario: &Scenario, time: &str| {
+        let outcome = after_turn(scenario, ended, time);
+        told(&outcome).is_some_and(|(holds, ..)| holds)
+    };
+    // All nodes were kept for four hours. The others have waited for as long at nine.
+    let alone = five_nodes(&allocate());
+    assert!(holds(&alone, "09:00:00"));
+    let queues = five_nodes(&allocate())
+        .queue("r", &json!({}))
+        .queue("s", &json!({}));
+    let queues = small(small(queues, "of-r", "r"), "of-s", "s");
+    let tenants = small(five_nodes(&allocate()).in_namespace("two"), "of-two", "q");
+    let tenants = small(tenants.in_namespace("three"), "of-three", "q");
+    for own in [queues, tenants] {
+        assert!(!holds(&own, "12:59:00"));
+        assert!(holds(&own, "13:00:00"));
+    }
+}

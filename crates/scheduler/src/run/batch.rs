@@ -88,10 +88,13 @@ impl Batch {
             return;
         }
         self.kept_turns = Some(Turns::default());
-        let Some(text) = self.memo.as_ref().and_then(Memo::found) else {
-            return;
-        };
-        match Turns::from_text(&text, now) {
+        if let Some(text) = self.memo.as_ref().and_then(Memo::found) {
+            self.set_turns(&text, now);
+        }
+    }
+
+    fn set_turns(&mut self, text: &str, now: Timestamp) {
+        match Turns::from_text(text, now) {
             Ok(turns) => self.cache.set_turns(turns),
             Err(error) => warn!(
                 "which jobs nodes are kept for begins anew: the lease's annotation {TURNS}: {error}"
@@ -344,4 +347,32 @@ pub(super) fn eviction_message(scheduler: &str, reason: &str) -> String {
 fn eviction_reason<'a>(scheduler: &str, message: &'a str) -> Option<&'a str> {
     let reason = message.strip_prefix(scheduler)?.strip_prefix(": ")?;
     reason.strip_suffix(" for another job")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_that_cannot_be_read_are_none_and_those_of_the_future_are_of_now() {
+        let settings = BatchSettings {
+            file: PathBuf::new(),
+            period: Duration::from_secs(1),
+            setting: Setting::default(),
+            form: Form::default(),
+        };
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let turns_after = |text: &str| {
+            let conf = Conf::read("actions: \"allocate\"\ntiers: []\n").unwrap();
+            let mut batch = Batch::new(settings.clone(), conf);
+            batch.set_turns(text, now);
+            batch.cache.turns().clone()
+        };
+        for damaged in ["", "{", "{}", "null", r#"[{"job": 1}]"#, "\u{0}"] {
+            assert_eq!(turns_after(damaged), Turns::default(), "{damaged:?}");
+        }
+        let future = r#"[{"job":"a/b","queue":"q","since":"2030-01-01T00:00:00Z"}]"#;
+        let read = turns_after(future).to_text();
+        assert!(read.contains("2026-01-01T00:00:00Z"), "{read}");
+    }
 }

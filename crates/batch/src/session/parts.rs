@@ -1,0 +1,56 @@
+//! Which part of the cluster, and of the time, belongs to a queue and to a namespace in it. Nodes that are kept stand empty, so that
+//! nobody may have more of them kept, counted in nodes and time, than its part.
+
+use super::model::{COMPLETED, Model};
+use hashbrown::{HashMap, HashSet};
+
+/// The parts of those that have jobs, each above 0 and at most 1.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    by_queue: HashMap<usize, f64>,
+    /// How many namespaces have jobs in a queue: they share its part evenly.
+    namespaces: HashMap<usize, usize>,
+}
+
+impl Parts {
+    /// `deserved` is which part of the cluster a queue deserves by the plugin that divides it, if there is one. A queue's part is not
+    /// below that of its weight, because what a queue deserves may follow from what it asks for just now.
+    pub(crate) fn of(model: &Model, deserved: impl Fn(usize) -> Option<f64>) -> Self {
+        let mut tenants: HashMap<usize, HashSet<&str>> = HashMap::new();
+        for (_, job) in model.live_jobs() {
+            if job.phase != COMPLETED {
+                tenants
+                    .entry(job.queue)
+                    .or_default()
+                    .insert(job.namespace());
+            }
+        }
+        let weight = |queue: usize| model.queues[queue].weight.max(0.0);
+        let sum: f64 = tenants.keys().map(|queue| weight(*queue)).sum();
+        let part = |queue: usize| {
+            let by_weight = if sum > 0.0 { weight(queue) / sum } else { 1.0 };
+            by_weight.max(deserved(queue).unwrap_or(0.0)).min(1.0)
+        };
+        Self {
+            by_queue: tenants.keys().map(|queue| (*queue, part(*queue))).collect(),
+            namespaces: tenants
+                .iter()
+                .map(|(queue, own)| (*queue, own.len()))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn of_queue(&self, queue: usize) -> f64 {
+        self.by_queue.get(&queue).copied().unwrap_or(1.0)
+    }
+
+    pub(crate) fn of_namespace(&self, queue: usize) -> f64 {
+        let count = self.namespaces.get(&queue).copied().unwrap_or(1).max(1);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "there are not so many namespaces"
+        )]
+        let count = count as f64;
+        self.of_queue(queue) / count
+    }
+}
