@@ -17,7 +17,7 @@ use kube::{
     core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{iter::repeat, time::Duration};
 use tokio::{
     sync::{oneshot, watch},
     time::{Instant, sleep, timeout},
@@ -45,10 +45,12 @@ const SILENCE_LIMIT: Duration = NOTICE_OWED.unsigned_abs();
 /// The pause between finding the status overwritten and the next patch, doubled each time. Each patch may make a
 /// controller create a pod and remove it again.
 const FIRST_REPEAT: Duration = Duration::from_secs(1);
-/// The interval of checks on a pod whose reason its kubelet has cleared. Kubelets write their own view every 10 s.
+/// The first checks on a pod whose reason its kubelet may clear: most pods end within seconds.
+const REASON_AFTER: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(5)];
+/// The interval of the later checks. Kubelets write their own view every 10 s.
 const REASON_PERIOD: Duration = Duration::from_secs(15);
 /// How often to check: for 10 minutes, which is longer than nearly any grace period.
-const REASON_CHECKS: u32 = 40;
+const REASON_CHECKS: usize = 42;
 /// How often the reason is written again.
 const REASON_WRITES: u32 = 3;
 
@@ -94,8 +96,9 @@ pub(super) async fn deliver(
 pub(super) async fn restore_reason(delivery_queue: &DeliveryQueue, notice: &Notice) {
     let delivery = Delivery::new(delivery_queue, notice);
     let mut writes = 0;
-    for _ in 0..REASON_CHECKS {
-        sleep(REASON_PERIOD).await;
+    let pauses = REASON_AFTER.into_iter().chain(repeat(REASON_PERIOD));
+    for pause in pauses.take(REASON_CHECKS) {
+        sleep(pause).await;
         match delivery.reason_state().await {
             Ok(ReasonState::Settled) => return,
             Ok(ReasonState::Lost) if writes == REASON_WRITES => return,
