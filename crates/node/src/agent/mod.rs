@@ -533,6 +533,10 @@ impl Agent {
         let without = self.active.without_cgroup();
         self.housekeeper.set_without_cgroup(without);
         self.ports.usage.open(self.active.set());
+        if self.watches_disks() {
+            let now = self.clock.now();
+            self.ports.usage.look_for_layers(now, self.active.set());
+        }
     }
 
     fn note_crossings(&mut self, now: Timestamp) {

@@ -128,7 +128,7 @@ impl Agent {
         }
     }
 
-    fn watches_disks(&self) -> bool {
+    pub(super) fn watches_disks(&self) -> bool {
         let mut thresholds = self.housekeeper.thresholds();
         let disk = Some(NodeCondition::DiskPressure);
         thresholds.any(|threshold| threshold.signal.condition() == disk)

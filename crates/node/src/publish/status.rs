@@ -334,7 +334,13 @@ fn disk_problems(cycle: &Cycle<'_>) -> Vec<String> {
         )
     });
     let of_layout = cycle.layout.and_then(|layout| layout.problem.clone());
-    of_layout.into_iter().chain(read_only).collect()
+    let waits = cycle.housekeeper.awaits_figures().map(|(signal, since)| {
+        format!(
+            "the decision on {signal} waits since {since:.0} for what containers have written to their layers"
+        )
+    });
+    let all = of_layout.into_iter().chain(read_only);
+    all.chain(waits).collect()
 }
 
 fn observed(cycle: &Cycle<'_>) -> ObservedStatus {

@@ -273,6 +273,23 @@ impl DiskMeter {
         warnings
     }
 
+    /// Finds out whether the writable layers of these pods can be walked here, without walking them. Takes 3 s at most.
+    pub(super) async fn look_for_layers(&mut self, now: Timestamp, set: &PodSet) {
+        let every: Vec<usize> = (0..set.pods.len()).collect();
+        self.layers.read(now).await;
+        let uppers = self.search(now, set, &every).await;
+        let mut sought = self.sought.iter();
+        if !sought.any(|place| self.layers.counts(place)) {
+            return;
+        }
+        let is_there = move || uppers.values().any(|path| path.is_dir());
+        let Ok(look) = self.threads.run(is_there) else {
+            return;
+        };
+        let found = timeout(self.limits.pod, look).await;
+        self.walks_no_layer = !matches!(found, Ok(Ok(true)));
+    }
+
     /// The writable layers of these pods that the runtime has not counted in the last seconds. Takes 1 s at most.
     async fn search(
         &mut self,

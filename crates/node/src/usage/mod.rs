@@ -18,6 +18,7 @@ mod remaining;
 mod summary;
 mod survey;
 mod upper;
+mod walk;
 
 use crate::pods::PodSet;
 use evictd_eviction::{StarvedResource, Usage};
@@ -30,8 +31,9 @@ pub use cgroup::{CgroupUsage, raise_open_files};
 pub use directories::DiskRoots;
 pub use disk::{DiskMeter, Method};
 pub use evictd_kernel::walk::Truncation;
-pub use reader::{UsageReader, WalkScope};
+pub use reader::UsageReader;
 pub use summary::{SummaryUsage, summary};
+pub use walk::WalkScope;
 
 /// A source of usage figures. `usage` becomes parallel to the pods of the set. Each method returns a warning for
 /// what it could not read; a pod that is gone has no figures and causes no warning.

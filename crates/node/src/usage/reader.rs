@@ -2,13 +2,14 @@
 //! background, so that the loop never waits.
 
 use super::{
-    CgroupUsage, DiskMeter, DiskRoots, Method, SummaryUsage, Truncation, UsageSource, UsageWarning,
+    CgroupUsage, DiskMeter, DiskRoots, Method, SummaryUsage, UsageSource, UsageWarning,
     files_left::FilesLeft,
     ledger::{DiskLedger, Findings},
     merging::{is_walked_for, lacks_layers, measured_since, merge},
     postponement::{Pause, Postponement},
     pressure::PressureMeter,
     raise_open_files, remaining,
+    walk::{MAX_AGE, Purpose, Walk, WalkScope},
 };
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
@@ -19,96 +20,16 @@ use evictd_eviction::{
 use evictd_kernel::{cgroup::Hierarchies, signals::WatchedFilesystem};
 use jiff::{SignedDuration, Timestamp};
 use std::{
-    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 use tokio::task::JoinHandle;
 
-/// The oldest figures of directories that a decision may use.
-const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
 /// While a layer is not known yet, so much time passes between walks for a decision.
 const WALK_AGAIN: Duration = Duration::from_millis(250);
 /// How long the problem of a walk is told.
 const TOLD: SignedDuration = SignedDuration::from_mins(2);
-
-/// Which pods' directories are walked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WalkScope {
-    /// Those of every pod.
-    AllPods,
-    /// Those of pods with local storage limits; the usage of the others stays unknown.
-    LimitedPods,
-}
-
-/// What a walk is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// A decision, which may evict a pod because of the result.
-    Decision,
-    /// A question of a user, which may come at any time. A later decision does not use the result, because newer
-    /// writes may matter.
-    Question,
-}
-
-/// The result of a walk.
-struct Walk {
-    scope: WalkScope,
-    purpose: Purpose,
-    begun: Timestamp,
-    generation: u64,
-    /// The UIDs of the pods, parallel to the usage.
-    uids: Vec<String>,
-    usage: Usage,
-    warnings: Vec<UsageWarning>,
-    /// Why the disk usage was not found.
-    problem: Option<String>,
-    /// What is on these filesystems, if that was asked.
-    findings: Option<Findings>,
-    /// What pods have written to devices, by UID, if that was asked.
-    written: Vec<(String, i64)>,
-}
-
-impl Walk {
-    fn is_recent(&self, now: Timestamp) -> bool {
-        now.duration_since(self.begun) <= MAX_AGE
-    }
-
-    /// Whether it covers every pod of this set.
-    fn covers(&self, set: &PodSet) -> bool {
-        let known: HashSet<&str> = self.uids.iter().map(String::as_str).collect();
-        self.generation == set.generation
-            || set.pods.iter().all(|pod| known.contains(pod.uid.as_str()))
-    }
-
-    /// The indices of this set's pods of which some directory could not be read.
-    fn unread(&self, set: &PodSet) -> Vec<usize> {
-        let unread: HashSet<&str> = self
-            .warnings
-            .iter()
-            .filter_map(|warning| match warning {
-                UsageWarning::AtLeast {
-                    index,
-                    truncation: Truncation::Unreadable,
-                    ..
-                } => self.uids.get(*index).map(String::as_str),
-                _ => None,
-            })
-            .collect();
-        let pods = set.pods.iter().enumerate();
-        pods.filter(|(_, pod)| unread.contains(pod.uid.as_str()))
-            .map(|(index, _)| index)
-            .collect()
-    }
-
-    /// The usage of this set's pods; `None` for those that came after the walk.
-    fn usage_of(&self, set: &PodSet) -> Usage {
-        let places: HashMap<&str, usize> = self.uids.iter().map(String::as_str).zip(0..).collect();
-        let of = |pod: &LocalPod| self.usage.of(*places.get(pod.uid.as_str())?).cloned();
-        set.pods.iter().map(of).collect()
-    }
-}
 
 /// Measures what pods use, from the kubelet, cgroups and directories.
 pub struct UsageReader {
@@ -139,6 +60,8 @@ pub struct UsageReader {
     between_walks: Pause,
     files_left: FilesLeft,
     postponement: Postponement,
+    /// Whether it was found out if layers can be walked here.
+    looked_for_layers: bool,
     /// The `mountinfo` file of the kernel.
     mounts: PathBuf,
     /// Why the disk usage of pods was not found, and when that walk was begun.
@@ -168,6 +91,7 @@ impl UsageReader {
             since_crossing: false,
             between_walks: Pause::default(),
             postponement: Postponement::default(),
+            looked_for_layers: false,
             mounts,
             disk_problem: None,
         }
@@ -320,6 +244,24 @@ impl UsageReader {
     /// Whether hardly any files are left of this pod, as of a second ago; `None` if that is not known yet.
     pub(crate) fn files_are_gone(&mut self, now: Timestamp, pod: &LocalPod) -> Option<bool> {
         self.files_left.are_gone(now, pod)
+    }
+
+    /// Finds out once, with the first pods, whether their writable layers can be walked here. Evictions for a disk are
+    /// slower where they cannot, and that is told before the first.
+    pub(crate) fn look_for_layers(&mut self, now: Timestamp, set: &Arc<PodSet>) {
+        if self.looked_for_layers || set.pods.is_empty() {
+            return;
+        }
+        let Some(mut meter) = self.disk.take() else {
+            return;
+        };
+        self.looked_for_layers = true;
+        let set = Arc::clone(set);
+        self.walking = Some(tokio::spawn(async move {
+            meter.look_for_layers(now, &set).await;
+            let walk = Walk::of_nothing(now, meter.problem());
+            (meter, walk)
+        }));
     }
 
     /// Opens the files of new pods' cgroups, so that a decision need not.

@@ -299,3 +299,75 @@ async fn containers_whose_runtime_is_not_there_have_unknown_layers() {
         );
     }
 }
+
+#[tokio::test]
+async fn before_any_walk_it_is_found_out_whether_layers_can_be_walked_here() {
+    use evictd_testkit::cri::{Double, State, wire::Container, wire::ContainerMetadata};
+    let top = tempfile::tempdir().unwrap();
+    let at = |path: &str, text: &str| {
+        let path = top.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let upper = top.path().join("upper");
+    let overlay = format!(
+        "overlay overlay rw,lowerdir=/l,upperdir={},workdir=/w\n",
+        upper.display()
+    );
+    at("cgroup/cgroup.controllers", "memory");
+    at("cgroup/pod/cgroup.procs", "");
+    at("cgroup/pod/1f/cgroup.procs", "7\n");
+    at(
+        "proc/self/mountinfo",
+        &format!("22 20 0:41 / /run/1f/rootfs rw - {overlay}"),
+    );
+    at(
+        "proc/7/mountinfo",
+        &format!("90 80 0:41 / / rw - {overlay}"),
+    );
+    let running = Container {
+        id: "1f".to_owned(),
+        metadata: Some(ContainerMetadata {
+            name: "c".to_owned(),
+            attempt: 0,
+        }),
+        state: 1,
+        created_at: 1,
+        labels: [("io.kubernetes.pod.uid".to_owned(), "u0".to_owned())].into(),
+        ..Container::default()
+    };
+    let runtime = Double::start(State {
+        containers: vec![running],
+        ..State::default()
+    })
+    .unwrap();
+    let mut set = set(&[r#"{"containers":[{"name":"c"}]}"#]);
+    set.pods[0].cgroup = Some(crate::pods::BoundCgroup {
+        relative: "pod".into(),
+        by_annotation: false,
+    });
+    // In a container of its own the daemon may not see the runtime's directory.
+    for is_mounted in [false, true] {
+        if is_mounted {
+            fs::create_dir(&upper).unwrap();
+        }
+        let roots = DiskRoots {
+            kubelet: top.path().join("kubelet"),
+            logs: top.path().join("logs"),
+            proc: top.path().join("proc"),
+        };
+        let mut meter = DiskMeter::new(roots);
+        meter.find_layers(Hierarchies::detect(&top.path().join("cgroup")).unwrap());
+        meter.ask(
+            Client::new(evictd_cri::Settings {
+                endpoint: Some(runtime.socket().display().to_string()),
+                ..evictd_cri::Settings::default()
+            })
+            .unwrap(),
+        );
+        meter.look_for_layers(NOW, &set).await;
+        let problem = meter.problem().unwrap_or_default();
+        let told = problem.contains("are not found here");
+        assert_eq!(told, !is_mounted, "{problem}");
+    }
+}
