@@ -108,6 +108,12 @@ impl Arguments {
         let assumed = layout::assume(&summary, self.dedicated_image_fs, self.split_container_fs);
         let mut rules = loaded.effective.rules();
         rules.layout = assumed.layout;
+        if let Some(version) = node
+            .as_ref()
+            .and_then(|(node, _)| node.status.node_info.kubelet())
+        {
+            rules.follow_kubelet(version);
+        }
         let period = rules.pressure_transition_period;
         let signal = self.signal.as_deref().and_then(Signal::parse);
         let mut report = report::explain(now, &pods, &summary, rules, signal);

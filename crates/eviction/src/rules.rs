@@ -55,10 +55,13 @@ pub enum Figures {
     Evictd,
 }
 
+/// The first kubelet that enforces limits of sidecars on local storage (S7-282).
+const LIMITS_SIDECARS_SINCE: (u32, u32) = (1, 37);
+
 /// What counts for limits of pods and containers on local storage, beside what the kubelet of 1.36 counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageLimits {
-    /// Whether init containers that run on beside the others have limits. The kubelet enforces them from 1.37 on.
+    /// Whether init containers that run on beside the others have limits (S7-282).
     pub sidecars: bool,
     /// Whether the writable layer always counts for its container's limit. The kubelet leaves it out where images have a filesystem of their own (S1-071).
     pub layers: bool,
@@ -261,6 +264,8 @@ pub struct Rules {
     /// Say in the message of an eviction what the decision compared: the pod's use with its largest parts. The kubelet
     /// names only containers (S1-055).
     pub messages_name_what_counted: bool,
+    /// Enforce limits on local storage of init containers that run on beside the others. Kubelets do from 1.37 on (S7-282).
+    pub limits_sidecars: bool,
     /// A signal of which the node has a capacity of 0 counts as observed, as in the kubelet.
     pub zero_capacity_counts: bool,
     /// Why no pod may be evicted for a disk signal with a node-level reclaim, if nothing on this node can do that
@@ -305,6 +310,7 @@ impl Rules {
             kubelet_is_here: false,
             samples_follow_actions: false,
             messages_name_what_counted: false,
+            limits_sidecars: false,
             zero_capacity_counts: true,
             withhold_disk_evictions: None,
         }
@@ -339,9 +345,15 @@ impl Rules {
             small_gains_last: true,
             samples_follow_actions: true,
             messages_name_what_counted: true,
+            limits_sidecars: true,
             zero_capacity_counts: false,
             ..Self::kubelet()
         }
+    }
+
+    /// Follows the kubelet of this version, major and minor.
+    pub fn follow_kubelet(&mut self, version: (u32, u32)) {
+        self.limits_sidecars |= version >= LIMITS_SIDECARS_SINCE;
     }
 
     /// What counts for limits on local storage.
@@ -349,7 +361,7 @@ impl Rules {
         match self.figures {
             Figures::Evictd => StorageLimits::ALL,
             Figures::Kubelet => StorageLimits {
-                sidecars: false,
+                sidecars: self.limits_sidecars,
                 layers: !self.layout.dedicated_image_fs,
                 kubelet_files: false,
             },

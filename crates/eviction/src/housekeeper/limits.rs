@@ -14,6 +14,11 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 impl Housekeeper {
+    /// Follows the kubelet of this version, major and minor, where the rules are the kubelet's.
+    pub fn follow_kubelet(&mut self, version: (u32, u32)) {
+        self.rules.follow_kubelet(version);
+    }
+
     /// Every pod that exceeds one of its own limits on local storage; one cycle may evict many (S1-072). A decision
     /// without an eviction is about a pod that is never evicted.
     pub fn check_local_storage(

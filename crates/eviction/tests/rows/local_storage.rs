@@ -161,15 +161,21 @@ fn s7_282_a_sidecar_above_its_own_limit_goes_with_ours_and_an_init_container_sta
             pod("a", &spec),
             disk(files(0, 0), files(45 * MI, 1), files(0, 0)),
         )];
-        rules().map(|rules| check(&rules, &pods).pop().map(|decision| decision.signal))
+        move |version| {
+            rules().map(|mut rules| {
+                rules.follow_kubelet(version);
+                check(&rules, &pods).pop().map(|decision| decision.signal)
+            })
+        }
     };
     let own = Some("ephemeralcontainerfs.limit");
     assert_eq!(
-        evicted("Always"),
+        evicted("Always")((1, 36)),
         [None, own],
-        "kubelets before 1.37 look at containers only"
+        "it looks at containers only"
     );
-    assert_eq!(evicted(""), [None, None]);
+    assert_eq!(evicted("Always")((1, 37)), [own, own]);
+    assert_eq!(evicted("")((1, 37)), [None, None]);
 }
 
 #[test]

@@ -241,10 +241,7 @@ impl Agent {
         self.update_pause(now);
         self.housekeeper
             .set_terminations_off(self.terminations_off());
-        // Such a kubelet counts huge pages as used (S7-280); with evictd's own rules the sampler always does.
-        if self.ports.allocatable.kubelet() >= Some((1, 37)) {
-            self.ports.sampler.subtract_huge_pages(true);
-        }
+        self.follow_kubelet();
         let sample = self.ports.sampler.sample(now);
         self.detect_layout();
         self.update_pods(false);
