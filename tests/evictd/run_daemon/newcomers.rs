@@ -297,6 +297,22 @@ fn a_rejection_that_nobody_was_told_is_told_by_the_next_start() {
 }
 
 #[test]
+fn a_pod_is_turned_away_after_a_restart_while_the_condition_lasts() {
+    let Some(cluster) = Cluster::new("a_pod_is_turned_away_after_a_restart") else {
+        return;
+    };
+    let (cause, daemon) = cluster.pressed(REJECT);
+    drop(daemon);
+    // Its cause is over, but not its transition period.
+    drop(cause);
+    let daemon = cluster.watching(REJECT);
+    assert_eq!(daemon.condition("MemoryPressure")["raised"], true);
+    cluster.bind("besteffort", Value::Null);
+    turned_away(&daemon, "shop/besteffort", "published");
+    assert_eq!(cluster.phase_of("besteffort"), "Failed");
+}
+
+#[test]
 fn a_pod_of_the_same_name_is_not_hit_by_a_rejection() {
     let Some(cluster) = Cluster::new("a_pod_of_the_same_name_is_not_hit") else {
         return;
