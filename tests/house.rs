@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-devices", &["evictd-pod"]),
@@ -32,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "evictd-placement",
             "evictd-scheduling",
             "evictd-batch",
+            "evictd-daemon",
             "evictd-cluster-client",
             "evictd-document",
             "evictd-command",
@@ -40,6 +41,10 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("evictd-document", &["evictd-pod"]),
     ("evictd-command", &[]),
     ("evictd-cluster-client", &[]),
+    (
+        "evictd-daemon",
+        &["evictd-cluster-client", "evictd-command"],
+    ),
     ("evictd-testkit", &[]),
     ("evictd-cri", &[]),
     ("evictd-kernel", &["evictd-eviction"]),
@@ -50,6 +55,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "evictd-eviction",
             "evictd-kernel",
             "evictd-cri",
+            "evictd-daemon",
             "evictd-cluster-client",
             "evictd-document",
             "evictd-command",
@@ -74,6 +80,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "evictd-preemption",
             "evictd-scheduling",
             "evictd-batch",
+            "evictd-daemon",
             "evictd-cluster-client",
             "evictd-command",
             "evictd-document",

@@ -1,5 +1,5 @@
 //! What the command lines of all programs share: exit codes, `-o`, tables and sentences as wide as the terminal,
-//! names that cannot steer it, completions, manual pages, and the text of metrics.
+//! names that cannot steer it, completions and manual pages.
 //!
 //! A subcommand returns `Result<(), Failure>`. `?` makes any error a [`Failure::Work`] (exit code 1); bad usage and bad
 //! input are [`Failure::Input`] (2), a missing right is [`Failure::NotPermitted`] (3). `main` prints it and ends with
@@ -42,7 +42,6 @@ mod output;
 mod plugin;
 mod printable;
 mod progress;
-pub mod scrape;
 mod stderr;
 mod table;
 mod view;

@@ -11,6 +11,7 @@ use k8s_openapi::api::admissionregistration::v1alpha1::{
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1 as rbac;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -383,6 +384,61 @@ fn probes_have_a_port_of_their_own_and_both_are_at_the_pods_own_address() {
     assert_eq!(let_in, [json!({"port": "metrics", "protocol": "TCP"})]);
 }
 
+/// The Deployments with the file of the NetworkPolicy, and the port that others than probes may reach.
+const DEPLOYMENTS: [(&str, &str, &str); 3] = [
+    (
+        "scheduler/deployment.yaml",
+        "scheduler/network.yaml",
+        "https",
+    ),
+    ("batch/controllers.yaml", "batch/network.yaml", "metrics"),
+    ("batch/webhook.yaml", "batch/network.yaml", "https"),
+];
+
+#[test]
+fn every_deployment_has_limits_and_probes_on_a_port_that_no_other_client_reaches() {
+    for (file, network, reachable) in DEPLOYMENTS {
+        let deployment = objects(file).remove(0);
+        let pod = &deployment["spec"]["template"];
+        let container = &pod["spec"]["containers"][0];
+        let ports = container["ports"].as_array().unwrap();
+        let probes = ports.iter().find(|port| port["name"] == "probes");
+        assert_eq!(probes.unwrap()["containerPort"], 11251, "{file}");
+        for probe in ["livenessProbe", "readinessProbe"] {
+            let probe = &container[probe];
+            assert_eq!(probe["httpGet"]["port"], "probes", "{file}");
+            assert!(probe["timeoutSeconds"].as_u64() > Some(1), "{file}");
+        }
+        for resource in ["cpu", "memory"] {
+            let limit = &container["resources"]["limits"][resource];
+            assert!(limit.is_string(), "{file}: {resource}");
+        }
+        let labels = &pod["metadata"]["labels"];
+        let mut policies = objects(network).into_iter();
+        let policy = policies.find(|one| one["spec"]["podSelector"]["matchLabels"] == *labels);
+        let policy = policy.unwrap_or_else(|| panic!("{file}: no NetworkPolicy"));
+        assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress"]));
+        let rules = policy["spec"]["ingress"].as_array().unwrap();
+        let let_in: Vec<&Value> = rules.iter().map(|rule| &rule["ports"]).collect();
+        let expected = json!([{"port": reachable, "protocol": "TCP"}]);
+        assert_eq!(let_in, [&expected], "{file}");
+    }
+}
+
+/// A limit without the need that was measured would be a guess.
+#[test]
+fn each_limit_of_a_deployment_stands_beside_what_was_measured() {
+    for (file, ..) in DEPLOYMENTS {
+        let text = fs::read_to_string(root().join("packaging/kubernetes").join(file)).unwrap();
+        let (_, limits) = text.split_once("limits:\n").unwrap();
+        for resource in ["cpu: ", "memory: "] {
+            let (before, _) = limits.split_once(resource).unwrap();
+            let above = before.trim_end().lines().last().unwrap_or_default();
+            assert!(above.trim_start().starts_with('#'), "{file}: {resource}");
+        }
+    }
+}
+
 /// What of this a Kubernetes object of that type does not know.
 fn unknown<T: DeserializeOwned + Serialize>(object: &Value) -> Vec<String> {
     fn missing(known: &Value, given: &Value, at: &str, found: &mut Vec<String>) {
@@ -426,9 +482,11 @@ fn every_field_is_one_that_kubernetes_knows() {
         "tolerations/policy",
     ];
     let more = more.map(|file| format!("components/{file}.yaml"));
-    let batch = ["rights", "controllers"];
+    let batch = ["rights", "controllers", "webhook", "network"];
     let batch = batch.map(|file| format!("batch/{file}.yaml"));
-    let files = base.iter().chain(&more).chain(&batch);
+    let scheduler = ["deployment", "rights", "network"];
+    let scheduler = scheduler.map(|file| format!("scheduler/{file}.yaml"));
+    let files = base.iter().chain(&more).chain(&batch).chain(&scheduler);
     for mut object in files.flat_map(|file| objects(file)) {
         let kind = object["kind"].as_str().unwrap().to_owned();
         if kind.starts_with("Mutating") {
@@ -445,6 +503,8 @@ fn every_field_is_one_that_kubernetes_knows() {
             "DaemonSet" => unknown::<DaemonSet>(&object),
             "Deployment" => unknown::<Deployment>(&object),
             "NetworkPolicy" => unknown::<NetworkPolicy>(&object),
+            "PodDisruptionBudget" => unknown::<PodDisruptionBudget>(&object),
+            "Service" => unknown::<core::Service>(&object),
             "ValidatingAdmissionPolicy" => unknown::<ValidatingAdmissionPolicy>(&object),
             "ValidatingAdmissionPolicyBinding" => {
                 unknown::<ValidatingAdmissionPolicyBinding>(&object)

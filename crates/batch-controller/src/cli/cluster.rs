@@ -4,7 +4,7 @@ use super::kind::Kind;
 use anyhow::Context;
 use evictd_cluster_client::{Actions, ApiError, Reader, Right};
 use evictd_command::Failure;
-use hyper::Request;
+use http::Request;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl Cluster {
         kind: &Kind,
         verb: &'static str,
         namespace: &str,
-        request: hyper::http::request::Builder,
+        request: http::request::Builder,
         body: &Value,
     ) -> Result<Value, Failure> {
         let media_type = match verb {
@@ -122,7 +122,7 @@ impl Cluster {
             _ => "application/json",
         };
         let request = request
-            .header(hyper::header::CONTENT_TYPE, media_type)
+            .header(http::header::CONTENT_TYPE, media_type)
             .body(body.to_string().into_bytes());
         let what = format!("{verb} {}", kind.word);
         let done = self.actions.request(&what, TIMEOUT, request);

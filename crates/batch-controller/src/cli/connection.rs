@@ -51,7 +51,7 @@ impl Connection {
         let Some(master) = &self.master else {
             return found.map_err(Failure::input);
         };
-        let server: hyper::Uri = master
+        let server: http::Uri = master
             .parse()
             .map_err(|error| Failure::Input(anyhow!("--master {master}: {error}")))?;
         if server.scheme().is_none() || server.host().is_none() {

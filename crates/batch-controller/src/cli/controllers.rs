@@ -6,7 +6,7 @@ use crate::controllers::{RunError, Settings, run};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::Failure;
-use std::net::SocketAddr;
+use evictd_daemon::server::ListenAddress;
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -88,22 +88,12 @@ impl Arguments {
     }
 }
 
-/// The address; without a host it is every address of this machine.
-fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
+fn address(flag: &str, text: &str) -> Result<Option<ListenAddress>, Failure> {
     if text.is_empty() {
         return Ok(None);
     }
-    let whole = if text.starts_with(':') {
-        format!("[::]{text}")
-    } else {
-        text.to_owned()
-    };
-    let parsed = whole.parse().map(Some);
-    parsed.map_err(|_| {
-        Failure::Input(anyhow!(
-            "{flag} {text}: not an address; ADDRESS:PORT or :PORT is needed"
-        ))
-    })
+    let parsed = text.parse().map(Some);
+    parsed.map_err(|error| Failure::Input(anyhow!("{flag} {text}: {error}")))
 }
 
 /// What is told.

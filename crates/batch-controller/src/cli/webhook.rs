@@ -7,6 +7,8 @@ use anyhow::anyhow;
 use clap::{ArgAction, Args};
 use evictd_batch::admission::{Endpoint, Settings};
 use evictd_command::Failure;
+use evictd_daemon::server::ListenAddress;
+use evictd_daemon::tls::NamedFile;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -74,8 +76,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     enable_healthz: bool,
     /// Where they are.
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:11251")]
-    healthz_address: SocketAddr,
+    #[arg(long, value_name = "ADDRESS", default_value = ":11251")]
+    healthz_address: ListenAddress,
     /// How many requests are decided at a time.
     #[arg(long, value_name = "N", default_value_t = Limits::default().in_flight)]
     max_in_flight: usize,
@@ -102,17 +104,20 @@ impl Arguments {
         runtime()?
             .block_on(process::run(options))
             .map_err(|error| match error {
-                RunError::Access(_) | RunError::Bind { .. } => Failure::input(error),
+                RunError::Access(_) | RunError::Bind(_) => Failure::input(error),
                 RunError::System(_) => Failure::from(error),
             })
     }
 
     fn options(self) -> Result<Options, Failure> {
-        let certificate = match (self.tls_cert_file, self.tls_private_key_file) {
+        let named = |flag, path: Option<PathBuf>| path.map(|path| NamedFile { flag, path });
+        let certificate = named("--tls-cert-file", self.tls_cert_file);
+        let key = named("--tls-private-key-file", self.tls_private_key_file);
+        let certificate = match (certificate, key) {
             (Some(certificate), Some(key)) => Source::Files {
                 certificate,
                 key,
-                authority: self.ca_cert_file,
+                authority: named("--ca-cert-file", self.ca_cert_file),
             },
             _ => Source::Secret {
                 namespace: namespace(self.webhook_namespace)?,
@@ -126,7 +131,7 @@ impl Arguments {
         }
         Ok(Options {
             credentials: self.served.into(),
-            address: SocketAddr::new(self.listen_address, self.port),
+            address: SocketAddr::new(self.listen_address, self.port).into(),
             health_address: self.enable_healthz.then_some(self.healthz_address),
             certificate,
             configuration: self.webhook_configuration,

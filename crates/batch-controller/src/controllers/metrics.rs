@@ -2,14 +2,13 @@
 
 use evictd_batch::job::Phase;
 use evictd_batch::wire::{Job, PodGroup};
+use evictd_daemon::metrics::Exposition;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Phases of a PodGroup that are counted, and how their metric is called.
 const PHASES: [(&str, &str); 5] = [
@@ -45,20 +44,6 @@ pub(super) struct Metrics {
     phases: HashMap<String, Phase>,
 }
 
-/// The text of all metrics.
-#[derive(Clone)]
-pub(super) struct Exposition(Arc<Registry>);
-
-impl Exposition {
-    /// In the OpenMetrics format.
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a text does not fail.
-        let _ = encode(&mut text, &self.0);
-        text
-    }
-}
-
 impl Metrics {
     pub(super) fn new() -> (Self, Exposition) {
         let mut registry = Registry::with_prefix("volcano");
@@ -85,7 +70,7 @@ impl Metrics {
             failed,
             phases: HashMap::new(),
         };
-        (metrics, Exposition(Arc::new(registry)))
+        (metrics, Exposition::new(registry))
     }
 
     /// Takes the newest state of a job.
@@ -150,6 +135,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evictd_daemon::metrics::Format;
     use serde_json::json;
 
     #[test]
@@ -171,7 +157,7 @@ mod tests {
         metrics.group(Some(&inqueue), Some(&running));
         metrics.group(None, Some(&running));
         metrics.group(Some(&running), None);
-        let text = exposition.text();
+        let text = exposition.render(Format::Open).unwrap();
         let lines = [
             "volcano_job_retry_counts{job_id=\"ml/train\"} 2",
             "volcano_job_completed_phase_count_total{job_name=\"ml/train\",queue_name=\"q\"} 1",
@@ -181,6 +167,11 @@ mod tests {
         assert!(lines.iter().all(|line| text.contains(line)), "{text}");
         assert!(!text.contains("ml/old\",queue_name"));
         metrics.forget_job("ml/train");
-        assert!(!exposition.text().contains("job_id=\"ml/train\""));
+        assert!(
+            !exposition
+                .render(Format::Open)
+                .unwrap()
+                .contains("job_id=\"ml/train\"")
+        );
     }
 }

@@ -10,14 +10,13 @@ mod calls;
 mod chores;
 mod engine;
 mod events;
+mod health;
 mod keys;
 mod known;
 mod metrics;
 mod plain;
 mod process;
-mod serve;
 mod wakes;
 mod watches;
 
 pub use process::{RunError, Settings, run};
-pub use serve::BindError;

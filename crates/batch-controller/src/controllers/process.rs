@@ -3,18 +3,20 @@
 use super::calls::Calls;
 use super::engine::{Engine, Ports};
 use super::events::Events;
+use super::health::{Check, Health};
 use super::metrics::Metrics;
 use super::plain;
-use super::serve::{self, BindError, Page};
 use super::watches;
 use evictd_batch::job::Rules;
 use evictd_cluster_client::lease::{self, Elected, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
+use evictd_daemon::probes;
+use evictd_daemon::server::{self, BindError, Limits, ListenAddress};
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 /// Why the controllers ended that should not have.
@@ -49,9 +51,9 @@ pub struct Settings {
     /// Names of schedulers whose plain pods get PodGroups; of none in our own form.
     pub plain_pods_of: Vec<String>,
     /// Where metrics are served, if they are.
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<ListenAddress>,
     /// Where health is served, if it is.
-    pub healthz: Option<SocketAddr>,
+    pub healthz: Option<ListenAddress>,
     /// Whether others may do the same work, so that one is elected.
     pub leader_elect: bool,
     /// The Lease's namespace.
@@ -84,13 +86,26 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     }
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let (metrics, exposition) = Metrics::new();
-    if let Some(address) = settings.listen {
-        let address = serve::serve(address, Page::Metrics(exposition)).await?;
+    let health = Health::default();
+    if let Some(address) = &settings.listen {
+        let listener = server::bind("--listen-address", address).await?;
+        let address = listener.local_addr()?;
         info!("serves metrics on http://{address}/metrics");
+        let never = CancellationToken::new();
+        let router = exposition.router();
+        tokio::spawn(server::serve(
+            listener,
+            None,
+            router,
+            Limits::METRICS,
+            never,
+        ));
     }
-    if let Some(address) = settings.healthz {
-        let address = serve::serve(address, Page::Health).await?;
+    if let Some(address) = &settings.healthz {
+        let listener = server::bind("--healthz-address", address).await?;
+        let address = listener.local_addr()?;
         info!("serves health on http://{address}/healthz");
+        tokio::spawn(probes::serve(listener, health.clone()));
     }
     let mut stop = Stop::new()?;
     let election = elected(&settings, actions.clone(), hostname.trim());
@@ -103,6 +118,7 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
         () = leads(&mut role) => {}
     }
     info!("leads");
+    health.set(Check::Watches, false);
     let calls = Calls::new(actions.clone());
     let plain = settings.plain_pods_of;
     let plain =
@@ -118,8 +134,10 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     let (send, news) = mpsc::unbounded_channel();
     watches::start(&access, &send);
     let engine = tokio::spawn(engine.run(news, back));
+    let ready = health.clone();
     let ready = tokio::spawn(async move {
         if known.wait_for(|known| *known).await.is_ok() {
+            ready.set(Check::Watches, true);
             info!("is ready");
         }
     });
@@ -130,6 +148,7 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
             Err(RunError::LeaseLost)
         }
     };
+    health.set(Check::Shutdown, false);
     engine.abort();
     if let Some(plain) = plain {
         plain.abort();

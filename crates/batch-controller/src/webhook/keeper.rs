@@ -2,15 +2,14 @@
 //! told of an authority before a certificate of it is shown.
 
 use super::bundles::Bundles;
-use super::certificate::{CertificateError, Made, Pair, Shown, VALIDITY, first, make};
 use super::health::{Check, Health};
 use super::objects::Objects;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use evictd_cluster_client::ApiError;
-use jiff::Timestamp;
+use evictd_daemon::tls::{Handshake, Made, NamedFile, Pair, PrivateKey, Serving, TlsError, make};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::{info, warn};
 
@@ -18,6 +17,10 @@ use tracing::{info, warn};
 const PERIOD: Duration = Duration::from_secs(5);
 /// The same after a failure.
 const PAUSE: Duration = Duration::from_secs(2);
+/// How long a certificate is valid that is made here. A new one is made when a third of it is left.
+const VALIDITY: SignedDuration = SignedDuration::from_hours(24 * 90);
+/// The name of the authorities that are made here.
+const AUTHORITY: &str = "evictd-batch webhook";
 /// Marks a Secret whose certificate was made here; the end of its time.
 const UNTIL: &str = "batch.evictd.dev/certificate-until";
 
@@ -27,11 +30,11 @@ pub enum Source {
     /// Files; they are read again when they change.
     Files {
         /// The certificate and what signed it, PEM.
-        certificate: PathBuf,
+        certificate: NamedFile,
         /// Its key, PEM.
-        key: PathBuf,
+        key: NamedFile,
         /// Who signed it, PEM. Without one the webhook configurations are left alone.
-        authority: Option<PathBuf>,
+        authority: Option<NamedFile>,
     },
     /// A Secret with `tls.crt`, `tls.key` and `ca.crt`. Where it is missing, it is made, and then renewed in time; one that
     /// somebody else made is only read.
@@ -58,12 +61,7 @@ enum KeepError {
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error(transparent)]
-    Certificate(#[from] CertificateError),
-    #[error("{path}: {source}", path = path.display())]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Certificate(#[from] TlsError),
     #[error("the Secret {0}: {1} is missing or no text")]
     Secret(String, &'static str),
     #[error("somebody else changed {0} at the same time")]
@@ -75,7 +73,7 @@ pub(super) struct Keeper {
     pub(super) source: Source,
     pub(super) objects: Objects,
     pub(super) bundles: Bundles,
-    pub(super) shown: Shown,
+    pub(super) shown: Serving,
     pub(super) health: Health,
     pub(super) now: fn() -> Timestamp,
 }
@@ -103,7 +101,10 @@ impl Keeper {
                 certificate,
                 key,
                 authority,
-            } => from_files(certificate, key, authority.as_deref())?,
+            } => Current {
+                pair: Pair::read(certificate, key)?,
+                authorities: authority.as_ref().map(NamedFile::read).transpose()?,
+            },
             Source::Secret {
                 namespace,
                 name,
@@ -117,7 +118,7 @@ impl Keeper {
         }
         self.health.set(Check::Bundle, true);
         if present.as_ref() != Some(&current.pair) {
-            self.shown.show(&current.pair)?;
+            self.shown.show(&current.pair, &Handshake::default())?;
             self.health.set(Check::Certificate, true);
             info!("shows a new certificate");
             *present = Some(current.pair);
@@ -138,7 +139,7 @@ impl Keeper {
         if found.as_ref().is_some_and(|secret| !is_due(secret, now)) {
             return current(&found.unwrap_or_default(), name);
         }
-        let made = make(&names(namespace, service), now)?;
+        let made = make(AUTHORITY, &names(namespace, service), VALIDITY, now)?;
         let secret = secret(found.as_ref(), namespace, name, &made);
         let written = match found {
             None => self.objects.create(&all, &secret).await?,
@@ -150,26 +151,6 @@ impl Keeper {
         info!("made a certificate that is good until {}", made.until);
         current(&secret, name)
     }
-}
-
-fn from_files(
-    certificate: &Path,
-    key: &Path,
-    authority: Option<&Path>,
-) -> Result<Current, KeepError> {
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|source| KeepError::File {
-            path: path.to_owned(),
-            source,
-        })
-    };
-    Ok(Current {
-        pair: Pair {
-            certificate: read(certificate)?,
-            key: read(key)?,
-        },
-        authorities: authority.map(read).transpose()?,
-    })
 }
 
 /// The names that the API server calls the Service by, and those of a test.
@@ -208,10 +189,19 @@ fn secret(before: Option<&Value>, namespace: &str, name: &str, made: &Made) -> V
         },
         "data": {
             "tls.crt": encode(&made.pair.certificate),
-            "tls.key": encode(&made.pair.key),
+            "tls.key": encode(made.pair.key.pem()),
             "ca.crt": encode(authorities.trim_end()),
         },
     })
+}
+
+/// The first certificate of a text: of several authorities the newest.
+fn first(authorities: &str) -> &str {
+    let end = "-----END CERTIFICATE-----";
+    match authorities.find(end) {
+        Some(place) => &authorities[..place + end.len()],
+        None => authorities,
+    }
 }
 
 fn current(secret: &Value, name: &str) -> Result<Current, KeepError> {
@@ -222,7 +212,7 @@ fn current(secret: &Value, name: &str) -> Result<Current, KeepError> {
     Ok(Current {
         pair: Pair {
             certificate: text("tls.crt")?,
-            key: text("tls.key")?,
+            key: PrivateKey::new(text("tls.key")?),
         },
         authorities: Some(text("ca.crt")?),
     })
@@ -240,12 +230,12 @@ mod tests {
     #[test]
     fn a_certificate_is_renewed_in_time_and_the_authority_before_stays_trusted() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let made = make(&names("ns", "svc"), now).unwrap();
+        let made = make(AUTHORITY, &names("ns", "svc"), VALIDITY, now).unwrap();
         let one = secret(None, "ns", "s", &made);
         let after = |days: i64| now + jiff::SignedDuration::from_hours(24 * days);
         assert!(!is_due(&one, now) && !is_due(&one, after(59)));
         assert!(is_due(&one, after(61)) && is_due(&one, after(100)));
-        let next = make(&names("ns", "svc"), after(61)).unwrap();
+        let next = make(AUTHORITY, &names("ns", "svc"), VALIDITY, after(61)).unwrap();
         let two = secret(Some(&one), "ns", "s", &next);
         let authorities = decoded(&two["data"]["ca.crt"]).unwrap();
         let both = format!("{}{}", next.authority, made.authority);

@@ -9,7 +9,6 @@
 //! ```
 
 mod bundles;
-mod certificate;
 mod health;
 mod keeper;
 mod known;

@@ -1,22 +1,21 @@
 //! The webhook as a process: everything is connected here, and ends here.
 
 use super::bundles::Bundles;
-use super::certificate::Shown;
-use super::health::Health;
+use super::health::{Check, Health};
 use super::keeper::{Keeper, Source};
 use super::known::{self, Shared};
 use super::objects::Objects;
-use super::server::{self, Answers, Limits};
+use super::server::{self, Limits};
 use evictd_batch::admission::{Endpoint, Settings};
 use evictd_cluster_client::{Access, ApiError, Credentials};
+use evictd_daemon::probes;
+use evictd_daemon::server::{self as ports, BindError, ListenAddress};
+use evictd_daemon::tls::Serving;
 use jiff::Timestamp;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// How the webhook runs.
@@ -25,9 +24,9 @@ pub struct Options {
     /// The API server, and who asks it.
     pub credentials: Credentials,
     /// Where reviews are taken.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// Where plain HTTP answers probes, if it does.
-    pub health_address: Option<SocketAddr>,
+    pub health_address: Option<ListenAddress>,
     /// The certificate.
     pub certificate: Source,
     /// Name of both webhook configurations.
@@ -48,16 +47,9 @@ pub enum RunError {
     /// The API server cannot be reached as it is configured.
     #[error(transparent)]
     Access(#[from] ApiError),
-    /// The port cannot be opened.
-    #[error("cannot listen on {address} ({flag}): {source}")]
-    Bind {
-        /// Where.
-        address: SocketAddr,
-        /// The flag that says so.
-        flag: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    /// A port cannot be opened.
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// The system refuses something.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -71,12 +63,12 @@ pub async fn run(options: Options) -> Result<(), RunError> {
     if access.trusts_any_certificate() {
         warn!("the server's certificate is not checked: insecure-skip-tls-verify is set");
     }
-    let listener = bind(options.address, "--listen-address, --port").await?;
-    let probes = match options.health_address {
-        Some(address) => Some(bind(address, "--healthz-address").await?),
+    let listener = ports::bind("--listen-address, --port", &options.address).await?;
+    let probes = match &options.health_address {
+        Some(address) => Some(ports::bind("--healthz-address", address).await?),
         None => None,
     };
-    let (known, health, shown) = (Shared::default(), Health::default(), Shown::default());
+    let (known, health, shown) = (Shared::default(), Health::default(), Serving::default());
     let keeper = Keeper {
         source: options.certificate,
         bundles: Bundles::new(objects.clone(), &options.configuration),
@@ -85,36 +77,27 @@ pub async fn run(options: Options) -> Result<(), RunError> {
         health: health.clone(),
         now: Timestamp::now,
     };
-    let answers = Answers {
-        known: known.clone(),
-        health: health.clone(),
-        settings: Arc::new(options.settings),
-        endpoints: options.endpoints.into(),
-        turns: Arc::new(Semaphore::new(options.limits.in_flight)),
-        limits: options.limits,
-    };
+    let decides = (options.settings, options.endpoints);
+    let router = server::router((known.clone(), health.clone()), decides, options.limits);
     info!("listens on https://{}", listener.local_addr()?);
-    let (stop, stopped) = watch::channel(false);
-    let following = tokio::spawn(known::follow(access, known, health));
+    let following = tokio::spawn(known::follow(access, known, health.clone()));
     let keeping = tokio::spawn(keeper.run());
     if let Some(probes) = probes {
         info!("answers probes on http://{}", probes.local_addr()?);
-        tokio::spawn(server::serve(
-            probes,
-            None,
-            answers.clone(),
-            stopped.clone(),
-        ));
+        tokio::spawn(probes::serve(probes, health.clone()));
     }
-    let mut serving = tokio::spawn(server::serve(listener, Some(shown), answers, stopped));
+    let stop = CancellationToken::new();
+    let limits = options.limits.into();
+    let serving = ports::serve(listener, Some(shown), router, limits, stop.clone());
+    let mut serving = tokio::spawn(serving);
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
         _ = terminate.recv() => info!("stops, by SIGTERM"),
         _ = interrupt.recv() => info!("stops, by SIGINT"),
     }
-    // Its receivers live as long as the server does.
-    let _ = stop.send(true);
+    health.set(Check::Shutdown, false);
+    stop.cancel();
     if tokio::time::timeout(options.farewell, &mut serving)
         .await
         .is_err()
@@ -125,13 +108,4 @@ pub async fn run(options: Options) -> Result<(), RunError> {
     following.abort();
     keeping.abort();
     Ok(())
-}
-
-async fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, RunError> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|source| RunError::Bind {
-        address,
-        flag,
-        source,
-    })
 }

@@ -10,7 +10,12 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::{Barrier, Semaphore};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 const JSON: &str = "application/json";
@@ -228,12 +233,13 @@ async fn garbage_and_too_much_are_refused_and_the_next_request_is_answered() {
         assert!(text.starts_with(told), "{path}: {text}");
     }
     assert_eq!(connection.get("/jobs/validate").await.0, 405);
-    assert_eq!(connection.get("/livez").await, (200, "ok\n".to_owned()));
+    assert_eq!(connection.get("/livez").await, (200, "ok".to_owned()));
     assert_eq!(
-        connection.get("/readyz").await,
+        connection.get("/readyz?verbose").await,
         (
             200,
-            "[+]queues\n[+]namespaces\n[+]certificate\n[+]bundle\n".to_owned()
+            "[+]ping ok\n[+]queues ok\n[+]namespaces ok\n[+]certificate ok\n[+]bundle ok\n[+]shutdown ok\nreadyz check passed\n"
+                .to_owned()
         )
     );
 
@@ -283,15 +289,22 @@ async fn the_largest_reviews_are_decided_in_time() {
 async fn a_thousand_requests_at_once_are_all_answered_right() {
     let scene = Scene::ready(&[]).await;
     let (address, bundle) = (scene.webhook.address, bundle(&scene.admin).unwrap());
+    // The clients share this machine's processors: not all handshakes at once are done within the time for a head.
+    let (handshakes, all_connected) = (Arc::new(Semaphore::new(32)), Arc::new(Barrier::new(1000)));
     let one = |index: usize| {
         let bundle = bundle.clone();
+        let (handshakes, all_connected) = (Arc::clone(&handshakes), Arc::clone(&all_connected));
         async move {
             let queue = if index.is_multiple_of(2) {
                 "default"
             } else {
                 "nope"
             };
+            let turn = handshakes.acquire().await.unwrap();
             let mut connection = connect(address, &bundle).await.unwrap();
+            assert_eq!(connection.get("/livez").await.0, 200);
+            drop(turn);
+            all_connected.wait().await;
             let answer = connection
                 .review("/jobs/validate", "CREATE", &job("a", queue))
                 .await;
@@ -320,6 +333,36 @@ async fn whoever_sends_nothing_more_is_told_so_in_time() {
             .await["allowed"],
         true
     );
+}
+
+/// What strangers may do: hundreds of connections without a request, of heads and of bodies that do not end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_silent_connections_and_slow_bodies_delay_no_review_and_no_probe() {
+    let scene = Scene::ready(&["--max-in-flight=1"]).await;
+    let bundle = bundle(&scene.admin).unwrap();
+    let mut silent = Vec::new();
+    for address in [scene.webhook.address, scene.webhook.probes] {
+        for _ in 0..300 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // The begin of a handshake or of a head. The connection may be closed already.
+            let _ = stream.write_all(&[22, 3, 1]).await;
+            silent.push(stream);
+        }
+    }
+    let mut slow = JoinSet::new();
+    for _ in 0..200 {
+        let mut connection = connect(scene.webhook.address, &bundle).await.unwrap();
+        slow.spawn(async move { connection.post_endlessly("/jobs/validate").await });
+    }
+    // With one turn for all, a review that waited for slow bodies would not be decided in time.
+    for _ in 0..20 {
+        assert_eq!(scene.said("default").await, "");
+        assert!(scene.webhook.is_ready().await);
+    }
+    let refused = "the request body took too long\n";
+    while let Some(answer) = slow.join_next().await {
+        assert_eq!(answer.unwrap(), (408, refused.to_owned()));
+    }
 }
 
 /// The authorities in the Secret.
@@ -368,6 +411,7 @@ async fn a_certificate_is_renewed_in_time_and_the_rights_that_are_granted_are_al
     let scene = Scene::ready(&[]).await;
     let before = shared(&scene.admin);
     let mut open = scene.connect().await;
+    assert_eq!(open.get("/livez").await.0, 200);
     let soon = json!({"metadata": {"annotations": {"batch.evictd.dev/certificate-until": "2020-01-01T00:00:00Z"}}});
     scene
         .admin

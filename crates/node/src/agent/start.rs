@@ -27,12 +27,13 @@ use crate::{
     },
     reclaim::{CriRuntime, MemoryReclaimer, Places, Reclaimer, missing_socket},
     server::{
-        http::{self, HttpError, HttpServer},
+        http::{self, Health, HttpError},
         socket::{self, SocketError},
         state::{Question, Shared, SourceStatus, Status},
     },
 };
 use evictd_cluster_client::{ApiError, Fleet};
+use evictd_daemon::probes;
 use evictd_eviction::{Signal, why::human_bytes};
 use evictd_kernel::{
     cgroup::{CgroupError, Hierarchies},
@@ -526,9 +527,8 @@ async fn start_servers(
 ) -> Result<(), StartError> {
     let socket = socket::bind(&config.socket).await?;
     tokio::spawn(socket.serve(Arc::clone(shared)));
-    let server = HttpServer {
+    let health = Health {
         shared: Arc::clone(shared),
-        exposition: Arc::new(exposition),
         longest_cycle: LONGEST_CYCLE.max(config.housekeeping_interval * 3),
     };
     if let Some(address) = &config.metrics.address {
@@ -536,14 +536,14 @@ async fn start_servers(
         if let Ok(address) = listener.local_addr() {
             tracing::info!("metrics and health are at http://{address}");
         }
-        tokio::spawn(server.clone().serve(listener));
+        tokio::spawn(http::serve(listener, exposition, health.clone()));
     }
     if let Some(address) = &config.probes.address {
         let listener = http::bind("probes.address", address).await?;
         if let Ok(address) = listener.local_addr() {
             tracing::info!("probes (/livez, /readyz) are at http://{address}");
         }
-        tokio::spawn(server.serve_probes(listener));
+        tokio::spawn(probes::serve(listener, health));
     }
     Ok(())
 }

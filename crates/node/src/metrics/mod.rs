@@ -7,13 +7,12 @@ mod gauges;
 #[cfg(test)]
 mod tests;
 
-pub use evictd_command::scrape::Format;
+pub use evictd_daemon::metrics::{Exposition, Format};
 pub use gauges::{ConfigurationGauges, NodeHeartbeat};
 
-use evictd_command::scrape;
 use evictd_eviction::{ConditionMap, NodeCondition, Observation, Signal, SignalMap};
 use gauges::{BySignal, BySignalAndKind, SignalGauges, ThresholdGauges};
-use prometheus_client::encoding::{EncodeLabelSet, text as open};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -126,22 +125,6 @@ pub struct Metrics {
     read_errors: SignalMap<Counter>,
 }
 
-/// The metrics as the HTTP server renders them.
-#[derive(Debug)]
-pub struct Exposition(Registry);
-
-impl Exposition {
-    /// The text of a scrape.
-    pub fn render(&self, format: Format) -> Result<String, std::fmt::Error> {
-        let mut text = String::new();
-        open::encode(&mut text, &self.0)?;
-        match format {
-            Format::Open => Ok(text),
-            Format::Plain => scrape::plain(&text),
-        }
-    }
-}
-
 impl Metrics {
     /// All metrics at zero, and what renders them.
     pub fn new() -> (Self, Exposition) {
@@ -207,7 +190,7 @@ impl Metrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         metrics.begin_at_zero();
-        (metrics, Exposition(registry))
+        (metrics, Exposition::new(registry))
     }
 
     /// Creates all counters at zero: a counter that first appears with its first event shows no increase in

@@ -77,7 +77,7 @@ fn everything_promised_is_rendered_under_its_name() {
         r#"evictd_threshold_met{signal="memory.available",kind="hard"} 1"#,
         r#"evictd_node_condition{condition="PIDPressure"} 1"#,
         r#"evictd_node_condition{condition="MemoryPressure"} 0"#,
-        "evictd_node_heartbeat_timestamp_seconds{} 0",
+        "evictd_node_heartbeat_timestamp_seconds 0",
         "evictd_paused 1",
         "evictd_config_last_reload_successful 0",
         "evictd_config_restart_required{setting=\"pods.source\"} 1",

@@ -5,7 +5,6 @@
 //! which it answers between two cycles. Nothing here can block the loop.
 
 pub mod http;
-mod serve;
 pub mod socket;
 pub mod state;
 #[cfg(test)]

@@ -1,8 +1,9 @@
-use super::http::{self, HttpServer};
+use super::http::{self, Health};
 use super::state::{Question, Shared, SignalStatus, Status, Unanswered};
 use crate::config::Address;
 use crate::history::Waiting;
 use crate::metrics::{Format, Metrics};
+use evictd_daemon::probes;
 use evictd_eviction::Signal;
 use evictd_kernel::clock::Clock;
 use http_body_util::{BodyExt, Full};
@@ -82,16 +83,15 @@ impl Http {
         let (shared, _) = shared(PathBuf::new());
         let (figures, exposition) = Metrics::new();
         figures.eviction_failed("kill");
-        let (metrics, probes) = (free().await, free().await);
+        let (metrics, probe_listener) = (free().await, free().await);
         let address = metrics.local_addr().unwrap();
-        let probe_address = probes.local_addr().unwrap();
-        let server = HttpServer {
+        let probe_address = probe_listener.local_addr().unwrap();
+        let health = Health {
             shared: Arc::clone(&shared),
-            exposition: Arc::new(exposition),
             longest_cycle,
         };
-        tokio::spawn(server.clone().serve(metrics));
-        tokio::spawn(server.serve_probes(probes));
+        tokio::spawn(http::serve(metrics, exposition, health.clone()));
+        tokio::spawn(probes::serve(probe_listener, health));
         Self {
             address,
             probe_address,

@@ -5,10 +5,12 @@ use super::gates::{self, gate};
 use super::values::{boolean, duration};
 use super::without_effect::WithoutEffect;
 use crate::configuration;
-use crate::run::process::Port;
-use crate::run::serve::Certificate;
+use crate::run::process::Ports;
+use crate::run::serve::Port;
 use clap::{Arg, Args};
 use evictd_command::Failure;
+use evictd_daemon::server::ListenAddress;
+use evictd_daemon::tls::NamedFile;
 use evictd_scheduling::OwnPlugin;
 use evictd_scheduling::config::{Configuration, LeaderElection};
 use jiff::SignedDuration;
@@ -62,6 +64,15 @@ pub(super) struct Flags {
     /// The port for health, metrics and questions, over TLS; 0 for none.
     #[arg(long, value_name = "PORT", default_value_t = 10259)]
     pub(super) secure_port: u16,
+    /// Where health alone is served over plain HTTP, for probes that no other client can delay: ADDRESS:PORT or :PORT; empty:
+    /// nowhere.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    healthz_address: String,
     /// The certificate of the secure port; without it one is made.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub(super) tls_cert_file: Option<PathBuf>,
@@ -175,20 +186,35 @@ impl Flags {
         }
     }
 
+    /// Where the scheduler is asked.
+    ///
+    /// # Errors
+    /// An address that is none.
+    pub(super) fn ports(&self) -> Result<Ports, Failure> {
+        let probes = Some(self.healthz_address.as_str()).filter(|address| !address.is_empty());
+        let probes = probes.map(str::parse::<ListenAddress>).transpose();
+        let probes = probes.map_err(|error| {
+            let given = &self.healthz_address;
+            Failure::Input(anyhow::anyhow!("--healthz-address {given}: {error}"))
+        })?;
+        Ok(Ports {
+            secure: self.port(),
+            probes,
+        })
+    }
+
     /// The secure port; `None` where there is to be none.
-    pub(super) fn port(&self) -> Option<Port> {
-        let files = self
-            .tls_cert_file
-            .clone()
-            .zip(self.tls_private_key_file.clone());
-        let certificate = files
-            .map_or(Certificate::SelfSigned(Vec::new()), |(certificate, key)| {
-                Certificate::Files { certificate, key }
-            });
+    fn port(&self) -> Option<Port> {
+        let named = |flag, path: &Option<PathBuf>| {
+            let path = path.clone()?;
+            Some(NamedFile { flag, path })
+        };
+        let certificate = named("--tls-cert-file", &self.tls_cert_file);
+        let key = named("--tls-private-key-file", &self.tls_private_key_file);
         (self.secure_port != 0).then(|| Port {
-            address: SocketAddr::new(self.bind_address, self.secure_port),
-            certificate,
-            client_ca: self.client_ca_file.clone(),
+            address: SocketAddr::new(self.bind_address, self.secure_port).into(),
+            certificate: certificate.zip(key),
+            client_ca: named("--client-ca-file", &self.client_ca_file),
             skip_lookup: self.authentication_skip_lookup == Some(true),
             only_tls13: self.tls_min_version.as_deref() == Some("VersionTLS13"),
             authentication: self.authentication_kubeconfig.clone(),

@@ -43,7 +43,7 @@ impl Arguments {
         }
         let of_config = &config.client_connection.kubeconfig;
         let of_config = (!of_config.is_empty()).then(|| PathBuf::from(of_config));
-        let port = self.flags.port();
+        let ports = self.flags.ports()?;
         let batch = self.batch.settings();
         let credentials = Credentials {
             kubeconfig: of_config.or(self.flags.kubeconfig),
@@ -54,18 +54,13 @@ impl Arguments {
             .enable_all()
             .build()?;
         runtime
-            .block_on(process::run(
-                &credentials,
-                (&config, own),
-                port.as_ref(),
-                batch,
-            ))
+            .block_on(process::run(&credentials, (&config, own), &ports, batch))
             .map_err(|error| match error {
                 RunError::Access(_)
                 | RunError::Plugin(_)
                 | RunError::Batch(_)
-                | RunError::Tls(_)
-                | RunError::Port(_) => Failure::input(error),
+                | RunError::Port(_)
+                | RunError::Probes(_) => Failure::input(error),
                 RunError::System(_) | RunError::LeaseLost | RunError::BesideVolcano(_) => {
                     Failure::from(error)
                 }

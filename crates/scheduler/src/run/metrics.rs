@@ -2,7 +2,7 @@
 //! alerts work (S5-097 to S5-099).
 //!
 //! ```
-//! use evictd_command::scrape::Format;
+//! use evictd_daemon::metrics::Format;
 //! use evictd_scheduler::run::metrics::Metrics;
 //!
 //! let (metrics, exposition) = Metrics::new();
@@ -16,8 +16,7 @@ mod batch;
 
 pub use batch::BatchMetrics;
 
-use evictd_command::scrape::{self, Format};
-use prometheus_client::encoding::text as open;
+use evictd_daemon::metrics::Exposition;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -168,24 +167,6 @@ pub struct Metrics {
     pub sessions: BatchMetrics,
 }
 
-/// The metrics as the secure port renders them.
-#[derive(Debug)]
-pub struct Exposition(Registry);
-
-impl Exposition {
-    /// The text of a scrape.
-    pub fn render(&self, format: Format) -> Result<String, std::fmt::Error> {
-        let mut text = String::new();
-        open::encode(&mut text, &self.0)?;
-        // A family without labels is written with empty braces.
-        let text = text.replace("{} ", " ");
-        match format {
-            Format::Open => Ok(text),
-            Format::Plain => scrape::plain(&text),
-        }
-    }
-}
-
 /// Registers what it makes.
 struct Maker(Registry);
 
@@ -287,6 +268,6 @@ impl Metrics {
         for kind in ["nodes", "pods", "assumed_pods"] {
             metrics.cache_size.set([kind], 0);
         }
-        (metrics, Exposition(make.0))
+        (metrics, Exposition::new(make.0))
     }
 }

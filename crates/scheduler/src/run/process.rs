@@ -2,16 +2,13 @@
 
 use super::batch::{Batch, BatchSettings, TURNS};
 use super::batch_conf::{BatchError, ConfFile};
-use super::engine::{Engine, Ports};
+use super::engine::{self, Engine};
 use super::events::Events;
 use super::extenders::Extenders;
 use super::groups;
-use super::metrics::{Exposition, Metrics};
+use super::metrics::Metrics;
 use super::queues;
-use super::serve::{
-    self, Answers, BindError, CacheTimes, Certificate, Check, ClientCa, Health, Page, SecurePort,
-    Tls, TlsError,
-};
+use super::serve::{self, Answers, Check, Health, OpenPort, Page, Port, PortError};
 use super::threads::Threads;
 use super::view::View;
 use super::watches::{self, News};
@@ -19,17 +16,19 @@ use super::writer::{Limits, Writer};
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::{self, Elected, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
+use evictd_daemon::metrics::Exposition;
+use evictd_daemon::probes;
+use evictd_daemon::server::{self, BindError, ListenAddress};
 use evictd_scheduling::config::{Configuration, LeaderElection, Point};
 use evictd_scheduling::{Framework, OwnPlugin, Scheduler, Settings, Ties, Workers};
 use jiff::{SignedDuration, Timestamp};
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 /// Where Volcano's leases are.
@@ -58,40 +57,28 @@ pub enum RunError {
     /// Another one leads now, or the API server could not be reached in time.
     #[error("the lease is lost; another scheduler may lead now")]
     LeaseLost,
-    /// The secure port's certificates cannot be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
     /// The secure port cannot be opened.
     #[error(transparent)]
-    Port(#[from] BindError),
+    Port(#[from] PortError),
+    /// The port of probes cannot be opened.
+    #[error(transparent)]
+    Probes(#[from] BindError),
 }
 
-/// The secure port, as the flags say it.
-#[derive(Debug, Clone)]
-pub struct Port {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// Its certificate.
-    pub certificate: Certificate,
-    /// Whose client certificates it takes; by default those of the authorities that the API server publishes.
-    pub client_ca: Option<PathBuf>,
-    /// Whether the API server is not asked for them.
-    pub skip_lookup: bool,
-    /// Whether TLS 1.2 is refused.
-    pub only_tls13: bool,
-    /// Who asks who a client is; without one no token is known.
-    pub authentication: Option<PathBuf>,
-    /// Who asks what a client may do.
-    pub authorization: Option<PathBuf>,
-    /// Paths that everybody may get.
-    pub always_allowed: Vec<String>,
+/// Where the scheduler is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Ports {
+    /// Health, metrics and pages over TLS.
+    pub secure: Option<Port>,
+    /// Health alone, over plain HTTP.
+    pub probes: Option<ListenAddress>,
 }
 
 /// Schedules until a signal comes, or the lease is lost. The configuration may name these plugins.
 pub async fn run(
     credentials: &Credentials,
     (config, own): (&Configuration, &[OwnPlugin]),
-    port: Option<&Port>,
+    asked: &Ports,
     batch: Option<BatchSettings>,
 ) -> Result<(), RunError> {
     let batch = batch.map(|settings| sessions_by(settings, config));
@@ -133,10 +120,15 @@ pub async fn run(
     let view = View::default();
     let health = Health::default();
     let shown = (health.clone(), exposition, view.clone());
-    let serving = match port {
+    let serving = match &asked.secure {
         Some(port) => Some(serve(port, hostname, shown).await?),
         None => None,
     };
+    if let Some(address) = &asked.probes {
+        let listener = server::bind("--healthz-address", address).await?;
+        info!("answers probes on http://{}", listener.local_addr()?);
+        tokio::spawn(probes::serve(listener, health.clone()));
+    }
     let election = elected(&config.leader_election, actions.clone(), hostname, None);
     let sessions = batch.as_mut().map(|batch| {
         let settings = of_sessions(batch, &config.leader_election);
@@ -156,7 +148,7 @@ pub async fn run(
         metrics.clone(),
         config.leader_election.resource_name.clone(),
     ));
-    let ports = Ports {
+    let ports = engine::Ports {
         writer: Writer::new(actions, events.clone(), Limits::default()),
         events,
         news,
@@ -220,29 +212,11 @@ async fn serve(
     hostname: &str,
     (health, exposition, view): (Health, Exposition, View),
 ) -> Result<JoinHandle<()>, RunError> {
-    let certificate = match &port.certificate {
-        Certificate::SelfSigned(_) => Certificate::SelfSigned(vec![hostname.to_owned()]),
-        files @ Certificate::Files { .. } => files.clone(),
-    };
-    let actions = async |path: &Option<PathBuf>| -> Result<Option<Actions>, ApiError> {
-        let Some(path) = path else { return Ok(None) };
-        let credentials = Credentials {
-            kubeconfig: Some(path.clone()),
-            context: String::new(),
-        };
-        Ok(Some(Access::find(&credentials).await?.actions()?))
-    };
-    let authentication = actions(&port.authentication).await?;
-    let authorization = actions(&port.authorization).await?;
-    let client_ca = match (&port.client_ca, &authentication) {
-        (Some(path), _) => Some(ClientCa::File(path.clone())),
-        (None, Some(actions)) if !port.skip_lookup => ClientCa::published(actions).await,
-        _ => None,
-    };
-    let tls = Tls::new(&certificate, client_ca.as_ref(), port.only_tls13)?;
-    let open = SecurePort::bind(port.address, &tls).await?;
-    let allowed = port.always_allowed.clone();
-    let times = CacheTimes::default();
+    let OpenPort {
+        listener,
+        tls,
+        access,
+    } = port.open(hostname, Timestamp::now()).await?;
     let (pending, decisions) = (view.clone(), view);
     let pending: Page = Arc::new(move |query| {
         let view = pending.clone();
@@ -255,12 +229,17 @@ async fn serve(
     let pages = [("/v1/pending", pending), ("/v1/decisions", decisions)];
     let answers = Answers {
         health,
-        exposition: Arc::new(exposition),
+        exposition,
         pages: pages.into_iter().collect(),
-        access: serve::Access::new(authentication, authorization, allowed, times),
+        access,
     };
-    info!("serves health and metrics on https://{}", open.address()?);
-    Ok(tokio::spawn(open.serve(answers)))
+    info!(
+        "serves health and metrics on https://{}",
+        listener.local_addr()?
+    );
+    let never = CancellationToken::new();
+    let serving = server::serve(listener, Some(tls), answers.router(), serve::LIMITS, never);
+    Ok(tokio::spawn(serving))
 }
 
 /// Says that this process is ready as soon as the cluster is known.

@@ -1,6 +1,6 @@
 //! Names, types, labels and buckets of the metrics are those of kube-scheduler.
 
-use evictd_command::scrape::Format;
+use evictd_daemon::metrics::Format;
 use evictd_scheduler::run::metrics::{Metrics, attempts_label};
 
 /// Name, type, level, labels, and of a histogram its first and last bounds and their number.

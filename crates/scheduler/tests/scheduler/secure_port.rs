@@ -1,33 +1,39 @@
 //! The secure port as probes, Prometheus and strangers see it.
 
 use evictd_cluster_client::{Actions, Credentials};
+use evictd_daemon::server::{self, ListenAddress};
+use evictd_daemon::tls::{Handshake, NamedFile, Pair, PrivateKey, Serving};
 use evictd_scheduler::run::metrics::Metrics;
 use evictd_scheduler::run::serve::{
-    Access, Answers, CacheTimes, Certificate, Check, ClientCa, Health, Page, SecurePort, Tls,
+    Access, Answers, CacheTimes, Check, Health, LIMITS, Page, Port as Secure, published_authorities,
 };
 use evictd_testkit::{ApiServer, Authority, Fault, Identity};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_util::sync::CancellationToken;
 
 struct Port {
     api: ApiServer,
     address: SocketAddr,
     health: Health,
     authority: Authority,
-    _files: Vec<tempfile::NamedTempFile>,
 }
 
 fn file(text: &str) -> (tempfile::NamedTempFile, PathBuf) {
@@ -66,37 +72,41 @@ impl Port {
         );
         let authority = Authority::new("test").unwrap();
         let identity = authority.sign(&["localhost"]).unwrap();
-        let (certificate, certificate_path) = file(&identity.certificate());
-        let (key, key_path) = file(&identity.key());
         let published = json!({ "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
             "data": { "client-ca-file": authority.pem() } });
         api.actor("test").create(published).unwrap();
-        let client_ca = ClientCa::published(&actions).await;
-        let files = Certificate::Files {
-            certificate: certificate_path,
-            key: key_path,
+        let handshake = Handshake {
+            client_authorities: published_authorities(&actions).await,
+            only_tls13: false,
         };
-        let tls = Tls::new(&files, client_ca.as_ref(), false).unwrap();
-        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let port = SecurePort::bind(anywhere, &tls).await.unwrap();
-        let address = port.address().unwrap();
+        let pair = Pair {
+            certificate: identity.certificate(),
+            key: PrivateKey::new(identity.key()),
+        };
+        let tls = Serving::default();
+        tls.show(&pair, &handshake).unwrap();
+        let anywhere: ListenAddress = "127.0.0.1:0".parse().unwrap();
+        let listener = server::bind("--secure-port", &anywhere).await.unwrap();
+        let address = listener.local_addr().unwrap();
         let health = Health::default();
         let (_, exposition) = Metrics::new();
         let configz: Page =
             Arc::new(|query| Box::pin(async move { json!({"asked": query}).to_string() }));
-        tokio::spawn(port.serve(Answers {
+        let answers = Answers {
             health: health.clone(),
-            exposition: Arc::new(exposition),
+            exposition,
             pages: [("/configz", configz)].into(),
             access,
-        }));
+        };
+        let never = CancellationToken::new();
+        let router = answers.router();
+        tokio::spawn(server::serve(listener, Some(tls), router, LIMITS, never));
         Self {
             api,
             address,
             health,
             authority,
-            _files: vec![certificate, key],
         }
     }
 
@@ -212,14 +222,49 @@ async fn a_client_certificate_says_who_asks() {
     assert_eq!((code, port.asked("tokenreviews")), (200, 0));
 }
 
+/// The port of a scheduler with these files.
+fn secure(certificate: Option<(NamedFile, NamedFile)>, client_ca: Option<NamedFile>) -> Secure {
+    Secure {
+        address: "127.0.0.1:0".parse().unwrap(),
+        certificate,
+        client_ca,
+        skip_lookup: false,
+        only_tls13: true,
+        authentication: None,
+        authorization: None,
+        always_allowed: always_allowed(),
+    }
+}
+
 #[tokio::test]
 async fn authorities_come_from_a_file_or_from_the_server_if_it_says_them() {
     let api = ApiServer::start().unwrap();
-    assert!(ClientCa::published(&actions(&api).await).await.is_none());
+    assert!(published_authorities(&actions(&api).await).await.is_none());
     let authority = Authority::new("test").unwrap();
     let (_file, path) = file(&authority.pem());
-    let certificate = Certificate::SelfSigned(Vec::new());
-    assert!(Tls::new(&certificate, Some(&ClientCa::File(path)), false).is_ok());
+    let flag = "--client-ca-file";
+    let port = secure(None, Some(NamedFile { flag, path }));
+    assert!(port.open("node-1", Timestamp::UNIX_EPOCH).await.is_ok());
+}
+
+/// One that fills the port with connections and heads that do not end, over TLS and before it.
+#[tokio::test]
+async fn hundreds_of_silent_connections_keep_no_probe_and_no_scrape_waiting() {
+    let port = Port::open().await;
+    port.api.grant("admin", "admin", None);
+    let mut silent = Vec::new();
+    for index in 0..600 {
+        let mut stream = TcpStream::connect(port.address).await.unwrap();
+        if index % 2 == 0 {
+            // The begin of a handshake. The connection may be closed already.
+            let _ = stream.write_all(&[22, 3, 1]).await;
+        }
+        silent.push(stream);
+    }
+    for (path, token) in [("/livez", ""), ("/metrics", "admin")] {
+        let answered = timeout(Duration::from_secs(5), port.get(path, token)).await;
+        assert_eq!(answered.expect("it waits").0, 200, "{path}");
+    }
 }
 
 #[tokio::test]
@@ -233,22 +278,26 @@ async fn without_the_api_server_only_health_is_answered() {
 
 #[tokio::test]
 async fn a_certificate_is_made_where_none_is_given_and_mistakes_name_the_flag() {
-    let names = vec!["0.0.0.0".to_owned(), "node-1".to_owned()];
-    assert!(Tls::new(&Certificate::SelfSigned(names), None, true).is_ok());
+    let now = Timestamp::UNIX_EPOCH;
+    assert!(secure(None, None).open("0.0.0.0", now).await.is_ok());
     let (_file, path) = file("nothing");
-    let files = Certificate::Files {
-        certificate: path.clone(),
-        key: path.clone(),
+    let named = |flag| NamedFile {
+        flag,
+        path: path.clone(),
     };
-    let wrong = Tls::new(&files, None, false).err().unwrap().to_string();
-    assert!(wrong.starts_with("--tls-cert-file /"), "{wrong}");
-    let certificate = Certificate::SelfSigned(Vec::new());
-    let file = ClientCa::File(path);
-    let wrong = Tls::new(&certificate, Some(&file), false).err().unwrap();
-    let wrong = wrong.to_string();
-    assert!(wrong.starts_with("--client-ca-file /"), "{wrong}");
-    let tls = Tls::new(&certificate, None, false).unwrap();
-    let far = SocketAddr::from(([192, 0, 2, 1], 1));
-    let wrong = SecurePort::bind(far, &tls).await.err().unwrap().to_string();
-    assert!(wrong.starts_with("cannot listen on 192.0.2.1:1 (--bind-address, --secure-port)"));
+    let wrong = async |port: Secure| port.open("node-1", now).await.err().unwrap().to_string();
+    let files = (named("--tls-cert-file"), named("--tls-private-key-file"));
+    let told = wrong(secure(Some(files), None)).await;
+    assert!(told.starts_with("--tls-cert-file /"), "{told}");
+    let told = wrong(secure(None, Some(named("--client-ca-file")))).await;
+    assert!(told.starts_with("--client-ca-file /"), "{told}");
+    let far = Secure {
+        address: "192.0.2.1:1".parse().unwrap(),
+        ..secure(None, None)
+    };
+    let told = wrong(far).await;
+    assert!(
+        told.starts_with("cannot listen on 192.0.2.1:1 (--bind-address, --secure-port)"),
+        "{told}"
+    );
 }

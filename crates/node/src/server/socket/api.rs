@@ -4,11 +4,12 @@ use crate::history::{self, Records, Waiting};
 use crate::pause::{By, Pause, one_line};
 use crate::server::state::{Question, Shared, Unanswered};
 use axum::body::{Body, Bytes};
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
+use evictd_daemon::server::{Bodies, BodyError, BodyLimits};
 use evictd_eviction::Signal;
 use evictd_kernel::clock::after;
 use http_body_util::channel::{Channel, Sender};
@@ -18,6 +19,7 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// The annotation in an admission review's response that contains the whole answer: the pods to preempt, and every
@@ -25,6 +27,13 @@ use tokio::sync::Semaphore;
 pub const ANSWER_ANNOTATION: &str = "answer";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An API server stores no pod of more than 1.5 MiB. All reviews together must fit into the daemon's memory limit.
+const BODIES: BodyLimits = BodyLimits {
+    largest: 2 << 20,
+    all: 4 << 20,
+    time: Duration::from_secs(2),
+};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
@@ -36,6 +45,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/stop-node-updates", post(stop_node_reports))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
+        .layer(Extension(Bodies::new(BODIES)))
         .with_state(shared)
 }
 
@@ -45,6 +55,12 @@ struct Failure(StatusCode, String);
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        Self(error.status(), error.to_string())
     }
 }
 
@@ -112,8 +128,13 @@ struct PauseRequest {
     reason: String,
 }
 
-async fn pause(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Json<Value>, Failure> {
-    let asked: PauseRequest = serde_json::from_slice(&body).map_err(|error| {
+async fn pause(
+    State(shared): State<Arc<Shared>>,
+    Extension(bodies): Extension<Bodies>,
+    request: Request,
+) -> Result<Json<Value>, Failure> {
+    let body = bodies.read(request.into_body()).await?;
+    let asked: PauseRequest = serde_json::from_slice(body.as_ref()).map_err(|error| {
         let message = format!("this takes {{ \"seconds\": 90, \"reason\": \"..\" }}: {error}");
         Failure(StatusCode::BAD_REQUEST, message)
     })?;
@@ -204,8 +225,16 @@ async fn on_other_thread<T: Send + 'static>(
     Ok(tokio::task::spawn_blocking(read).await?)
 }
 
-async fn admit(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
-    let request = match read_review(&body) {
+async fn admit(
+    State(shared): State<Arc<Shared>>,
+    Extension(bodies): Extension<Bodies>,
+    request: Request,
+) -> Response {
+    let body = match bodies.read(request.into_body()).await {
+        Ok(body) => body,
+        Err(error) => return Failure::from(error).into_response(),
+    };
+    let request = match read_review(body.as_ref()) {
         Ok(request) => request,
         Err(error) => {
             let review = AdmissionResponse::invalid(error).into_review();

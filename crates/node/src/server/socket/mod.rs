@@ -6,8 +6,8 @@ mod tests;
 
 pub use api::ANSWER_ANNOTATION;
 
-use super::serve::{Limits, serve};
 use super::state::Shared;
+use evictd_daemon::server::{self, Limits};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
 
 /// The default path of the socket.
 pub const DEFAULT_PATH: &str = "/run/evictd/evictd.sock";
@@ -26,8 +27,9 @@ const MODE: u32 = 0o660;
 
 const LIMITS: Limits = Limits {
     connections: 16,
-    per_address: 16,
-    duration: Duration::from_secs(30),
+    per_peer: None,
+    request: Duration::from_secs(30),
+    idle: None,
 };
 
 /// A daemon that accepts no connection for this long counts as alive but stuck.
@@ -214,7 +216,8 @@ impl Socket {
     /// Serves until the future is dropped, which removes the socket.
     pub async fn serve(mut self, shared: Arc<Shared>) {
         if let Some(listener) = self.listener.take() {
-            serve(listener, api::router(shared), LIMITS, |_| None).await;
+            let never = CancellationToken::new();
+            server::serve(listener, None, api::router(shared), LIMITS, never).await;
         }
     }
 }

@@ -85,7 +85,7 @@ const FLAGS: [(&str, Is); 63] = [
     // Secure serving.
     (
         "--bind-address=::1",
-        Meant(|own| port(own).address.is_ipv6()),
+        Meant(|own| port(own).address.to_string() == "[::1]:10259"),
     ),
     ("--secure-port=0", Meant(|own| own.port().is_none())),
     ("--cert-dir=/tmp", Told),
@@ -121,7 +121,7 @@ const FLAGS: [(&str, Is); 63] = [
     ("--authentication-tolerate-lookup-failure=false", Told),
     (
         "--client-ca-file=file",
-        Meant(|own| is_path(port(own).client_ca.as_ref())),
+        Meant(|own| is_path(port(own).client_ca.map(|file| file.path).as_ref())),
     ),
     ("--requestheader-allowed-names=a", Told),
     ("--requestheader-client-ca-file=a", Told),

@@ -1,0 +1,189 @@
+//! The checks of a daemon, told in the words of Kubernetes at `/healthz`, `/livez` and `/readyz`.
+
+use crate::probes::Probe;
+use axum::http::StatusCode;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What can fail in a daemon: an enum of it.
+pub trait Check: Copy + Eq + Send + Sync + 'static {
+    /// All checks, in the order in which they are shown.
+    const ALL: &'static [Self];
+
+    /// The name on the pages.
+    fn name(self) -> &'static str;
+
+    /// Whether `/livez` fails with it, so that the daemon is started again. All others are for `/readyz`.
+    fn is_of_life(self) -> bool {
+        false
+    }
+
+    /// Whether it passes before anything has been said about it.
+    fn passes_at_start(self) -> bool {
+        false
+    }
+}
+
+/// Passes as long as anything is answered.
+const PING: &str = "ping";
+
+/// The state of all checks. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Health<C>(Arc<Mutex<Vec<C>>>);
+
+impl<C: Check> Default for Health<C> {
+    /// Of a process that has just started.
+    fn default() -> Self {
+        let failing = C::ALL
+            .iter()
+            .copied()
+            .filter(|check| !check.passes_at_start());
+        Self(Arc::new(Mutex::new(failing.collect())))
+    }
+}
+
+impl<C: Check> Health<C> {
+    /// Sets whether this check passes.
+    pub fn set(&self, check: C, passes: bool) {
+        let mut failing = self.failing();
+        failing.retain(|failing| *failing != check);
+        if !passes {
+            failing.push(check);
+        }
+    }
+
+    /// Whether this check passes.
+    pub fn is(&self, check: C) -> bool {
+        !self.failing().contains(&check)
+    }
+
+    fn failing(&self) -> MutexGuard<'_, Vec<C>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Name and result of each check of this endpoint.
+    fn checks(&self, endpoint: &str) -> Option<Vec<(&'static str, bool)>> {
+        let of_life = match endpoint {
+            "healthz" | "livez" => true,
+            "readyz" => false,
+            _ => return None,
+        };
+        let failing = self.failing();
+        let checks = C::ALL.iter().filter(|check| check.is_of_life() == of_life);
+        let checks = checks.map(|check| (check.name(), !failing.contains(check)));
+        Some(std::iter::once((PING, true)).chain(checks).collect())
+    }
+}
+
+impl<C: Check> Probe for Health<C> {
+    fn answer(&self, path: &str, query: &str) -> Option<(StatusCode, String)> {
+        let mut parts = path.trim_start_matches('/').splitn(2, '/');
+        let endpoint = parts.next()?;
+        let mut checks = self.checks(endpoint)?;
+        if let Some(one) = parts.next() {
+            checks.retain(|(name, _)| *name == one);
+            if checks.is_empty() {
+                return None;
+            }
+        }
+        let pairs = || query.split('&');
+        let excluded: Vec<&str> = pairs()
+            .filter_map(|pair| pair.strip_prefix("exclude="))
+            .collect();
+        let verbose = pairs().any(|pair| pair == "verbose" || pair.starts_with("verbose="));
+        Some(page(endpoint, &checks, &excluded, verbose))
+    }
+}
+
+fn page(
+    endpoint: &str,
+    checks: &[(&str, bool)],
+    excluded: &[&str],
+    verbose: bool,
+) -> (StatusCode, String) {
+    let mut text = String::new();
+    let mut well = true;
+    for (name, passes) in checks {
+        let written = if excluded.contains(name) {
+            writeln!(text, "[+]{name} excluded: ok")
+        } else if *passes {
+            writeln!(text, "[+]{name} ok")
+        } else {
+            well = false;
+            writeln!(text, "[-]{name} failed: reason withheld")
+        };
+        debug_assert!(written.is_ok(), "a string takes all text");
+    }
+    match (well, verbose) {
+        (true, false) => (StatusCode::OK, "ok".to_owned()),
+        (true, true) => (StatusCode::OK, format!("{text}{endpoint} check passed\n")),
+        (false, _) => {
+            let text = format!("{text}{endpoint} check failed\n");
+            (StatusCode::INTERNAL_SERVER_ERROR, text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Own {
+        Leader,
+        Sync,
+        Shutdown,
+    }
+
+    impl Check for Own {
+        const ALL: &'static [Self] = &[Self::Leader, Self::Sync, Self::Shutdown];
+
+        fn name(self) -> &'static str {
+            match self {
+                Self::Leader => "leaderElection",
+                Self::Sync => "sync",
+                Self::Shutdown => "shutdown",
+            }
+        }
+
+        fn is_of_life(self) -> bool {
+            self == Self::Leader
+        }
+
+        fn passes_at_start(self) -> bool {
+            self != Self::Sync
+        }
+    }
+
+    #[test]
+    fn health_is_told_in_the_words_of_kubernetes() {
+        let health = Health::default();
+        let is = |path, query, code: u16, text: &str| {
+            let (found, page) = health.answer(path, query).unwrap();
+            assert_eq!(
+                (found.as_u16(), page.as_str()),
+                (code, text),
+                "{path}?{query}"
+            );
+        };
+        is("/healthz", "", 200, "ok");
+        let live = "[+]ping ok\n[+]leaderElection ok\nlivez check passed\n";
+        is("/livez", "verbose", 200, live);
+        let not_synced =
+            "[+]ping ok\n[-]sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n";
+        is("/readyz", "", 500, not_synced);
+        is("/readyz", "exclude=sync", 200, "ok");
+        is("/readyz/ping", "", 200, "ok");
+        health.set(Own::Sync, true);
+        assert!(health.is(Own::Sync));
+        is("/readyz", "", 200, "ok");
+        health.set(Own::Shutdown, false);
+        let ends = "[-]shutdown failed: reason withheld\nreadyz check failed\n";
+        is("/readyz/shutdown", "", 500, ends);
+        health.set(Own::Leader, false);
+        let lost = "[+]ping ok\n[-]leaderElection failed: reason withheld\nhealthz check failed\n";
+        is("/healthz", "verbose=true", 500, lost);
+        assert_eq!(health.answer("/metrics", ""), None);
+        assert_eq!(health.answer("/healthz/other", ""), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Metrics for a scrape, in the two text formats of Prometheus: `OpenMetrics`, and the older format for clients that do not
+//! ask for it.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text as open;
+use prometheus_client::registry::Registry;
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+/// The format of a scrape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `OpenMetrics` 1.0.
+    Open,
+    /// Prometheus text 0.0.4, which every client reads: `curl`, `promtool check metrics`.
+    Plain,
+}
+
+impl Format {
+    /// The format for a request with this `Accept` header.
+    pub fn accepted(accept: Option<&str>) -> Self {
+        match accept {
+            Some(accept) if accept.contains("application/openmetrics-text") => Self::Open,
+            _ => Self::Plain,
+        }
+    }
+
+    /// The value of the `Content-Type` header.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Open => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// The metrics of a daemon, for whoever serves them. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Exposition(Arc<Registry>);
+
+impl Exposition {
+    /// Of all metrics that are registered; more cannot be.
+    pub fn new(registry: Registry) -> Self {
+        Self(Arc::new(registry))
+    }
+
+    /// The text of a scrape.
+    pub fn render(&self, format: Format) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        open::encode(&mut text, &self.0)?;
+        // A family without labels is written with empty braces.
+        let text = text.replace("{} ", " ");
+        match format {
+            Format::Open => Ok(text),
+            Format::Plain => plain(&text),
+        }
+    }
+
+    /// The answer to a scrape with these headers.
+    pub fn answer(&self, headers: &HeaderMap) -> Response {
+        let accept = headers.get(header::ACCEPT);
+        let format = Format::accepted(accept.and_then(|accept| accept.to_str().ok()));
+        match self.render(format) {
+            Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
+
+    /// A router with `/metrics`.
+    pub fn router(self) -> Router {
+        let answer =
+            |State(own): State<Self>, headers: HeaderMap| async move { own.answer(&headers) };
+        Router::new()
+            .route("/metrics", get(answer))
+            .with_state(self)
+    }
+}
+
+/// Converts to the older format, in which a family has the name of its samples, and the type `info` does not exist.
+fn plain(open: &str) -> Result<String, fmt::Error> {
+    let mut text = String::with_capacity(open.len());
+    let mut help = "";
+    for line in open.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest;
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                other => ("", other),
+            };
+            let words = help.strip_prefix(name).unwrap_or_default();
+            writeln!(text, "# HELP {name}{suffix}{words}")?;
+            writeln!(text, "# TYPE {name}{suffix} {kind}")?;
+        } else if !line.starts_with('#') {
+            writeln!(text, "{line}")?;
+        }
+    }
+    Ok(text)
+}
