@@ -1,35 +1,39 @@
 //! Claims and classes, with their selectors compiled.
 
 use crate::MOST_DEVICES;
-use crate::expression::Expression;
+use crate::selectors::{Selector, Selectors};
 use evictd_pod::wire;
+use std::sync::Arc;
+
+/// The selectors of a claim may have so many bytes in all, because it takes time to read them. The API server allows each of up to 1024
+/// of them 10 KiB.
+const MOST_TEXT: usize = 64 * 1024;
 
 /// A class of devices.
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) name: String,
-    pub(crate) selectors: Vec<Result<Expression, String>>,
+    pub(crate) selectors: Vec<OwnSelector>,
     pub(crate) config: Vec<serde_json::Map<String, serde_json::Value>>,
 }
 
 impl Class {
-    pub(crate) fn new(wire: wire::DeviceClass) -> Self {
+    pub(crate) fn new(wire: wire::DeviceClass, known: &mut Selectors) -> Self {
         Self {
-            selectors: wire.spec.selectors.iter().map(compile).collect(),
+            selectors: selectors_of(&wire.spec.selectors, known),
             name: wire.metadata.name,
             config: wire.spec.config,
         }
     }
 }
 
-fn compile(selector: &wire::DeviceSelector) -> Result<Expression, String> {
-    match &selector.cel {
-        Some(cel) => {
-            let compiled = Expression::compile(&cel.expression);
-            compiled.map_err(|error| format!("CEL compile error: {error}"))
-        }
-        None => Err("CEL expression empty (unsupported selector type?)".to_owned()),
-    }
+/// A selector of a class or a request; `None` for one of an unknown kind.
+type OwnSelector = Option<Arc<Selector>>;
+
+fn selectors_of(selectors: &[wire::DeviceSelector], known: &mut Selectors) -> Vec<OwnSelector> {
+    let cel = selectors.iter().map(|own| own.cel.as_ref());
+    cel.map(|own| own.map(|cel| known.get(&cel.expression)))
+        .collect()
 }
 
 /// A claim.
@@ -55,7 +59,7 @@ pub(crate) struct Ask {
     pub(crate) name: String,
     pub(crate) class: String,
     pub(crate) count: Count,
-    pub(crate) selectors: Vec<Result<Expression, String>>,
+    pub(crate) selectors: Vec<OwnSelector>,
     pub(crate) tolerations: Vec<wire::Toleration>,
     /// For monitoring: also devices that others have.
     pub(crate) is_admin: bool,
@@ -80,7 +84,7 @@ pub(crate) enum Count {
 }
 
 impl Ask {
-    fn new(name: String, wire: &wire::RequestedDevices) -> Self {
+    fn new(name: String, wire: &wire::RequestedDevices, known: &mut Selectors) -> Self {
         Self {
             name,
             class: wire.device_class_name.clone(),
@@ -92,7 +96,7 @@ impl Ask {
                 "All" => Count::All,
                 other => Count::Unknown(other.to_owned()),
             },
-            selectors: wire.selectors.iter().map(compile).collect(),
+            selectors: selectors_of(&wire.selectors, known),
             tolerations: wire.tolerations.clone(),
             is_admin: wire.admin_access == Some(true),
             takes_share: wire.capacity.is_some(),
@@ -101,15 +105,15 @@ impl Ask {
 }
 
 impl Claim {
-    pub(crate) fn new(wire: wire::ResourceClaim) -> Self {
+    pub(crate) fn new(wire: wire::ResourceClaim, known: &mut Selectors) -> Self {
         let requests = wire.spec.devices.requests.iter().map(|request| {
             let name = &request.name;
             let asks = if let Some(exactly) = &request.exactly {
-                vec![Ask::new(name.clone(), exactly)]
+                vec![Ask::new(name.clone(), exactly, known)]
             } else {
                 let choice = request.first_available.iter();
                 choice
-                    .map(|own| Ask::new(format!("{name}/{}", own.name), own))
+                    .map(|own| Ask::new(format!("{name}/{}", own.name), own, known))
                     .collect()
             };
             Request {
@@ -130,9 +134,20 @@ impl Claim {
         format!("{}/{}", metadata.namespace_or_default(), metadata.name)
     }
 
+    fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        let asks = self.requests.iter().flat_map(|request| &request.asks);
+        asks.flat_map(|ask| ask.selectors.iter().flatten())
+            .map(|own| &**own)
+    }
+
     /// What keeps it from being allocated on any node, in kube-scheduler's words where it has some. `class` finds a class.
     pub(crate) fn mistake<'c>(&self, class: &dyn Fn(&str) -> Option<&'c Class>) -> Option<String> {
         let name = self.full_name();
+        if self.selectors().map(|own| own.text().len()).sum::<usize>() > MOST_TEXT {
+            return Some(format!(
+                "claim {name}: its selectors have more than {MOST_TEXT} bytes"
+            ));
+        }
         let mut least = 0usize;
         for request in &self.requests {
             if request.asks.is_empty() {
@@ -193,10 +208,14 @@ impl Claim {
                 "claim {claim}, request {request}: asks for a share of a device's capacity, which this scheduler does not give"
             ));
         }
-        let wrong = |selectors: &[Result<Expression, String>]| {
+        let wrong = |selectors: &[OwnSelector]| {
             let mut selectors = selectors.iter().enumerate();
             selectors.find_map(|(index, own)| {
-                let error = own.as_ref().err()?;
+                let unknown = "CEL expression empty (unsupported selector type?)";
+                let error = own.as_ref().map_or_else(
+                    || Some(unknown.to_owned()),
+                    |own| Some(format!("CEL compile error: {}", own.error()?)),
+                )?;
                 Some(format!("selector #{index}: {error}"))
             })
         };

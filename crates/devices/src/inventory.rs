@@ -1,6 +1,7 @@
 //! What is known of devices: slices, classes and claims as they come, and what was promised and is not in the API yet.
 
 use crate::claim::{Claim, Class};
+use crate::selectors::Selectors;
 use evictd_pod::selector::{Labels, NodeTerm};
 use evictd_pod::wire::{self, Allocation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -37,6 +38,8 @@ pub fn selects<'n>(selector: &'n wire::NodeSelector, node: &'n dyn Node) -> bool
 #[derive(Debug)]
 pub(crate) struct Slice {
     pub(crate) spec: wire::SliceSpec,
+    /// No two slices, nor two versions of one, have the same.
+    pub(crate) version: u64,
 }
 
 impl Slice {
@@ -72,6 +75,9 @@ pub struct Inventory {
     by_node: HashMap<String, BTreeSet<Arc<str>>>,
     /// And by driver and pool.
     by_pool: HashMap<(String, String), BTreeSet<Arc<str>>>,
+    /// How many versions of slices there were.
+    versions: u64,
+    selectors: Selectors,
     classes: HashMap<String, Class>,
     /// By namespace and name.
     claims: BTreeMap<(String, String), Arc<Claim>>,
@@ -95,7 +101,11 @@ impl Inventory {
     pub fn put_slice(&mut self, wire: wire::ResourceSlice) {
         self.remove_slice(&wire.metadata.name);
         let name: Arc<str> = wire.metadata.name.into();
-        let slice = Slice { spec: wire.spec };
+        self.versions += 1;
+        let slice = Slice {
+            spec: wire.spec,
+            version: self.versions,
+        };
         let node = slice.node().unwrap_or_default().to_owned();
         let at = self.by_node.entry(node).or_default();
         at.insert(Arc::clone(&name));
@@ -117,8 +127,9 @@ impl Inventory {
 
     /// Adds a class, in the place of the one of that name.
     pub fn put_class(&mut self, wire: wire::DeviceClass) {
-        self.classes
-            .insert(wire.metadata.name.clone(), Class::new(wire));
+        let name = wire.metadata.name.clone();
+        let class = Class::new(wire, &mut self.selectors);
+        self.classes.insert(name, class);
     }
 
     /// Removes a class; whether it was there.
@@ -143,7 +154,8 @@ impl Inventory {
             self.withdraw(&wire.metadata.uid);
             count(&mut self.taken, allocation, true);
         }
-        self.claims.insert(key, Arc::new(Claim::new(wire)));
+        let claim = Claim::new(wire, &mut self.selectors);
+        self.claims.insert(key, Arc::new(claim));
     }
 
     /// Removes a claim and what it was promised; whether it was there.
@@ -172,6 +184,10 @@ impl Inventory {
 
     pub(crate) fn compiled(&self, namespace: &str, name: &str) -> Option<&Arc<Claim>> {
         self.claims.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    pub(crate) const fn selectors(&self) -> &Selectors {
+        &self.selectors
     }
 
     pub(crate) fn class(&self, name: &str) -> Option<&Class> {

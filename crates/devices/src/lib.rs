@@ -5,16 +5,15 @@
 //! `DRADeviceBindingConditions` and `DRAExtendedResource` turned off: devices that need one of them are not given to anybody.
 
 mod allocation;
+mod cel;
 mod claim;
 mod constraint;
-mod depth;
-mod expression;
 mod inventory;
 mod pool;
 mod search;
+mod selectors;
 #[cfg(test)]
 mod tests;
-mod values;
 
 pub use allocation::preference;
 pub use inventory::{Inventory, Node, selects};

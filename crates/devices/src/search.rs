@@ -5,21 +5,31 @@ use crate::MOST_DEVICES;
 use crate::allocation::{self, Given};
 use crate::claim::{Ask, Asked, Claim, Count};
 use crate::constraint::Constraint;
-use crate::expression::{Expression, Subject};
 use crate::inventory::{Inventory, Node, Slice};
 use crate::pool::{Pool, State, gather};
+use crate::selectors::{Selector, Selectors};
 use evictd_pod::wire::{Allocation, Device};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So many devices may be tried on one node. Devices that are alike are tried once, so that only claims whose constraints
-/// set hundreds of different devices against each other come to it.
-const MOST_STEPS: u32 = 10_000;
+/// So much may a search on one node cost, in units of cost of selectors. What selectors have said before counts as if they were
+/// asked again, so that an answer does not depend on who has asked before. Devices that are alike are tried once: only claims whose
+/// constraints set hundreds of different devices against each other come to it, and those with very costly selectors.
+const MOST_UNITS: u64 = 5_000_000;
+/// What it costs to look for a device, and to look at one.
+const SEARCH: u64 = 100;
+const LOOK: u64 = 10;
+/// So much may selectors cost on all nodes together that have to be asked, or so much and one evaluation more. What was found out
+/// is known to the next attempt.
+const MOST_ASKED: u64 = 10_000_000;
 
 /// Claims of a pod that have no devices yet.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Demand {
     claims: Vec<Arc<Claim>>,
+    /// What selectors have cost that had to be asked.
+    asked: AtomicU64,
 }
 
 /// Why claims cannot have devices on a node.
@@ -35,7 +45,7 @@ pub enum Problem {
     Constraint(String),
     /// A selector, or an attribute of a device, cannot be evaluated.
     Selector(String),
-    /// The search was given up.
+    /// The search was given up, because it costs too much.
     TooHard,
 }
 
@@ -57,8 +67,16 @@ impl Demand {
             .find_map(|claim| claim.mistake(&|name| known.class(name)))
         {
             Some(mistake) => Err(mistake),
-            None => Ok(Self { claims }),
+            None => Ok(Self {
+                claims,
+                asked: AtomicU64::new(0),
+            }),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn units_asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// How well these allocations, one for each claim, suit them; see [`allocation::preference`].
@@ -99,6 +117,8 @@ impl Demand {
 /// A device that can be used on the node.
 struct Candidate<'a> {
     slice: &'a Slice,
+    /// Its place in the slice.
+    at: usize,
     device: &'a Device,
     /// Another claim has it.
     in_use: bool,
@@ -121,6 +141,8 @@ enum Stop {
 type Step = Result<bool, Stop>;
 
 struct Search<'a> {
+    demand: &'a Demand,
+    selectors: &'a Selectors,
     claims: &'a [Arc<Claim>],
     candidates: Vec<Candidate<'a>>,
     /// By claim, request and ask.
@@ -135,14 +157,15 @@ struct Search<'a> {
     results: Vec<Vec<(At, usize)>>,
     /// By claim and request: the ask that was met.
     chosen: Vec<Vec<usize>>,
-    subjects: HashMap<usize, Subject>,
-    steps: u32,
+    spent: u64,
 }
 
 impl<'a> Search<'a> {
     fn new(demand: &'a Demand, known: &'a Inventory, pools: &[Pool<'a>]) -> Result<Self, Problem> {
         let claims = &demand.claims;
         let mut search = Self {
+            demand,
+            selectors: known.selectors(),
             claims,
             candidates: candidates(known, pools),
             asked: Vec::new(),
@@ -154,8 +177,7 @@ impl<'a> Search<'a> {
                 .iter()
                 .map(|claim| vec![0; claim.requests.len()])
                 .collect(),
-            subjects: HashMap::new(),
-            steps: 0,
+            spent: 0,
         };
         search.prepare(known)?;
         search.gather_all(pools)?;
@@ -232,9 +254,18 @@ impl<'a> Search<'a> {
         Ok(selected)
     }
 
+    /// Pays for what comes next.
+    fn spend(&mut self, units: u64) -> Result<(), Problem> {
+        self.spent = self.spent.saturating_add(units);
+        if self.spent > MOST_UNITS {
+            return Err(Problem::TooHard);
+        }
+        Ok(())
+    }
+
     fn all_select(
         &mut self,
-        selectors: &[Result<Expression, String>],
+        selectors: &[Option<Arc<Selector>>],
         index: usize,
         whose: impl Fn() -> String,
     ) -> Result<bool, Problem> {
@@ -245,17 +276,17 @@ impl<'a> Search<'a> {
             ))
         };
         for (number, selector) in selectors.iter().enumerate() {
-            let selector = selector.as_ref().map_err(|error| wrong(number, error))?;
-            let subject = if let Some(subject) = self.subjects.get(&index) {
-                subject
-            } else {
-                let Candidate { slice, device, .. } = &self.candidates[index];
-                let subject = Subject::new(&slice.spec.driver, device);
-                let subject = subject.map_err(|error| wrong(number, &error))?;
-                self.subjects.entry(index).or_insert(subject)
-            };
-            let selects = selector.matches(subject);
-            if !selects.map_err(|error| wrong(number, &error))? {
+            let unknown = || wrong(number, "unsupported selector type");
+            let selector = selector.as_deref().ok_or_else(unknown)?;
+            let asked = &self.demand.asked;
+            if asked.load(Ordering::Relaxed) > MOST_ASKED {
+                return Err(Problem::TooHard);
+            }
+            let Candidate { slice, at, .. } = self.candidates[index];
+            let (verdict, cost) = self.selectors.judge(selector, slice, at);
+            asked.fetch_add(cost, Ordering::Relaxed);
+            self.spend(verdict.cost)?;
+            if !verdict.selects.map_err(|error| wrong(number, &error))? {
                 return Ok(false);
             }
         }
@@ -321,10 +352,7 @@ impl<'a> Search<'a> {
 
     /// The devices of an ask from the given one on, and what comes after it.
     fn devices(&mut self, at: At, from: usize) -> Step {
-        self.steps += 1;
-        if self.steps > MOST_STEPS {
-            return Err(Stop::Problem(Problem::TooHard));
-        }
+        self.spend(SEARCH).map_err(Stop::Problem)?;
         let (claim, request, _) = at;
         let (count, ask) = (self.count(at), self.asked(at).ask);
         let takes_all = ask.count == Count::All;
@@ -346,6 +374,7 @@ impl<'a> Search<'a> {
         }
         let mut in_vain = HashSet::new();
         for index in 0..self.candidates.len() {
+            self.spend(LOOK).map_err(Stop::Problem)?;
             let kind = self.candidates[index].kind;
             // What came of one comes of all that are alike, as long as they are free for everybody.
             let known = !ask.is_admin && in_vain.contains(&kind);
@@ -446,13 +475,14 @@ fn candidates<'a>(known: &'a Inventory, pools: &[Pool<'a>]) -> Vec<Candidate<'a>
         let taken = known.taken(pool.driver, pool.name);
         let first = candidates.len();
         for slice in &pool.slices {
-            for device in &slice.spec.devices {
+            for (at, device) in slice.spec.devices.iter().enumerate() {
                 let in_use = taken.is_some_and(|taken| taken.contains_key(&device.name));
                 let alike = candidates[first..].iter();
                 let mut alike = alike.filter(|other| other.in_use == in_use);
                 let kind = alike.find(|other| are_alike(other.device, device));
                 candidates.push(Candidate {
                     slice,
+                    at,
                     device,
                     in_use,
                     kind: kind.map_or(candidates.len(), |other| other.kind),

@@ -1,0 +1,173 @@
+//! Operators.
+
+use super::{Called, Entry, Given, entry};
+use crate::cel::meter::Fault;
+use crate::cel::value::{Key, Value};
+use cel::common::ast::operators;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+type Outcome = Result<Value, Fault>;
+
+pub(super) const TABLE: &[Entry] = &[
+    entry(operators::EQUALS, Called::Alone, (2, 2), equals),
+    entry(operators::NOT_EQUALS, Called::Alone, (2, 2), differs),
+    entry(operators::LESS, Called::Alone, (2, 2), |own| {
+        order(own, Ordering::is_lt)
+    }),
+    entry(operators::LESS_EQUALS, Called::Alone, (2, 2), |own| {
+        order(own, Ordering::is_le)
+    }),
+    entry(operators::GREATER, Called::Alone, (2, 2), |own| {
+        order(own, Ordering::is_gt)
+    }),
+    entry(operators::GREATER_EQUALS, Called::Alone, (2, 2), |own| {
+        order(own, Ordering::is_ge)
+    }),
+    entry(operators::IN, Called::Alone, (2, 2), contains),
+    entry(operators::ADD, Called::Alone, (2, 2), add),
+    entry(operators::SUBSTRACT, Called::Alone, (2, 2), |own| {
+        arithmetic(own, i64::checked_sub, u64::checked_sub, |one, other| {
+            one - other
+        })
+    }),
+    entry(operators::MULTIPLY, Called::Alone, (2, 2), |own| {
+        arithmetic(own, i64::checked_mul, u64::checked_mul, |one, other| {
+            one * other
+        })
+    }),
+    entry(operators::DIVIDE, Called::Alone, (2, 2), divide),
+    entry(operators::MODULO, Called::Alone, (2, 2), modulo),
+    entry(operators::NEGATE, Called::Alone, (1, 1), negate),
+    entry(operators::LOGICAL_NOT, Called::Alone, (1, 1), not),
+];
+
+fn equals(own: &mut Given<'_, '_>) -> Outcome {
+    let [one, other] = own.args.as_slice() else {
+        return Err(Fault::no_overload());
+    };
+    one.equals_charged(other, own.meter).map(Value::Bool)
+}
+
+fn differs(own: &mut Given<'_, '_>) -> Outcome {
+    let [one, other] = own.args.as_slice() else {
+        return Err(Fault::no_overload());
+    };
+    let equals = one.equals_charged(other, own.meter)?;
+    Ok(Value::Bool(!equals))
+}
+
+fn order(own: &mut Given<'_, '_>, holds: fn(Ordering) -> bool) -> Outcome {
+    let [one, other] = own.args.as_slice() else {
+        return Err(Fault::no_overload());
+    };
+    let order = one.compare(other, own.meter)?;
+    Ok(Value::Bool(order.is_some_and(holds)))
+}
+
+fn contains(own: &mut Given<'_, '_>) -> Outcome {
+    let element = own.take(0);
+    match own.take(1) {
+        Value::List(list) => {
+            own.meter.charge(list.len())?;
+            for one in list.iter() {
+                if one.equals(&element, own.meter)? {
+                    return Ok(Value::Bool(true));
+                }
+            }
+            Ok(Value::Bool(false))
+        }
+        Value::Map(map) => {
+            own.plain()?;
+            let key = Key::of(&element).ok_or_else(Fault::no_overload)?;
+            Ok(Value::Bool(map.entries.contains_key(&key)))
+        }
+        _ => Err(Fault::no_overload()),
+    }
+}
+
+fn add(own: &mut Given<'_, '_>) -> Outcome {
+    match (own.arg(0), own.arg(1)) {
+        (Value::Text(one), Value::Text(other)) => {
+            let (one, other) = (Arc::clone(one), Arc::clone(other));
+            let size = own.arg(0).size().saturating_add(own.arg(1).size());
+            own.meter.traverse(size, 1)?;
+            own.meter.handle(one.len().saturating_add(other.len()))?;
+            Ok(Value::Text([&*one, &*other].concat().into()))
+        }
+        (Value::Bytes(one), Value::Bytes(other)) => {
+            let (one, other) = (Arc::clone(one), Arc::clone(other));
+            let size = one.len().saturating_add(other.len());
+            own.meter.traverse(size as u64, 1)?;
+            own.meter.handle(size)?;
+            Ok(Value::Bytes([&*one, &*other].concat().into()))
+        }
+        (Value::List(_), Value::List(_)) => {
+            own.plain()?;
+            let (Value::List(one), Value::List(other)) = (own.take(0), own.take(1)) else {
+                return Err(Fault::no_overload());
+            };
+            one.and(other, own.meter).map(Value::List)
+        }
+        _ => arithmetic(own, i64::checked_add, u64::checked_add, |one, other| {
+            one + other
+        }),
+    }
+}
+
+fn overflow(value: Option<Value>) -> Outcome {
+    value.ok_or_else(|| Fault::error("integer overflow"))
+}
+
+fn arithmetic(
+    own: &mut Given<'_, '_>,
+    ints: fn(i64, i64) -> Option<i64>,
+    unsigned: fn(u64, u64) -> Option<u64>,
+    doubles: fn(f64, f64) -> f64,
+) -> Outcome {
+    own.plain()?;
+    match (own.arg(0), own.arg(1)) {
+        (Value::Int(one), Value::Int(other)) => overflow(ints(*one, *other).map(Value::Int)),
+        (Value::UInt(one), Value::UInt(other)) => overflow(unsigned(*one, *other).map(Value::UInt)),
+        (Value::Double(one), Value::Double(other)) => Ok(Value::Double(doubles(*one, *other))),
+        _ => Err(Fault::no_overload()),
+    }
+}
+
+fn divide(own: &mut Given<'_, '_>) -> Outcome {
+    if matches!(own.arg(1), Value::Int(0) | Value::UInt(0)) {
+        own.plain()?;
+        return Err(Fault::error("division by zero"));
+    }
+    arithmetic(own, i64::checked_div, u64::checked_div, |one, other| {
+        one / other
+    })
+}
+
+fn modulo(own: &mut Given<'_, '_>) -> Outcome {
+    if matches!(own.arg(1), Value::Int(0) | Value::UInt(0)) {
+        own.plain()?;
+        return Err(Fault::error("modulus by zero"));
+    }
+    if matches!(own.arg(0), Value::Double(_)) {
+        return Err(Fault::no_overload());
+    }
+    arithmetic(own, i64::checked_rem, u64::checked_rem, |one, _| one)
+}
+
+fn negate(own: &mut Given<'_, '_>) -> Outcome {
+    own.plain()?;
+    match own.arg(0) {
+        Value::Int(own) => overflow(own.checked_neg().map(Value::Int)),
+        Value::Double(own) => Ok(Value::Double(-own)),
+        _ => Err(Fault::no_overload()),
+    }
+}
+
+fn not(own: &mut Given<'_, '_>) -> Outcome {
+    own.plain()?;
+    match own.arg(0) {
+        Value::Bool(own) => Ok(Value::Bool(!own)),
+        _ => Err(Fault::no_overload()),
+    }
+}

@@ -1,0 +1,374 @@
+use super::meter::MOST_COST;
+use super::*;
+
+fn gpu() -> Subject {
+    let device = serde_json::json!({
+        "name": "gpu-0",
+        "attributes": {
+            "model": { "string": "a100" }, "cores": { "int": 96 }, "nvlink": { "bool": true },
+            "driverVersion": { "version": "550.54.15" }, "rack.example.com/row": { "string": "7" },
+        },
+        "capacity": { "memory": { "value": "40Gi" } },
+    });
+    Subject::new("gpu.example.com", &serde_json::from_value(device).unwrap()).unwrap()
+}
+
+fn compiled(text: &str) -> Expression {
+    Expression::compile(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn selects(text: &str) -> Result<bool, Arc<str>> {
+    compiled(text).judge(&gpu()).selects
+}
+
+#[test]
+fn selectors_say_of_a_device_what_they_say_in_kubernetes() {
+    for (text, selected) in [
+        ("device.driver == 'gpu.example.com'", true),
+        ("device.attributes['gpu.example.com'].model == 'a100'", true),
+        ("device.attributes['gpu.example.com'].cores > 100", false),
+        ("device.attributes['gpu.example.com'].nvlink", true),
+        (
+            "device.attributes['rack.example.com'].row.matches('^[0-9]$')",
+            true,
+        ),
+        (
+            "device.attributes['gpu.example.com'].model.startsWith('h')",
+            false,
+        ),
+        (
+            "device.attributes['gpu.example.com'].driverVersion.isGreaterThan(semver('550.0.0'))",
+            true,
+        ),
+        (
+            "device.attributes['gpu.example.com'].driverVersion.compareTo(semver('550.54.15')) == 0",
+            true,
+        ),
+        (
+            "device.attributes['gpu.example.com'].driverVersion.major() == 550",
+            true,
+        ),
+        (
+            "device.capacity['gpu.example.com'].memory.compareTo(quantity('40Gi')) >= 0",
+            true,
+        ),
+        (
+            "device.capacity['gpu.example.com'].memory.isLessThan(quantity('40960Mi'))",
+            false,
+        ),
+        (
+            "device.capacity['gpu.example.com'].memory == quantity('40960Mi')",
+            true,
+        ),
+        ("quantity('1k').add(1).asInteger() == 1001", true),
+        ("isQuantity('10Gx') || isSemver('1.0')", false),
+        // Of a domain that it has nothing of.
+        ("has(device.attributes['other.example.com'].model)", false),
+        ("'model' in device.attributes['other.example.com']", false),
+        ("'other.example.com' in device.attributes", false),
+        ("'model' in device.attributes['gpu.example.com']", true),
+        (
+            "cel.bind(own, device.attributes['gpu.example.com'], own.nvlink && own.cores == 96)",
+            true,
+        ),
+        ("device.allowMultipleAllocations", false),
+        (
+            "['a100', 'h100'].exists(model, model == device.attributes['gpu.example.com'].model)",
+            true,
+        ),
+        (
+            "device.attributes['gpu.example.com'].?model.orValue('') == 'a100'",
+            true,
+        ),
+        (
+            "device.attributes['gpu.example.com'].?none.hasValue()",
+            false,
+        ),
+        (
+            "device.attributes.exists(domain, domain == 'rack.example.com')",
+            true,
+        ),
+        // One side decides although the other one fails, whichever comes first.
+        ("device.attributes['x'].y == 1 || true", true),
+        ("false && device.attributes['x'].y == 1", false),
+        ("[1, 2, 0].exists(x, 4 / x == 2)", true),
+        ("[0, 3].all(x, 4 / x == 2)", false),
+    ] {
+        assert_eq!(selects(text), Ok(selected), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_selector_is_told() {
+    for (text, told) in [
+        (
+            "device.attributes['other.example.com'].model == 'a100'",
+            "no such key: model",
+        ),
+        (
+            "device.driver",
+            "CEL result of type string could not be converted to bool",
+        ),
+        ("1 + 'a' == 1", "no such overload"),
+        ("9223372036854775807 + 1 == 0", "integer overflow"),
+        ("1 / 0 == 0", "division by zero"),
+        ("[1][1] == 0", "index out of bounds: 1"),
+        (
+            "device.driver.exists(x, true)",
+            "got 'string', expected iterable type",
+        ),
+        ("quantity('many') == quantity('1')", "quantity: "),
+    ] {
+        let wrong = selects(text).unwrap_err();
+        assert!(wrong.starts_with(told), "{text}: {wrong}");
+    }
+    for (text, told) in [
+        ("device.driver ==", ""),
+        ("gpu.model == 'a100'", "undeclared reference to 'gpu'"),
+        (
+            "device.driver.upper() == 'A'",
+            "undeclared reference to 'upper'",
+        ),
+        (
+            "device.driver.startsWith() == 'A'",
+            "found no matching overload for 'startsWith'",
+        ),
+        ("'a'.matches('(')", "error parsing regexp: "),
+    ] {
+        let wrong = Expression::compile(text).unwrap_err();
+        assert!(wrong.contains(told), "{text}: {wrong}");
+    }
+    let long = format!("true || 'a' == '{}'", "a".repeat(LONGEST));
+    assert!(
+        Expression::compile(&long)
+            .unwrap_err()
+            .contains("10240 bytes")
+    );
+    let device = serde_json::json!({ "attributes": { "v": { "version": "1.x" } } });
+    let device = serde_json::from_value(device).unwrap();
+    let error = Subject::new("d", &device).unwrap_err();
+    assert!(
+        error.starts_with("attribute v: \"1.x\" is no semantic version"),
+        "{error}"
+    );
+}
+
+/// What an expression evaluates to and costs. It need not be a boolean.
+fn costs(text: &str) -> (String, u64) {
+    let expression = compiled(text);
+    let device = gpu();
+    let mut evaluation = Evaluation::of(device.value());
+    let value = match evaluation.value(&expression.node) {
+        Ok(Value::Text(own)) => own.to_string(),
+        Ok(Value::Bool(own)) => own.to_string(),
+        Ok(Value::Int(own)) => own.to_string(),
+        Ok(Value::UInt(own)) => format!("{own}u"),
+        Ok(Value::Double(own)) => format!("{own:?}"),
+        Ok(Value::Quantity(own)) => own.to_string(),
+        Ok(Value::List(own)) => {
+            let shown = own.iter().map(|own| match own {
+                Value::Text(own) => own.to_string(),
+                Value::Int(own) => own.to_string(),
+                other => other.type_name().to_owned(),
+            });
+            format!("[{}]", shown.collect::<Vec<_>>().join(" "))
+        }
+        Ok(other) => other.type_name().to_owned(),
+        Err(fault) => fault.message().to_owned(),
+    };
+    (value, evaluation.meter.spent())
+}
+
+#[test]
+fn every_step_costs_what_it_costs_in_kubernetes() {
+    for (text, value, cost) in [
+        ("'text'", "text", 0),
+        ("device.driver", "gpu.example.com", 2),
+        ("device.attributes['gpu.example.com'].model", "a100", 4),
+        ("device.attributes['gpu.' + 'example.com'].model", "a100", 6),
+        ("has(device.attributes['gpu.example.com'].model)", "true", 3),
+        ("'a' in device.attributes", "false", 3),
+        ("device.driver == 'gpu.example.com'", "true", 4),
+        ("device.driver == ''", "false", 2),
+        ("device.attributes['gpu.example.com'].cores > 0", "true", 5),
+        (
+            "device.attributes['gpu.example.com'].cores in [1, 96]",
+            "true",
+            4,
+        ),
+        (
+            "cel.bind(own, device.attributes['gpu.example.com'], own.nvlink)",
+            "true",
+            5,
+        ),
+        (
+            "device.capacity['gpu.example.com'].memory.isLessThan(quantity('80Gi'))",
+            "true",
+            6,
+        ),
+        // Constants are put together beforehand.
+        ("[1, 2, 3]", "[1 2 3]", 0),
+        ("[1, 2, 3].all(x, true)", "true", 10),
+        ("[1, 2, 3, 4, 5].filter(x, x % 2 == 0)", "[2 4]", 42),
+        ("[1, 2, 3, 4, 5].map(x, x)", "[1 2 3 4 5]", 66),
+        ("[1, 2, 3].exists(x, x == 3)", "true", 19),
+        ("[1, 2, 3].exists_one(x, x == 3)", "true", 10),
+        ("[device.driver]", "[gpu.example.com]", 12),
+        ("{'a': device.driver}", "map", 32),
+        ("true ? device : device", "map", 0),
+        ("(true ? device : device).driver", "gpu.example.com", 1),
+        ("true || false", "true", 0),
+        ("!(1 > 2) && 2 > 1", "true", 3),
+        ("-(1) == -1", "true", 2),
+    ] {
+        assert_eq!(costs(text), (value.to_owned(), cost), "{text}");
+    }
+}
+
+#[test]
+fn every_function_costs_what_it_costs_in_kubernetes() {
+    for (text, value, cost) in [
+        ("size('123')", "3", 1),
+        ("[1, 2].size()", "2", 1),
+        ("type(1) == int", "true", 2),
+        ("dyn(1)", "1", 1),
+        ("bool('true')", "true", 1),
+        ("int('12')", "12", 1),
+        ("uint(12)", "12u", 1),
+        ("double('1.5')", "1.5", 1),
+        ("string(12)", "12", 1),
+        ("string(b'0123456789012')", "0123456789012", 2),
+        ("bytes('0123456789012')", "bytes", 2),
+        ("1 + 2 * 3 - 4 / 2 % 3", "5", 5),
+        ("'0123456789' + '0123456789'", "01234567890123456789", 2),
+        ("[1] + [2]", "[1 2]", 1),
+        ("'0123456789012'.contains('0123456789012')", "true", 4),
+        ("'0123456789012'.startsWith('0')", "true", 2),
+        ("'0123456789012'.endsWith('2')", "true", 2),
+        ("'012345678901'.matches('[0-9]+')", "true", 4),
+        ("matches('a', 'a')", "true", 1),
+        ("'012345678901'.find('[3-9]+')", "3456789", 4),
+        ("'a1b22'.findAll('[0-9]+')", "[1 22]", 2),
+        ("'a1b22'.findAll('[0-9]+', 1)", "[1]", 2),
+        ("'äbc'.charAt(1)", "b", 1),
+        ("'0123456789012'.indexOf('12')", "1", 1),
+        ("'0123456789012'.lastIndexOf('12')", "11", 1),
+        ("['a', 'b', 'a'].lastIndexOf('a')", "2", 0),
+        ("[4, 5, 4].indexOf(4)", "0", 3),
+        ("'ABCDEFGHIJKLM'.lowerAscii()", "abcdefghijklm", 2),
+        ("'abcdefghijklm'.upperAscii()", "ABCDEFGHIJKLM", 2),
+        ("'  a b '.trim()", "a b", 1),
+        ("'0123456789012'.substring(10)", "012", 2),
+        ("'0123456789012'.substring(1, 3)", "12", 2),
+        (
+            "'0123456789012'.replace('1', 'x')",
+            "0x23456789 0x2".replace(' ', "").as_str(),
+            3,
+        ),
+        ("'aaa'.replace('a', 'b', 2)", "bba", 1),
+        ("'a,b,c'.split(',')", "[a b c]", 1),
+        ("'a,b,c'.split(',', 2)", "[a b,c]", 1),
+        ("'abc'.split('')", "[a b c]", 1),
+        (
+            "['0123456789', '0123456789'].join('-')",
+            "0123456789-0123456789",
+            5,
+        ),
+        (
+            "'%s has %d, %.2f, %x'.format(['a', 2, 1.5, 255])",
+            "a has 2, 1.50, ff",
+            2,
+        ),
+        ("strings.quote('a\"b')", "\"a\\\"b\"", 1),
+        ("'abc'.reverse()", "cba", 1),
+        ("[1, 2, 3].reverse()", "[3 2 1]", 1),
+        ("[1, 2, 2].isSorted()", "true", 3),
+        ("[3, 1, 2].min()", "1", 3),
+        ("[3, 1, 2].max()", "3", 3),
+        ("[3, 1, 2].sum()", "6", 3),
+        ("['012345678901', '012345678901'].max()", "012345678901", 2),
+        ("[1, 2, 3].slice(1, 3)", "[2 3]", 1),
+        ("[[1], [2, 3]].flatten()", "[1 2 3]", 1),
+        ("[1, 2, 1].distinct()", "[1 2]", 3),
+        ("[3, 1].sort()", "[1 3]", 2),
+        ("lists.range(3)", "[0 1 2]", 1),
+        ("sets.contains([1, 2], [2])", "true", 3),
+        ("sets.intersects([1, 2], [3])", "false", 3),
+        ("sets.equivalent([1, 2], [2, 1])", "true", 9),
+        ("optional.of(1).value()", "1", 2),
+        ("optional.none().orValue(2)", "2", 2),
+        ("optional.of(1).or(optional.of(2)).value()", "1", 4),
+        ("optional.ofNonZeroValue(0).hasValue()", "false", 2),
+        ("device.?driver.hasValue()", "true", 3),
+        ("device.attributes[?'x'].hasValue()", "true", 4),
+        ("quantity('1Ki').asInteger()", "1024", 2),
+        ("quantity('1.5').isInteger()", "false", 2),
+        ("quantity('-1').sign()", "-1", 2),
+        ("quantity('1500m').asApproximateFloat()", "1.5", 2),
+        ("quantity('1Ki').add(quantity('1Ki'))", "2Ki", 3),
+        ("quantity('1Ki').sub(24)", "1k", 2),
+        ("quantity('1').isGreaterThan(quantity('0'))", "true", 3),
+        ("quantity('1').compareTo(quantity('2'))", "-1", 3),
+        ("isQuantity('1')", "true", 1),
+        ("isSemver('1.0.0-alpha.1.2')", "true", 2),
+        ("semver('1.2.3').minor() + semver('1.2.3').patch()", "5", 5),
+    ] {
+        assert_eq!(costs(text), (value.to_owned(), cost), "{text}");
+    }
+}
+
+#[test]
+fn every_function_has_a_row_in_the_table_of_costs() {
+    let table = include_str!("tests.rs");
+    for name in functions::names().filter(|name| !name.contains('_') && !name.contains('@')) {
+        assert!(table.contains(&format!("{name}(")), "{name}");
+    }
+}
+
+#[test]
+fn an_expression_that_would_cost_too_much_is_refused_or_ends() {
+    let thousand = format!("[{}]", vec!["1"; 1000].join(","));
+    let nested = format!("{thousand}.all(x, {thousand}.all(y, {thousand}.all(z, x + y + z == 3)))");
+    assert_eq!(
+        Expression::compile(&nested).unwrap_err(),
+        "too complex, exceeds cost limit"
+    );
+    // The sizes of these are not known beforehand.
+    let ten_times = |name: &str| [name; 10].join(" + ");
+    let large_list = format!(
+        "cel.bind(a, lists.range(1000), cel.bind(b, {}, cel.bind(c, {}, cel.bind(d, {}, [d, d] == [d, d]))))",
+        ten_times("a"),
+        ten_times("b"),
+        ten_times("c"),
+    );
+    let large_text = "lists.range(60000).map(x, '0123456789').join('')";
+    for text in [
+        large_list.clone(),
+        large_list.replace("[d, d] == [d, d]", "5 in d"),
+        large_list.replace("[d, d] == [d, d]", "d.all(x, true)"),
+        large_list.replace("[d, d] == [d, d]", "d.reverse().reverse().size() == 1"),
+        format!("{large_text}.replace('1', '{}').size() > 0", "x".repeat(1000)),
+        format!("cel.bind(t, {large_text}, ({}).size() > 0)", ten_times("t")),
+        format!("{large_text}.split('').size() > 0"),
+        format!("{large_text}.matches({large_text})"),
+        format!("cel.bind(t, {large_text}, lists.range(9000).all(x, t.charAt(599999) == '9'))"),
+        "lists.range(1000000000).size() > 0".to_owned(),
+        "lists.range(2000).all(x, lists.range(2000).all(y, x + y >= 0))".to_owned(),
+        "lists.range(2000).distinct().size() > 0".to_owned(),
+        "lists.range(1000).all(x, true) && sets.contains(lists.range(2000), lists.range(2000))".to_owned(),
+        "'a'.matches('(' + 'a{1000}' + ')*')  && lists.range(300).all(x, !'a'.matches('[a-f0-9]{1000}' + 'a'))".to_owned(),
+    ] {
+        let verdict = compiled(&text).judge(&gpu());
+        let told = "operation cancelled: actual cost limit exceeded";
+        assert_eq!(verdict.selects, Err(told.into()), "{text}");
+        assert!(verdict.cost <= 3 * MOST_COST, "{text}: {}", verdict.cost);
+    }
+}
+
+#[test]
+fn long_results_are_kept_without_a_pass_over_them_for_each_step() {
+    let text = "lists.range(20000).map(x, x).filter(x, x % 2 == 0).size() == 10000";
+    let verdict = compiled(text).judge(&gpu());
+    assert_eq!(verdict.selects, Ok(true));
+    assert!(verdict.cost < MOST_COST, "{}", verdict.cost);
+}

@@ -1,0 +1,257 @@
+//! Values of expressions. Texts, lists and maps are shared, so that reading a variable costs the same whatever is in it.
+
+use super::list::List;
+use super::meter::{Fault, Meter};
+use evictd_pod::Quantity;
+use semver::Version;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    UInt(u64),
+    Double(f64),
+    Text(Arc<str>),
+    Bytes(Arc<[u8]>),
+    List(List),
+    Map(Arc<Map>),
+    Quantity(Quantity),
+    Version(Arc<Version>),
+    Optional(Option<Arc<Value>>),
+    /// The name of a type.
+    Type(&'static str),
+}
+
+/// A map. `device.attributes` and `device.capacity` have an empty map under each name that the device has nothing of.
+#[derive(Debug, Default)]
+pub(crate) struct Map {
+    pub(crate) entries: BTreeMap<Key, Value>,
+    pub(crate) missing: Option<Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Bool(bool),
+    /// Whole numbers, whatever their type.
+    Int(i128),
+    Text(Arc<str>),
+}
+
+impl Key {
+    /// `None` for a value that is no key of a map.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        Some(match value {
+            Value::Bool(own) => Self::Bool(*own),
+            Value::Int(own) => Self::Int((*own).into()),
+            Value::UInt(own) => Self::Int((*own).into()),
+            Value::Double(own) if own.fract() == 0.0 && own.abs() < 9e18 =>
+            {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "it is a whole number in range"
+                )]
+                Self::Int((*own as i64).into())
+            }
+            Value::Text(own) => Self::Text(Arc::clone(own)),
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Self::Bool(own) => Value::Bool(*own),
+            Self::Int(own) => i64::try_from(*own).map_or_else(
+                |_| Value::UInt(u64::try_from(*own).unwrap_or(u64::MAX)),
+                Value::Int,
+            ),
+            Self::Text(own) => Value::Text(Arc::clone(own)),
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Bool(own) => own.to_string(),
+            Self::Int(own) => own.to_string(),
+            Self::Text(own) => own.to_string(),
+        }
+    }
+}
+
+impl Map {
+    pub(crate) fn get(&self, key: &Value) -> Result<Value, Fault> {
+        let key = Key::of(key).ok_or_else(Fault::no_overload)?;
+        let found = self.entries.get(&key).or(self.missing.as_ref());
+        let missing = || Fault::error(format!("no such key: {}", key.shown()));
+        found.cloned().ok_or_else(missing)
+    }
+
+    /// Whether `has` finds something under the name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.missing.is_some() || self.entries.contains_key(&Key::Text(name.into()))
+    }
+}
+
+impl Value {
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+
+    pub(crate) const fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::UInt(_) => "uint",
+            Self::Double(_) => "double",
+            Self::Text(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Version(_) => "kubernetes.Semver",
+            Self::Optional(_) => "optional_type",
+            Self::Type(_) => "type",
+        }
+    }
+
+    /// The size as costs count it: that of whatever has no size is 1.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Text(own) => characters(own),
+            Self::Bytes(own) => own.len() as u64,
+            Self::List(own) => own.len(),
+            Self::Map(own) => own.entries.len() as u64,
+            Self::Optional(Some(own)) => own.size(),
+            _ => 1,
+        }
+    }
+
+    /// Equality as a call charges it.
+    pub(crate) fn equals_charged(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
+        meter.traverse(self.size().min(other.size()), 1)?;
+        self.equals(other, meter)
+    }
+
+    /// Numbers are equal whatever their types; values of other different types never are.
+    pub(crate) fn equals(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
+        Ok(match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(one), Self::Bool(other)) => one == other,
+            (Self::Text(one), Self::Text(other)) => {
+                meter.handle(if one.len() == other.len() {
+                    one.len()
+                } else {
+                    0
+                })?;
+                one == other
+            }
+            (Self::Bytes(one), Self::Bytes(other)) => {
+                meter.handle(one.len().min(other.len()))?;
+                one == other
+            }
+            (Self::Quantity(one), Self::Quantity(other)) => one == other,
+            (Self::Version(one), Self::Version(other)) => one.cmp_precedence(other).is_eq(),
+            (Self::Type(one), Self::Type(other)) => one == other,
+            (Self::Optional(one), Self::Optional(other)) => match (one, other) {
+                (None, None) => true,
+                (Some(one), Some(other)) => one.equals(other, meter)?,
+                _ => false,
+            },
+            (Self::List(one), Self::List(other)) => one.equals(other, meter)?,
+            (Self::Map(one), Self::Map(other)) => {
+                if one.entries.len() != other.entries.len() {
+                    return Ok(false);
+                }
+                meter.handle_values(one.entries.len() as u64)?;
+                for (key, own) in &one.entries {
+                    match other.entries.get(key) {
+                        Some(other) if own.equals(other, meter)? => {}
+                        _ => return Ok(false),
+                    }
+                }
+                true
+            }
+            _ => numbers(self, other).is_some_and(Ordering::is_eq),
+        })
+    }
+
+    /// The order of two values, charged as the comparison that asks for it.
+    pub(crate) fn compare(
+        &self,
+        other: &Self,
+        meter: &mut Meter,
+    ) -> Result<Option<Ordering>, Fault> {
+        let sizes = match (self, other) {
+            (Self::Text(_), Self::Text(_)) | (Self::Bytes(_), Self::Bytes(_)) => {
+                self.size().min(other.size())
+            }
+            _ => 1,
+        };
+        meter.traverse(sizes, 1)?;
+        self.order(other)
+    }
+
+    pub(crate) fn order(&self, other: &Self) -> Result<Option<Ordering>, Fault> {
+        Ok(match (self, other) {
+            (Self::Bool(one), Self::Bool(other)) => Some(one.cmp(other)),
+            (Self::Text(one), Self::Text(other)) => Some(one.cmp(other)),
+            (Self::Bytes(one), Self::Bytes(other)) => Some(one.cmp(other)),
+            (Self::Double(one), Self::Double(other)) => one.partial_cmp(other),
+            _ => Some(numbers(self, other).ok_or_else(Fault::no_overload)?),
+        })
+    }
+}
+
+/// The order of two numbers, whatever their types; `None` where one is none.
+fn numbers(one: &Value, other: &Value) -> Option<Ordering> {
+    let whole = |value: &Value| match value {
+        Value::Int(own) => Some(i128::from(*own)),
+        Value::UInt(own) => Some(i128::from(*own)),
+        _ => None,
+    };
+    let double = |value: &Value| match value {
+        Value::Double(own) => Some(*own),
+        _ => None,
+    };
+    match (whole(one), whole(other), double(one), double(other)) {
+        (Some(one), Some(other), ..) => Some(one.cmp(&other)),
+        (_, _, Some(one), Some(other)) => one.partial_cmp(&other),
+        (Some(one), _, _, Some(other)) => with_double(one, other),
+        (_, Some(other), Some(one), _) => with_double(other, one).map(Ordering::reverse),
+        _ => None,
+    }
+}
+
+/// Compared exactly: a double has the fraction and the range that whole numbers lack.
+fn with_double(whole: i128, double: f64) -> Option<Ordering> {
+    if double.is_nan() {
+        return None;
+    }
+    if double.abs() >= 1e30 {
+        return Some(if double > 0.0 {
+            Ordering::Less
+        } else {
+            Ordering::Greater
+        });
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
+    let floor = double.floor() as i128;
+    let order = whole.cmp(&floor);
+    Some(if order.is_eq() && double.fract() != 0.0 {
+        Ordering::Less
+    } else {
+        order
+    })
+}
+
+/// How many characters a text has.
+pub(crate) fn characters(text: &str) -> u64 {
+    if text.is_ascii() {
+        return text.len() as u64;
+    }
+    text.chars().count() as u64
+}
