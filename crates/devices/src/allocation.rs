@@ -1,7 +1,7 @@
 //! What is written into a claim's status when the search has found devices for it.
 
 use crate::claim::{Ask, Asked, Claim};
-use crate::inventory::Slice;
+use crate::slice::Slice;
 use evictd_pod::wire::{
     self, AllocatedConfiguration, AllocatedDevice, AllocatedDevices, Allocation, Device,
     DeviceConfiguration, NodeSelector, NodeSelectorTerm, Requirement,

@@ -12,12 +12,14 @@ mod inventory;
 mod pool;
 mod search;
 mod selectors;
+mod slice;
 #[cfg(test)]
 mod tests;
 
 pub use allocation::preference;
-pub use inventory::{Inventory, Node, selects};
+pub use inventory::Inventory;
 pub use search::{Demand, Problem};
+pub use slice::{Node, selects};
 
 /// The most devices that one claim can have.
 const MOST_DEVICES: usize = 32;

@@ -1,7 +1,7 @@
 //! The pools whose devices can be used on a node.
 
 use crate::Inventory;
-use crate::inventory::{Node, Slice};
+use crate::slice::{Node, Slice};
 use std::collections::{BTreeMap, HashSet};
 
 /// A pool as a node sees it.

@@ -2,7 +2,7 @@
 //! slice changes, so that no attempt asks again what one before it has found out.
 
 use crate::cel::{Expression, Subject, Verdict};
-use crate::inventory::Slice;
+use crate::slice::Slice;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -3,10 +3,9 @@
 //! where the chain is a branch of a condition or a key.
 
 use super::functions::Given;
-use super::list::List;
 use super::meter::{Fault, Meter};
 use super::plan::{Call, Fold, Node, Select, Step};
-use super::value::{Key, Map, Value};
+use super::value::{Key, Map, Value, Values};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -210,7 +209,7 @@ impl<'e> Evaluation<'e> {
             Value::Map(map) => {
                 self.meter.handle_values(map.entries.len() as u64)?;
                 let values = map.entries.keys().map(Key::value).collect::<Vec<_>>();
-                keys = List::from(values);
+                keys = Values::from(values);
                 &keys
             }
             other => {
@@ -229,7 +228,7 @@ impl<'e> Evaluation<'e> {
     }
 
     /// Leaves the result of the steps as the last local variable.
-    fn walk(&mut self, fold: &Fold, list: &List) -> Result<(), Fault> {
+    fn walk(&mut self, fold: &Fold, list: &Values) -> Result<(), Fault> {
         let result = self.locals.len() - 1;
         for own in list.iter() {
             // A walk whose steps are all constants ends, too.
@@ -313,7 +312,7 @@ fn element(value: Value, key: &Value, is_optional: bool) -> Outcome {
     found
 }
 
-fn at(list: &List, key: &Value) -> Outcome {
+fn at(list: &Values, key: &Value) -> Outcome {
     let Some(Key::Int(index)) = Key::of(key) else {
         return Err(Fault::no_overload());
     };

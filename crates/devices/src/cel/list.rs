@@ -2,26 +2,25 @@
 //! work it has paid for.
 
 use super::meter::{Fault, Meter};
-use super::value::Value;
 use std::sync::Arc;
 
 /// Lists of up to so many values are copied where they are put together.
 const SHORT: u64 = 64;
 
 #[derive(Debug, Clone)]
-pub(crate) struct List {
+pub(crate) struct List<T> {
     length: u64,
-    content: Content,
+    content: Content<T>,
 }
 
 #[derive(Debug, Clone)]
-enum Content {
-    Flat(Arc<Vec<Value>>),
-    Both(Arc<(List, List)>),
+enum Content<T> {
+    Flat(Arc<Vec<T>>),
+    Both(Arc<(List<T>, List<T>)>),
 }
 
-impl From<Vec<Value>> for List {
-    fn from(values: Vec<Value>) -> Self {
+impl<T> From<Vec<T>> for List<T> {
+    fn from(values: Vec<T>) -> Self {
         Self {
             length: values.len() as u64,
             content: Content::Flat(Arc::new(values)),
@@ -29,7 +28,7 @@ impl From<Vec<Value>> for List {
     }
 }
 
-impl List {
+impl<T: Clone> List<T> {
     pub(crate) const fn len(&self) -> u64 {
         self.length
     }
@@ -53,7 +52,7 @@ impl List {
             if length <= SHORT {
                 meter.handle_values(length)?;
                 let both = own.iter().chain(more.iter());
-                return Ok(both.cloned().collect::<Vec<_>>().into());
+                return Ok(both.cloned().collect::<Vec<T>>().into());
             }
         }
         Ok(Self {
@@ -62,7 +61,7 @@ impl List {
         })
     }
 
-    pub(crate) fn get(&self, index: u64) -> Option<Value> {
+    pub(crate) fn get(&self, index: u64) -> Option<T> {
         let (mut list, mut index) = (self, index);
         loop {
             match &list.content {
@@ -77,35 +76,22 @@ impl List {
     }
 
     /// Whoever takes an element pays for it first: a list may have more than fit into memory.
-    pub(crate) fn iter(&self) -> Elements<'_> {
+    pub(crate) fn iter(&self) -> Elements<'_, T> {
         Elements {
             rest: vec![(self, 0)],
         }
     }
-
-    pub(crate) fn equals(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
-        if self.length != other.length {
-            return Ok(false);
-        }
-        for (one, other) in self.iter().zip(other.iter()) {
-            meter.handle_values(1)?;
-            if !one.equals(other, meter)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }
 
-pub(crate) struct Elements<'l> {
+pub(crate) struct Elements<'l, T> {
     /// Lists that are still to be read, the next one last, and from where on.
-    rest: Vec<(&'l List, usize)>,
+    rest: Vec<(&'l List<T>, usize)>,
 }
 
-impl<'l> Iterator for Elements<'l> {
-    type Item = &'l Value;
+impl<'l, T> Iterator for Elements<'l, T> {
+    type Item = &'l T;
 
-    fn next(&mut self) -> Option<&'l Value> {
+    fn next(&mut self) -> Option<&'l T> {
         loop {
             let (list, at) = self.rest.pop()?;
             match &list.content {

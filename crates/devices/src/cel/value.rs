@@ -8,6 +8,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) type Values = List<Value>;
+
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Null,
@@ -17,7 +19,7 @@ pub(crate) enum Value {
     Double(f64),
     Text(Arc<str>),
     Bytes(Arc<[u8]>),
-    List(List),
+    List(Values),
     Map(Arc<Map>),
     Quantity(Quantity),
     Version(Arc<Version>),
@@ -161,7 +163,7 @@ impl Value {
                 (Some(one), Some(other)) => one.equals(other, meter)?,
                 _ => false,
             },
-            (Self::List(one), Self::List(other)) => one.equals(other, meter)?,
+            (Self::List(one), Self::List(other)) => lists_equal(one, other, meter)?,
             (Self::Map(one), Self::Map(other)) => {
                 if one.entries.len() != other.entries.len() {
                     return Ok(false);
@@ -204,6 +206,19 @@ impl Value {
             _ => Some(numbers(self, other).ok_or_else(Fault::no_overload)?),
         })
     }
+}
+
+fn lists_equal(one: &Values, other: &Values, meter: &mut Meter) -> Result<bool, Fault> {
+    if one.len() != other.len() {
+        return Ok(false);
+    }
+    for (one, other) in one.iter().zip(other.iter()) {
+        meter.handle_values(1)?;
+        if !one.equals(other, meter)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The order of two numbers, whatever their types; `None` where one is none.

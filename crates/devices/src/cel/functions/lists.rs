@@ -1,9 +1,8 @@
 //! Functions of lists, and of lists as sets.
 
 use super::{Called, Entry, Given, entry};
-use crate::cel::list::List;
 use crate::cel::meter::{Fault, Meter};
-use crate::cel::value::Value;
+use crate::cel::value::{Value, Values};
 use std::cmp::Ordering;
 
 type Outcome = Result<Value, Fault>;
@@ -42,7 +41,7 @@ pub(super) const TABLE: &[Entry] = &[
     }),
 ];
 
-fn list(own: &mut Given<'_, '_>) -> Result<List, Fault> {
+fn list(own: &mut Given<'_, '_>) -> Result<Values, Fault> {
     match own.take(0) {
         Value::List(list) => Ok(list),
         _ => Err(Fault::no_overload()),
@@ -51,7 +50,7 @@ fn list(own: &mut Given<'_, '_>) -> Result<List, Fault> {
 
 /// Charges a pass over everything that is in a list: a tenth of a unit for each byte of a text, rounded down, and a unit for each
 /// other value.
-fn read(list: &List, meter: &mut Meter) -> Result<(), Fault> {
+fn read(list: &Values, meter: &mut Meter) -> Result<(), Fault> {
     for own in list.iter() {
         meter.handle_values(1)?;
         match own {
@@ -136,13 +135,13 @@ fn sum(own: &mut Given<'_, '_>) -> Outcome {
     Ok(sum.unwrap_or(Value::Int(0)))
 }
 
-pub(super) fn reversed(list: &List, meter: &mut Meter) -> Outcome {
+pub(super) fn reversed(list: &Values, meter: &mut Meter) -> Outcome {
     let mut values = copied(list, meter)?;
     values.reverse();
     Ok(Value::List(values.into()))
 }
 
-fn copied(list: &List, meter: &mut Meter) -> Result<Vec<Value>, Fault> {
+fn copied(list: &Values, meter: &mut Meter) -> Result<Vec<Value>, Fault> {
     meter.handle_values(list.len())?;
     Ok(list.iter().cloned().collect())
 }
@@ -223,7 +222,7 @@ fn range(own: &mut Given<'_, '_>) -> Outcome {
 }
 
 /// Two lists, charged for comparing each value of one with each of the other so many times.
-fn sets(own: &mut Given<'_, '_>, times: u64) -> Result<[List; 2], Fault> {
+fn sets(own: &mut Given<'_, '_>, times: u64) -> Result<[Values; 2], Fault> {
     let (Value::List(one), Value::List(other)) = (own.take(0), own.take(1)) else {
         return Err(Fault::no_overload());
     };
@@ -233,7 +232,7 @@ fn sets(own: &mut Given<'_, '_>, times: u64) -> Result<[List; 2], Fault> {
     Ok([one, other])
 }
 
-fn holds(list: &List, value: &Value, meter: &mut Meter) -> Result<bool, Fault> {
+fn holds(list: &Values, value: &Value, meter: &mut Meter) -> Result<bool, Fault> {
     for own in list.iter() {
         if own.equals(value, meter)? {
             return Ok(true);
@@ -242,7 +241,7 @@ fn holds(list: &List, value: &Value, meter: &mut Meter) -> Result<bool, Fault> {
     Ok(false)
 }
 
-fn holds_all(list: &List, others: &List, meter: &mut Meter) -> Result<bool, Fault> {
+fn holds_all(list: &Values, others: &Values, meter: &mut Meter) -> Result<bool, Fault> {
     for own in others.iter() {
         if !holds(list, own, meter)? {
             return Ok(false);
