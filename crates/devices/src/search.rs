@@ -23,7 +23,7 @@ const SEARCH: u64 = 100;
 const LOOK: u64 = 10;
 /// So much may selectors cost on all nodes together that have to be asked, or so much and one evaluation more. What was found out
 /// is known to the next attempt.
-const MOST_ASKED: u64 = 10_000_000;
+const MOST_ASKED: u64 = 4_000_000;
 
 /// Claims of a pod that have no devices yet.
 #[derive(Debug)]

@@ -181,7 +181,7 @@ impl<'e> Evaluation<'e> {
     fn map(&mut self, entries: &[(Node, Node, bool)]) -> Outcome {
         let mut map = BTreeMap::new();
         for (key, value, may_miss) in entries {
-            let key = Key::of(&self.value(key)?);
+            let key = Key::of_entry(&self.value(key)?);
             let key = key.ok_or_else(|| Fault::error("unsupported key type"))?;
             let value = match self.value(value)? {
                 Value::Optional(None) if *may_miss => continue,

@@ -347,7 +347,7 @@ fn folded(entries: &[(Node, Node, bool)]) -> Option<Node> {
         let (Node::Constant(key), Node::Constant(value), false) = entry else {
             return None;
         };
-        if map.insert(Key::of(key)?, value.clone()).is_some() {
+        if map.insert(Key::of_entry(key)?, value.clone()).is_some() {
             return None;
         }
     }

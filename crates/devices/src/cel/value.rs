@@ -44,7 +44,12 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// `None` for a value that is no key of a map.
+    /// The key of an entry in a map that is written down; `None` for a value that cannot be one.
+    pub(crate) fn of_entry(value: &Value) -> Option<Self> {
+        Self::of(value).filter(|_| !matches!(value, Value::Double(_)))
+    }
+
+    /// The key that a value is looked up by; `None` for one that no map has.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::Bool(own) => Self::Bool(*own),
@@ -129,6 +134,15 @@ impl Value {
             Self::Map(own) => own.entries.len() as u64,
             Self::Optional(Some(own)) => own.size(),
             _ => 1,
+        }
+    }
+
+    /// About how many bytes its text has, without what is in it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(own) => own.len(),
+            Self::Bytes(own) => own.len(),
+            _ => 24,
         }
     }
 

@@ -59,11 +59,15 @@ fn costly_selectors_end_the_search_on_a_node_whoever_has_asked_before() {
     let selectors: Vec<String> = (1..=31).map(costly).collect();
     let problem = ask(&mut known, with_selectors(&selectors));
     assert_eq!(problem, Err(Problem::TooHard));
-    // It has asked a few, and asks none again.
-    let demand = Demand::new(&known, "shop", ["c"]).unwrap();
-    let problem = demand.allocate(&known, &node("one")).unwrap_err();
-    assert_eq!(problem, Problem::TooHard);
-    assert_eq!(demand.units_asked(), 0);
+    // It has asked a few. Soon none is asked any more, and the answer is the same.
+    let mut asked = Vec::new();
+    while asked.last() != Some(&0) {
+        let demand = Demand::new(&known, "shop", ["c"]).unwrap();
+        let problem = demand.allocate(&known, &node("one")).unwrap_err();
+        assert_eq!(problem, Problem::TooHard);
+        asked.push(demand.units_asked());
+        assert!(asked.len() < 4, "{asked:?}");
+    }
     let problem = ask(&mut known, with_selectors(&selectors[..5]));
     assert_eq!(problem.unwrap(), ["r=g00"]);
 }
@@ -91,10 +95,10 @@ fn an_attempt_asks_costly_selectors_on_a_few_nodes_and_the_next_goes_on() {
             }
         };
         attempts.push(names.iter().filter(fits).count());
-        assert!(demand.units_asked() < 12_000_000);
-        assert!(attempts.len() < 5, "{attempts:?}");
+        assert!(demand.units_asked() < 6_000_000);
+        assert!(attempts.len() < 10, "{attempts:?}");
     }
-    assert!(attempts.is_sorted() && attempts[0] > 10, "{attempts:?}");
+    assert!(attempts.is_sorted() && attempts[0] > 4, "{attempts:?}");
 }
 
 #[test]

@@ -65,6 +65,9 @@ fn read(list: &Values, meter: &mut Meter) -> Result<(), Fault> {
 
 /// The place of an element in a list, the first or the last.
 pub(super) fn index_of(own: &mut Given<'_, '_>, from_end: bool) -> Outcome {
+    if own.args.len() > 2 {
+        return Err(Fault::no_overload());
+    }
     let values = list(own)?;
     read(&values, own.meter)?;
     let wanted = own.take(1);
@@ -215,6 +218,9 @@ fn sort(own: &mut Given<'_, '_>) -> Outcome {
 fn range(own: &mut Given<'_, '_>) -> Outcome {
     own.plain()?;
     let count = own.int(0)?;
+    if count < 0 {
+        return Err(Fault::error("lists.range: a list has no negative size"));
+    }
     own.meter.handle_values(u64::try_from(count).unwrap_or(0))?;
     Ok(Value::List(
         (0..count).map(Value::Int).collect::<Vec<_>>().into(),

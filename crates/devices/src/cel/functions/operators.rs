@@ -79,8 +79,12 @@ fn contains(own: &mut Given<'_, '_>) -> Outcome {
         }
         Value::Map(map) => {
             own.plain()?;
-            let key = Key::of(&element).ok_or_else(Fault::no_overload)?;
-            Ok(Value::Bool(map.entries.contains_key(&key)))
+            let is_number = matches!(element, Value::Double(_));
+            match Key::of(&element) {
+                Some(key) => Ok(Value::Bool(map.entries.contains_key(&key))),
+                None if is_number => Ok(Value::Bool(false)),
+                None => Err(Fault::no_overload()),
+            }
         }
         _ => Err(Fault::no_overload()),
     }

@@ -1,7 +1,7 @@
 //! Functions of texts. Places in a text count characters.
 
 use super::{Called, Entry, Given, entry, lists, with_pattern};
-use crate::cel::meter::Fault;
+use crate::cel::meter::{Fault, Meter};
 use crate::cel::pattern::Pattern;
 use crate::cel::value::Value;
 use std::borrow::Cow;
@@ -146,16 +146,23 @@ fn index_of(own: &mut Given<'_, '_>, last: bool) -> Outcome {
     own.meter.charge(text.len() as u64 / 10)?;
     own.meter.handle(text.len())?;
     let characters = |text: &str| i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
-    let found = if last {
-        let from = own.int_or(2, characters(&text))?;
-        let at = place(&text, from).ok_or_else(|| outside(from))?;
-        let end = at.saturating_add(other.len()).min(text.len());
-        text.get(..end).and_then(|text| text.rfind(&*other))
-    } else {
-        let from = own.int_or(2, 0)?;
-        let at = place(&text, from).ok_or_else(|| outside(from))?;
+    let length = characters(&text);
+    let from = own.int_or(2, if last { length } else { 0 })?;
+    if from < 0 {
+        return Err(outside(from));
+    }
+    if other.is_empty() {
+        return Ok(Value::Int(from.min(length)));
+    }
+    let is_outside = from >= length && own.args.len() > 2;
+    let at = place(&text, from).filter(|_| !is_outside);
+    let found = at.and_then(|at| {
+        if last {
+            let end = at.saturating_add(other.len()).min(text.len());
+            return text.get(..end)?.rfind(&*other);
+        }
         text[at..].find(&*other).map(|found| at + found)
-    };
+    });
     Ok(Value::Int(found.map_or(-1, |at| characters(&text[..at]))))
 }
 
@@ -287,12 +294,7 @@ fn format(own: &mut Given<'_, '_>) -> Outcome {
         let value = values
             .next()
             .ok_or_else(|| Fault::error("index out of range in format"))?;
-        let before = written.len();
-        if let (Some('s'), Value::Text(text)) = (verb, value) {
-            own.meter.handle(text.len())?;
-        }
-        write_value(&mut written, verb, precision, value)?;
-        own.meter.handle(written.len() - before)?;
+        write_value(&mut written, verb, precision, value, own.meter)?;
     }
     Ok(Value::Text(written.into()))
 }
@@ -316,20 +318,83 @@ fn write_value(
     verb: Option<char>,
     precision: usize,
     value: &Value,
+    meter: &mut Meter,
 ) -> Result<(), Fault> {
+    meter.handle(value.bytes().saturating_mul(2).saturating_add(precision))?;
+    #[expect(clippy::cast_precision_loss, reason = "so the language has it")]
     let done = match (verb, value) {
-        (Some('s'), Value::Text(own)) => write!(written, "{own}"),
-        (Some('s'), Value::Bool(own)) => write!(written, "{own}"),
-        (Some('s' | 'd'), Value::Int(own)) => write!(written, "{own}"),
-        (Some('s' | 'd'), Value::UInt(own)) => write!(written, "{own}"),
-        (Some('s'), Value::Double(own)) => write!(written, "{own}"),
-        (Some('s'), Value::Null) => write!(written, "null"),
+        (Some('s'), value) => return write_text(written, value, meter),
+        (Some('d'), Value::Int(own)) => write!(written, "{own}"),
+        (Some('d'), Value::UInt(own)) => write!(written, "{own}"),
         (Some('f'), Value::Double(own)) => write!(written, "{own:.precision$}"),
-        (Some('x'), Value::Int(own)) => write!(written, "{own:x}"),
-        (Some('X'), Value::Int(own)) => write!(written, "{own:X}"),
-        (Some('o'), Value::Int(own)) => write!(written, "{own:o}"),
-        (Some('b'), Value::Int(own)) => write!(written, "{own:b}"),
+        (Some('f'), Value::Int(own)) => write!(written, "{:.precision$}", *own as f64),
+        (Some('f'), Value::UInt(own)) => write!(written, "{:.precision$}", *own as f64),
+        (Some(verb @ ('x' | 'X' | 'o' | 'b')), Value::Int(own)) => {
+            let sign = if *own < 0 { "-" } else { "" };
+            write!(written, "{sign}{}", digits_of(own.unsigned_abs(), verb))
+        }
+        (Some(verb @ ('x' | 'X' | 'o' | 'b')), Value::UInt(own)) => {
+            write!(written, "{}", digits_of(*own, verb))
+        }
+        (Some('b'), Value::Bool(own)) => write!(written, "{}", i32::from(*own)),
+        (Some(verb @ ('x' | 'X')), Value::Text(own)) => hexadecimal(written, own.as_bytes(), verb),
+        (Some(verb @ ('x' | 'X')), Value::Bytes(own)) => hexadecimal(written, own, verb),
         _ => return Err(Fault::error("could not parse formatting clause")),
+    };
+    done.map_err(|_| Fault::error("could not write a text"))
+}
+
+fn digits_of(number: u64, verb: char) -> String {
+    match verb {
+        'x' => format!("{number:x}"),
+        'X' => format!("{number:X}"),
+        'o' => format!("{number:o}"),
+        _ => format!("{number:b}"),
+    }
+}
+
+fn hexadecimal(written: &mut String, bytes: &[u8], verb: char) -> std::fmt::Result {
+    bytes.iter().try_for_each(|own| match verb {
+        'x' => write!(written, "{own:02x}"),
+        _ => write!(written, "{own:02X}"),
+    })
+}
+
+/// A value as `%s` shows it, with what is in it.
+fn write_text(written: &mut String, value: &Value, meter: &mut Meter) -> Result<(), Fault> {
+    meter.handle(value.bytes().saturating_add(2))?;
+    let done = match value {
+        Value::Text(own) => write!(written, "{own}"),
+        Value::Bytes(own) => write!(written, "{}", String::from_utf8_lossy(own)),
+        Value::Bool(own) => write!(written, "{own}"),
+        Value::Int(own) => write!(written, "{own}"),
+        Value::UInt(own) => write!(written, "{own}"),
+        Value::Double(own) => write!(written, "{own}"),
+        Value::Null => write!(written, "null"),
+        Value::Type(own) => write!(written, "{own}"),
+        Value::List(list) => {
+            written.push('[');
+            for (at, own) in list.iter().enumerate() {
+                written.push_str(if at > 0 { ", " } else { "" });
+                write_text(written, own, meter)?;
+            }
+            written.push(']');
+            Ok(())
+        }
+        Value::Map(map) => {
+            written.push('{');
+            for (at, (key, own)) in map.entries.iter().enumerate() {
+                written.push_str(if at > 0 { ", " } else { "" });
+                write_text(written, &key.value(), meter)?;
+                written.push_str(": ");
+                write_text(written, own, meter)?;
+            }
+            written.push('}');
+            Ok(())
+        }
+        Value::Quantity(_) | Value::Version(_) | Value::Optional(_) => {
+            return Err(Fault::error("could not parse formatting clause"));
+        }
     };
     done.map_err(|_| Fault::error("could not write a text"))
 }
