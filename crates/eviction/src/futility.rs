@@ -40,20 +40,16 @@ pub(crate) struct Futile {
 }
 
 impl Futile {
-    /// Notes that a pod was chosen for this threshold.
+    /// Notes that a pod was chosen for this threshold, of which so much is missing.
     pub(crate) fn chosen(
         &mut self,
         now: Timestamp,
-        acting: &ActingThreshold,
+        (acting, short): (&ActingThreshold, i64),
         uid: &str,
         limit: Option<rules::Futility>,
     ) {
         let Some(limit) = limit else { return };
         let (signal, observed) = (acting.threshold.signal, acting.observed);
-        let min_reclaim = acting
-            .threshold
-            .min_reclaim
-            .map_or(0, |value| value.at(observed.capacity).value());
         let slot = &mut self.trials[signal];
         let in_a_row = match slot {
             // Evictions further apart than the length of a stop are not consecutive.
@@ -65,7 +61,7 @@ impl Futile {
             value: acting.threshold.value,
             chosen_at: now,
             before: observed.available,
-            least_gain: min_reclaim.max(observed.capacity / 100),
+            least_gain: least_gain(acting, short),
             outcome: Outcome::Chosen,
             in_a_row,
         });
@@ -135,6 +131,16 @@ impl Futile {
                 _ => None,
             })
     }
+}
+
+/// What an eviction gains at least if it helped: a hundredth of the capacity, or a tenth of what is missing where that is
+/// less. Many small pods lift a signal together.
+fn least_gain(acting: &ActingThreshold, short: i64) -> i64 {
+    let hundredth = acting.observed.capacity / 100;
+    if acting.threshold.signal.is_pressure() {
+        return hundredth;
+    }
+    hundredth.min(short / 10).max(1)
 }
 
 impl Trial {

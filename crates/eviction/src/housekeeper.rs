@@ -45,12 +45,14 @@ mod cause;
 mod dialogue;
 mod leaving;
 mod limits;
+mod pauses;
 mod reclaim;
 mod restored;
 mod withheld;
 
 use awaited::Awaited;
 pub use dialogue::Answer;
+use pauses::Pauses;
 use reclaim::ReclaimState;
 
 /// Makes the decisions, cycle by cycle. It holds all state; the caller passes in the time.
@@ -71,10 +73,8 @@ pub struct Housekeeper {
     without_cgroup: BTreeSet<String>,
     /// Dry run or pause.
     terminations_off: bool,
-    /// A need for which no pod may be evicted, and when to think about it again.
-    no_victim: Option<(UsageNeed, Timestamp)>,
-    /// Per signal: until when other signals go before it, since no pod may be evicted for it.
-    deferred_until: SignalMap<Option<Timestamp>>,
+    /// Decisions that are not made in this cycle.
+    pauses: Pauses,
     reclaim: ReclaimState,
     /// Signals for which the last decision found only pods that wait at limits of their own.
     at_own_limits: SignalMap<bool>,
@@ -111,8 +111,7 @@ impl Housekeeper {
             commands: Vec::new(),
             without_cgroup: BTreeSet::new(),
             terminations_off: false,
-            no_victim: None,
-            deferred_until: SignalMap::default(),
+            pauses: Pauses::default(),
             reclaim: ReclaimState::default(),
             at_own_limits: SignalMap::default(),
             awaited: Awaited::default(),
@@ -139,8 +138,7 @@ impl Housekeeper {
         }
         self.rules = next.rules;
         self.watched = next.watched;
-        self.no_victim = None;
-        self.deferred_until = SignalMap::default();
+        self.pauses = Pauses::default();
     }
 
     /// The rules in force.
@@ -149,8 +147,8 @@ impl Housekeeper {
     }
 
     /// When a decision that evicts no pod is made again at the earliest; `None` if the last one evicted a pod.
-    pub fn next_decision(&self) -> Option<Timestamp> {
-        self.no_victim.map(|(_, again)| again)
+    pub fn next_decision(&self, now: Timestamp) -> Option<Timestamp> {
+        self.pauses.next_end(now)
     }
 
     /// How fast each signal falls, and when it is exhausted at that rate.
@@ -192,6 +190,7 @@ impl Housekeeper {
         self.last.clone_from(observations);
         self.forecast.observe(now, observations);
         self.note_crossings(observations);
+        self.pauses.end(now);
         self.update_conditions(now);
         if self.rules.local_storage_capacity_isolation {
             Step::LocalStorage
@@ -247,9 +246,9 @@ impl Housekeeper {
     }
 
     /// The threshold to act on. The kubelet's order: memory, then hard before soft, then the order of the
-    /// configuration (S1-035). evictd's order: hard before soft whatever the resource, I/O last; and a signal for
-    /// which no pod may be evicted at present goes after the others, so that it does not hide one for which a pod
-    /// may be.
+    /// configuration (S1-035). evictd's order: hard before soft whatever the resource, I/O last; and a signal whose
+    /// decision waits, or for which no pod may be evicted at present, goes after the others, so that it does not hide
+    /// one for which a pod may be.
     fn acting(&self) -> Option<&Watched> {
         let rank = |watched: &&Watched| {
             let signal = watched.threshold.signal;
@@ -260,9 +259,9 @@ impl Housekeeper {
             } else {
                 (false, not_memory, soft)
             };
-            let waits = self.reclaim.waits(signal);
-            let deferred = self.deferred_until[signal].is_some();
-            let last = waits || deferred || self.switched_off(signal).is_some();
+            let waits = self.reclaim.waits(signal) || self.awaited.waits(signal);
+            let pauses = self.pauses.hold(signal, watched.threshold.is_hard());
+            let last = waits || pauses || self.switched_off(signal).is_some();
             (last, order)
         };
         self.watched
@@ -336,7 +335,8 @@ impl Housekeeper {
                 held,
                 available,
             }));
-            self.futile.chosen(now, &acting, uid, self.rules.futility);
+            let seen = (&acting, shares.short.value());
+            self.futile.chosen(now, seen, uid, self.rules.futility);
             self.last_action = Some(now);
             self.relieved = Some(now);
         }
@@ -423,7 +423,7 @@ impl Housekeeper {
     /// reconsidered.
     pub fn set_without_cgroup(&mut self, pods: BTreeSet<String>) {
         self.without_cgroup = pods;
-        self.no_victim = None;
+        self.pauses.forget_victims();
     }
 
     /// Every pod in the order in which it would be evicted for this signal now. Decides nothing.

@@ -453,11 +453,16 @@ impl Ranking<'_> {
 
     fn memory(&self, usage: &PodUsage) -> Option<Used<Bytes>> {
         let figure = self.known(Some(usage.working_set))?;
-        let swap = usage.swap.filter(|_| self.rules.swap_counts);
-        let swap = swap.map_or(0, |swap| swap.value);
+        let counted = usage.swap.filter(|_| self.rules.swap_counts);
+        let swap = counted.map_or(0, |swap| swap.value);
+        let without_cache = usage
+            .without_cache
+            .filter(|_| self.rules.cache_is_available)
+            .map_or(figure.value, |one| one.value.min(figure.value));
         let gain = match self.signal {
             Signal::MemoryPsi => None,
-            Signal::SwapAvailable => Some(swap),
+            Signal::SwapAvailable => usage.swap.map(|swap| swap.value),
+            Signal::MemoryAvailable => Some(without_cache),
             _ => Some(figure.value),
         };
         Some(Used { figure, swap, gain })

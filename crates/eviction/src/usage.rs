@@ -55,6 +55,8 @@ impl FromIterator<Option<PodUsage>> for Usage {
 pub struct PodUsage {
     /// Memory that the kernel cannot easily reclaim.
     pub working_set: Option<Figure<Bytes>>,
+    /// The working set without file cache in use, which the kernel counts as available.
+    pub without_cache: Option<Figure<Bytes>>,
     /// Anonymous memory.
     pub anon: Option<Figure<Bytes>>,
     /// Memory that is in swap.
@@ -100,6 +102,17 @@ pub struct VolumeUsage {
 }
 
 impl PodUsage {
+    /// Of a pod whose files exist and could not be counted.
+    pub fn not_walked() -> Self {
+        Self {
+            kubelet_files: FsUsage {
+                extent: Extent::Unknown,
+                ..FsUsage::default()
+            },
+            ..Self::default()
+        }
+    }
+
     /// Replaces the time of each figure.
     pub fn date(&mut self, time: impl Fn(Option<Timestamp>) -> Option<Timestamp>) {
         fn one<U>(
@@ -112,6 +125,7 @@ impl PodUsage {
         }
         let own = [
             &mut self.working_set,
+            &mut self.without_cache,
             &mut self.anon,
             &mut self.swap,
             &mut self.io,

@@ -337,7 +337,7 @@ impl RankedPod {
                 None => format!("{uses} and requested none"),
             },
             (_, excess) => {
-                let mut words = if excess == Excess::Exceeds {
+                let mut words = if excess != Excess::Within && usage > request {
                     let above = human_bytes((usage - request).value());
                     format!("{uses}, {above} above its request of {asked}")
                 } else {

@@ -408,8 +408,9 @@ impl Departure {
         }
     }
 
-    /// Whether no other victim may be chosen for `need` until this pod has left.
-    pub(super) fn blocks(&self, now: Timestamp, need: UsageNeed) -> bool {
+    /// Whether no other victim may be chosen for `need` until this pod has left. Where what it uses is not credited, it is
+    /// waited for until that is free, as long as the kubelet waits (S1-059).
+    pub(super) fn blocks(&self, now: Timestamp, need: UsageNeed, credited: bool) -> bool {
         let within = |since: Timestamp, limit| now.duration_since(since) < limit;
         match self.stage {
             Stage::Terminating { .. } if self.repeated => false,
@@ -433,13 +434,15 @@ impl Departure {
                 killed: Some(killed),
                 ..
             } => {
-                (within(killed, KILL_WAIT) || self.cycles_after_kill < KILL_WAIT_CYCLES)
-                    && within(killed, CLEANUP_TIMEOUT)
+                let dies = within(killed, KILL_WAIT) || self.cycles_after_kill < KILL_WAIT_CYCLES;
+                (dies || !credited) && within(killed, CLEANUP_TIMEOUT)
             }
-            // Its files outlast its processes.
+            // Its files outlast its processes, and so may its memory.
             Stage::Ended { at } => {
                 let disk = need.signal.condition() == Some(NodeCondition::DiskPressure);
-                disk && self.purpose.is_for_disk() && within(at, CLEANUP_TIMEOUT)
+                let resource = self.purpose.signal().map(Signal::resource);
+                let same = !credited && resource == Some(need.signal.resource());
+                (same || (disk && self.purpose.is_for_disk())) && within(at, CLEANUP_TIMEOUT)
             }
             Stage::Gone { .. } | Stage::Failed { .. } | Stage::Blocked { .. } => false,
         }

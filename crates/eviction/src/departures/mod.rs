@@ -38,8 +38,8 @@ use std::{
 /// How often pods that have ended are checked again, because the kubelet may have restarted them.
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 /// Why a pending notice to the API server is dropped.
-pub const STILL_RUNS: &str = "the pod was started again and still runs after the pressure has ended, and its kubelet \
-    has not taken note of the decision for 10 minutes; `kubectl delete pod` ends it";
+pub const STILL_RUNS: &str = "the pod still runs after the pressure has ended, and its kubelet has not taken note of the \
+    decision for too long; `kubectl delete pod` ends it";
 /// Why the notice of a rejection is dropped.
 pub const ADMITTED: &str = "the pod was admitted after all";
 
@@ -283,15 +283,18 @@ impl Departures {
         self.planned.iter().any(|planned| planned.uid == uid)
     }
 
-    /// Whether no victim may be chosen for `need` until one of these pods has left. Counts cycles, so call it once
-    /// per cycle.
-    pub(crate) fn block(&mut self, now: Timestamp, need: UsageNeed) -> bool {
-        let mut block = false;
+    /// Counts the cycles since pods were killed.
+    pub(crate) fn count_cycle(&mut self, now: Timestamp) {
         for departure in self.pods.values_mut() {
             departure.count_cycle(now);
-            block |= departure.blocks(now, need);
         }
-        block
+    }
+
+    /// Whether no victim may be chosen for `need` until one of these pods has left; `credited` if what they still use
+    /// counts as nearly free.
+    pub(crate) fn block(&self, now: Timestamp, need: UsageNeed, credited: bool) -> bool {
+        let mut all = self.pods.values();
+        all.any(|departure| departure.blocks(now, need, credited))
     }
 
     /// What pods without processes still use of `signal`, and the names of these pods.

@@ -19,10 +19,16 @@ const RESERVE: SignedDuration = SignedDuration::from_secs(1);
 /// What is awaited, and what there was when signals crossed their thresholds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Awaited {
-    /// For which signal a decision waits, and since when.
-    since: Option<(Signal, Timestamp)>,
+    /// Since when the decision on a signal waits.
+    since: SignalMap<Option<Timestamp>>,
     /// What was available when a threshold on the signal was first met.
     at_crossing: SignalMap<Option<i64>>,
+}
+
+impl Awaited {
+    pub(super) fn waits(&self, signal: Signal) -> bool {
+        self.since[signal].is_some()
+    }
 }
 
 impl Housekeeper {
@@ -36,8 +42,9 @@ impl Housekeeper {
             let before = &mut self.awaited.at_crossing[signal];
             let seen = observations.get(signal).map(|seen| seen.available);
             *before = before.or(seen).filter(|_| met);
+            let since = &mut self.awaited.since[signal];
+            *since = since.filter(|_| met);
         }
-        self.awaited.since = self.awaited.since.filter(|(signal, _)| met[*signal]);
     }
 
     /// The ranking by which to decide; `None` while a figure that could change the choice may become known soon. When
@@ -50,20 +57,19 @@ impl Housekeeper {
         ranked: Vec<RankedPod>,
     ) -> Option<Vec<RankedPod>> {
         let acting = self.acting_threshold()?;
+        let signal = acting.threshold.signal;
         if !self.is_open(now, &acting, pods, &ranked) {
-            self.awaited.since = None;
+            self.awaited.since[signal] = None;
             return Some(ranked);
         }
-        let signal = acting.threshold.signal;
-        let since = self.awaited.since.filter(|(of, _)| *of == signal);
-        let since = since.map_or(now, |(_, since)| since);
+        let since = self.awaited.since[signal].unwrap_or(now);
         let soon = |left| left <= RESERVE;
         let exhausted = self.forecast().exhausted_in(now, signal).is_some_and(soon);
         if !exhausted && acting.observed.available > 0 && now.duration_since(since) < LONGEST {
-            self.awaited.since = Some((signal, since));
+            self.awaited.since[signal] = Some(since);
             return None;
         }
-        self.awaited.since = None;
+        self.awaited.since[signal] = None;
         let before = self.awaited.at_crossing[signal].unwrap_or(acting.observed.available);
         let lost = before.saturating_sub(acting.observed.available).max(0);
         Some(self.with_ranking(now, signal, |ranking| ranking.of_losing(pods, usage, lost)))
@@ -92,6 +98,9 @@ impl Housekeeper {
 
     /// Since when the decision on a signal waits for figures of usage.
     pub fn awaits_figures(&self) -> Option<(Signal, Timestamp)> {
-        self.awaited.since
+        let since = self.awaited.since.into_iter();
+        since
+            .filter_map(|(signal, since)| Some((signal, since?)))
+            .next()
     }
 }

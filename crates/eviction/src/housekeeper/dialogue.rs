@@ -68,22 +68,30 @@ impl Housekeeper {
     /// soft thresholds are in their grace period, their grace period is cut short before another pod is chosen.
     pub fn begin(&mut self, now: Timestamp, observations: &Observations) -> Step {
         self.reclaim.next_cycle();
+        self.pauses.next_cycle();
         let step = self.observe(now, observations);
-        if let Some(hard_since) = self.hard_since() {
-            let exhausted_at = self.hard_exhausted_at(now);
-            let cut = Event::CutGraces {
-                hard_since,
-                exhausted_at,
-            };
+        if let Some(cut) = self.cut_graces(now) {
             let cut = self.on_event(now, cut);
             if !cut.is_empty() {
-                self.no_victim = None;
+                self.pauses.forget_victims();
             }
             self.commands.extend(cut);
         }
+        self.departures.count_cycle(now);
         let next = self.on_event(now, Event::Next);
         self.commands.extend(next);
         self.wait(now, step)
+    }
+
+    /// Where a hard threshold is met, pods that are leaving do not keep all of their grace.
+    pub(super) fn cut_graces(&self, now: Timestamp) -> Option<Event> {
+        Some(Event::CutGraces {
+            hard_since: self.hard_since()?,
+            // The kubelet's rules credit no pod that is leaving, so none is too late.
+            exhausted_at: self
+                .hard_exhausted_at(now)
+                .filter(|_| self.rules.credit_terminating_pods),
+        })
     }
 
     /// When nothing is left of the first signal of an acting hard threshold, where that is known. Of the trend and the
@@ -91,7 +99,8 @@ impl Housekeeper {
     fn hard_exhausted_at(&self, now: Timestamp) -> Option<Timestamp> {
         let acting = self.watched.iter().filter(|watched| {
             let Threshold { signal, .. } = watched.threshold;
-            watched.threshold.is_hard() && watched.held && self.switched_off(signal).is_none()
+            let acts = watched.threshold.is_hard() && watched.held;
+            acts && !signal.is_pressure() && self.switched_off(signal).is_none()
         });
         let exhausted_at = |watched: &Watched| {
             let Threshold { signal, .. } = watched.threshold;
@@ -213,15 +222,34 @@ impl Housekeeper {
             return step;
         };
         if need.hard && self.departures.unblock() {
-            self.no_victim = None;
+            self.pauses.forget_victims();
         }
-        if self.departures.block(now, need) {
-            return Step::Watch(need);
+        if self
+            .departures
+            .block(now, need, self.rules.credit_terminating_pods)
+        {
+            return self.beside(now, need).unwrap_or(Step::Watch(need));
         }
-        let no_victim = self
-            .no_victim
-            .is_some_and(|(about, until)| about == need && now < until);
-        if no_victim { Step::Rest } else { step }
+        if self.pauses.rest(now, need) {
+            Step::Rest
+        } else {
+            step
+        }
+    }
+
+    /// The step for another signal while an earlier victim is waited for. The kubelet does nothing then.
+    fn beside(&mut self, now: Timestamp, need: UsageNeed) -> Option<Step> {
+        if !self.rules.hard_thresholds_first || self.pauses.waits_for_departure(need.signal) {
+            return None;
+        }
+        self.pauses.wait_for_departure(need.signal);
+        let other = self.pressure();
+        let is_other = match other {
+            Step::Rank(other) => other.signal != need.signal,
+            Step::Reclaim(other) => other.signal != need.signal,
+            _ => false,
+        };
+        is_other.then(|| self.wait(now, other))
     }
 
     /// Notes that this decision evicts no pod, so that it is not repeated too soon. The kubelet's rules repeat it
@@ -243,26 +271,11 @@ impl Housekeeper {
             StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => REPEAT_AFTER,
             StarvedResource::EphemeralStorage | StarvedResource::Inodes => REPEAT_AFTER_DISK,
         };
-        let until = now.saturating_add(pause).unwrap_or(now);
+        let after = |pauses: i32| now.saturating_add(pause * pauses).unwrap_or(now);
+        let until = after(1);
         // Once its kubelet's time is over, a pod that is waited for may be chosen.
         let overdue = self.departures.next_overdue(now);
         let until = overdue.map_or(until, |overdue| overdue.min(until));
-        self.no_victim = Some((need, until));
-        let nobody_can = matches!(
-            decision.withheld,
-            Some(
-                Withheld::NoPods
-                    | Withheld::AllSpared
-                    | Withheld::NoIo
-                    | Withheld::NoRelief { .. }
-                    | Withheld::OwnLimits { .. }
-                    | Withheld::MemoryLeft { .. }
-                    | Withheld::OwnPressureUnknown
-                    | Withheld::HoldsTooLittle { .. }
-            )
-        );
-        if nobody_can {
-            self.deferred_until[need.signal] = Some(until);
-        }
+        self.pauses.note(need, until, after(2));
     }
 }

@@ -30,13 +30,17 @@ impl Housekeeper {
             }
             Event::Ended { ending, .. } => {
                 self.has_gone |= matches!(ending, Ending::Gone { .. });
-                self.no_victim = None;
+                self.pauses.forget_victims();
             }
             _ => {}
         }
         let freeing = self.freeing(&event);
+        let begins = matches!(event, Event::Begin(_));
         let context = self.context();
-        let commands = self.departures.on_event(now, event, &context);
+        let mut commands = self.departures.on_event(now, event, &context);
+        if let Some(cut) = self.cut_graces(now).filter(|_| begins) {
+            commands.extend(self.departures.on_event(now, cut, &context));
+        }
         for uid in &freeing {
             if !self.departures.is_freeing(uid) {
                 self.futile.set_due(uid, Timestamp::MIN);
@@ -146,7 +150,7 @@ impl Housekeeper {
     /// Dry run or pause: decisions are made, but no pod is terminated.
     pub fn set_terminations_off(&mut self, terminations_off: bool) {
         if self.terminations_off != terminations_off {
-            self.no_victim = None;
+            self.pauses.forget_victims();
         }
         self.terminations_off = terminations_off;
     }

@@ -39,7 +39,7 @@ impl Housekeeper {
                 continue;
             };
             if self.rules.messages_name_what_counted {
-                exceeded.message = local_storage_message(&exceeded, pod, used, self.rules.layout);
+                exceeded.message = local_storage_message(&exceeded, pod, used);
             }
             let decision = match self.spared(now, pod) {
                 None => {

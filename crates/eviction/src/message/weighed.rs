@@ -48,15 +48,10 @@ pub fn weighed_message(
 }
 
 /// The message for a pod that exceeds a limit of its own: the kubelet's sentence, then what was measured.
-pub(crate) fn local_storage_message(
-    exceeded: &Exceeded,
-    pod: &Pod,
-    usage: &PodUsage,
-    layout: FilesystemLayout,
-) -> String {
+pub(crate) fn local_storage_message(exceeded: &Exceeded, pod: &Pod, usage: &PodUsage) -> String {
     let used = human_bytes(exceeded.used.value());
     let parts = match exceeded.limit {
-        LocalStorageLimit::Pod => Part::of_signal(Signal::NodefsAvailable, layout, pod, usage),
+        LocalStorageLimit::Pod => Part::of_limit(pod, usage),
         LocalStorageLimit::EmptyDir | LocalStorageLimit::Container => Vec::new(),
     };
     let largest = largest(parts, StarvedResource::EphemeralStorage);
@@ -74,8 +69,8 @@ fn of_pod(signal: Signal, victim: &RankedPod, pod: &Pod) -> String {
     let resource = signal.resource();
     let name = name(&pod.name);
     let at_least = if victim.at_least { "at least " } else { "" };
-    let exceeds = victim.excess == Excess::Exceeds;
     let (used, request) = (usage.value(), victim.request.value());
+    let exceeds = victim.excess != Excess::Within && used > request;
     match resource {
         StarvedResource::Memory | StarvedResource::EphemeralStorage => {
             let (used, request) = (human_bytes(used), human_bytes(request));
@@ -120,7 +115,32 @@ impl Part {
             StarvedResource::Inodes => |used| used.inodes.map(|inodes| inodes.value),
             _ => return Vec::new(),
         };
-        Self::of(DiskParts::of(signal, layout), pod, usage, figure)
+        let here = |used: &FsUsage| figure(used).filter(|_| used.extent != Extent::Elsewhere);
+        let counted = DiskParts::of(signal, layout);
+        let mut parts = Self::of(counted, pod, usage, here);
+        let deleted = [
+            (counted.rootfs, &usage.deleted.in_layers),
+            (counted.volumes, &usage.deleted.on_disk),
+        ];
+        let held = deleted.into_iter().filter(|(counts, _)| *counts);
+        let held = held.filter_map(|(_, used)| here(used));
+        parts.extend(held.filter(|used| *used > 0).map(|used| Self {
+            name: "files that are deleted and still open".to_owned(),
+            used,
+        }));
+        parts
+    }
+
+    /// The parts that count for the pod's own limit, on whatever filesystem they are.
+    fn of_limit(pod: &Pod, usage: &PodUsage) -> Vec<Self> {
+        let every = DiskParts {
+            rootfs: true,
+            logs: true,
+            volumes: true,
+        };
+        Self::of(every, pod, usage, |used| {
+            used.bytes.map(|bytes| bytes.value)
+        })
     }
 
     fn of(
@@ -131,8 +151,7 @@ impl Part {
     ) -> Vec<Self> {
         let mut parts = Vec::new();
         let mut add = |counts: bool, name: &dyn Fn() -> String, used: &FsUsage| {
-            let here = counts && used.extent != Extent::Elsewhere;
-            if let Some(used) = figure(used).filter(|used| here && *used > 0) {
+            if let Some(used) = figure(used).filter(|used| counts && *used > 0) {
                 parts.push(Self { name: name(), used });
             }
         };
@@ -165,9 +184,6 @@ impl Part {
         }
         let of_kubelet = || "termination logs and other files of the kubelet".to_owned();
         add(counted.volumes, &of_kubelet, &usage.kubelet_files);
-        let deleted = || "files that are deleted and still open".to_owned();
-        add(counted.rootfs, &deleted, &usage.deleted.in_layers);
-        add(counted.volumes, &deleted, &usage.deleted.on_disk);
         parts
     }
 }

@@ -43,13 +43,20 @@ impl Young {
     }
 
     fn cycle(&mut self, second: i64, left: i64) -> Option<Decision> {
+        self.cycle_with(second, left, None)
+    }
+
+    /// The same with so many process ids left of 1000.
+    fn cycle_with(&mut self, second: i64, left: i64, pids: Option<i64>) -> Option<Decision> {
         let now = at(second);
-        let seen = Observation {
-            available: left * MI,
-            capacity: 10_000 * MI,
+        let seen = |available, capacity| Observation {
+            available,
+            capacity,
             time: Some(now),
         };
-        let seen: Observations = [(Signal::NodefsAvailable, seen)].into_iter().collect();
+        let disk = (Signal::NodefsAvailable, seen(left * MI, 10_000 * MI));
+        let pids = pids.map(|left| (Signal::PidAvailable, seen(left, 1000)));
+        let seen: Observations = [disk].into_iter().chain(pids).collect();
         let mut step = self.keeper.begin(now, &seen);
         loop {
             let (pods, usage) = (&self.pods[..], &self.usage);
@@ -180,4 +187,24 @@ fn inodes_that_were_lost_count_as_inodes() {
         why.contains("default/young uses at least 309 inodes"),
         "{why}"
     );
+}
+
+#[test]
+fn a_decision_that_waits_hides_no_other_signal() {
+    let mut node = Young::new(&evictd(Vec::new()), 0);
+    let rules = Rules {
+        thresholds: hard(&[("nodefs.available", "1000Mi"), ("pid.available", "100")]),
+        ..node.keeper.rules().clone()
+    };
+    node.keeper.reconfigure(rules);
+    for usage in node.usage.pods.iter_mut().flatten() {
+        usage.processes = Some(Figure::processes(450));
+    }
+    assert!(node.cycle_with(0, 900, Some(500)).is_none());
+    assert!(node.keeper.awaits_figures().is_some());
+    let decision = node.cycle_with(1, 890, Some(50)).unwrap();
+    assert_eq!(decision.signal, "pid.available");
+    assert!(decision.eviction.is_some(), "{}", decision.why);
+    let (_, since) = node.keeper.awaits_figures().unwrap();
+    assert_eq!(since, at(0), "its time passes all the same");
 }

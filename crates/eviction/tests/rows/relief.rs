@@ -222,36 +222,54 @@ fn a_victim_that_holds_more_than_could_be_counted_may_suffice() {
     );
 }
 
-#[test]
-fn a_signal_that_nobody_can_lift_does_not_hide_another() {
+/// The decision of a cycle in which something acts.
+fn turn(node: &mut Node, second: i64, left: &[(Signal, i64)]) -> evictd_eviction::Decision {
+    let step = node
+        .keeper
+        .begin(at(second), &crate::node::seen(second, left));
+    let evictd_eviction::Step::Rank(need) = step else {
+        panic!("{step:?}");
+    };
+    let answer = evictd_eviction::Answer::Ranked {
+        need,
+        pods: &node.pods,
+        usage: &node.usage,
+        fresh: None,
+    };
+    node.keeper.answer(at(second), answer).1.remove(0)
+}
+
+/// A pod with so much memory and 80 processes on a node with thresholds for both.
+fn memory_and_pids(bytes: i64) -> Node {
     let thresholds = hard(&[("memory.available", "100Mi"), ("pid.available", "100")]);
     let usage = PodUsage {
-        working_set: Some(Figure::bytes(MI)),
+        working_set: Some(Figure::bytes(bytes)),
         ..processes(80).unwrap()
     };
-    let mut node = Node::new(ours(thresholds), vec![(priority("a", 0), Some(usage))]);
+    Node::new(ours(thresholds), vec![(priority("a", 0), Some(usage))])
+}
+
+#[test]
+fn a_signal_that_nobody_can_lift_does_not_hide_another() {
+    let mut node = memory_and_pids(MI);
     let seen = [(MEMORY, 50 * MI), (Signal::PidAvailable, 50)];
-    let turn = |node: &mut Node, second| {
-        let step = node
-            .keeper
-            .begin(at(second), &crate::node::seen(second, &seen));
-        let evictd_eviction::Step::Rank(need) = step else {
-            panic!("{step:?}");
-        };
-        let answer = evictd_eviction::Answer::Ranked {
-            need,
-            pods: &node.pods,
-            usage: &node.usage,
-            fresh: None,
-        };
-        node.keeper.answer(at(second), answer).1.remove(0)
-    };
-    let first = turn(&mut node, 0);
+    let first = turn(&mut node, 0, &seen);
     assert_eq!(first.signal, "memory.available");
     assert!(matches!(first.withheld, Some(Withheld::NoRelief { .. })));
-    let second = turn(&mut node, 1);
+    let second = turn(&mut node, 1, &seen);
     assert_eq!(second.signal, "pid.available");
     assert_eq!(second.eviction.unwrap().pod, "default/a");
+}
+
+#[test]
+fn a_signal_that_nobody_could_lift_an_hour_ago_has_its_place_again() {
+    let mut node = memory_and_pids(200 * MI);
+    let pods = std::mem::take(&mut node.pods);
+    let left = |pids| [(MEMORY, 50 * MI), (Signal::PidAvailable, pids)];
+    let none = turn(&mut node, 0, &left(500));
+    assert_eq!(none.withheld, Some(Withheld::NoPods));
+    node.pods = pods;
+    assert_eq!(turn(&mut node, 3600, &left(50)).signal, "memory.available");
 }
 
 #[test]

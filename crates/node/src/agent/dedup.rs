@@ -3,7 +3,7 @@
 use crate::pods::LocalPod;
 use evictd_eviction::{
     Cause, Decision, Housekeeper, Signal, SignalMap,
-    decision::{Shares, UnevictableGrowth, Withheld},
+    decision::{Shares, Withheld},
 };
 use evictd_pod::Quantity;
 use jiff::Timestamp;
@@ -74,7 +74,7 @@ impl Dedup {
 }
 
 /// The part of a reason that stays the same while nothing happens. What terminating pods use, and their order,
-/// differs in every observation.
+/// differs in every observation; so does who of several grows fastest or waits most.
 fn stable_part(withheld: Withheld) -> Withheld {
     match withheld {
         Withheld::DyingPodsRelease {
@@ -87,21 +87,15 @@ fn stable_part(withheld: Withheld) -> Withheld {
                 release: Quantity::ZERO,
             }
         }
-        Withheld::NoRelief { growth, .. } => Withheld::NoRelief {
+        Withheld::NoRelief { .. } => Withheld::NoRelief {
             shares: Shares::default(),
-            growth: growth.map(|growth| UnevictableGrowth {
-                pod: growth.pod,
-                ..UnevictableGrowth::default()
-            }),
+            growth: None,
         },
         Withheld::MemoryLeft { capacity, .. } => Withheld::MemoryLeft {
             available: Quantity::ZERO,
             capacity,
         },
-        Withheld::OwnLimits { mut pods } => {
-            pods.sort_unstable();
-            Withheld::OwnLimits { pods }
-        }
+        Withheld::OwnLimits { .. } => Withheld::OwnLimits { pods: Vec::new() },
         other => other,
     }
 }

@@ -43,11 +43,8 @@ impl Agent {
         if self.ports.reclaimer.is_busy() || self.ports.memory_reclaimer.is_busy() {
             sleep = sleep.min(RECLAIM_INTERVAL);
         }
-        if let Some(again) = self.housekeeper.next_decision() {
-            let left = again.duration_since(now);
-            if left.is_positive() {
-                sleep = sleep.min(left.unsigned_abs());
-            }
+        if let Some(again) = self.housekeeper.next_decision(now) {
+            sleep = sleep.min(again.duration_since(now).unsigned_abs());
         }
         for (threshold, first) in self.housekeeper.first_observed() {
             let left = threshold.acts_after() - now.duration_since(first);

@@ -389,6 +389,7 @@ fn the_preset_for_parity_holds_the_kubelets_rules() {
         figures: kubelets.rules().figures,
         messages_name_what_counted: kubelets.rules().messages_name_what_counted,
         zero_capacity_counts: kubelets.rules().zero_capacity_counts,
+        limits_sidecars: kubelets.rules().limits_sidecars,
         swap_counts: kubelets.rules().swap_counts,
         hard_thresholds_first: kubelets.rules().hard_thresholds_first,
         ..ours.rules()

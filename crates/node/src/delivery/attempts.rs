@@ -51,6 +51,8 @@ const REASON_AFTER: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs
 const REASON_PERIOD: Duration = Duration::from_secs(15);
 /// How often to check: for 10 minutes, which is longer than nearly any grace period.
 const REASON_CHECKS: usize = 42;
+/// A reason that is there for so long after all containers have exited stays: kubelets write every 10 s.
+const REASON_STAYS_AFTER: Duration = Duration::from_secs(12);
 /// How often the reason is written again.
 const REASON_WRITES: u32 = 3;
 
@@ -96,11 +98,21 @@ pub(super) async fn deliver(
 pub(super) async fn restore_reason(delivery_queue: &DeliveryQueue, notice: &Notice) {
     let delivery = Delivery::new(delivery_queue, notice);
     let mut writes = 0;
+    let mut settled: Option<Instant> = None;
     let pauses = REASON_AFTER.into_iter().chain(repeat(REASON_PERIOD));
     for pause in pauses.take(REASON_CHECKS) {
         sleep(pause).await;
-        match delivery.reason_state().await {
-            Ok(ReasonState::Settled) => return,
+        let state = delivery.reason_state().await;
+        if !matches!(state, Ok(ReasonState::Settled)) {
+            settled = None;
+        }
+        match state {
+            Ok(ReasonState::Gone) => return,
+            Ok(ReasonState::Settled) => {
+                if settled.get_or_insert_with(Instant::now).elapsed() >= REASON_STAYS_AFTER {
+                    return;
+                }
+            }
             Ok(ReasonState::Lost) if writes == REASON_WRITES => return,
             Ok(ReasonState::Lost) => {
                 let words = json!({ "reason": notice.reason, "message": notice.message });
@@ -119,7 +131,9 @@ pub(super) async fn restore_reason(delivery_queue: &DeliveryQueue, notice: &Noti
 
 /// The state of the pod's reason and message.
 enum ReasonState {
-    /// They are present and will not be cleared any more, or the pod is gone.
+    /// There is no pod any more.
+    Gone,
+    /// They are present, and no container runs.
     Settled,
     /// Some container runs: the kubelet may still clear them, or write them again.
     MayChange,
@@ -333,7 +347,7 @@ impl<'a> Delivery<'a> {
 
     async fn reason_state(&self) -> Result<ReasonState, ApiError> {
         let Ok(pod) = self.find().await? else {
-            return Ok(ReasonState::Settled);
+            return Ok(ReasonState::Gone);
         };
         let status = pod.status.unwrap_or_default();
         let has_reason = has_reason(&status);

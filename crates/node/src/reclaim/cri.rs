@@ -103,7 +103,8 @@ impl CriRuntime {
                 ..image
             }
         });
-        let all_layers = layers.values().map(|layer| layer.bytes).sum::<i64>();
+        let all_layers = layers.values().map(|layer| layer.bytes);
+        let all_layers = all_layers.fold(0_i64, i64::saturating_add);
         Ok(Inventory {
             images_on_disk: self.images_on_disk(all_layers).await,
             containers: containers.collect(),
@@ -112,13 +113,13 @@ impl CriRuntime {
         })
     }
 
-    /// What images hold on the disk. The runtime counts the layers of containers with the unpacked images.
+    /// What images hold on the disk. The runtime counts the layers of containers with the unpacked images. `None` too
+    /// where the compressed ones cannot be counted.
     async fn images_on_disk(&self, layers: i64) -> Option<Size> {
         let told = self.client.filesystems().await.ok().flatten()?;
         let places = Places::of(&told)?;
         let unpacked = counted(told.images.first()?)?;
-        let compressed = self.content.measure(&places.images).await;
-        let compressed = compressed.unwrap_or_default();
+        let compressed = self.content.measure(&places.images).await?;
         let bytes = unpacked.bytes.saturating_sub(layers);
         (bytes >= 0).then(|| Size {
             bytes: bytes.saturating_add(compressed.bytes),

@@ -252,10 +252,13 @@ impl DiskMeter {
                 }
                 // The files may be somewhere else, so the usage is unknown, not zero.
                 Ok(None) => missing += 1,
-                Err(why) => warnings.push(UsageWarning::NotWalked {
-                    pod: pod.full_name(),
-                    why,
-                }),
+                Err(why) => {
+                    usage.pods[index] = Some(PodUsage::not_walked());
+                    warnings.push(UsageWarning::NotWalked {
+                        pod: pod.full_name(),
+                        why,
+                    });
+                }
             }
         }
         if let Some(kept) = self.kept.as_mut().filter(|_| method == Method::Changes) {

@@ -25,7 +25,8 @@ pub(super) fn measured_since(
         return all.then_some(usage);
     }
     for pod in usage.pods.iter_mut().flatten().filter(|pod| before(pod)) {
-        (pod.working_set, pod.anon, pod.swap, pod.processes) = (None, None, None, None);
+        (pod.working_set, pod.without_cache, pod.anon) = (None, None, None);
+        (pod.swap, pod.processes) = (None, None);
     }
     Some(usage)
 }
@@ -48,10 +49,18 @@ pub(super) fn merge(usage: &mut Usage, cgroups: Usage) {
             (Some(_), None) => {}
             (Some(whole), Some(cgroup)) => {
                 whole.working_set = whole.working_set.or(cgroup.working_set);
+                whole.without_cache = whole.without_cache.or(cgroup.without_cache);
                 whole.anon = whole.anon.or(cgroup.anon);
                 whole.swap = whole.swap.or(cgroup.swap);
                 whole.processes = whole.processes.or(cgroup.processes);
             }
         }
+    }
+}
+
+/// To the kubelet a pod of which it has no figure is one without statistics, which it ranks first (S1-060).
+pub(super) fn forget_unwalked(usage: &mut Usage) {
+    for pod in &mut usage.pods {
+        *pod = pod.take().filter(|known| *known != PodUsage::not_walked());
     }
 }

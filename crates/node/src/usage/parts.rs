@@ -205,11 +205,16 @@ pub(super) fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<U
 /// filesystem than `node`, that of the kubelet's directory, counts for the pod's limits only.
 pub(super) fn add(now: Timestamp, parts: &[Part], node: Option<u64>, usage: &mut PodUsage) {
     for part in parts {
-        let Some(measured) = part.known() else {
+        let Some(measured) = &part.measured else {
             continue;
         };
         let mut figures = measured.figures(now);
-        if node.is_some_and(|node| node != measured.device) {
+        if part.known().is_none() {
+            figures = FsUsage {
+                extent: Extent::Unknown,
+                ..FsUsage::default()
+            };
+        } else if node.is_some_and(|node| node != measured.device) {
             figures.extent = Extent::Elsewhere;
         }
         match &part.kind {

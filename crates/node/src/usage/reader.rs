@@ -5,7 +5,7 @@ use super::{
     CgroupUsage, DiskMeter, DiskRoots, Method, SummaryUsage, UsageSource, UsageWarning,
     files_left::FilesLeft,
     ledger::{DiskLedger, Findings},
-    merging::{is_walked_for, lacks_layers, measured_since, merge},
+    merging::{forget_unwalked, is_walked_for, lacks_layers, measured_since, merge},
     postponement::{Pause, Postponement},
     pressure::PressureMeter,
     raise_open_files, remaining,
@@ -145,7 +145,10 @@ impl UsageReader {
             Some(known) => (known, Vec::new()),
             None if is_walked_for(signal) => {
                 let walk = self.walk(now, crossed, set, WalkScope::AllPods)?;
-                let usage = walk.usage_of(set);
+                let mut usage = walk.usage_of(set);
+                if !self.since_crossing {
+                    forget_unwalked(&mut usage);
+                }
                 if self.waits_for_growth(now, (signal, crossed), &usage) {
                     return None;
                 }

@@ -91,7 +91,7 @@ proptest! {
                     }
                     _ => false,
                 };
-                let waits = departure.blocks(at(now), MEMORY)
+                let waits = departure.blocks(at(now), MEMORY, true)
                     || bench.departures.is_credited(&departure.uid, at(now));
                 prop_assert!(waits || !can_still_give_back, "{departure:?} at {now}");
             }

@@ -411,7 +411,7 @@ async fn a_reason_that_is_emptied_after_it_was_told_is_written_again_however_oft
 
 #[tokio::test(start_paused = true)]
 async fn a_reason_that_the_kubelet_empties_is_written_again_when_all_have_ended() {
-    for (stubborn, tellings, looks) in [(false, 1, 4), (true, 3, 6)] {
+    for (stubborn, tellings, looks) in [(false, 1, 5), (true, 3, 6)] {
         let mut story = Story::of(
             notice(Way::Status),
             running(),
