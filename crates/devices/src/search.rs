@@ -48,6 +48,8 @@ pub enum Problem {
     Selector(String),
     /// The search was given up, because it costs too much.
     TooHard,
+    /// Selectors have cost too much in this attempt. The next one goes on from there.
+    GoesOn,
 }
 
 impl Demand {
@@ -280,11 +282,10 @@ impl<'a> Search<'a> {
             let unknown = || wrong(number, "unsupported selector type");
             let selector = selector.as_deref().ok_or_else(unknown)?;
             let asked = &self.demand.asked;
-            if asked.load(Ordering::Relaxed) > MOST_ASKED {
-                return Err(Problem::TooHard);
-            }
             let Candidate { slice, at, .. } = self.candidates[index];
-            let (verdict, cost) = self.selectors.judge(selector, slice, at);
+            let may_ask = asked.load(Ordering::Relaxed) <= MOST_ASKED;
+            let judged = self.selectors.judge(selector, slice, at, may_ask);
+            let (verdict, cost) = judged.ok_or(Problem::GoesOn)?;
             asked.fetch_add(cost, Ordering::Relaxed);
             self.spend(verdict.cost)?;
             if !verdict.selects.map_err(|error| wrong(number, &error))? {

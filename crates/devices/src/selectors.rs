@@ -69,17 +69,22 @@ impl Selectors {
         selector
     }
 
-    /// What a selector says of a device, and what it has cost to find out just now; nothing where that was known.
+    /// What a selector says of a device, and what it has cost to find out just now: nothing where that was known. `None` where it
+    /// would have to be asked and may not.
     pub(crate) fn judge(
         &self,
         selector: &Selector,
         slice: &Slice,
         device: usize,
-    ) -> (Verdict, u64) {
+        may_ask: bool,
+    ) -> Option<(Verdict, u64)> {
         let asked = (selector.number, slice.version, device);
         let verdicts = || self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = verdicts().get(&asked) {
-            return (known.clone(), 0);
+            return Some((known.clone(), 0));
+        }
+        if !may_ask {
+            return None;
         }
         let verdict = judged(selector, slice, device);
         let mut verdicts = verdicts();
@@ -88,7 +93,7 @@ impl Selectors {
         }
         verdicts.insert(asked, verdict.clone());
         let cost = verdict.cost;
-        (verdict, cost)
+        Some((verdict, cost))
     }
 }
 

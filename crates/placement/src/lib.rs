@@ -88,8 +88,8 @@ pub use domains::{Domain, Domains};
 pub use evictd_pod::selector::SelectorError;
 pub use features::Features;
 pub use filter::{
-    Code, Filter, Here, Reason, Rejection, device_choices, shared_claims, unavailable_claim,
-    volume_choices,
+    Code, DEVICES_GO_ON, Filter, Here, Reason, Rejection, device_choices, shared_claims,
+    unavailable_claim, volume_choices,
 };
 pub use group::{Group, GroupId};
 pub use id::NodeId;

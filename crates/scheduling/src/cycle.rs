@@ -5,8 +5,8 @@ use crate::plugins::PluginName;
 use crate::preparations::ClaimRef;
 use crate::workers::split;
 use evictd_placement::{
-    Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Score, Symbol,
-    unavailable_claim,
+    Checks, Cluster, Code, DEVICES_GO_ON, Here, NodeId, Pod, PreFilter, Reason, Rejection, Score,
+    Symbol, unavailable_claim,
 };
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
 use hashbrown::{HashMap, HashSet};
@@ -53,6 +53,15 @@ pub struct Filtered {
     before: Before,
     /// The compiled filters that were asked, as indices of the profile's.
     asked: Vec<usize>,
+}
+
+impl Filtered {
+    /// Whether the next attempt may find nodes that this one had to leave.
+    pub(crate) fn goes_on(&self) -> bool {
+        let left = Reason::Words(DEVICES_GO_ON);
+        let mut verdicts = self.verdicts.iter();
+        verdicts.any(|own| matches!(own, Verdict::Rejected(_, why) if why.reason == left))
+    }
 }
 
 /// The scores of one plugin, in the order of the nodes that passed.

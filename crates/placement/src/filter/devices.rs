@@ -10,6 +10,8 @@ use evictd_devices::{Demand, Problem, preference, selects};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
 
 const NOT_ENOUGH: &str = "cannot allocate all claims";
+/// What is said of a node whose devices were not looked at to the end in this attempt, which the next one does.
+pub const DEVICES_GO_ON: &str = "the search for devices goes on with the next attempt";
 const NOT_HERE: &str = "resourceclaim not available on the node";
 
 /// The claims of a pod, in its order.
@@ -180,6 +182,7 @@ const fn words(problem: &Problem) -> &'static str {
         Problem::Constraint(_) => "a claim constraint would not be satisfied",
         Problem::Selector(_) => "a selector of devices cannot be evaluated",
         Problem::TooHard => "the search for devices was given up",
+        Problem::GoesOn => DEVICES_GO_ON,
     }
 }
 

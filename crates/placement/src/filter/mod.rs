@@ -26,7 +26,7 @@ use crate::id::NodeId;
 use crate::node::Node;
 use crate::pod::Pod;
 
-pub use devices::{device_choices, shared_claims, unavailable_claim};
+pub use devices::{DEVICES_GO_ON, device_choices, shared_claims, unavailable_claim};
 pub use fit::Ignored;
 pub(crate) use inclusion::Inclusion;
 pub(crate) use inter_pod_affinity::selects;

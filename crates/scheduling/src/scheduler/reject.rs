@@ -6,7 +6,7 @@ use crate::cycle::Filtered;
 use crate::decider::Hopeless;
 use crate::plugins::{PluginName, PluginSet};
 use crate::scheduling_queue::{Failure, Nomination};
-use evictd_placement::{NodeId, Pod};
+use evictd_placement::{DEVICES_GO_ON, NodeId, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Extender, Plan};
 use jiff::Timestamp;
@@ -114,6 +114,12 @@ impl Scheduler {
         (profile, mut filtered): (usize, Filtered),
         waiting: &dyn Fn(&Pod) -> bool,
     ) -> Outcome {
+        if filtered.goes_on() {
+            self.cluster.release(pod);
+            // As kube-scheduler's attempts whose time is over; the pod is tried again after its back-off.
+            let error = format!("running \"DynamicResources\" filter plugin: {DEVICES_GO_ON}");
+            return self.error(now, key, error);
+        }
         filtered.not_freed = self.not_freed(key).collect();
         let alike = self.is_judged_alike(key);
         let by = (self.budgets.as_slice(), self.options);
