@@ -3,7 +3,7 @@
 //! `cargo run -p evictd-cluster-client --example follow_pods -- CONTEXT` asks the cluster of a kubeconfig's context; without
 //! one an API server of the test kit stands in, with two pods.
 
-use evictd_cluster_client::{Access, Credentials, Follow, Parsed, Watch};
+use evictd_cluster_client::{Access, Credentials, Follow, Parsed, Watch, Watches};
 use evictd_testkit::{ApiServer, Status};
 use serde_json::{Value, json};
 use std::{error::Error, io::Write, time::Duration};
@@ -12,10 +12,10 @@ use std::{error::Error, io::Write, time::Duration};
 struct Printer;
 
 impl Printer {
-    fn tell(what: &str, pod: Parsed<'_, Value>) {
+    fn tell(what: &str, pod: Parsed<Value>) {
         let pod = match pod {
             Ok(pod) => pod,
-            Err(wrong) => return Self::line(&format!("is not understood: {}", wrong.error)),
+            Err(wrong) => return Self::line(&format!("is not understood: {}", wrong.problem)),
         };
         let (namespace, name) = (&pod["metadata"]["namespace"], &pod["metadata"]["name"]);
         Self::line(&format!("{what} {namespace}/{name}").replace('"', ""));
@@ -41,11 +41,11 @@ impl Follow for Printer {
         Self::line("the list begins");
     }
 
-    fn applied(&mut self, pod: Parsed<'_, Value>) {
+    fn applied(&mut self, pod: Parsed<Value>, _bytes: usize) {
         Self::tell("is there:", pod);
     }
 
-    fn deleted(&mut self, pod: Parsed<'_, Value>) {
+    fn deleted(&mut self, pod: Parsed<Value>) {
         Self::tell("is gone:", pod);
     }
 
@@ -96,7 +96,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // One connection; a daemon would follow again when it ends, for ever.
     let client = access.watch_client()?;
-    let mut watch = Watch::new("/api/v1/pods", String::new());
+    let mut watch = Watch::new("/api/v1/pods", String::new(), &Watches::default());
     let ten_seconds = Duration::from_secs(10);
     let ended = watch.follow(&client, ten_seconds, &mut Printer).await;
     ended.map_err(|broken| broken.problem.into())

@@ -1,6 +1,6 @@
 //! Access to this node's kubelet; it needs the right to `get` `nodes/pods`, `nodes/stats` and `nodes/configz`.
 
-use super::{Access, ApiError, Follow, WatchError, actions::Actions, watch::read_list};
+use super::{Access, ApiError, Follow, WatchError, actions::Actions, reflector::read_list};
 use serde_json::json;
 use std::{
     fmt,

@@ -9,7 +9,9 @@
 //! - [`Access`] finds the server and the credentials. It alone decides on proxies, connect timeouts and retries. Finding it
 //!   sends nothing. After a refusal find it again, because the credentials on disk may have been renewed.
 //! - [`Reader`] returns answers as text. [`ApiError::Forbidden`] names the verb and the resource that a role must allow.
-//! - [`Watch`] passes each object to a [`Follow`], parsed into its own type and one at a time, however long the list is.
+//! - [`Watch`] passes each object to a [`Follow`], parsed into its own type and one at a time, however long the list is. A long
+//!   object is parsed while it arrives; one that cannot be read is reported by its [`Outline`], and the watch goes on.
+//! - [`Watches`] says which watches work, and holds the [`Budget`] for large objects.
 //! - [`Actions`] gives each call a time limit. No client retries by itself: a refused eviction would be repeated for minutes,
 //!   although the decision is out of date. The caller knows better when to retry.
 //! - [`events`] records `events.k8s.io/v1`, counts repeats, and limits the rate.
@@ -39,15 +41,15 @@ mod actions;
 mod answer;
 mod backoff;
 mod beside;
+pub mod discovery;
 pub mod events;
 mod kubelet;
 pub mod lease;
 mod message;
 mod reader;
+mod reflector;
 mod right;
-mod split;
 mod stagger;
-mod watch;
 
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
@@ -56,9 +58,12 @@ pub use beside::pod_at_work;
 pub use kubelet::{KubeletClient, KubeletSettings};
 pub use message::Peer;
 pub use reader::{Pages, Reader};
+pub use reflector::{
+    Budget, ByKey, Connect, Follow, Key, Keyed, Outline, Parsed, Reflector, Retry, Store, Table,
+    Unreadable, WATCH_LIFE, Watch, WatchError, WatchMetrics, WatchState, Watches, parse,
+};
 pub use right::Right;
 pub use stagger::{Delay, Fleet, Stagger, chance};
-pub use watch::{Follow, Parsed, Unparsable, Watch, WatchError, parse};
 
 use kube::config::{InClusterError, KubeconfigError};
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use crate::probes::Probe;
 use axum::http::StatusCode;
+use evictd_cluster_client::Watches;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,9 +28,15 @@ pub trait Check: Copy + Eq + Send + Sync + 'static {
 /// Passes as long as anything is answered.
 const PING: &str = "ping";
 
+/// Passes unless a watch of the API server has failed for longer than a restart of the server takes.
+const WATCHES: &str = "watches-work";
+
 /// The state of all checks. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Health<C>(Arc<Mutex<Vec<C>>>);
+pub struct Health<C> {
+    failing: Arc<Mutex<Vec<C>>>,
+    watches: Option<Watches>,
+}
 
 impl<C: Check> Default for Health<C> {
     /// Of a process that has just started.
@@ -38,11 +45,22 @@ impl<C: Check> Default for Health<C> {
             .iter()
             .copied()
             .filter(|check| !check.passes_at_start());
-        Self(Arc::new(Mutex::new(failing.collect())))
+        Self {
+            failing: Arc::new(Mutex::new(failing.collect())),
+            watches: None,
+        }
     }
 }
 
 impl<C: Check> Health<C> {
+    /// Of a process that has just started, and is not ready while one of these watches stays broken.
+    pub fn of(watches: &Watches) -> Self {
+        Self {
+            watches: Some(watches.clone()),
+            ..Self::default()
+        }
+    }
+
     /// Sets whether this check passes.
     pub fn set(&self, check: C, passes: bool) {
         let mut failing = self.failing();
@@ -58,7 +76,7 @@ impl<C: Check> Health<C> {
     }
 
     fn failing(&self) -> MutexGuard<'_, Vec<C>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Name and result of each check of this endpoint.
@@ -71,7 +89,10 @@ impl<C: Check> Health<C> {
         let failing = self.failing();
         let checks = C::ALL.iter().filter(|check| check.is_of_life() == of_life);
         let checks = checks.map(|check| (check.name(), !failing.contains(check)));
-        Some(std::iter::once((PING, true)).chain(checks).collect())
+        let watches = self.watches.as_ref().filter(|_| !of_life);
+        let watches = watches.map(|watches| (WATCHES, watches.broken().is_none()));
+        let first = std::iter::once((PING, true));
+        Some(first.chain(checks).chain(watches).collect())
     }
 }
 
@@ -127,6 +148,7 @@ fn page(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evictd_cluster_client::Watch;
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Own {
@@ -153,6 +175,18 @@ mod tests {
         fn passes_at_start(self) -> bool {
             self != Self::Sync
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_stays_broken_fails_readiness_and_no_liveness() {
+        let watches = Watches::default();
+        let health = Health::of(&watches);
+        health.set(Own::Sync, true);
+        let _watch = Watch::new("/api/v1/pods", String::new(), &watches);
+        let is_well = |path| health.answer(path, "").unwrap().0 == StatusCode::OK;
+        assert!(is_well("/readyz"));
+        tokio::time::advance(std::time::Duration::from_secs(61)).await;
+        assert!(!is_well("/readyz") && !is_well("/readyz/watches-work") && is_well("/livez"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use evictd_cluster_client::{WatchMetrics, Watches};
 use prometheus_client::encoding::text as open;
 use prometheus_client::registry::Registry;
 use std::fmt::{self, Write};
@@ -46,6 +47,18 @@ impl Exposition {
     /// Of all metrics that are registered; more cannot be.
     pub fn new(registry: Registry) -> Self {
         Self(Arc::new(registry))
+    }
+
+    /// With the state of these watches, under names that begin so. Only before the exposition is cloned.
+    #[must_use]
+    pub fn with_watches(mut self, prefix: &'static str, watches: &Watches) -> Self {
+        let registry = Arc::get_mut(&mut self.0);
+        debug_assert!(registry.is_some(), "it was cloned");
+        if let Some(registry) = registry {
+            let metrics = WatchMetrics::new(watches.clone(), prefix);
+            registry.register_collector(Box::new(metrics));
+        }
+        self
     }
 
     /// The text of a scrape.

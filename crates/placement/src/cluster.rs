@@ -264,6 +264,7 @@ impl Cluster {
             requested_scalars: ScalarSums::default(),
             scored: Scored::default(),
             volumes: 0,
+            unknown_pods: 0,
             pressure: Pressure::of(wire),
             images,
             pods: Vec::new(),

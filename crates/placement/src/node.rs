@@ -33,6 +33,8 @@ pub struct Node {
     pub scored: Scored,
     /// How many volumes its pods name. It attaches no more, and fewer where pods share them.
     pub volumes: i64,
+    /// How many of its pods ask for an unknown amount. It takes no further pod meanwhile.
+    pub unknown_pods: i64,
     /// What it says about pressure.
     pub pressure: Pressure,
     /// The names of its images.
@@ -52,6 +54,7 @@ impl Node {
         times: i64,
     ) {
         self.volumes += template.named_volumes() * times;
+        self.unknown_pods += i64::from(pod.unknown) * times;
         self.requested.add(&pod.amounts, times);
         self.scored.add(pod.scored, times);
         let list = &lists[pod.amounts.scalars.0 as usize];

@@ -30,6 +30,8 @@ pub struct Pod {
     pub terminating: bool,
     /// It carries the condition of a victim of preemption (S4-012).
     pub preempted: bool,
+    /// What it asks for is not known.
+    pub unknown: bool,
     /// What tells it apart from all others.
     pub identity: Box<Identity>,
 }
@@ -72,6 +74,7 @@ impl Pod {
             && self.scored == other.scored
             && self.terminating == other.terminating
             && self.preempted == other.preempted
+            && self.unknown == other.unknown
             && own.name == others.name
             && own.labels == others.labels
             && own.scheduler == others.scheduler

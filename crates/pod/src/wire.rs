@@ -92,6 +92,37 @@ impl TypedPod {
 }
 
 impl Pod {
+    /// A pod of which only its identity is known. Where it has a node, what it asks for is unknown, not zero; where it has
+    /// none, no scheduler can place it.
+    pub fn of_unknown_spec(
+        metadata: Metadata,
+        spec: PodSpec,
+        phase: String,
+        problem: &str,
+    ) -> Self {
+        let waits = spec.node_name.is_empty();
+        let spec = PodSpec {
+            scheduling_gates: if waits {
+                vec![SchedulingGate::default()]
+            } else {
+                Vec::new()
+            },
+            // No pod is more important than one of unknown priority.
+            priority: Some(i32::MAX),
+            unreadable: Some(problem.into()),
+            ..spec
+        };
+        let status = PodStatus {
+            phase,
+            ..PodStatus::default()
+        };
+        Self {
+            metadata,
+            spec: spec.into(),
+            status: status.into(),
+        }
+    }
+
     /// Gives back the room that its lists keep for more items, which is more than a pod itself takes.
     pub fn shrink_to_fit(&mut self) {
         let Self {
@@ -249,6 +280,9 @@ pub struct PodSpec {
     /// The group that it is scheduled with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling_group: Option<Box<SchedulingGroup>>,
+    /// Why everything else is unknown: the pod could not be read. No author of a pod can set it.
+    #[serde(skip)]
+    pub unreadable: Option<Box<str>>,
 }
 
 /// A claim on devices, as a pod names it.

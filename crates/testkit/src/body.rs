@@ -1,9 +1,29 @@
 //! A body that is sent line by line, and may be cut off.
 
 use hyper::body::{Body, Bytes, Frame};
+use serde_json::Value;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
+
+/// JSON as Go writes it, which escapes what HTML and JavaScript would misread: `<` takes six bytes.
+pub(crate) fn encoded(value: &Value) -> String {
+    const ESCAPED: [(char, &str); 5] = [
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('&', "\\u0026"),
+        ('\u{2028}', "\\u2028"),
+        ('\u{2029}', "\\u2029"),
+    ];
+    // Outside of texts JSON has none of them.
+    let mut text = value.to_string();
+    for (plain, escaped) in ESCAPED {
+        if text.contains(plain) {
+            text = text.replace(plain, escaped);
+        }
+    }
+    text
+}
 
 /// Why an answer ends before its end: the connection was cut on command.
 #[derive(Debug, thiserror::Error)]
@@ -51,5 +71,22 @@ impl Body for Streamed {
             }
             line => line.map(|line| line.map(|line| line.map(Frame::data))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn json_is_escaped_as_by_the_real_server_and_means_the_same() {
+        let value = json!({"<key>": "a < b && c > d \u{2028}\u{2029} é \" \\ <"});
+        let text = encoded(&value);
+        assert_eq!(
+            text,
+            "{\"\\u003ckey\\u003e\":\"a \\u003c b \\u0026\\u0026 c \\u003e d \\u2028\\u2029 é \\\" \\\\ \\u003c\"}"
+        );
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 }

@@ -1,7 +1,7 @@
 //! HTTP on the loopback.
 
 use crate::access::User;
-use crate::body::{Cut, Streamed};
+use crate::body::{self, Cut, Streamed};
 use crate::call::Call;
 use crate::cluster::Cluster;
 use crate::fault::Effect;
@@ -192,7 +192,7 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
     }
     let text = match object {
         Value::String(text) => text,
-        other => other.to_string(),
+        other => body::encoded(&other),
     };
     entry.answered = text.len() as u64;
     cluster.logged(entry);

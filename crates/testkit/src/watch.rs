@@ -1,6 +1,6 @@
 //! Watches: what is there, if asked for, and then every change.
 
-use crate::body::{Cut, Lines};
+use crate::body::{self, Cut, Lines};
 use crate::call::Call;
 use crate::cluster::Cluster;
 use crate::event;
@@ -165,7 +165,8 @@ impl Watch {
 }
 
 fn encoded(kind: &str, object: &Value) -> Bytes {
-    format!("{}\n", json!({"type": kind, "object": object})).into()
+    let event = json!({"type": kind, "object": object});
+    format!("{}\n", body::encoded(&event)).into()
 }
 
 /// Whether the watch asks for a streaming list, and may.

@@ -5,7 +5,7 @@ use super::calls::{Calls, MERGE, refusal};
 use super::watches::{Delta, Object, Start};
 use evictd_batch::job::Refusal;
 use evictd_batch::pod_group::{Call, Plain, Scaled, is_plain, plain_pod, scaled};
-use evictd_cluster_client::{Access, ApiError, Backoff, chance};
+use evictd_cluster_client::{Access, ApiError, Backoff, Watches, chance};
 use evictd_pod::wire::{Metadata, OwnerReference, Pod, TextMap, null_is_default};
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,11 +62,16 @@ impl Object for Set {
 }
 
 /// Makes groups until the task is ended.
-pub(super) async fn run(access: Access, calls: Calls, schedulers: Vec<String>) {
+pub(super) async fn run(
+    (access, watches): (Access, Watches),
+    calls: Calls,
+    schedulers: Vec<String>,
+) {
     let (send, mut news) = mpsc::unbounded_channel();
     let start = Start {
         access: &access,
         news: &send,
+        watches: &watches,
         listed: || News::Listed,
     };
     start.follow("/api/v1/pods", News::Pod);

@@ -9,7 +9,7 @@ use super::plain;
 use super::watches;
 use evictd_batch::job::Rules;
 use evictd_cluster_client::lease::{self, Elected, Role};
-use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
+use evictd_cluster_client::{Access, Actions, ApiError, Budget, Credentials, Watches, pod_at_work};
 use evictd_daemon::probes;
 use evictd_daemon::server::{self, BindError, Limits, ListenAddress};
 use std::io;
@@ -18,6 +18,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+
+/// What the large objects may take that are kept, however many tenants make them.
+const LARGE_OBJECTS: usize = 256 << 20;
 
 /// Why the controllers ended that should not have.
 #[derive(Debug, thiserror::Error)]
@@ -85,8 +88,10 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
         warn!("the server's certificate is not checked: insecure-skip-tls-verify is set");
     }
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let watches = Watches::within(Budget::of(LARGE_OBJECTS));
     let (metrics, exposition) = Metrics::new();
-    let health = Health::default();
+    let exposition = exposition.with_watches("controller_", &watches);
+    let health = Health::of(&watches);
     if let Some(address) = &settings.listen {
         let listener = server::bind("--listen-address", address).await?;
         let address = listener.local_addr()?;
@@ -121,8 +126,13 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     health.set(Check::Watches, false);
     let calls = Calls::new(actions.clone());
     let plain = settings.plain_pods_of;
-    let plain =
-        (!plain.is_empty()).then(|| tokio::spawn(plain::run(access.clone(), calls.clone(), plain)));
+    let plain = (!plain.is_empty()).then(|| {
+        tokio::spawn(plain::run(
+            (access.clone(), watches.clone()),
+            calls.clone(),
+            plain,
+        ))
+    });
     let (synced, mut known) = watch::channel(false);
     let ports = Ports {
         events: Events::new(&actions, hostname.trim()),
@@ -132,7 +142,7 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     };
     let (engine, back) = Engine::new(settings.rules, settings.most_tries, ports);
     let (send, news) = mpsc::unbounded_channel();
-    watches::start(&access, &send);
+    watches::start(&access, &send, &watches);
     let engine = tokio::spawn(engine.run(news, back));
     let ready = health.clone();
     let ready = tokio::spawn(async move {

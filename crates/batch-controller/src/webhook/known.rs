@@ -3,15 +3,11 @@
 use super::health::{Check, Health};
 use evictd_batch::admission::{Known, Namespace};
 use evictd_batch::wire::Queue;
-use evictd_cluster_client::{Access, Backoff, Follow, Parsed, Watch, chance};
-use std::collections::BTreeSet;
+use evictd_cluster_client::{Access, Budget, ByKey, Key, Keyed, Reflector, Retry, Store, Watches};
+use evictd_pod::wire::Metadata;
+use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
-use tracing::warn;
-
-/// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What is known, for whoever decides and for the watches. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -29,32 +25,23 @@ impl Shared {
 }
 
 /// Follows both kinds until the tasks are ended.
-pub(super) async fn follow(access: Access, known: Shared, health: Health) {
-    let queues = Follower {
-        kind: PhantomData::<Queues>,
-        known: known.clone(),
-        health: health.clone(),
-        listing: None,
-    };
-    let namespaces = Follower {
-        kind: PhantomData::<Namespaces>,
-        known,
-        health,
-        listing: None,
-    };
-    tokio::join!(run(&access, queues), run(&access, namespaces));
+pub(super) async fn follow((access, watches): (Access, Watches), known: Shared, health: Health) {
+    let queues = Kept::<Queues>::reflector(&known, &health, watches.budget());
+    let namespaces = Kept::<Namespaces>::reflector(&known, &health, watches.budget());
+    tokio::join!(
+        queues.run(String::new(), access.clone(), &watches, Retry::soon()),
+        namespaces.run(String::new(), access, &watches, Retry::soon()),
+    );
 }
 
 /// One kind of objects.
-trait Kind {
+trait Kind: Send + 'static {
     const PATH: &'static str;
     const CHECK: Check;
-    type Object: serde::de::DeserializeOwned;
-    fn version(object: &Self::Object) -> &str;
-    fn name(object: &Self::Object) -> &str;
+    type Object: DeserializeOwned + Send + 'static;
+    fn metadata(object: &Self::Object) -> &Metadata;
     fn set(known: &mut Known, object: Self::Object);
     fn remove(known: &mut Known, name: &str);
-    fn names(known: &Known) -> Vec<String>;
 }
 
 struct Queues;
@@ -64,12 +51,8 @@ impl Kind for Queues {
     const CHECK: Check = Check::Queues;
     type Object = Queue;
 
-    fn version(queue: &Queue) -> &str {
-        &queue.metadata.resource_version
-    }
-
-    fn name(queue: &Queue) -> &str {
-        &queue.metadata.name
+    fn metadata(queue: &Queue) -> &Metadata {
+        &queue.metadata
     }
 
     fn set(known: &mut Known, queue: Queue) {
@@ -78,10 +61,6 @@ impl Kind for Queues {
 
     fn remove(known: &mut Known, name: &str) {
         known.remove_queue(name);
-    }
-
-    fn names(known: &Known) -> Vec<String> {
-        known.queue_names().map(str::to_owned).collect()
     }
 }
 
@@ -92,12 +71,8 @@ impl Kind for Namespaces {
     const CHECK: Check = Check::Namespaces;
     type Object = Namespace;
 
-    fn version(namespace: &Namespace) -> &str {
-        &namespace.metadata.resource_version
-    }
-
-    fn name(namespace: &Namespace) -> &str {
-        &namespace.metadata.name
+    fn metadata(namespace: &Namespace) -> &Metadata {
+        &namespace.metadata
     }
 
     fn set(known: &mut Known, namespace: Namespace) {
@@ -107,91 +82,75 @@ impl Kind for Namespaces {
     fn remove(known: &mut Known, name: &str) {
         known.set_namespace(name, None);
     }
+}
 
-    fn names(known: &Known) -> Vec<String> {
-        known.namespace_names().map(str::to_owned).collect()
+/// Which state of an object is known.
+struct Version {
+    name: String,
+    version: Box<str>,
+}
+
+impl Keyed for Version {
+    fn key(&self) -> Key<'_> {
+        ["", &self.name]
     }
 }
 
-async fn run<K: Kind>(access: &Access, mut follower: Follower<K>) {
-    let mut watch = Watch::new(K::PATH, String::new());
-    let mut backoff = Backoff::new(Duration::from_millis(250), LONGEST_PAUSE);
-    let mut client = None;
-    loop {
-        if client.is_none() {
-            let made = access.watch_client();
-            client = made.inspect_err(|error| warn!("{error}")).ok();
-        }
-        let lifetime = Duration::from_mins(5).mul_f64(1.0 + chance());
-        let ended = match &client {
-            Some(client) => watch.follow(client, lifetime, &mut follower).await,
-            None => Ok(()),
-        };
-        match ended {
-            Ok(()) if client.is_some() => {
-                backoff.reset();
-                continue;
-            }
-            Ok(()) => {}
-            Err(error) => {
-                warn!("cannot watch {}: {}", K::PATH, error.problem);
-                if error.code == Some(401) {
-                    // Credentials on disk may have been renewed.
-                    client = None;
-                }
-            }
-        }
-        tokio::time::sleep(backoff.next(chance())).await;
-    }
-}
-
-struct Follower<K> {
+/// Keeps the objects of one kind where decisions read them.
+struct Kept<K> {
     kind: PhantomData<K>,
     known: Shared,
     health: Health,
-    /// During a list: the names that are part of it.
-    listing: Option<BTreeSet<String>>,
 }
 
-impl<K: Kind> Follow for Follower<K> {
+impl<K: Kind> Kept<K> {
+    fn reflector(known: &Shared, health: &Health, budget: &Budget) -> Reflector<Self> {
+        let kept = Self {
+            kind: PhantomData,
+            known: known.clone(),
+            health: health.clone(),
+        };
+        Reflector::new(K::PATH, kept, budget)
+    }
+}
+
+impl<K: Kind> Store for Kept<K> {
     type Object = K::Object;
+    type Kept = Version;
+    type Table = ByKey<Version>;
+
+    fn key(object: &K::Object) -> Key<'_> {
+        ["", &K::metadata(object).name]
+    }
 
     fn version(object: &K::Object) -> &str {
-        K::version(object)
+        &K::metadata(object).resource_version
     }
 
-    fn begin(&mut self) {
-        self.listing = Some(BTreeSet::new());
+    fn kept_version(kept: &Version) -> &str {
+        &kept.version
     }
 
-    fn applied(&mut self, object: Parsed<'_, K::Object>) {
-        match object {
-            Ok(object) => {
-                if let Some(listing) = &mut self.listing {
-                    listing.insert(K::name(&object).to_owned());
-                }
-                K::set(&mut self.known.write(), object);
-            }
-            Err(wrong) => warn!("{}: an object cannot be read: {}", K::PATH, wrong.error),
-        }
+    /// An object made anew takes the place of the old one at once.
+    fn kept_uid(_: &Version) -> &'static str {
+        ""
     }
 
-    fn deleted(&mut self, object: Parsed<'_, K::Object>) {
-        match object {
-            Ok(object) => K::remove(&mut self.known.write(), K::name(&object)),
-            Err(wrong) => warn!("{}: an object cannot be read: {}", K::PATH, wrong.error),
-        }
+    fn applied(&mut self, _: Option<Version>, object: K::Object) -> Version {
+        let metadata = K::metadata(&object);
+        let kept = Version {
+            name: metadata.name.clone(),
+            version: metadata.resource_version.clone(),
+        };
+        K::set(&mut self.known.write(), object);
+        kept
+    }
+
+    fn gone(&mut self, old: Version, _: Option<K::Object>) {
+        K::remove(&mut self.known.write(), &old.name);
     }
 
     fn up_to_date(&mut self) {
-        if let Some(listing) = self.listing.take() {
-            let mut known = self.known.write();
-            for name in K::names(&known) {
-                if !listing.contains(&name) {
-                    K::remove(&mut known, &name);
-                }
-            }
-        }
         self.health.set(K::CHECK, true);
     }
 }
@@ -199,31 +158,26 @@ impl<K: Kind> Follow for Follower<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_cluster_client::parse;
+    use evictd_cluster_client::{Follow, parse};
 
     #[test]
     fn what_is_missing_from_a_list_is_gone() {
         let (known, health) = (Shared::default(), Health::default());
-        let mut follower = Follower {
-            kind: PhantomData::<Queues>,
-            known: known.clone(),
-            health: health.clone(),
-            listing: None,
-        };
+        let mut follower = Kept::<Queues>::reflector(&known, &health, &Budget::default());
         let queue = |name: &str| format!(r#"{{"metadata": {{"name": "{name}"}}}}"#);
         let names = || known.read().queue_names().collect::<Vec<_>>().join(" ");
         follower.begin();
-        follower.applied(parse(&queue("a")));
-        follower.applied(parse(&queue("b")));
-        follower.applied(parse("{\"spec\": 1}"));
+        follower.applied(parse(&queue("a")), 0);
+        follower.applied(parse(&queue("b")), 0);
+        follower.applied(parse("{\"spec\": 1}"), 0);
         assert!(!health.is(Check::Queues));
         follower.up_to_date();
         assert!(health.is(Check::Queues));
         assert_eq!(names(), "a b");
         follower.begin();
-        follower.applied(parse(&queue("c")));
+        follower.applied(parse(&queue("c")), 0);
         follower.up_to_date();
-        follower.applied(parse(&queue("d")));
+        follower.applied(parse(&queue("d")), 0);
         follower.deleted(parse(&queue("c")));
         assert_eq!(names(), "d");
     }

@@ -7,7 +7,7 @@ use super::known::{self, Shared};
 use super::objects::Objects;
 use super::server::{self, Limits};
 use evictd_batch::admission::{Endpoint, Settings};
-use evictd_cluster_client::{Access, ApiError, Credentials};
+use evictd_cluster_client::{Access, ApiError, Credentials, Watches};
 use evictd_daemon::probes;
 use evictd_daemon::server::{self as ports, BindError, ListenAddress};
 use evictd_daemon::tls::Serving;
@@ -68,7 +68,9 @@ pub async fn run(options: Options) -> Result<(), RunError> {
         Some(address) => Some(ports::bind("--healthz-address", address).await?),
         None => None,
     };
-    let (known, health, shown) = (Shared::default(), Health::default(), Serving::default());
+    let watches = Watches::default();
+    let health = Health::of(&watches);
+    let (known, shown) = (Shared::default(), Serving::default());
     let keeper = Keeper {
         source: options.certificate,
         bundles: Bundles::new(objects.clone(), &options.configuration),
@@ -80,7 +82,7 @@ pub async fn run(options: Options) -> Result<(), RunError> {
     let decides = (options.settings, options.endpoints);
     let router = server::router((known.clone(), health.clone()), decides, options.limits);
     info!("listens on https://{}", listener.local_addr()?);
-    let following = tokio::spawn(known::follow(access, known, health.clone()));
+    let following = tokio::spawn(known::follow((access, watches), known, health.clone()));
     let keeping = tokio::spawn(keeper.run());
     if let Some(probes) = probes {
         info!("answers probes on http://{}", probes.local_addr()?);

@@ -32,7 +32,7 @@ use crate::{
         state::{Question, Shared, SourceStatus, Status},
     },
 };
-use evictd_cluster_client::{ApiError, Fleet};
+use evictd_cluster_client::{ApiError, Fleet, Watches};
 use evictd_daemon::probes;
 use evictd_eviction::{Signal, why::human_bytes};
 use evictd_kernel::{
@@ -236,8 +236,8 @@ pub async fn ready(
     let filesystems = WatchedPaths::new(config, &directories.root, places(&runtime).await);
     let mut sampler = sampler(config, &hierarchies, filesystems.paths().clone())?;
     let huge_pages = huge_pages(config, &mut sampler);
-    let fleet = Fleet::default();
-    let pods = pods::start(config, (fleet.clone(), &runtime), clock).await;
+    let (fleet, watches) = (Fleet::default(), Watches::default());
+    let pods = pods::start(config, (fleet.clone(), &runtime), (clock, watches.clone())).await;
     let usage = usage::find(config, pods.source, &hierarchies).await;
     let binder = Binder::new(
         hierarchies.clone(),
@@ -258,7 +258,8 @@ pub async fn ready(
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
     let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
-    start_servers(config, &shared, exposition).await?;
+    let exposition = exposition.with_watches("", &watches);
+    start_servers(config, &shared, (exposition, watches)).await?;
     shared.pods_loaded();
     warn_at_start(config, pods.source, (&hierarchies, huge_pages), &shared);
     if pods.source != PodsSource::Manifests {
@@ -523,12 +524,13 @@ fn first_status(
 async fn start_servers(
     config: &Effective,
     shared: &Arc<Shared>,
-    exposition: crate::metrics::Exposition,
+    (exposition, watches): (crate::metrics::Exposition, Watches),
 ) -> Result<(), StartError> {
     let socket = socket::bind(&config.socket).await?;
     tokio::spawn(socket.serve(Arc::clone(shared)));
     let health = Health {
         shared: Arc::clone(shared),
+        watches,
         longest_cycle: LONGEST_CYCLE.max(config.housekeeping_interval * 3),
     };
     if let Some(address) = &config.metrics.address {

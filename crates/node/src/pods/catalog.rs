@@ -1,13 +1,11 @@
 //! The pods that the API server or the kubelet reported, by UID, and the listing to publish.
 
 use super::{DeletedPod, Listed, Listing, Stale, Warning, trim::trim};
-use evictd_cluster_client::{Parsed, Unparsable};
+use evictd_cluster_client::{Key, Keyed, Outline};
 use evictd_eviction::{record, rules::DEFAULT_GRACE_PERIOD_SECONDS};
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
-use serde::Deserialize;
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
@@ -24,56 +22,60 @@ pub(super) struct Catalog {
     /// Whether a pod that is missing in a list was deleted. A kubelet that was restarted does not know all its pods
     /// at first.
     lists_are_whole: bool,
-    known: KnownPods,
-    /// While a list is being received: its pods so far.
-    listing: Option<KnownPods>,
+    /// By UID.
+    pods: BTreeMap<String, Listed>,
+    /// Pods whose objects cannot be read: the error, and whether an earlier version is used.
+    unreadable: BTreeMap<String, (String, bool)>,
     /// The latest pods that are no longer listed.
     deleted: VecDeque<Arc<DeletedPod>>,
+    /// Whether anything has changed since this was last asked.
+    changed: bool,
 }
 
-#[derive(Debug, Default)]
-struct KnownPods {
-    pods: BTreeMap<String, Listed>,
-    /// Pods whose objects cannot be parsed: the error, and whether an earlier version is used.
-    unreadable: BTreeMap<String, (String, bool)>,
+/// What a pod is found by.
+#[derive(Debug)]
+pub(super) struct PodName {
+    uid: String,
+    namespace: String,
+    name: String,
 }
 
-impl KnownPods {
-    /// Whether both are equal in everything that is kept of a pod.
-    fn is_same_as(&self, other: &Self) -> bool {
-        let kept = |known: &Self| -> Vec<Option<Arc<str>>> {
-            let pods = known.pods.values();
-            pods.map(|listed| listed.wire.clone()).collect()
-        };
-        self.unreadable == other.unreadable
-            && self.pods.keys().eq(other.pods.keys())
-            && kept(self) == kept(other)
+impl PodName {
+    pub(super) fn of(pod: &wire::Pod) -> Self {
+        Self {
+            uid: pod.metadata.uid.to_string(),
+            namespace: pod.metadata.namespace.to_string(),
+            name: pod.metadata.name.clone(),
+        }
+    }
+
+    fn full(&self) -> String {
+        full_name(&self.namespace, &self.name)
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Head<'a> {
-    #[serde(borrow)]
-    metadata: Identity<'a>,
+impl From<&Outline> for PodName {
+    fn from(outline: &Outline) -> Self {
+        Self {
+            uid: outline.uid.clone(),
+            namespace: outline.namespace.clone(),
+            name: outline.name.clone(),
+        }
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Identity<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
+/// By its UID, or by its name if it has none: a runtime may still have a pod whose successor of the same name runs.
+pub(super) fn key<'k>(uid: &'k str, name: &'k str) -> Key<'k> {
+    if uid.is_empty() {
+        ["", name]
+    } else {
+        [uid, ""]
+    }
 }
 
-impl<'a> Identity<'a> {
-    /// Read from an object that cannot be parsed otherwise; empty where even this fails.
-    fn of(text: &'a str) -> Self {
-        let head: Head<'a> = serde_json::from_str(text).unwrap_or_default();
-        head.metadata
+impl Keyed for PodName {
+    fn key(&self) -> Key<'_> {
+        key(&self.uid, &self.name)
     }
 }
 
@@ -95,28 +97,9 @@ impl Catalog {
         }
     }
 
-    /// A list begins; the known pods stay until it is complete.
-    pub(super) fn begin(&mut self) {
-        self.listing = Some(KnownPods::default());
-    }
-
-    /// The list is complete, if one was begun; true if it changed anything.
-    pub(super) fn finish(&mut self, now: Timestamp) -> bool {
-        let Some(known) = self.listing.take() else {
-            return false;
-        };
-        if known.is_same_as(&self.known) {
-            return false;
-        }
-        let before = std::mem::replace(&mut self.known, known);
-        for (uid, gone) in before.pods {
-            let is_ending = gone.pod.deletion_timestamp.is_some();
-            if !self.known.pods.contains_key(&uid) && (self.lists_are_whole || is_ending) {
-                // A server that lags behind may list this pod again.
-                self.note_deletion(gone.pod, now, DEFAULT_GRACE_PERIOD_SECONDS);
-            }
-        }
-        true
+    /// Whether anything has changed since the last call.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// Notes that a pod is no longer listed. Its kubelet has the grace period of the deletion to end it, or else the pod's own, at
@@ -139,65 +122,57 @@ impl Catalog {
         }));
     }
 
-    /// Whether a list is being received.
-    pub(super) fn is_listing(&self) -> bool {
-        self.listing.is_some()
-    }
-
-    /// A pod was added or changed. If it cannot be parsed, the earlier version stays.
-    pub(super) fn apply(&mut self, object: Parsed<'_, wire::Pod>) {
-        let (name, uid, problem) = match object {
-            Ok(pod) if pod.metadata.uid.is_empty() => {
-                let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
-                (name, String::new(), "it has no metadata.uid".to_owned())
-            }
-            Ok(pod) => return self.take(pod),
-            Err(Unparsable { text, error }) => {
-                let identity = Identity::of(text);
-                let name = full_name(&identity.namespace, &identity.name);
-                (name, identity.uid.into_owned(), error.to_string())
-            }
-        };
-        let earlier = self.known.pods.get(&uid).cloned();
-        let known = self.listing.as_mut().unwrap_or(&mut self.known);
-        known.unreadable.insert(name, (problem, earlier.is_some()));
-        known.pods.extend(earlier.map(|earlier| (uid, earlier)));
-    }
-
-    fn take(&mut self, pod: wire::Pod) {
-        let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
-        let uid = pod.metadata.uid.to_string();
+    /// A pod was added or changed.
+    pub(super) fn apply(&mut self, pod: wire::Pod) -> PodName {
+        let name = PodName::of(&pod);
+        if name.uid.is_empty() {
+            self.refuse(&name, "it has no metadata.uid");
+            return name;
+        }
         let listed = listed(pod, &self.labels);
-        let known = self.listing.as_mut().unwrap_or(&mut self.known);
-        known.unreadable.remove(&name);
-        known.pods.insert(uid, listed);
+        let before = self.pods.get(&name.uid);
+        self.changed |= before.is_none_or(|before| before.wire != listed.wire);
+        self.changed |= self.unreadable.remove(&name.full()).is_some();
+        self.pods.insert(name.uid.clone(), listed);
+        name
     }
 
-    /// A pod was deleted.
-    pub(super) fn delete(&mut self, object: Parsed<'_, wire::Pod>, now: Timestamp) {
-        let (name, removed, last) = match object {
-            Ok(pod) => {
-                let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
-                let removed = self.known.pods.remove(&*pod.metadata.uid);
-                (name, removed, Some(listed(pod, &self.labels)))
-            }
-            Err(Unparsable { text, .. }) => {
-                let identity = Identity::of(text);
-                let name = full_name(&identity.namespace, &identity.name);
-                (name, self.known.pods.remove(identity.uid.as_ref()), None)
-            }
-        };
-        self.known.unreadable.remove(&name);
-        if let Some(removed) = removed {
+    /// A pod cannot be read. Its earlier version stays.
+    pub(super) fn refuse(&mut self, name: &PodName, problem: &str) {
+        let earlier = self.pods.contains_key(&name.uid);
+        let why = (problem.to_owned(), earlier);
+        let before = self.unreadable.insert(name.full(), why.clone());
+        self.changed |= before != Some(why);
+    }
+
+    /// A pod was deleted, and this was its last state, if that can be read.
+    pub(super) fn delete(&mut self, name: &PodName, last: Option<wire::Pod>, now: Timestamp) {
+        self.changed |= self.unreadable.remove(&name.full()).is_some();
+        if let Some(removed) = self.pods.remove(&name.uid) {
+            self.changed = true;
+            let last = last.map(|pod| listed(pod, &self.labels));
             // The deletion's grace period may only be known from this last version.
             self.note_deletion(last.unwrap_or(removed).pod, now, 0);
+        }
+    }
+
+    /// A list does not name a pod any more.
+    pub(super) fn unlist(&mut self, name: &PodName, now: Timestamp) {
+        self.changed |= self.unreadable.remove(&name.full()).is_some();
+        let Some(gone) = self.pods.remove(&name.uid) else {
+            return;
+        };
+        self.changed = true;
+        let is_ending = gone.pod.deletion_timestamp.is_some();
+        if self.lists_are_whole || is_ending {
+            // A server that lags behind may list this pod again.
+            self.note_deletion(gone.pod, now, DEFAULT_GRACE_PERIOD_SECONDS);
         }
     }
 
     /// The listing to publish.
     pub(super) fn listing(&self, stale: Option<Stale>) -> Listing {
         let unreadable = self
-            .known
             .unreadable
             .iter()
             .map(|(pod, (problem, earlier_in_use))| Warning::Pod {
@@ -207,7 +182,7 @@ impl Catalog {
             });
         let warnings = stale.iter().cloned().map(Warning::Stale);
         Listing {
-            pods: self.known.pods.values().cloned().collect(),
+            pods: self.pods.values().cloned().collect(),
             warnings: warnings.chain(unreadable).collect(),
             stale,
             deleted: self.deleted.iter().cloned().collect(),
@@ -253,12 +228,10 @@ fn evicted_at(pod: &wire::Pod) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::remote::testing::Followed;
     use super::*;
-    use evictd_cluster_client::parse;
     use evictd_pod::Critical;
     use serde_json::{Value, json};
-
-    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn read(object: &str) -> serde_json::Result<Listed> {
         Ok(listed(serde_json::from_str(object)?, &BTreeSet::new()))
@@ -271,57 +244,59 @@ mod tests {
         })
     }
 
-    fn names(catalog: &Catalog) -> Vec<String> {
-        let listing = catalog.listing(None);
+    fn names(followed: &Followed) -> Vec<String> {
+        let listing = followed.listing();
         let name = |listed: &Listed| format!("{} {}", listed.pod, listed.pod.uid);
         listing.pods.iter().map(name).collect()
     }
 
-    fn warnings(catalog: &Catalog) -> Vec<String> {
-        let listing = catalog.listing(None);
-        listing.warnings.iter().map(ToString::to_string).collect()
+    fn warnings(followed: &Followed) -> Vec<String> {
+        let listing = followed.listing();
+        let warnings = listing.warnings.iter();
+        let warnings = warnings.filter(|warning| matches!(warning, Warning::Pod { .. }));
+        warnings.map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_list_replaces_the_pods_once_it_is_whole() {
-        let mut catalog = Catalog::default();
-        catalog.apply(parse(&pod("a", "1").to_string()));
+        let mut catalog = Followed::new(true);
+        catalog.apply(&pod("a", "1").to_string());
         catalog.begin();
-        catalog.apply(parse(&pod("b", "2").to_string()));
+        catalog.apply(&pod("b", "2").to_string());
         assert_eq!(names(&catalog), ["shop/a 1"]);
-        assert!(catalog.finish(NOW));
+        assert!(catalog.finish());
         assert_eq!(names(&catalog), ["shop/b 2"]);
         // The same list again changes nothing.
         catalog.begin();
-        catalog.apply(parse(&pod("b", "2").to_string()));
-        assert!(!catalog.finish(NOW));
-        catalog.delete(parse(&pod("b", "2").to_string()), NOW);
+        catalog.apply(&pod("b", "2").to_string());
+        assert!(!catalog.finish());
+        catalog.delete(&pod("b", "2").to_string());
         assert_eq!(names(&catalog), [""; 0]);
     }
 
     #[test]
     fn an_object_that_is_not_understood_leaves_the_pod_as_it_was() {
-        let mut catalog = Catalog::default();
+        let mut catalog = Followed::new(true);
         let mut bad = pod("a", "1");
         bad["spec"]["priority"] = json!("high");
-        catalog.apply(parse(&bad.to_string()));
+        catalog.apply(&bad.to_string());
         assert_eq!(names(&catalog), [""; 0]);
         assert!(warnings(&catalog)[0].starts_with("pod shop/a cannot be read"));
         assert!(warnings(&catalog)[0].ends_with("it is never evicted"));
-        catalog.apply(parse(&pod("a", "1").to_string()));
+        catalog.apply(&pod("a", "1").to_string());
         assert_eq!(warnings(&catalog), [""; 0]);
         for listing in [false, true] {
             if listing {
                 catalog.begin();
             }
-            catalog.apply(parse(&bad.to_string()));
-            catalog.finish(NOW);
+            catalog.apply(&bad.to_string());
+            catalog.finish();
             assert_eq!(names(&catalog), ["shop/a 1"], "{listing}");
             assert!(warnings(&catalog)[0].ends_with("it stays as it was"));
         }
         for garbage in ["7", "{}", "\"x\"", r#"{"metadata": {"uid": 3}}"#] {
-            catalog.apply(parse(garbage));
-            catalog.delete(parse(garbage), NOW);
+            catalog.apply(garbage);
+            catalog.delete(garbage);
         }
         assert_eq!(names(&catalog), ["shop/a 1"]);
     }
@@ -345,8 +320,8 @@ mod tests {
 
     #[test]
     fn who_is_listed_no_more_has_departed_with_the_grace_of_its_deletion() {
-        let deleted = |catalog: &Catalog| {
-            let listing = catalog.listing(None);
+        let deleted = |catalog: &Followed| {
+            let listing = catalog.listing();
             let one = |one: &Arc<DeletedPod>| (one.pod.uid.clone(), one.grace.as_secs());
             listing.deleted.iter().map(one).collect::<Vec<_>>()
         };
@@ -360,20 +335,20 @@ mod tests {
             pod.to_string()
         };
         for whole in [true, false] {
-            let mut catalog = Catalog::new(BTreeSet::new(), whole);
+            let mut catalog = Followed::new(whole);
             for object in [
                 with("a", 5, None),
                 with("b", 5, None),
                 with("c", 5, Some(7)),
             ] {
-                catalog.apply(parse(&object));
+                catalog.apply(&object);
             }
-            catalog.delete(parse(&with("a", 5, Some(0))), NOW);
-            catalog.delete(parse(&with("never seen", 5, None)), NOW);
+            catalog.delete(&with("a", 5, Some(0)));
+            catalog.delete(&with("never seen", 5, None));
             catalog.begin();
-            catalog.apply(parse(&with("d", 5, None)));
-            catalog.finish(NOW);
-            let mut expected = vec![("c", 7), ("b", 30), ("a", 0)];
+            catalog.apply(&with("d", 5, None));
+            catalog.finish();
+            let mut expected = vec![("a", 0), ("b", 30), ("c", 7)];
             if !whole {
                 // A restarted kubelet reports its pods one after the other.
                 expected.remove(1);
@@ -382,13 +357,16 @@ mod tests {
                 .into_iter()
                 .map(|(uid, grace)| (uid.to_owned(), grace))
                 .collect();
-            assert_eq!(deleted(&catalog), expected);
-            catalog.delete(parse(&with("d", 5, None)), NOW);
+            // A list leaves them out in no order.
+            let mut departed = deleted(&catalog);
+            departed.sort();
+            assert_eq!(departed, expected);
+            catalog.delete(&with("d", 5, None));
             assert_eq!(deleted(&catalog)[0], ("d".to_owned(), 5));
             for number in 0..2 * MAX_DELETED {
                 let object = with(&number.to_string(), 5, None);
-                catalog.apply(parse(&object));
-                catalog.delete(parse(&object), NOW);
+                catalog.apply(&object);
+                catalog.delete(&object);
             }
             assert_eq!(deleted(&catalog).len(), MAX_DELETED);
         }

@@ -2,11 +2,10 @@
 //! neither priorities nor memory requests.
 
 use super::{Listing, PodSource, SnapshotFile, remote::Remote};
-use evictd_cluster_client::{Follow, Parsed, Unparsable};
+use evictd_cluster_client::{Budget, Follow, Outline, Parsed, Reflector, Store, Unreadable};
 use evictd_cri::{Client, Container, ContainerState, Resources, Sandbox};
 use evictd_kernel::clock::Clock;
 use evictd_pod::{quantity::Quantity, wire};
-use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -53,8 +52,9 @@ impl Cri {
 
 impl PodSource for Cri {
     async fn start(self) -> watch::Receiver<Arc<Listing>> {
-        let remote = Remote::new("the container runtime", true, &self.keep, self.clock);
-        let receiver = remote.sender().subscribe();
+        let rest = (self.clock, &Budget::default());
+        let remote = Remote::follow("the container runtime", true, &self.keep, rest);
+        let receiver = remote.store().sender().subscribe();
         tokio::spawn(self.keep.follow(receiver.clone(), self.clock));
         let changed = Arc::new(Notify::new());
         let mut poller = Poller {
@@ -67,7 +67,7 @@ impl PodSource for Cri {
         poller.poll().await;
         let (wake, follows_events) = (Arc::clone(&changed), watch::Sender::new(false));
         let has_events = follows_events.subscribe();
-        let closed = poller.remote.sender();
+        let closed = poller.remote.store().sender();
         tokio::spawn(async move {
             tokio::select! {
                 () = closed.closed() => {}
@@ -103,7 +103,7 @@ async fn follow_events(runtime: Client, changed: Arc<Notify>, follows: watch::Se
 struct Poller {
     runtime: Client,
     node: String,
-    remote: Remote,
+    remote: Reflector<Remote>,
     /// By container; `None`: this runtime does not tell. Containers that are gone are removed.
     resources: HashMap<String, Option<Resources>>,
     /// The last lists, as long as they were taken over.
@@ -112,7 +112,7 @@ struct Poller {
 
 impl Poller {
     async fn follow(mut self, changed: Arc<Notify>, has_events: watch::Receiver<bool>) {
-        let sender = self.remote.sender();
+        let sender = self.remote.store().sender();
         loop {
             let interval = if *has_events.borrow() {
                 INTERVAL_WITH_EVENTS
@@ -132,15 +132,14 @@ impl Poller {
         let lists = tokio::try_join!(self.runtime.sandboxes(), self.runtime.containers());
         let lists = match lists {
             Ok(lists) => lists,
-            Err(error) => return self.remote.lost(error.to_string()),
+            Err(error) => return self.remote.store_mut().lost(&error.to_string()),
         };
         let read_all = self.read_resources(&lists.1).await;
         if self.last.as_ref() != Some(&lists) {
             self.remote.begin();
             let (sandboxes, containers) = &lists;
             for found in pods(sandboxes, containers) {
-                let text = found.identity();
-                self.remote.applied(self.wire(&found, &text));
+                self.remote.applied(self.wire(&found), 0);
             }
             self.last = Some(lists).filter(|_| read_all);
         }
@@ -171,11 +170,13 @@ impl Poller {
         answers
     }
 
-    /// The pod in its API form; `text` is what is told of it if it cannot be used.
-    fn wire<'a>(&self, found: &Found<'_>, text: &'a str) -> Parsed<'a, wire::Pod> {
+    /// The pod in its API form.
+    fn wire(&self, found: &Found<'_>) -> Parsed<wire::Pod> {
         if let Some(problem) = &found.problem {
-            let error = serde::de::Error::custom(problem);
-            return Err(Unparsable { text, error });
+            return Err(Unreadable {
+                outline: found.outline(),
+                problem: problem.clone(),
+            });
         }
         let (sandbox, name) = (found.sandbox, &found.sandbox.pod);
         let labels = sandbox.labels.clone().into_iter();
@@ -233,14 +234,16 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Name, namespace and UID as JSON, with every other character than a name may have escaped.
-    fn identity(&self) -> String {
+    /// Name, namespace and UID, with every other character than a name may have escaped.
+    fn outline(&self) -> Outline {
         let name = &self.sandbox.pod;
         let escaped = |text: &str| text.escape_default().to_string();
-        json!({ "metadata": {
-            "name": escaped(&name.name), "namespace": escaped(&name.namespace), "uid": name.uid,
-        } })
-        .to_string()
+        Outline {
+            name: escaped(&name.name),
+            namespace: escaped(&name.namespace),
+            uid: name.uid.clone(),
+            ..Outline::default()
+        }
     }
 }
 

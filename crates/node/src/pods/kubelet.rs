@@ -3,7 +3,8 @@
 use super::{Listing, PodSource, SnapshotFile, remote::Remote};
 use crate::logging::chain;
 use evictd_cluster_client::{
-    Fleet, Follow, KubeletClient, KubeletSettings, Stagger, chance, on_other_thread,
+    Budget, Fleet, Follow, KubeletClient, KubeletSettings, Reflector, Stagger, Store, chance,
+    on_other_thread,
 };
 use evictd_kernel::clock::Clock;
 use std::{sync::Arc, time::Duration};
@@ -35,8 +36,9 @@ impl Kubelet {
 
 impl PodSource for Kubelet {
     async fn start(self) -> watch::Receiver<Arc<Listing>> {
-        let remote = Remote::new("the kubelet", false, &self.keep, self.clock);
-        let receiver = remote.sender().subscribe();
+        let rest = (self.clock, &Budget::default());
+        let remote = Remote::follow("the kubelet", false, &self.keep, rest);
+        let receiver = remote.store().sender().subscribe();
         tokio::spawn(self.keep.follow(receiver.clone(), self.clock));
         let mut asker = Poller {
             settings: self.settings,
@@ -56,13 +58,13 @@ struct Poller {
     settings: KubeletSettings,
     node: String,
     client: Option<KubeletClient>,
-    remote: Remote,
+    remote: Reflector<Remote>,
     stagger: Stagger,
 }
 
 impl Poller {
     async fn follow(mut self, mut wait: Duration) {
-        let sender = self.remote.sender();
+        let sender = self.remote.store().sender();
         loop {
             tokio::select! {
                 () = sender.closed() => return,
@@ -83,7 +85,7 @@ impl Poller {
             Err(problem) => {
                 // A token or certificate may have been renewed, so the next poll reads them again.
                 self.client = None;
-                self.remote.lost(problem);
+                self.remote.store_mut().lost(&problem);
                 // No other agent polls this kubelet, so the fleet is one.
                 self.stagger
                     .after_failure(Fleet::of(1).spread(), chance())

@@ -6,25 +6,14 @@
 use super::{Listing, PodSource, SnapshotFile, remote::Remote};
 use crate::logging::chain;
 use evictd_cluster_client::{
-    Access, Credentials, Fleet, Stagger, Watch, WatchError, chance, on_other_thread,
+    Access, Connect, Credentials, Fleet, Retry, WatchError, Watches, on_other_thread,
 };
 use evictd_kernel::clock::Clock;
-use jiff::SignedDuration;
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::timeout};
 
 /// The longest that the start waits for the first list.
 const FIRST_LIST: Duration = Duration::from_secs(3);
-/// A watch that lasted this long counts as a success.
-const STABLE_AFTER: SignedDuration = SignedDuration::from_secs(5);
-/// A watch ends after at least this long and at most twice as long, at random, so that agents do not all renew
-/// theirs at the same time.
-pub const WATCH_LIFE: Duration = Duration::from_mins(5);
-/// The server's clock may differ from ours by this much.
-const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(1);
 const SERVER: &str = "the API server";
 
 /// Pods from the API server.
@@ -35,6 +24,7 @@ pub struct Kubernetes {
     fleet: Fleet,
     keep: SnapshotFile,
     clock: Clock,
+    watches: Watches,
 }
 
 impl Kubernetes {
@@ -44,7 +34,7 @@ impl Kubernetes {
         node: String,
         fleet: Fleet,
         keep: SnapshotFile,
-        clock: Clock,
+        (clock, watches): (Clock, Watches),
     ) -> Self {
         Self {
             settings,
@@ -52,99 +42,105 @@ impl Kubernetes {
             fleet,
             keep,
             clock,
+            watches,
         }
     }
 }
 
 impl PodSource for Kubernetes {
     async fn start(self) -> watch::Receiver<Arc<Listing>> {
-        let remote = Remote::new(SERVER, true, &self.keep, self.clock);
-        let mut first = remote.sender().subscribe();
+        let rest = (self.clock, self.watches.budget());
+        let reflector = Remote::follow(SERVER, true, &self.keep, rest);
+        let sender = reflector.store().sender();
+        let mut first = sender.subscribe();
         let fields = format!("spec.nodeName={}", self.node);
-        let follower = Follower {
-            settings: self.settings,
-            watch: Watch::new("/api/v1/pods", fields),
-            client: None,
-            fleet: self.fleet,
-            clock: self.clock,
-            remote,
-        };
         tokio::spawn(self.keep.follow(first.clone(), self.clock));
-        tokio::spawn(follower.follow());
+        let (settings, watches) = (Settings(self.settings), self.watches);
+        let retry = Retry::spread(self.fleet);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = sender.closed() => {}
+                () = reflector.run(fields, settings, &watches, retry) => {}
+            }
+        });
         // With or without an answer in time, what is known is published already.
         let _ = timeout(FIRST_LIST, first.changed()).await;
         first
     }
 }
 
-/// The task that watches.
-struct Follower {
-    settings: Credentials,
-    watch: Watch,
-    client: Option<kube::Client>,
-    fleet: Fleet,
-    clock: Clock,
-    remote: Remote,
-}
+/// Where the API server is.
+struct Settings(Credentials);
 
-impl Follower {
-    async fn follow(mut self) {
-        let sender = self.remote.sender();
-        let mut stagger = Stagger::default();
-        loop {
-            let begun = self.clock.now();
-            let life = WATCH_LIFE.mul_f64(1.0 + chance());
-            let ended = tokio::select! {
-                () = sender.closed() => return,
-                ended = self.connect(life) => ended,
-            };
-            let lasted = self.clock.now().duration_since(begun);
-            if lasted >= STABLE_AFTER {
-                stagger = Stagger::default();
-            }
-            match ended {
-                Ok(()) if (lasted + CLOCK_SKEW).unsigned_abs() >= life => continue,
-                // The connections of all other agents may have been cut, too.
-                Ok(()) => self.remote.lost("the connection was cut".to_owned()),
-                Err(broken) => {
-                    // A token or certificate may have been renewed, so the next connection reads them again.
-                    if broken.code.is_none_or(|code| code == 401) {
-                        self.client = None;
-                    }
-                    self.remote.lost(broken.problem);
-                }
-            }
-            let wait = stagger.after_failure(self.fleet.spread(), chance());
-            let rest = async {
-                sleep(wait.urgent).await;
-                tokio::select! {
-                    () = sleep(wait.normal.saturating_sub(wait.urgent)) => {}
-                    () = self.fleet.until_urgent() => {}
-                }
-            };
-            tokio::select! {
-                () = sender.closed() => return,
-                () = rest => {}
-            }
-        }
-    }
-
-    async fn connect(&mut self, life: Duration) -> Result<(), WatchError> {
-        let client = if let Some(client) = &self.client {
-            client.clone()
-        } else {
-            let client = self.new_client().await?;
-            self.client.insert(client).clone()
-        };
-        self.watch.follow(&client, life, &mut self.remote).await
-    }
-
-    async fn new_client(&self) -> Result<kube::Client, WatchError> {
-        let settings = self.settings.clone();
+impl Connect for Settings {
+    async fn connect(&self) -> Result<kube::Client, WatchError> {
+        let settings = self.0.clone();
         let client = on_other_thread(async move { Access::find(&settings).await?.watch_client() });
         client.await.map_err(|error| WatchError {
             problem: chain(&error),
             code: Some(401),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pods::Warning;
+    use evictd_testkit::ApiServer;
+    use serde_json::json;
+    use std::{collections::BTreeSet, fs};
+
+    /// The API server sends `<` as six bytes: 9 MB. The other one has more parts than are read.
+    #[tokio::test]
+    async fn a_pod_that_is_too_long_is_one_of_unknown_specification_and_the_others_are_known() {
+        let api = ApiServer::start().unwrap();
+        let admin = api.actor("test");
+        let text = |length: usize| json!({ "name": "TEXT", "value": "<".repeat(length) });
+        let pods = [
+            ("large", vec![text(1_500_000)]),
+            ("giant", vec![text(1); 40_000]),
+            ("small", vec![text(1)]),
+        ];
+        for (name, env) in pods {
+            let containers = json!([{ "name": "main", "image": "none", "env": env }]);
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "default" },
+                "spec": { "nodeName": "one", "containers": containers },
+            });
+            admin.create(pod).unwrap();
+        }
+        let place = tempfile::tempdir().unwrap();
+        let kubeconfig = place.path().join("kubeconfig");
+        fs::write(&kubeconfig, api.kubeconfig()).unwrap();
+        let settings = Credentials {
+            kubeconfig: Some(kubeconfig),
+            context: String::new(),
+        };
+        let node = "one".to_owned();
+        let keep = SnapshotFile::new(place.path().to_owned(), node.clone(), BTreeSet::new());
+        let watches = Watches::default();
+        let rest = (Clock::start(), watches.clone());
+        let source = Kubernetes::new(settings, node, Fleet::of(1), keep, rest);
+        let mut listings = source.start().await;
+        let known = listings.wait_for(|listing| listing.stale.is_none());
+        let known = timeout(Duration::from_mins(1), known).await.unwrap();
+        let listing = known.unwrap().clone();
+        let names: Vec<String> = listing.pods.iter().map(|one| one.pod.full_name()).collect();
+        assert!(
+            names.len() == 2 && !names.contains(&"default/giant".to_owned()),
+            "{names:?}"
+        );
+        let mut warnings = listing.warnings.iter();
+        let giant = |warning: &Warning| match warning {
+            Warning::Pod {
+                pod,
+                problem,
+                earlier_in_use,
+            } => pod == "default/giant" && problem.contains("32768 objects") && !earlier_in_use,
+            _ => false,
+        };
+        assert!(warnings.any(giant), "{:?}", listing.warnings);
+        assert_eq!(watches.states()[0].skipped, 1);
     }
 }

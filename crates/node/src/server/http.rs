@@ -5,6 +5,7 @@
 use super::state::Shared;
 use crate::config::{Address, NoSuchAddress};
 use axum::http::StatusCode;
+use evictd_cluster_client::Watches;
 use evictd_daemon::metrics::Exposition;
 use evictd_daemon::probes::{self, Probe};
 use evictd_daemon::server::{self, BindError, Limits};
@@ -34,6 +35,8 @@ pub enum HttpError {
 pub struct Health {
     /// What the loop has published.
     pub shared: Arc<Shared>,
+    /// How the watches of the API server are.
+    pub watches: Watches,
     /// The main loop counts as stuck if no cycle has ended for this long.
     pub longest_cycle: SignedDuration,
 }
@@ -57,7 +60,10 @@ impl Probe for Health {
     fn answer(&self, path: &str, _query: &str) -> Option<(StatusCode, String)> {
         let failed = match path {
             "/livez" => self.stuck(),
-            "/readyz" => self.shared.not_ready().map(|missing| missing.to_string()),
+            "/readyz" => {
+                let missing = self.shared.not_ready().map(str::to_owned);
+                missing.or_else(|| self.watches.broken())
+            }
             _ => return None,
         };
         Some(match failed {

@@ -3,7 +3,8 @@ use super::state::{Question, Shared, SignalStatus, Status, Unanswered};
 use crate::config::Address;
 use crate::history::Waiting;
 use crate::metrics::{Format, Metrics};
-use evictd_daemon::probes;
+use evictd_cluster_client::{Watch, Watches};
+use evictd_daemon::probes::{self, Probe};
 use evictd_eviction::Signal;
 use evictd_kernel::clock::Clock;
 use http_body_util::{BodyExt, Full};
@@ -87,6 +88,7 @@ impl Http {
         let address = metrics.local_addr().unwrap();
         let probe_address = probe_listener.local_addr().unwrap();
         let health = Health {
+            watches: Watches::default(),
             shared: Arc::clone(&shared),
             longest_cycle,
         };
@@ -268,4 +270,25 @@ async fn a_loop_that_does_not_answer_is_told_of() {
     assert_eq!(ask().await, Err(Unanswered::Busy));
     drop(questions);
     assert_eq!(ask().await, Err(Unanswered::Ended));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_stays_broken_fails_the_readiness_of_the_agent() {
+    let (shared, _) = shared(PathBuf::new());
+    shared.pods_loaded();
+    shared.sampled();
+    let health = Health {
+        watches: Watches::default(),
+        shared,
+        longest_cycle: SignedDuration::from_secs(30),
+    };
+    let _watch = Watch::new("/api/v1/pods", String::new(), &health.watches);
+    let ready = |health: &Health| health.answer("/readyz", "").unwrap();
+    assert_eq!(ready(&health).0, StatusCode::OK);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let broken = "cannot watch /api/v1/pods: it has not answered yet\n";
+    assert_eq!(
+        ready(&health),
+        (StatusCode::SERVICE_UNAVAILABLE, broken.to_owned())
+    );
 }

@@ -304,6 +304,7 @@ impl Cluster {
                     && condition.status == "True"
                     && condition.reason == "PreemptionByScheduler"
             }),
+            unknown: wire.spec.unreadable.is_some(),
             identity: Box::new(Identity {
                 nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
                 scheduler: self.symbols.intern(scheduler),

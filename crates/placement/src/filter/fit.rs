@@ -1,6 +1,6 @@
 //! `NodeResourcesFit`: enough of every resource that the pod asks for, and a place among the node's pods.
 
-use super::{Code, Filter, Here, Reason, Rejection};
+use super::{Code, Filter, Here, Reason, Rejection, UNKNOWN_REQUESTS};
 use crate::cluster::Cluster;
 use crate::pod::Pod;
 use crate::resources::{Amounts, ScalarsId, find};
@@ -197,7 +197,11 @@ impl Filter for Fit {
         }
     }
 
-    fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
+    fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
+        if here.node.unknown_pods > 0 {
+            // No pod that leaves helps: it is not known what this one asks for.
+            return Err(Rejection::unresolvable(UNKNOWN_REQUESTS));
+        }
         if self.is_enough() {
             return Ok(());
         }

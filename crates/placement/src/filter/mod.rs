@@ -67,6 +67,9 @@ pub enum Reason {
     Insufficient(u64),
 }
 
+/// Said of a node with a pod that no watch could read.
+pub const UNKNOWN_REQUESTS: &str = "node(s) had a pod whose requests are unknown";
+
 /// Why a pod may not be on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rejection {

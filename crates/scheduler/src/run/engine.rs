@@ -224,6 +224,7 @@ impl Engine {
                 self.release_preemptors(&event);
                 self.scheduler.on(self.steady.now(), &event);
                 self.confirm(&event);
+                self.tell_unreadable(&event);
                 for mistake in self.scheduler.take_mistakes() {
                     warn!("left out: {mistake}");
                 }

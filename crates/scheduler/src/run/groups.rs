@@ -1,8 +1,8 @@
 //! What is written into the status of pod groups.
 
-use super::discovery::{serves, versions};
 use super::watches::POD_GROUPS;
 use super::writer::{GroupCondition, GroupStatus, Writer};
+use evictd_cluster_client::discovery::{serves, versions};
 use evictd_cluster_client::{Actions, ApiError};
 use evictd_pod::wire;
 use evictd_scheduling::{GroupNews, GroupOutcome};

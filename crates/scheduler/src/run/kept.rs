@@ -2,26 +2,31 @@
 //! again only when it changes: of those a text is kept that takes a tenth of the room, and that equal pods share. Pods that wait
 //! are looked at all the time: equal ones share their specs, statuses and owners.
 
+use evictd_cluster_client::{ByKey, Key, Keyed, Outline, Table, Unreadable};
 use evictd_pod::requests::{self, Counted};
 use evictd_pod::wire::{self, Shared};
-use hashbrown::{DefaultHashBuilder, HashTable};
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::hash::BuildHasher;
+use std::io;
 use std::sync::Arc;
 
 /// An object with metadata that can be kept.
 pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     /// As it is kept.
-    type Kept: Send;
+    type Kept: Keyed + Send;
     /// Where it is kept.
-    type Known: Store<Self::Kept>;
+    type Known: Table<Self::Kept>;
 
     fn metadata(&self) -> &wire::Metadata;
     /// Drops what nobody asks for, when it was just read, and shares the rest with what is known.
     fn tidy(&mut self, _known: &mut Texts) {}
+    /// How many bytes it takes, if its text has so many.
+    fn size(&self, bytes: usize) -> usize {
+        bytes
+    }
     /// Shares with what it was before.
     fn succeed(&mut self, _before: &Self::Kept) {}
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> Self::Kept;
@@ -29,84 +34,44 @@ pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     fn restore(kept: &Self::Kept) -> Arc<Self>;
     /// The version that was kept.
     fn version(kept: &Self::Kept) -> &str;
+    fn uid(kept: &Self::Kept) -> &str;
+    fn outline(&self) -> Outline {
+        let metadata = self.metadata();
+        Outline {
+            namespace: metadata.namespace.to_string(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.to_string(),
+            version: metadata.resource_version.to_string(),
+            ..Outline::default()
+        }
+    }
+    /// What stands for an object that cannot be read, if its last known state does not.
+    fn unreadable(_before: Option<&Self::Kept>, _object: &Unreadable) -> Option<Self> {
+        None
+    }
 }
 
-/// Namespace and name of an object.
-pub(super) type Name<'n> = [&'n str; 2];
-
-pub(super) fn name(metadata: &wire::Metadata) -> Name<'_> {
+pub(super) fn key(metadata: &wire::Metadata) -> Key<'_> {
     [&metadata.namespace, &metadata.name]
 }
 
-/// Kept objects of one kind.
-pub(super) trait Store<K>: Default + Send {
-    fn len(&self) -> usize;
-    /// Puts an object in the place of the one of its name, which is returned.
-    fn insert(&mut self, kept: K) -> Option<K>;
-    fn remove(&mut self, name: Name<'_>) -> Option<K>;
-    fn into_objects(self) -> impl Iterator<Item = K>;
-}
+/// An object that is kept as it is.
+pub(super) struct Whole<T>(Arc<T>);
 
-/// What has a name.
-pub(super) trait Named {
-    fn name(&self) -> Name<'_>;
-}
-
-impl<T: Object> Named for Arc<T> {
-    fn name(&self) -> Name<'_> {
-        name(self.metadata())
-    }
-}
-
-/// Objects by their names, which each has itself.
-pub(super) struct ByName<K> {
-    objects: HashTable<K>,
-    hasher: DefaultHashBuilder,
-}
-
-impl<K> Default for ByName<K> {
-    fn default() -> Self {
-        Self {
-            objects: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
-}
-
-impl<K: Named + Send> Store<K> for ByName<K> {
-    fn len(&self) -> usize {
-        self.objects.len()
-    }
-
-    fn insert(&mut self, kept: K) -> Option<K> {
-        let Self { objects, hasher } = self;
-        let hash = hasher.hash_one(kept.name());
-        if let Some(known) = objects.find_mut(hash, |own| own.name() == kept.name()) {
-            return Some(std::mem::replace(known, kept));
-        }
-        objects.insert_unique(hash, kept, |own| hasher.hash_one(own.name()));
-        None
-    }
-
-    fn remove(&mut self, name: Name<'_>) -> Option<K> {
-        let hash = self.hasher.hash_one(name);
-        let found = self.objects.find_entry(hash, |own| own.name() == name);
-        found.ok().map(|entry| entry.remove().0)
-    }
-
-    fn into_objects(self) -> impl Iterator<Item = K> {
-        self.objects.into_iter()
+impl<T: Object> Keyed for Whole<T> {
+    fn key(&self) -> Key<'_> {
+        key(self.0.metadata())
     }
 }
 
 /// Pods that wait and pods that have a node, each in a table of their own: what can be either takes twice the room.
 #[derive(Default)]
 pub(super) struct KnownPods {
-    waiting: ByName<Arc<wire::Pod>>,
-    placed: ByName<Box<Placed>>,
+    waiting: ByKey<Whole<wire::Pod>>,
+    placed: ByKey<Box<Placed>>,
 }
 
-impl Store<KeptPod> for KnownPods {
+impl Table<KeptPod> for KnownPods {
     fn len(&self) -> usize {
         self.waiting.len() + self.placed.len()
     }
@@ -114,21 +79,21 @@ impl Store<KeptPod> for KnownPods {
     fn insert(&mut self, kept: KeptPod) -> Option<KeptPod> {
         match kept {
             KeptPod::Waiting(pod) => {
-                let placed = self.placed.remove(pod.name());
+                let placed = self.placed.remove(pod.key());
                 let waited = self.waiting.insert(pod);
                 waited.map(KeptPod::Waiting).or(placed.map(KeptPod::Placed))
             }
             KeptPod::Placed(pod) => {
-                let waited = self.waiting.remove(pod.name());
+                let waited = self.waiting.remove(pod.key());
                 let placed = self.placed.insert(pod);
                 waited.map(KeptPod::Waiting).or(placed.map(KeptPod::Placed))
             }
         }
     }
 
-    fn remove(&mut self, name: Name<'_>) -> Option<KeptPod> {
-        let waited = self.waiting.remove(name).map(KeptPod::Waiting);
-        waited.or_else(|| self.placed.remove(name).map(KeptPod::Placed))
+    fn remove(&mut self, key: Key<'_>) -> Option<KeptPod> {
+        let waited = self.waiting.remove(key).map(KeptPod::Waiting);
+        waited.or_else(|| self.placed.remove(key).map(KeptPod::Placed))
     }
 
     fn into_objects(self) -> impl Iterator<Item = KeptPod> {
@@ -236,10 +201,19 @@ fn strip(value: &mut Value) {
     }
 }
 
-/// A pod that waits for a node, as it is, or one that has a node.
+/// A pod that waits for a node, as it is, or one that has a node. One that cannot be read stays as it is, too.
 pub(super) enum KeptPod {
-    Waiting(Arc<wire::Pod>),
+    Waiting(Whole<wire::Pod>),
     Placed(Box<Placed>),
+}
+
+impl Keyed for KeptPod {
+    fn key(&self) -> Key<'_> {
+        match self {
+            Self::Waiting(pod) => pod.key(),
+            Self::Placed(placed) => placed.key(),
+        }
+    }
 }
 
 /// A pod that has a node: what tells it apart, and the rest as JSON.
@@ -252,8 +226,8 @@ pub(super) struct Placed {
     rest: Arc<str>,
 }
 
-impl Named for Box<Placed> {
-    fn name(&self) -> Name<'_> {
+impl Keyed for Box<Placed> {
+    fn key(&self) -> Key<'_> {
         let [.., namespace, name] = self.own();
         [namespace, name]
     }
@@ -265,6 +239,30 @@ impl Placed {
         let mut parts = self.own.splitn(5, ' ');
         std::array::from_fn(|_| parts.next().unwrap_or_default())
     }
+}
+
+/// The time in an outline, if there is one.
+fn time(text: &str) -> Option<wire::Time> {
+    text.parse::<Timestamp>().ok().map(wire::Time::from)
+}
+
+/// How long an object is as JSON.
+fn length(of: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Nothing of a pod fails to become JSON: its keys are texts.
+    let _ = serde_json::to_writer(&mut count, of);
+    count.0
 }
 
 /// Of the pods that have a node nobody asks any more how they look, whose they are and what they run. What counts of their
@@ -329,15 +327,15 @@ impl Object for wire::Pod {
 
     fn succeed(&mut self, before: &KeptPod) {
         if let KeptPod::Waiting(before) = before
-            && before.metadata.uid == self.metadata.uid
+            && before.0.metadata.uid == self.metadata.uid
         {
-            self.metadata.uid = Arc::clone(&before.metadata.uid);
+            self.metadata.uid = Arc::clone(&before.0.metadata.uid);
         }
     }
 
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> KeptPod {
-        if this.spec.node_name.is_empty() {
-            return KeptPod::Waiting(Arc::clone(this));
+        if this.spec.node_name.is_empty() || this.spec.unreadable.is_some() {
+            return KeptPod::Waiting(Whole(Arc::clone(this)));
         }
         let mut pod = (**this).clone();
         trim(&mut pod);
@@ -360,7 +358,7 @@ impl Object for wire::Pod {
 
     fn restore(kept: &KeptPod) -> Arc<Self> {
         let placed = match kept {
-            KeptPod::Waiting(pod) => return Arc::clone(pod),
+            KeptPod::Waiting(pod) => return Arc::clone(&pod.0),
             KeptPod::Placed(placed) => placed,
         };
         // It was written by `keep`.
@@ -382,32 +380,112 @@ impl Object for wire::Pod {
 
     fn version(kept: &KeptPod) -> &str {
         match kept {
-            KeptPod::Waiting(pod) => &pod.metadata.resource_version,
+            KeptPod::Waiting(pod) => &pod.0.metadata.resource_version,
             KeptPod::Placed(placed) => placed.own()[1],
         }
+    }
+
+    fn uid(kept: &KeptPod) -> &str {
+        match kept {
+            KeptPod::Waiting(pod) => &pod.0.metadata.uid,
+            KeptPod::Placed(placed) => placed.own()[0],
+        }
+    }
+
+    /// The length of what is kept of it: most of a long text may be of fields that are not.
+    fn size(&self, _bytes: usize) -> usize {
+        if self.spec.node_name.is_empty() {
+            return length(self);
+        }
+        let mut pod = self.clone();
+        trim(&mut pod);
+        length(&pod)
+    }
+
+    fn outline(&self) -> Outline {
+        let metadata = &self.metadata;
+        let deleted_at = metadata
+            .deletion_timestamp
+            .map(|at| at.timestamp().to_string());
+        Outline {
+            namespace: metadata.namespace.to_string(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.to_string(),
+            version: metadata.resource_version.to_string(),
+            deleted_at: deleted_at.unwrap_or_default(),
+            node: self.spec.node_name.clone(),
+            scheduler: self.spec.scheduler_name.clone(),
+            phase: self.status.phase.clone(),
+        }
+    }
+
+    /// A pod with a node keeps its last known requests; what it asked for while it waited counts as known, too. Of one that
+    /// waits everything is unknown.
+    fn unreadable(before: Option<&KeptPod>, object: &Unreadable) -> Option<Self> {
+        let outline = &object.outline;
+        let known = before.map(Self::restore);
+        let known = known.filter(|pod| pod.spec.unreadable.is_none());
+        if let Some(known) = known
+            && !(outline.node.is_empty() && known.spec.node_name.is_empty())
+        {
+            let mut pod = (*known).clone();
+            if !outline.node.is_empty() {
+                pod.spec.node_name.clone_from(&outline.node);
+            }
+            if !outline.phase.is_empty() {
+                pod.status.phase.clone_from(&outline.phase);
+            }
+            pod.metadata.deletion_timestamp = time(&outline.deleted_at);
+            pod.metadata.resource_version = outline.version.as_str().into();
+            return Some(pod);
+        }
+        let metadata = wire::Metadata {
+            name: outline.name.clone(),
+            namespace: outline.namespace.clone().into(),
+            uid: outline.uid.as_str().into(),
+            resource_version: outline.version.as_str().into(),
+            deletion_timestamp: time(&outline.deleted_at),
+            ..wire::Metadata::default()
+        };
+        let spec = wire::PodSpec {
+            node_name: outline.node.clone(),
+            scheduler_name: outline.scheduler.clone(),
+            ..wire::PodSpec::default()
+        };
+        let phase = outline.phase.clone();
+        Some(Self::of_unknown_spec(
+            metadata,
+            spec,
+            phase,
+            &object.problem,
+        ))
     }
 }
 
 macro_rules! as_they_are {
     ($($type:ty),*) => {$(
         impl Object for $type {
-            type Kept = Arc<Self>;
-            type Known = ByName<Arc<Self>>;
+            type Kept = Whole<Self>;
+            type Known = ByKey<Whole<Self>>;
 
             fn metadata(&self) -> &wire::Metadata {
                 &self.metadata
             }
 
-            fn keep(this: &Arc<Self>, _: &mut Texts) -> Arc<Self> {
-                Arc::clone(this)
+            fn keep(this: &Arc<Self>, _: &mut Texts) -> Whole<Self> {
+                Whole(Arc::clone(this))
             }
 
-            fn restore(kept: &Arc<Self>) -> Arc<Self> {
-                Arc::clone(kept)
+            fn restore(kept: &Whole<Self>) -> Arc<Self> {
+                Arc::clone(&kept.0)
             }
 
-            fn version(kept: &Arc<Self>) -> &str {
-                &kept.metadata.resource_version
+            fn version(kept: &Whole<Self>) -> &str {
+                &kept.0.metadata.resource_version
+            }
+
+            fn uid(kept: &Whole<Self>) -> &str {
+                &kept.0.metadata.uid
             }
         }
     )*};
@@ -456,7 +534,7 @@ mod tests {
         let KeptPod::Placed(placed) = &kept else {
             panic!("it has a node");
         };
-        assert_eq!(placed.name(), ["shop", "web-1"]);
+        assert_eq!(placed.key(), ["shop", "web-1"]);
         let mut expected = (*pod).clone();
         trim(&mut expected);
         assert_eq!(restored.metadata.resource_version, "17".into());
@@ -528,13 +606,13 @@ mod tests {
 
     #[test]
     fn a_pod_that_has_changed_keeps_its_uid_once() {
-        let before = KeptPod::Waiting(pod(""));
+        let before = KeptPod::Waiting(Whole(pod("")));
         let mut after = (*pod("")).clone();
         after.succeed(&before);
         let KeptPod::Waiting(before) = before else {
             panic!("it waits");
         };
-        assert!(Arc::ptr_eq(&before.metadata.uid, &after.metadata.uid));
+        assert!(Arc::ptr_eq(&before.0.metadata.uid, &after.metadata.uid));
     }
 
     #[test]

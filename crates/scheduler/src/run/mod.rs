@@ -8,7 +8,6 @@
 mod attempts;
 mod batch;
 mod batch_conf;
-mod discovery;
 mod engine;
 mod events;
 mod extenders;
@@ -33,7 +32,7 @@ pub use events::Events;
 pub use extenders::{Binder, Extenders, Replies};
 pub use pod_ref::PodRef;
 pub use threads::Threads;
-pub use watches::{BatchChange, KINDS, News, start as watch};
+pub use watches::{BatchChange, KINDS, News, Start, start as watch};
 pub use writer::{
     BatchStatus, Busy, Condition, Eviction, GroupCondition, GroupStatus, Limits, Outcome,
     Preemption, StatusPatch, Together, With, Writer,

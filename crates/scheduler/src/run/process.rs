@@ -11,11 +11,11 @@ use super::queues;
 use super::serve::{self, Answers, Check, Health, OpenPort, Page, Port, PortError};
 use super::threads::Threads;
 use super::view::View;
-use super::watches::{self, News};
+use super::watches::{self, Start};
 use super::writer::{Limits, Writer};
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::{self, Elected, Role};
-use evictd_cluster_client::{Access, Actions, ApiError, Credentials, pod_at_work};
+use evictd_cluster_client::{Access, Actions, ApiError, Budget, Credentials, Watches, pod_at_work};
 use evictd_daemon::metrics::Exposition;
 use evictd_daemon::probes;
 use evictd_daemon::server::{self, BindError, ListenAddress};
@@ -33,6 +33,9 @@ use tracing::{error, info, warn};
 
 /// Where Volcano's leases are.
 const VOLCANO_NAMESPACE: &str = "volcano-system";
+
+/// What the large objects may take that are kept, however many tenants make them.
+const LARGE_OBJECTS: usize = 64 << 20;
 
 /// Why a scheduler ended that should not have.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +102,8 @@ pub async fn run(
     if access.trusts_any_certificate() {
         warn!("the server's certificate is not checked: insecure-skip-tls-verify is set");
     }
-    let extenders = Extenders::start(&config.extenders, &access).await?;
+    let watches = Watches::within(Budget::of(LARGE_OBJECTS));
+    let extenders = Extenders::start(&config.extenders, &access, &watches).await?;
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let hostname = hostname.trim();
     let names = config
@@ -110,15 +114,21 @@ pub async fn run(
         .chain(batch.as_ref().map(|batch| (batch.scheduler(), Group::Core)));
     let events = Events::new(&actions, hostname, names, Timestamp::now);
     let (send, news) = mpsc::unbounded_channel();
-    follow(&access, &send, config, batch.as_ref().zip(conf_file));
+    let start = Start {
+        access: &access,
+        news: &send,
+        watches: &watches,
+    };
+    follow(start, config, batch.as_ref().zip(conf_file));
     if let Some(batch) = &batch {
         let queue = batch.default_queue().to_owned();
         tokio::spawn(queues::ensure(actions.clone(), queue));
     }
     tokio::spawn(groups::look_for_older_kinds(actions.clone()));
     let (metrics, exposition) = Metrics::new();
+    let exposition = exposition.with_watches("scheduler_", &watches);
     let view = View::default();
-    let health = Health::default();
+    let health = Health::of(&watches);
     let shown = (health.clone(), exposition, view.clone());
     let serving = match &asked.secure {
         Some(port) => Some(serve(port, hostname, shown).await?),
@@ -188,21 +198,16 @@ pub async fn run(
 }
 
 /// Begins to follow all that is decided by.
-fn follow(
-    access: &Access,
-    send: &mpsc::UnboundedSender<News>,
-    config: &Configuration,
-    batch: Option<(&Batch, ConfFile)>,
-) {
-    watches::start(access, send, batch.is_some());
+fn follow(start: Start<'_>, config: &Configuration, batch: Option<(&Batch, ConfFile)>) {
+    watches::start(start, batch.is_some());
     if let Some((batch, file)) = batch {
-        watches::start_batch(access, send);
-        tokio::spawn(file.follow(batch.period(), send.clone()));
+        watches::start_batch(start);
+        tokio::spawn(file.follow(batch.period(), start.news.clone()));
     }
     let profiles = config.profiles.iter();
     let mut filters = profiles.flat_map(|own| own.points.at(Point::Filter));
     if filters.any(|name| name == "EvictdReturn") {
-        watches::start_failed(access, send);
+        watches::start_failed(start);
     }
 }
 

@@ -3,11 +3,13 @@
 use crate::live_scheduling::{node, node_of_pod, pod};
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::Role;
-use evictd_cluster_client::{Access, Credentials};
+use evictd_cluster_client::{Access, Credentials, Watches};
 use evictd_daemon::metrics::{Exposition, Format};
 use evictd_scheduler::run::metrics::Metrics;
 use evictd_scheduler::run::view::View;
-use evictd_scheduler::run::{Engine, Events, Extenders, Limits, Ports, Writer, watch as follow};
+use evictd_scheduler::run::{
+    Engine, Events, Extenders, Limits, Ports, Start, Writer, watch as follow,
+};
 use evictd_scheduling::{Framework, Scheduler, Settings};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer, Fault};
@@ -59,7 +61,12 @@ impl Running {
         let names = [("default-scheduler", Group::Events)];
         let events = Events::new(&actions, "here", names, Timestamp::now);
         let (send, news) = mpsc::unbounded_channel();
-        follow(&access, &send, false);
+        let start = Start {
+            access: &access,
+            news: &send,
+            watches: &Watches::default(),
+        };
+        follow(start, false);
         let (metrics, exposition) = Metrics::new();
         let (role_sender, role) = watch::channel(Role::Leader);
         let (synced, _) = watch::channel(false);

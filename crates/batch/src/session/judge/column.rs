@@ -214,6 +214,12 @@ impl Column {
             });
         }
         let here = Here::new(view.cluster, NodeId::of(node));
+        if here.node.unknown_pods > 0 {
+            return reasons.intern(Refusal {
+                texts: vec![filter::UNKNOWN_REQUESTS.to_owned()],
+                unresolvable: true,
+            });
+        }
         let crowded = !self.has_place(here);
         let mut said = Vec::new();
         for (index, filter) in self.filters.iter_mut().enumerate() {
@@ -248,7 +254,7 @@ impl Column {
     /// Whether the filters that look at a node alone, or those that look beyond it, let a task pass.
     pub(super) fn passes(&mut self, view: View<'_>, node: usize, alone: bool) -> bool {
         let here = Here::new(view.cluster, NodeId::of(node));
-        let room = !alone || self.has_place(here);
+        let room = !alone || self.has_place(here) && here.node.unknown_pods == 0;
         let mut filters = self.filters.iter_mut();
         room && filters.all(|filter| {
             filter.is_local() != alone || {

@@ -8,7 +8,9 @@ use crate::{
         SnapshotFile,
     },
 };
-use evictd_cluster_client::{Access, ApiError, Fleet, Follow, KubeletClient, Parsed, WatchError};
+use evictd_cluster_client::{
+    Access, ApiError, Fleet, Follow, KubeletClient, Parsed, WatchError, Watches,
+};
 use evictd_cri::Client;
 use evictd_kernel::clock::Clock;
 use kube::{api::GetParams, core::Request};
@@ -41,7 +43,7 @@ impl Started {
 pub(super) async fn start(
     config: &Effective,
     (fleet, runtime): (Fleet, &Client),
-    clock: Clock,
+    (clock, watches): (Clock, Watches),
 ) -> Started {
     let (source, why) = match config.pods.source {
         PodsSource::Auto => find(config).await,
@@ -60,7 +62,10 @@ pub(super) async fn start(
         }
         PodsSource::Kubernetes => {
             let settings = config.kubernetes.clone();
-            let source = Kubernetes::new(settings, node, fleet, snapshot_file(config), clock);
+            let source = {
+                let rest = (clock, watches);
+                Kubernetes::new(settings, node, fleet, snapshot_file(config), rest)
+            };
             source.start().await
         }
         PodsSource::Cri => {
@@ -116,8 +121,8 @@ impl Follow for Discard {
     }
 
     fn begin(&mut self) {}
-    fn applied(&mut self, _: Parsed<'_, Self::Object>) {}
-    fn deleted(&mut self, _: Parsed<'_, Self::Object>) {}
+    fn applied(&mut self, _: Parsed<Self::Object>, _: usize) {}
+    fn deleted(&mut self, _: Parsed<Self::Object>) {}
     fn up_to_date(&mut self) {}
 }
 

@@ -3,8 +3,9 @@
 use super::{Engine, scheduler_of};
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{Condition, StatusPatch};
+use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
-use evictd_scheduling::Nomination;
+use evictd_scheduling::{Change, Delta, Event, Nomination, pod_key};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -16,6 +17,36 @@ impl Engine {
             ..StatusPatch::default()
         };
         self.writer.status(pod.clone(), patch);
+    }
+
+    /// Tells users that a pod is not tried because it cannot be read. Once: what its status says is not known, and each
+    /// write is a change that would be told again.
+    pub(super) fn tell_unreadable(&mut self, event: &Event) {
+        let Event::Change(Change::Pod(Delta {
+            old,
+            new: Some(pod),
+        })) = event
+        else {
+            return;
+        };
+        let Some(problem) = &pod.spec.unreadable else {
+            return;
+        };
+        let same = |old: &Arc<wire::Pod>| {
+            old.metadata.uid == pod.metadata.uid && old.spec.unreadable.is_some()
+        };
+        let is_told = old.as_ref().is_some_and(same);
+        let waits = self
+            .scheduler
+            .queue()
+            .pod(&pod_key(&pod.metadata))
+            .is_some();
+        if is_told || !waits || *self.role.borrow() != Role::Leader {
+            return;
+        }
+        let message = format!("the scheduler cannot read this pod and does not try it: {problem}");
+        let now = (self.now)();
+        self.tell(now, pod, "SchedulerError", &message, Nomination::OfStatus);
     }
 
     /// Tells users why a pod waits, in its condition and in an event (S5-069); what its status says already is not

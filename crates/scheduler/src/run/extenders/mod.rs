@@ -8,7 +8,7 @@ mod talk;
 
 use super::attempts::{Failure, FailureKind};
 use super::pod_ref::PodRef;
-use evictd_cluster_client::{Access, Actions, ApiError, CALL_TIMEOUT};
+use evictd_cluster_client::{Access, Actions, ApiError, CALL_TIMEOUT, Watches};
 use evictd_pod::wire;
 use evictd_scheduling::config::{Extender, Tls};
 use evictd_scheduling::{NodesReply, Offered, Reply, is_interested};
@@ -58,7 +58,11 @@ impl Extenders {
     ///
     /// # Errors
     /// A certificate or a key cannot be used.
-    pub async fn start(config: &[Extender], access: &Access) -> Result<(Self, Replies), ApiError> {
+    pub async fn start(
+        config: &[Extender],
+        access: &Access,
+        watches: &Watches,
+    ) -> Result<(Self, Replies), ApiError> {
         let (none, received) = Self::none();
         if config.is_empty() {
             return Ok((none, received));
@@ -78,7 +82,10 @@ impl Extenders {
         let extenders = Self {
             peers: peers.into(),
             api: Some(access.actions()?),
-            nodes: config.iter().any(whole).then(|| Nodes::follow(access)),
+            nodes: config
+                .iter()
+                .any(whole)
+                .then(|| Nodes::follow(access, watches)),
             ..none
         };
         Ok((extenders, received))

@@ -1,26 +1,15 @@
 //! Whole nodes, for extenders that keep none themselves.
 
-use evictd_cluster_client::{Access, Backoff, Follow, Parsed, Watch, chance};
+use evictd_cluster_client::{Access, ByKey, Key, Keyed, Reflector, Retry, Store, Watches};
 use evictd_pod::wire;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tracing::warn;
 
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// The nodes as the API server tells them, by name. Clones share them.
+/// The nodes as the API server sends them, by name. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Nodes(Arc<Mutex<Known>>);
-
-#[derive(Default)]
-struct Known {
-    nodes: HashMap<String, Arc<RawValue>>,
-    /// During a list: what is part of it.
-    listing: Option<HashMap<String, Arc<RawValue>>>,
-}
+pub(super) struct Nodes(Arc<Mutex<HashMap<String, Arc<RawValue>>>>);
 
 /// A node and what stands in it.
 pub(super) struct Whole {
@@ -46,80 +35,98 @@ impl<'de> Deserialize<'de> for Whole {
     }
 }
 
+/// Which state of a node is known.
+pub(super) struct Known {
+    name: String,
+    version: String,
+}
+
+impl Keyed for Known {
+    fn key(&self) -> Key<'_> {
+        ["", &self.name]
+    }
+}
+
 impl Nodes {
     /// Begins to follow them. Must be called inside the runtime.
-    pub(super) fn follow(access: &Access) -> Self {
+    pub(super) fn follow(access: &Access, watches: &Watches) -> Self {
         let nodes = Self::default();
-        tokio::spawn(run(access.clone(), nodes.clone()));
+        let reflector = Reflector::new("/api/v1/nodes", nodes.clone(), watches.budget());
+        let (access, watches) = (access.clone(), watches.clone());
+        tokio::spawn(async move {
+            let fields = String::new();
+            reflector.run(fields, access, &watches, Retry::soon()).await;
+        });
         nodes
     }
 
     /// Those of these names that are known.
     pub(super) fn of(&self, names: &[Arc<str>]) -> Vec<Arc<RawValue>> {
         let known = self.lock();
-        let nodes = names.iter().filter_map(|name| known.nodes.get(&**name));
+        let nodes = names.iter().filter_map(|name| known.get(&**name));
         nodes.map(Arc::clone).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<RawValue>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn run(access: Access, mut nodes: Nodes) {
-    let mut backoff = Backoff::new(Duration::from_millis(250), LONGEST_PAUSE);
-    let mut watch = Watch::new("/api/v1/nodes", String::new());
-    // Until nobody else needs them any more.
-    while Arc::strong_count(&nodes.0) > 1 {
-        let lifetime = Duration::from_mins(5).mul_f64(1.0 + chance());
-        let followed = match access.watch_client() {
-            Ok(client) => watch
-                .follow(&client, lifetime, &mut nodes)
-                .await
-                .map_err(|error| error.problem.clone()),
-            Err(error) => Err(error.to_string()),
-        };
-        match followed {
-            Ok(()) => backoff.reset(),
-            Err(problem) => {
-                warn!("cannot watch nodes for the extenders: {problem}");
-                tokio::time::sleep(backoff.next(chance())).await;
-            }
+impl Store for Nodes {
+    type Object = Whole;
+    type Kept = Known;
+    type Table = ByKey<Known>;
+
+    fn key(node: &Whole) -> Key<'_> {
+        ["", &node.name]
+    }
+
+    fn version(node: &Whole) -> &str {
+        &node.version
+    }
+
+    fn kept_version(known: &Known) -> &str {
+        &known.version
+    }
+
+    /// A node made anew takes the place of the old one at once.
+    fn kept_uid(_: &Known) -> &'static str {
+        ""
+    }
+
+    fn applied(&mut self, _: Option<Known>, node: Whole) -> Known {
+        self.lock().insert(node.name.clone(), node.text);
+        Known {
+            name: node.name,
+            version: node.version,
         }
     }
+
+    fn gone(&mut self, known: Known, _: Option<Whole>) {
+        self.lock().remove(&known.name);
+    }
+
+    fn up_to_date(&mut self) {}
 }
 
-impl Follow for Nodes {
-    type Object = Whole;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_cluster_client::{Budget, Follow, parse};
 
-    fn version(object: &Whole) -> &str {
-        &object.version
-    }
-
-    fn begin(&mut self) {
-        self.lock().listing = Some(HashMap::new());
-    }
-
-    fn applied(&mut self, object: Parsed<'_, Whole>) {
-        // The watch of the scheduler itself tells of one that cannot be read.
-        if let Ok(node) = object {
-            let mut known = self.lock();
-            let known = &mut *known;
-            let nodes = known.listing.as_mut().unwrap_or(&mut known.nodes);
-            nodes.insert(node.name, node.text);
-        }
-    }
-
-    fn deleted(&mut self, object: Parsed<'_, Whole>) {
-        if let Ok(node) = object {
-            self.lock().nodes.remove(&node.name);
-        }
-    }
-
-    fn up_to_date(&mut self) {
-        let mut known = self.lock();
-        if let Some(listed) = known.listing.take() {
-            known.nodes = listed;
-        }
+    #[test]
+    fn a_node_that_is_deleted_while_the_list_is_streamed_is_no_ghost() {
+        let nodes = Nodes::default();
+        let mut reflector = Reflector::new("/api/v1/nodes", nodes.clone(), &Budget::default());
+        let node = |version: u32| {
+            let text =
+                format!(r#"{{"metadata": {{"name": "a", "resourceVersion": "{version}"}}}}"#);
+            parse::<Whole>(&text)
+        };
+        reflector.begin();
+        reflector.applied(node(1), 0);
+        reflector.deleted(node(2));
+        reflector.up_to_date();
+        assert_eq!(nodes.of(&["a".into()]).len(), 0);
     }
 }

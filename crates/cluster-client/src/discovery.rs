@@ -1,12 +1,12 @@
 //! What kinds a server has.
 
-use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT};
+use crate::{Actions, ApiError, CALL_TIMEOUT};
 use hyper::Request;
 use serde_json::Value;
 
 /// Whether the server has the kind at this path, as `/apis/GROUP/VERSION/KIND`. Everybody may ask that; a request for the
 /// kind itself may be answered with 403 although there is none.
-pub(super) async fn serves(actions: &Actions, path: &str) -> Result<bool, ApiError> {
+pub async fn serves(actions: &Actions, path: &str) -> Result<bool, ApiError> {
     let Some((version, kind)) = path.rsplit_once('/') else {
         return Ok(false);
     };
@@ -14,13 +14,13 @@ pub(super) async fn serves(actions: &Actions, path: &str) -> Result<bool, ApiErr
 }
 
 /// The kinds at this path, as `/apis/GROUP/VERSION`, in their plural; none if the server has no such version.
-pub(super) async fn kinds(actions: &Actions, version: &str) -> Result<Vec<String>, ApiError> {
+pub async fn kinds(actions: &Actions, version: &str) -> Result<Vec<String>, ApiError> {
     let found = read(actions, version).await?;
     Ok(names(&found["resources"], "name"))
 }
 
 /// The versions of a group that the server has, at `/apis/GROUP`.
-pub(super) async fn versions(actions: &Actions, group: &str) -> Result<Vec<String>, ApiError> {
+pub async fn versions(actions: &Actions, group: &str) -> Result<Vec<String>, ApiError> {
     let found = read(actions, group).await?;
     Ok(names(&found["versions"], "version"))
 }

@@ -1,0 +1,218 @@
+//! One object on its way: held as text while it is short, parsed while it arrives if it is long.
+
+use super::Outline;
+use super::budget::Budget;
+use super::outline::Scanner;
+use serde::de::DeserializeOwned;
+use std::io::{self, Read};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// A longer object is parsed while it arrives.
+const SHORT: usize = 64 << 10;
+/// A longer object is skipped. etcd takes 1.5 MiB, of which each byte may take six in JSON.
+const LONGEST: usize = 32 << 20;
+/// An object of more objects and lists is skipped: `{}` may take a hundred times its length in memory.
+const MOST_PARTS: usize = 32 << 10;
+/// Parts that wait for the parser.
+const WAITING: usize = 4;
+
+/// An object that arrives in parts.
+#[derive(Debug)]
+pub(super) struct Incoming<T> {
+    is_event: bool,
+    budget: Budget,
+    bytes: usize,
+    state: State<T>,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    Short(Vec<u8>),
+    Long(Box<Long<T>>),
+}
+
+/// An object that has arrived.
+#[derive(Debug)]
+pub(super) enum Arrived<T> {
+    /// Its text.
+    Short(Vec<u8>),
+    /// Its length, and what was parsed.
+    Long(usize, Result<T, TooLong>),
+}
+
+/// A long object that was not parsed.
+#[derive(Debug)]
+pub(super) struct TooLong {
+    /// The type of the event.
+    pub(super) event: String,
+    pub(super) outline: Outline,
+    pub(super) problem: String,
+}
+
+impl<T: DeserializeOwned + Send + 'static> Incoming<T> {
+    /// The next object, or event of a watch.
+    pub(super) fn new(is_event: bool, budget: &Budget) -> Self {
+        Self {
+            is_event,
+            budget: budget.clone(),
+            bytes: 0,
+            state: State::Short(Vec::new()),
+        }
+    }
+
+    /// Whether a long object has begun, for which others wait.
+    pub(super) const fn is_long(&self) -> bool {
+        matches!(self.state, State::Long(_))
+    }
+
+    pub(super) async fn push(&mut self, part: &[u8]) {
+        self.bytes += part.len();
+        match &mut self.state {
+            State::Short(text) => {
+                text.extend_from_slice(part);
+                if text.len() > SHORT {
+                    let text = std::mem::take(text);
+                    let scanner = if self.is_event {
+                        Scanner::of_event()
+                    } else {
+                        Scanner::default()
+                    };
+                    let mut long = Box::new(Long::begin(scanner, &self.budget).await);
+                    long.push(text, self.bytes).await;
+                    self.state = State::Long(long);
+                }
+            }
+            State::Long(long) => long.push(part.to_vec(), self.bytes).await,
+        }
+    }
+
+    /// The object is complete; the next one begins.
+    pub(super) async fn end(&mut self) -> Arrived<T> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let next = State::Short(Vec::new());
+        match std::mem::replace(&mut self.state, next) {
+            State::Short(text) => Arrived::Short(text),
+            State::Long(long) => Arrived::Long(bytes, long.end().await),
+        }
+    }
+
+    /// Gives the room of a short text back for the next one.
+    pub(super) fn recycle(&mut self, mut text: Vec<u8>) {
+        if let State::Short(next) = &mut self.state {
+            text.clear();
+            text.shrink_to(4096);
+            *next = text;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Long<T> {
+    scanner: Scanner,
+    parser: Option<Parser<T>>,
+    /// Why it is skipped.
+    problem: Option<String>,
+}
+
+/// A thread that parses what it is sent.
+#[derive(Debug)]
+struct Parser<T> {
+    parts: mpsc::Sender<Vec<u8>>,
+    parsed: JoinHandle<serde_json::Result<T>>,
+}
+
+impl<T: DeserializeOwned + Send + 'static> Long<T> {
+    async fn begin(scanner: Scanner, budget: &Budget) -> Self {
+        let turn = budget.turn().await;
+        let (parts, received) = mpsc::channel(WAITING);
+        let parsed = spawn_blocking(move || {
+            let parsed = parse(received);
+            drop(turn);
+            parsed
+        });
+        Self {
+            scanner,
+            parser: Some(Parser { parts, parsed }),
+            problem: None,
+        }
+    }
+
+    async fn push(&mut self, part: Vec<u8>, bytes: usize) {
+        self.scanner.feed(&part);
+        if bytes > LONGEST {
+            self.skip(format!("it has more than {} MiB", LONGEST >> 20));
+        } else if self.scanner.opened() > MOST_PARTS {
+            self.skip(format!(
+                "it has more than {MOST_PARTS} objects and lists in it"
+            ));
+        } else if let Some(parser) = &self.parser {
+            // A parser that has found a mistake takes no more.
+            let _ = parser.parts.send(part).await;
+        }
+    }
+
+    fn skip(&mut self, problem: String) {
+        if self.parser.take().is_some() {
+            self.problem = Some(problem);
+        }
+    }
+
+    async fn end(self) -> Result<T, TooLong> {
+        let Self {
+            scanner,
+            parser,
+            problem,
+        } = self;
+        let mut problem = problem.unwrap_or_default();
+        if let Some(Parser { parts, parsed }) = parser {
+            drop(parts);
+            match parsed.await {
+                Ok(Ok(parsed)) => return Ok(parsed),
+                Ok(Err(error)) => problem = error.to_string(),
+                Err(lost) => problem = lost.to_string(),
+            }
+        }
+        let (event, outline) = scanner.finish();
+        Err(TooLong {
+            event,
+            outline,
+            problem,
+        })
+    }
+}
+
+fn parse<T: DeserializeOwned>(parts: mpsc::Receiver<Vec<u8>>) -> serde_json::Result<T> {
+    let parts = Parts {
+        parts,
+        part: Vec::new(),
+        read: 0,
+    };
+    let mut deserializer = serde_json::Deserializer::from_reader(io::BufReader::new(parts));
+    let parsed = T::deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(parsed)
+}
+
+/// The parts one after the other.
+struct Parts {
+    parts: mpsc::Receiver<Vec<u8>>,
+    part: Vec<u8>,
+    read: usize,
+}
+
+impl Read for Parts {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.read == self.part.len() {
+            match self.parts.blocking_recv() {
+                Some(part) => (self.part, self.read) = (part, 0),
+                None => return Ok(0),
+            }
+        }
+        let rest = &self.part[self.read..];
+        let length = rest.len().min(into.len());
+        into[..length].copy_from_slice(&rest[..length]);
+        self.read += length;
+        Ok(length)
+    }
+}

@@ -1,0 +1,30 @@
+//! Follows collections of objects: lists, then watches, and bounds what any single object may cost.
+//!
+//! The author of an object decides how large it is. A long one is parsed while it arrives, so that fields that are not
+//! kept take no memory; one that is too long is skipped to its end, and reported by what identifies it.
+
+mod budget;
+mod cache;
+mod health;
+mod incoming;
+mod metrics;
+mod outline;
+mod run;
+mod split;
+mod store;
+mod table;
+mod watch;
+
+pub use budget::Budget;
+pub use cache::Reflector;
+pub use health::{WatchState, Watches};
+pub use metrics::WatchMetrics;
+pub use outline::Outline;
+pub use run::{Connect, Retry, WATCH_LIFE};
+pub use store::Store;
+pub use table::{ByKey, Key, Keyed, Table};
+pub(crate) use watch::read_list;
+pub use watch::{Follow, Parsed, Unreadable, Watch, WatchError, parse};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! What a program keeps of a collection, and does with its changes.
+
+use super::{Key, Keyed, Outline, Table, Unreadable};
+use serde::de::DeserializeOwned;
+
+/// Keeps the objects of one kind. A [`super::Reflector`] decides what has changed; the store says what is kept of an
+/// object, and passes the change on.
+///
+/// Each change comes once: an object with its state before. What vanished while no watch was open is gone, in its last
+/// known state. An object that was deleted and made anew meanwhile is one change, and its UID tells.
+pub trait Store: Send + 'static {
+    /// The part of an object that is parsed.
+    type Object: DeserializeOwned + Send + 'static;
+    /// As it is kept.
+    type Kept: Keyed + Send;
+    /// Where it is kept.
+    type Table: Table<Self::Kept>;
+
+    /// What the object is found by.
+    fn key(object: &Self::Object) -> Key<'_>;
+    /// What it is found by if only its outline is known.
+    fn key_of(outline: &Outline) -> Key<'_> {
+        [&outline.namespace, &outline.name]
+    }
+    /// What is known of an object that is too large to be kept.
+    fn outline(object: &Self::Object) -> Outline {
+        let [namespace, name] = Self::key(object).map(str::to_owned);
+        Outline {
+            namespace,
+            name,
+            version: Self::version(object).to_owned(),
+            ..Outline::default()
+        }
+    }
+    /// `metadata.resourceVersion`
+    fn version(object: &Self::Object) -> &str;
+    /// The version that was kept; empty if none is.
+    fn kept_version(kept: &Self::Kept) -> &str;
+    /// `metadata.uid` as it was kept; empty if none is.
+    fn kept_uid(kept: &Self::Kept) -> &str;
+
+    /// Whether each object that cannot be read is logged; otherwise the store reports it.
+    const LOGS: bool = true;
+
+    /// A list begins.
+    fn begin(&mut self) {}
+    /// Drops what is not kept, right after the object was parsed.
+    fn tidy(&mut self, _object: &mut Self::Object) {}
+    /// How many bytes the object takes. Only asked of an object with a long text, whose length is `bytes`.
+    fn size(_object: &Self::Object, bytes: usize) -> usize {
+        bytes
+    }
+    /// The object is new or has changed; returns what is kept of it.
+    fn applied(&mut self, old: Option<Self::Kept>, new: Self::Object) -> Self::Kept;
+    /// The object is gone. `last` is the state in which it was deleted, if that was reported.
+    fn gone(&mut self, old: Self::Kept, last: Option<Self::Object>);
+    /// The object cannot be read. Returns what is kept instead of what was kept before, which stays otherwise.
+    fn unreadable(&mut self, _old: Option<&Self::Kept>, _new: &Unreadable) -> Option<Self::Kept> {
+        None
+    }
+    /// The list is complete, or the connection has shown a sign of life.
+    fn up_to_date(&mut self);
+    /// The server does not answer.
+    fn lost(&mut self, _problem: &str) {}
+}
