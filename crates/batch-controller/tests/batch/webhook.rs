@@ -4,7 +4,7 @@ use crate::packaged_rules;
 use crate::served::{Connection, KINDS, Webhook, bundle, cluster, connect, job};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use evictd_testkit::{Actor, ApiServer, Authority};
+use evictd_testkit::{Actor, ApiServer, Authority, Fault};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -499,7 +499,9 @@ async fn a_certificate_from_files_is_read_again_when_it_changes() {
 #[tokio::test]
 async fn before_queues_are_known_nothing_is_decided_and_afterwards_the_api_server_may_be_away() {
     let api = cluster();
-    api.set(|settings| settings.unknown_kinds = vec!["queues"]);
+    for verb in ["watch", "list"] {
+        api.fault(Fault::answer(503).on(verb, "queues"));
+    }
     let scene = Scene {
         webhook: Webhook::start(&api.kubeconfig(), &[]),
         admin: api.actor("test"),
@@ -524,7 +526,7 @@ async fn before_queues_are_known_nothing_is_decided_and_afterwards_the_api_serve
         (503, "queues and namespaces are not known yet\n")
     );
     assert!(!scene.webhook.is_ready().await);
-    scene.api.set(|settings| settings.unknown_kinds.clear());
+    scene.api.clear_faults();
     scene
         .until("is never ready", async || scene.webhook.is_ready().await)
         .await;
