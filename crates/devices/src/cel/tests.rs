@@ -290,6 +290,14 @@ fn every_function_costs_what_it_costs_in_kubernetes() {
         ("strings.quote('a\"b')", "\"a\\\"b\"", 1),
         ("'abc'.reverse()", "cba", 1),
         ("[1, 2, 3].reverse()", "[3 2 1]", 1),
+    ] {
+        assert_eq!(costs(text), (value.to_owned(), cost), "{text}");
+    }
+}
+
+#[test]
+fn functions_of_lists_and_of_kubernetes_cost_what_they_cost_there() {
+    for (text, value, cost) in [
         ("[1, 2, 2].isSorted()", "true", 3),
         ("[3, 1, 2].min()", "1", 3),
         ("[3, 1, 2].max()", "3", 3),
@@ -318,6 +326,47 @@ fn every_function_costs_what_it_costs_in_kubernetes() {
         ("quantity('1').isGreaterThan(quantity('0'))", "true", 3),
         ("quantity('1').compareTo(quantity('2'))", "-1", 3),
         ("isQuantity('1')", "true", 1),
+        ("semver('v01.2', true).compareTo(semver('1.2.0'))", "0", 3),
+        ("isSemver('1.2-rc.1', true)", "true", 1),
+        ("ip('192.168.0.1').family()", "4", 3),
+        (
+            "ip('2001:db8:3333:4444:5555:6666:7777:8888').family()",
+            "6",
+            5,
+        ),
+        ("ip('192.168.0.1') == ip('192.168.0.1')", "true", 5),
+        ("string(ip('::1'))", "::1", 2),
+        ("isIP('::ffff:1.2.3.4')", "false", 2),
+        ("ip.isCanonical('2001:DB8::abcd')", "false", 3),
+        ("ip('0.0.0.0').isUnspecified()", "true", 2),
+        ("ip('127.0.0.1').isLoopback()", "true", 2),
+        ("ip('224.0.0.1').isLinkLocalMulticast()", "true", 2),
+        ("ip('fe80::1').isLinkLocalUnicast()", "true", 2),
+        ("ip('10.0.0.1').isGlobalUnicast()", "true", 2),
+        ("isCIDR('10.0.0.0/33')", "false", 2),
+        ("string(cidr('10.1.2.3/9').masked())", "10.0.0.0/9", 3),
+        ("cidr('10.1.2.3/8').prefixLength()", "8", 2),
+        ("cidr('10.1.2.3/8').ip() == ip('10.1.2.3')", "true", 4),
+        (
+            "cidr('192.168.0.0/16').containsIP(ip('192.0.0.1'))",
+            "false",
+            4,
+        ),
+        (
+            "cidr('192.168.0.0/16').containsIP('192.168.7.1')",
+            "true",
+            5,
+        ),
+        (
+            "cidr('192.168.0.0/16').containsCIDR(cidr('192.168.0.0/30'))",
+            "true",
+            7,
+        ),
+        (
+            "cidr('192.168.0.0/16').containsCIDR('192.0.0.0/8')",
+            "false",
+            7,
+        ),
         ("isSemver('1.0.0-alpha.1.2')", "true", 2),
         ("semver('1.2.3').minor() + semver('1.2.3').patch()", "5", 5),
     ] {

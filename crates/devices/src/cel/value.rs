@@ -6,6 +6,7 @@ use evictd_pod::Quantity;
 use semver::Version;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 pub(crate) type Values = List<Value>;
@@ -24,8 +25,43 @@ pub(crate) enum Value {
     Quantity(Quantity),
     Version(Arc<Version>),
     Optional(Option<Arc<Value>>),
+    Address(IpAddr),
+    Network(Network),
     /// The name of a type.
     Type(&'static str),
+}
+
+/// An address with how many of its bits are those of its network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Network {
+    pub(crate) address: IpAddr,
+    pub(crate) bits: u8,
+}
+
+impl Network {
+    /// How many bytes its prefix takes.
+    pub(crate) fn size(self) -> u64 {
+        u64::from(self.bits.div_ceil(8))
+    }
+
+    pub(crate) fn masked(self) -> Self {
+        let address = match self.address {
+            IpAddr::V4(own) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.bits));
+                (own.to_bits() & mask.unwrap_or(0)).to_be_bytes().into()
+            }
+            IpAddr::V6(own) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.bits));
+                (own.to_bits() & mask.unwrap_or(0)).to_be_bytes().into()
+            }
+        };
+        Self { address, ..self }
+    }
+
+    pub(crate) fn contains(self, address: IpAddr) -> bool {
+        let same_family = self.address.is_ipv4() == address.is_ipv4();
+        same_family && Self { address, ..self }.masked() == self.masked()
+    }
 }
 
 /// A map. `device.attributes` and `device.capacity` have an empty map under each name that the device has nothing of.
@@ -121,6 +157,8 @@ impl Value {
             Self::Quantity(_) => "kubernetes.Quantity",
             Self::Version(_) => "kubernetes.Semver",
             Self::Optional(_) => "optional_type",
+            Self::Address(_) => "net.IP",
+            Self::Network(_) => "net.CIDR",
             Self::Type(_) => "type",
         }
     }
@@ -133,6 +171,14 @@ impl Value {
             Self::List(own) => own.len(),
             Self::Map(own) => own.entries.len() as u64,
             Self::Optional(Some(own)) => own.size(),
+            Self::Address(own) => {
+                if own.is_ipv4() {
+                    4
+                } else {
+                    16
+                }
+            }
+            Self::Network(own) => own.size(),
             _ => 1,
         }
     }
@@ -172,6 +218,8 @@ impl Value {
             (Self::Quantity(one), Self::Quantity(other)) => one == other,
             (Self::Version(one), Self::Version(other)) => one.cmp_precedence(other).is_eq(),
             (Self::Type(one), Self::Type(other)) => one == other,
+            (Self::Address(one), Self::Address(other)) => one == other,
+            (Self::Network(one), Self::Network(other)) => one == other,
             (Self::Optional(one), Self::Optional(other)) => match (one, other) {
                 (None, None) => true,
                 (Some(one), Some(other)) => one.equals(other, meter)?,

@@ -130,6 +130,8 @@ fn string(own: &mut Given<'_, '_>) -> Outcome {
         Value::Int(own) => Value::text(&own.to_string()),
         Value::UInt(own) => Value::text(&own.to_string()),
         Value::Double(own) => Value::text(&own.to_string()),
+        Value::Address(own) => Value::text(&own.to_string()),
+        Value::Network(own) => Value::text(&format!("{}/{}", own.address, own.bits)),
         _ => return Err(Fault::no_overload()),
     })
 }

@@ -19,13 +19,12 @@ pub(super) const TABLE: &[Entry] = &[
     entry("isQuantity", Called::Alone, (1, 1), |own| {
         Ok(Value::Bool(read(own)?.parse::<Quantity>().is_ok()))
     }),
-    entry("semver", Called::Alone, (1, 1), |own| {
-        let parsed = Version::parse(&read(own)?);
-        let parsed = parsed.map(|own| Value::Version(Arc::new(own)));
+    entry("semver", Called::Alone, (1, 2), |own| {
+        let parsed = version(own)?.map(|own| Value::Version(Arc::new(own)));
         parsed.map_err(|error| Fault::error(format!("semver: {error}")))
     }),
-    entry("isSemver", Called::Alone, (1, 1), |own| {
-        Ok(Value::Bool(Version::parse(&read(own)?).is_ok()))
+    entry("isSemver", Called::Alone, (1, 2), |own| {
+        Ok(Value::Bool(version(own)?.is_ok()))
     }),
     entry("isGreaterThan", Called::On, (2, 2), |own| {
         Ok(Value::Bool(order(own)?.is_gt()))
@@ -78,6 +77,35 @@ fn read(own: &mut Given<'_, '_>) -> Result<Arc<str>, Fault> {
     let text = own.text(0)?;
     own.meter.traverse(own.arg(0).size(), 1)?;
     Ok(text)
+}
+
+/// A version. Where that is asked for, `v1.02` is `1.2.0`.
+fn version(own: &mut Given<'_, '_>) -> Result<Result<Version, semver::Error>, Fault> {
+    let text = read(own)?;
+    match own.args.get(1) {
+        None | Some(Value::Bool(false)) => Ok(Version::parse(&text)),
+        Some(Value::Bool(true)) => {
+            own.meter.handle(text.len())?;
+            Ok(Version::parse(&normalized(&text)))
+        }
+        Some(_) => Err(Fault::no_overload()),
+    }
+}
+
+/// Without a `v` and zeros before the numbers, and with those that are missing.
+fn normalized(text: &str) -> String {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let end = text.find(['-', '+']).unwrap_or(text.len());
+    let (numbers, rest) = text.split_at(end);
+    let numbers = numbers.split('.').map(|own| {
+        let own = own.trim_start_matches('0');
+        if own.is_empty() { "0" } else { own }
+    });
+    let mut numbers: Vec<&str> = numbers.collect();
+    while numbers.len() < 3 {
+        numbers.push("0");
+    }
+    format!("{}{rest}", numbers.join("."))
 }
 
 fn order(own: &mut Given<'_, '_>) -> Result<Ordering, Fault> {

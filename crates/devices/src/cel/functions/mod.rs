@@ -1,6 +1,7 @@
 //! The functions of expressions, and what each costs: those of the language, of its strings, lists and sets libraries, and of
 //! Kubernetes' own. A table says how each is called.
 
+mod addresses;
 mod convert;
 mod kubernetes;
 mod lists;
@@ -105,13 +106,14 @@ const fn with_pattern(entry: &Entry) -> Entry {
     }
 }
 
-const TABLES: [&[Entry]; 6] = [
+const TABLES: [&[Entry]; 7] = [
     operators::TABLE,
     convert::TABLE,
     strings::TABLE,
     lists::TABLE,
     optional::TABLE,
     kubernetes::TABLE,
+    addresses::TABLE,
 ];
 
 /// A function that can be called with so many arguments.

@@ -392,7 +392,11 @@ fn write_text(written: &mut String, value: &Value, meter: &mut Meter) -> Result<
             written.push('}');
             Ok(())
         }
-        Value::Quantity(_) | Value::Version(_) | Value::Optional(_) => {
+        Value::Quantity(_)
+        | Value::Version(_)
+        | Value::Optional(_)
+        | Value::Address(_)
+        | Value::Network(_) => {
             return Err(Fault::error("could not parse formatting clause"));
         }
     };
