@@ -1,6 +1,7 @@
 //! `evictd-batch admit`: whether an object would be let in, and what it would get, without a cluster.
 
-use clap::{Args, ValueEnum};
+use super::form::Form;
+use clap::Args;
 use evictd_batch::admission::{Answer, Question};
 use evictd_command::{Failure, Output, View};
 use evictd_document::{Document, LARGE};
@@ -25,24 +26,22 @@ Paths are /jobs, /queues, /pods and /podgroups, each with /mutate and /validate.
 pub(super) struct Arguments {
     /// What is asked, JSON or YAML; - is stdin.
     file: PathBuf,
-    /// Whose answer it is. Here both are the same, to the word.
-    #[arg(long = "form", value_enum, default_value_t = Form::Evictd, value_name = "FORM")]
-    _form: Form,
+    /// Whose answer it is: ours names the fields that it fills in, Volcano's writes all tasks of a job back.
+    #[arg(long, value_enum, default_value_t = Form::Evictd, value_name = "FORM")]
+    form: Form,
     #[command(flatten)]
     output: Output,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Form {
-    Evictd,
-    Volcano,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let document = Document::read(&self.file, LARGE).map_err(Failure::input)?;
         let question: Question = document.parse().map_err(Failure::input)?;
-        let answer = question.answer().map_err(|error| {
+        let answer = match self.form {
+            Form::Evictd => question.answer(),
+            Form::Volcano => question.answer_of_volcano(),
+        };
+        let answer = answer.map_err(|error| {
             let field = (error.field.to_owned(), error.problem);
             Failure::input(document.wrong_fields([field]))
         })?;

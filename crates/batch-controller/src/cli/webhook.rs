@@ -141,6 +141,7 @@ impl Arguments {
                 max_queue_depth: self.max_queue_depth,
                 protect_root: self.enable_root_queue_protection,
                 check_allocated_pods: self.enable_queue_allocated_pods_check,
+                ..Settings::default()
             },
             limits: Limits {
                 in_flight: self.max_in_flight.max(1),

@@ -18,4 +18,5 @@ mod review;
 mod server;
 
 pub use keeper::Source;
+pub use review::{Answer, answer};
 pub use server::Limits;

@@ -2,58 +2,107 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use evictd_batch::admission::{Endpoint, Known, Request, Settings, Verdict, admit};
+use evictd_batch::admission::{
+    Endpoint, Known, Request, Settings, Verdict, admit, check_text,
+};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What is read of a review.
+/// What is read of a review. The objects stay text until they are known to be small enough.
 #[derive(Debug, Deserialize)]
-struct Review {
-    request: Option<Question>,
+struct Review<'a> {
+    #[serde(borrow)]
+    request: Option<Question<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Question {
+struct Question<'a> {
     uid: String,
     operation: String,
     #[serde(default)]
     name: String,
     #[serde(default)]
     namespace: String,
-    #[serde(default)]
-    object: Value,
-    #[serde(default)]
-    old_object: Value,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    old_object: Option<&'a RawValue>,
+}
+
+impl Question<'_> {
+    fn decide(
+        &self,
+        endpoint: Endpoint,
+        known: &Known,
+        settings: &Settings,
+    ) -> Result<Verdict, String> {
+        let objects = [self.object, self.old_object].into_iter().flatten();
+        let mut excess = objects.filter_map(|object| check_text(endpoint, object.get()).err());
+        if let Some(excess) = excess.next() {
+            // One that was made before there was a limit can still be labelled, and deleted.
+            return Ok(if self.has_same_spec() {
+                Verdict::default()
+            } else {
+                excess.into()
+            });
+        }
+        let (object, old_object) = (read(self.object)?, read(self.old_object)?);
+        let request = Request {
+            endpoint,
+            operation: &self.operation,
+            name: &self.name,
+            namespace: &self.namespace,
+            object: &object,
+            old_object: Some(&old_object),
+        };
+        Ok(admit(&request, known, settings))
+    }
+
+    /// Whether the change leaves `spec` as it is, to the letter: the API server writes both with the same hand.
+    fn has_same_spec(&self) -> bool {
+        let new = self.object.and_then(spec);
+        new.is_some() && new == self.old_object.and_then(spec)
+    }
+}
+
+fn spec(object: &RawValue) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow)]
+        spec: Option<&'a RawValue>,
+    }
+    let object = serde_json::from_str::<Object<'_>>(object.get()).ok()?;
+    object.spec.map(RawValue::get)
+}
+
+fn read(object: Option<&RawValue>) -> Result<Value, String> {
+    let object = object.map(|object| serde_json::from_str(object.get()));
+    let object = object.transpose().map_err(|error| error.to_string())?;
+    Ok(object.unwrap_or_default())
 }
 
 /// An answer: the review as text, and what is worth telling.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) text: String,
+pub struct Answer {
+    /// The review, JSON.
+    pub text: String,
     /// What was refused, and why.
-    pub(super) denied: Option<String>,
+    pub denied: Option<String>,
 }
 
-/// Decides on a review; an error says what is wrong with its text.
-pub(super) fn answer(
+/// Decides on a review; an error says what is wrong with its text. It never takes more than some tens of megabytes.
+pub fn answer(
     endpoint: Endpoint,
     body: &[u8],
     known: &Known,
     settings: &Settings,
 ) -> Result<Answer, String> {
-    let review: Review = serde_json::from_slice(body)
+    let review: Review<'_> = serde_json::from_slice(body)
         .map_err(|error| format!("the body is no AdmissionReview: {error}"))?;
     let question = review.request.ok_or("the AdmissionReview has no request")?;
-    let request = Request {
-        endpoint,
-        operation: &question.operation,
-        name: &question.name,
-        namespace: &question.namespace,
-        object: &question.object,
-        old_object: Some(&question.old_object),
-    };
-    let verdict = admit(&request, known, settings);
+    let verdict = question.decide(endpoint, known, settings)?;
     let text = response(&question.uid, &verdict).to_string();
     let denied = verdict.denied.map(|message| {
         let Question {

@@ -2,11 +2,31 @@
 
 use std::collections::BTreeSet;
 
-/// A text as messages quote it.
+/// Mistakes that are told of one object.
+const MOST: usize = 10;
+/// Bytes of one mistake that are told.
+const LONGEST: usize = 1024;
+
+/// The beginning of a text that is longer than this.
+fn beginning(text: &str, longest: usize) -> Option<&str> {
+    (text.len() > longest).then(|| &text[..text.floor_char_boundary(longest)])
+}
+
+/// A text that is no longer than what all mistakes together may be.
+pub(super) fn bounded(mut text: String) -> String {
+    if let Some(kept) = beginning(&text, MOST * LONGEST) {
+        text.truncate(kept.len());
+        text.push_str("...");
+    }
+    text
+}
+
+/// A text as messages quote it; of a long one the beginning.
 pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
+    let kept = beginning(text, LONGEST);
+    let mut quoted = String::with_capacity(kept.unwrap_or(text).len() + 5);
     quoted.push('"');
-    for character in text.chars() {
+    for character in kept.unwrap_or(text).chars() {
         match character {
             '"' | '\\' => quoted.extend(['\\', character]),
             '\n' => quoted.push_str("\\n"),
@@ -18,6 +38,9 @@ pub(super) fn quoted(text: &str) -> String {
             other => quoted.push(other),
         }
     }
+    if kept.is_some() {
+        quoted.push_str("...");
+    }
     quoted.push('"');
     quoted
 }
@@ -27,9 +50,12 @@ pub(super) fn listed(texts: &[String]) -> String {
     format!("[{}]", texts.join(" "))
 }
 
-/// What was found wrong, in order.
+/// What was found wrong, in order: the first [`MOST`], each up to [`LONGEST`] bytes, and how many more there are.
 #[derive(Debug, Default)]
-pub(super) struct Mistakes(Vec<String>);
+pub(super) struct Mistakes {
+    told: Vec<String>,
+    more: usize,
+}
 
 impl Mistakes {
     pub(super) fn invalid(&mut self, path: &str, value: &str, why: &str) {
@@ -50,31 +76,30 @@ impl Mistakes {
 
     pub(super) fn required(&mut self, path: &str, why: &str) {
         let separator = if why.is_empty() { "" } else { ": " };
-        self.0
-            .push(format!("{path}: Required value{separator}{why}"));
+        self.push(format!("{path}: Required value{separator}{why}"));
     }
 
     pub(super) fn not_supported(&mut self, path: &str, value: &str, supported: &[&str]) {
         let supported: Vec<_> = supported.iter().map(|one| quoted(one)).collect();
         let supported = supported.join(", ");
         let value = quoted(value);
-        self.0.push(format!(
+        self.push(format!(
             "{path}: Unsupported value: {value}: supported values: {supported}"
         ));
     }
 
     pub(super) fn duplicate(&mut self, path: &str, value: &str) {
         let value = quoted(value);
-        self.0.push(format!("{path}: Duplicate value: {value}"));
+        self.push(format!("{path}: Duplicate value: {value}"));
     }
 
     pub(super) fn not_found(&mut self, path: &str, value: &str) {
         let value = quoted(value);
-        self.0.push(format!("{path}: Not found: {value}"));
+        self.push(format!("{path}: Not found: {value}"));
     }
 
     pub(super) fn forbidden(&mut self, path: &str, why: &str) {
-        self.0.push(format!("{path}: Forbidden: {why}"));
+        self.push(format!("{path}: Forbidden: {why}"));
     }
 
     /// One of these values; absent is a mistake where there is no default.
@@ -84,23 +109,49 @@ impl Mistakes {
         }
     }
 
+    /// Adds one in whole words; nothing is added where nothing is wrong.
+    pub(super) fn push(&mut self, mut text: String) {
+        if text.is_empty() {
+            return;
+        }
+        if self.told.len() == MOST {
+            self.more = self.more.saturating_add(1);
+            return;
+        }
+        if let Some(kept) = beginning(&text, LONGEST) {
+            text.truncate(kept.len());
+            text.push_str("...");
+        }
+        self.told.push(text);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.told.is_empty()
     }
 
     pub(super) fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
+        for text in others.told {
+            self.push(text);
+        }
+        self.more = self.more.saturating_add(others.more);
     }
 
     /// Each of them, in order.
     pub(super) fn into_texts(self) -> Vec<String> {
-        self.0
+        let more = (self.more > 0).then(|| format!("and {} more", self.more));
+        self.told.into_iter().chain(more).collect()
+    }
+
+    /// One after the other, as they were written.
+    pub(super) fn concat(self) -> String {
+        let more = (self.more > 0).then(|| format!(" and {} more", self.more));
+        self.told.into_iter().chain(more).collect()
     }
 
     /// All of them as one text: a single one as it is, several in brackets, each told once.
     pub(super) fn aggregate(self) -> Option<String> {
         let mut seen = BTreeSet::new();
-        let told = self.0.into_iter();
+        let told = self.into_texts().into_iter();
         let told: Vec<_> = told.filter(|text| seen.insert(text.clone())).collect();
         match told.as_slice() {
             [] => None,
@@ -110,8 +161,7 @@ impl Mistakes {
     }
 
     fn invalid_value(&mut self, path: &str, value: &str, why: &str) {
-        self.0
-            .push(format!("{path}: Invalid value: {value}: {why}"));
+        self.push(format!("{path}: Invalid value: {value}: {why}"));
     }
 }
 
@@ -145,6 +195,21 @@ mod tests {
                 "f: Forbidden: no",
             ]
         );
+    }
+
+    #[test]
+    fn ten_mistakes_of_1_kib_are_told_and_how_many_more_there_are() {
+        let mut mistakes = Mistakes::default();
+        for _ in 0..100_000 {
+            mistakes.invalid("a", &"ä".repeat(100_000), "bad");
+        }
+        let texts = mistakes.into_texts();
+        assert_eq!(texts.len(), MOST + 1);
+        assert_eq!(texts[MOST], "and 99990 more");
+        assert!(texts.iter().all(|text| text.len() <= LONGEST + 3));
+        assert!(texts[0].starts_with("a: Invalid value: \"ää"));
+        let long = bounded("ä".repeat(100_000));
+        assert_eq!(long.len(), MOST * LONGEST + 3);
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! assert_eq!(verdict.denied.as_deref(), Some("No task specified in job spec"));
 //! ```
 
+mod bounds;
 mod duration;
 mod field;
 mod job;
@@ -33,6 +34,9 @@ pub mod rules;
 mod template;
 mod written;
 
+pub use bounds::{
+    Excess, MOST_BYTES, MOST_CONTAINERS, MOST_POLICIES, MOST_TASKS, MOST_VOLUMES, check_text,
+};
 pub use known::Known;
 pub(crate) use names::dns_subdomain;
 pub use patch::{Op, PatchOperation, patched};
@@ -124,16 +128,20 @@ pub struct Settings {
     pub protect_root: bool,
     /// Whether a queue with pods cannot be deleted.
     pub check_allocated_pods: bool,
+    /// Whether all tasks of a job are written back, in Volcano's canonical form, where one lacks a field. By default only
+    /// the fields that are missing are named.
+    pub writes_whole_tasks: bool,
 }
 
 impl Default for Settings {
-    /// Volcano's.
+    /// The values of Volcano's flags.
     fn default() -> Self {
         Self {
             scheduler_names: vec!["volcano".to_owned()],
             max_queue_depth: 5,
             protect_root: true,
             check_allocated_pods: false,
+            writes_whole_tasks: false,
         }
     }
 }
@@ -173,6 +181,15 @@ impl Verdict {
     }
 }
 
+impl From<Excess> for Verdict {
+    fn from(excess: Excess) -> Self {
+        Self {
+            denied: Some(field::bounded(excess.to_string())),
+            patch: Vec::new(),
+        }
+    }
+}
+
 /// Decides on one request.
 pub fn admit(request: &Request<'_>, known: &Known, settings: &Settings) -> Verdict {
     let verdict = match decide(request, known, settings) {
@@ -180,7 +197,7 @@ pub fn admit(request: &Request<'_>, known: &Known, settings: &Settings) -> Verdi
         Err(denied) => denied,
     };
     Verdict {
-        denied: Some(verdict),
+        denied: Some(field::bounded(verdict)),
         patch: Vec::new(),
     }
 }

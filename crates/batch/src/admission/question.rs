@@ -1,6 +1,6 @@
 //! One admission without a cluster: the request with the other objects that it needs, and the answer.
 
-use super::{Endpoint, Known, PatchOperation, Request, Settings, admit, patched};
+use super::{Endpoint, Excess, Known, PatchOperation, Request, Settings, admit, bounds, patched};
 use crate::wire::{QUEUE_NAME, Queue};
 use evictd_pod::wire::{Metadata, null_is_default};
 use serde::{Deserialize, Serialize};
@@ -78,8 +78,27 @@ pub struct QuestionError {
 }
 
 impl Question {
-    /// The answer.
+    /// The answer of our webhook.
     pub fn answer(&self) -> Result<Answer, QuestionError> {
+        self.answer_with(settings(&self.flags)?, |endpoint| {
+            bounds::check_value(endpoint, &self.object).err()
+        })
+    }
+
+    /// The answer of Volcano's, which writes all tasks of a job back and takes jobs of any size.
+    pub fn answer_of_volcano(&self) -> Result<Answer, QuestionError> {
+        let settings = Settings {
+            writes_whole_tasks: true,
+            ..settings(&self.flags)?
+        };
+        self.answer_with(settings, |_| None)
+    }
+
+    fn answer_with(
+        &self,
+        settings: Settings,
+        excess: impl Fn(Endpoint) -> Option<Excess>,
+    ) -> Result<Answer, QuestionError> {
         let Some(endpoint) = Endpoint::at(&self.path) else {
             let paths = Endpoint::ALL.map(Endpoint::path).join(", ");
             let problem = format!("there is nothing at {:?}; the paths are {paths}", self.path);
@@ -101,7 +120,10 @@ impl Question {
             object: &self.object,
             old_object: Some(&self.old_object),
         };
-        let verdict = admit(&request, &known, &settings(&self.flags)?);
+        let verdict = match excess(endpoint) {
+            None => admit(&request, &known, &settings),
+            Some(excess) => excess.into(),
+        };
         let changes = !verdict.patch.is_empty();
         let patched = changes.then(|| patched(&self.object, &verdict.patch));
         Ok(Answer {

@@ -19,7 +19,8 @@ fn ask(path: &str, operation: &str, fields: Value) -> Answer {
     for (field, value) in fields.as_object().unwrap() {
         question[field] = value.clone();
     }
-    from_value::<Question>(question).unwrap().answer().unwrap()
+    let question: Question = from_value(question).unwrap();
+    question.answer_of_volcano().unwrap()
 }
 
 fn all_queues() -> Value {

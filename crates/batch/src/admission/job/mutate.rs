@@ -1,7 +1,7 @@
 //! What a new job gets where it says nothing (S6-075, S6-076).
 
-use crate::admission::patch::PatchOperation;
-use crate::admission::read::{number, text};
+use crate::admission::patch::{PatchOperation, patched};
+use crate::admission::read::{list, number, text};
 use crate::admission::{Settings, written};
 use crate::wire::Job;
 use serde_json::{Value, json};
@@ -31,45 +31,80 @@ pub(in crate::admission) fn patch(
     if job.spec.max_retry == 0 {
         patch.push(PatchOperation::add("/spec/maxRetry", RETRIES));
     }
-    let given = object["spec"]["tasks"].as_array();
-    let given = given.map_or(&[][..], Vec::as_slice);
-    let tasks: Vec<Value> = given.iter().enumerate().map(with_defaults).collect();
-    if tasks != given {
-        let written: Vec<_> = tasks.iter().map(written::task).collect();
-        patch.push(PatchOperation::replace("/spec/tasks", written));
+    let tasks = list(&object["spec"], "tasks");
+    let missing: Vec<Fields> = tasks.iter().enumerate().map(missing).collect();
+    if settings.writes_whole_tasks {
+        patch.extend(whole(tasks, &missing));
+    } else {
+        patch.extend(named(&missing));
     }
     if job.spec.min_available == 0 {
-        let of_tasks = tasks.iter().map(|task| number(task, "minAvailable"));
+        let of_tasks = tasks.iter().zip(&missing).map(|(task, missing)| {
+            let added = missing.iter().find(|(field, _)| *field == LEAST);
+            added.map_or_else(
+                || number(task, LEAST),
+                |(_, value)| value.as_i64().unwrap_or_default(),
+            )
+        });
         let all = of_tasks.fold(0_i64, i64::saturating_add);
         patch.push(PatchOperation::add("/spec/minAvailable", all));
     }
-    patch.extend(plugins(&object["spec"]["plugins"]));
+    patch.extend(plugins(&object["spec"]["plugins"], settings));
     patch
 }
 
-/// A task with its defaults; as it was given where it has them all.
-fn with_defaults((index, given): (usize, &Value)) -> Value {
+const LEAST: &str = "minAvailable";
+
+/// Fields that a task gets, as pointers below the task.
+type Fields = Vec<(&'static str, Value)>;
+
+/// What a task lacks.
+fn missing((index, given): (usize, &Value)) -> Fields {
     let spec = &given["template"]["spec"];
-    let unnamed = spec["hostNetwork"] == true && text(spec, "dnsPolicy").is_empty();
-    let mut task = given.clone();
-    if unnamed && let Some(Value::Object(spec)) = task.pointer_mut("/template/spec") {
-        let policy = "ClusterFirstWithHostNet";
-        spec.insert("dnsPolicy".to_owned(), policy.into());
+    let mut missing = Vec::new();
+    if !given.is_object() {
+        return missing;
     }
-    let Some(fields) = task.as_object_mut() else {
-        return task;
-    };
-    let mut set = |field: &str, value: Value| fields.insert(field.to_owned(), value);
     if text(given, "name").is_empty() {
-        set("name", format!("default{index}").into());
+        missing.push(("name", format!("default{index}").into()));
     }
-    if given["minAvailable"].is_null() {
-        set("minAvailable", needed(given).into());
+    if given[LEAST].is_null() {
+        missing.push((LEAST, needed(given).into()));
     }
     if number(given, "maxRetry") == 0 {
-        set("maxRetry", RETRIES.into());
+        missing.push(("maxRetry", RETRIES.into()));
     }
-    task
+    if spec["hostNetwork"] == true && text(spec, "dnsPolicy").is_empty() {
+        let policy = "ClusterFirstWithHostNet";
+        missing.push(("template/spec/dnsPolicy", policy.into()));
+    }
+    missing
+}
+
+/// An operation for each field, so that a patch is never larger than what is missing.
+fn named(missing: &[Fields]) -> impl Iterator<Item = PatchOperation> {
+    missing.iter().enumerate().flat_map(|(index, fields)| {
+        fields.iter().map(move |(field, value)| {
+            let path = format!("/spec/tasks/{index}/{field}");
+            PatchOperation::add(&path, value.clone())
+        })
+    })
+}
+
+/// All tasks as Volcano writes them back, if one lacks something.
+fn whole(tasks: &[Value], missing: &[Fields]) -> Option<PatchOperation> {
+    if missing.iter().all(Vec::is_empty) {
+        return None;
+    }
+    let written = tasks.iter().zip(missing).map(|(task, fields)| {
+        let fields = fields
+            .iter()
+            .map(|(field, value)| PatchOperation::add(&format!("/{field}"), value.clone()));
+        let complete = patched(task, &fields.collect::<Vec<_>>());
+        written::task(complete.as_ref().unwrap_or(task))
+    });
+    let written: Vec<Value> = written.collect();
+    Some(PatchOperation::replace("/spec/tasks", written))
 }
 
 /// The pods that a task needs: those of the partitions that it needs, if it says so, else all.
@@ -81,14 +116,22 @@ fn needed(task: &Value) -> i64 {
     }
 }
 
-/// All plugins, with those that others need.
-fn plugins(given: &Value) -> Option<PatchOperation> {
-    let mut plugins = given.as_object()?.clone();
-    if NEED_NAMES.iter().any(|name| plugins.contains_key(*name)) {
-        plugins.entry("svc").or_insert_with(|| json!([]));
+/// Plugins that others need. Volcano writes all of them back.
+fn plugins(given: &Value, settings: &Settings) -> Vec<PatchOperation> {
+    let Some(given) = given.as_object() else {
+        return Vec::new();
+    };
+    let names = NEED_NAMES.iter().any(|name| given.contains_key(*name));
+    let needed = [("svc", names), ("ssh", given.contains_key("mpi"))];
+    let needed = needed
+        .into_iter()
+        .filter(|(name, needed)| *needed && !given.contains_key(*name))
+        .map(|(name, _)| name);
+    if !settings.writes_whole_tasks {
+        let add = |name| PatchOperation::add(&format!("/spec/plugins/{name}"), json!([]));
+        return needed.map(add).collect();
     }
-    if plugins.contains_key("mpi") {
-        plugins.entry("ssh").or_insert_with(|| json!([]));
-    }
-    Some(PatchOperation::replace("/spec/plugins", plugins))
+    let mut all = given.clone();
+    all.extend(needed.map(|name| (name.to_owned(), json!([]))));
+    vec![PatchOperation::replace("/spec/plugins", all)]
 }

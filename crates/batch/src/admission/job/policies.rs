@@ -107,11 +107,7 @@ fn of_events<'p>(
 /// The events of a policy, each once; the single one comes last.
 fn named(policy: &LifecyclePolicy) -> Vec<&str> {
     let single = Some(&policy.event).filter(|event| !event.is_empty());
-    let mut named: Vec<&str> = Vec::new();
-    for event in policy.events.iter().chain(single) {
-        if !named.contains(&event.as_str()) {
-            named.push(event);
-        }
-    }
-    named
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let named = policy.events.iter().chain(single).map(String::as_str);
+    named.filter(|event| seen.insert(event)).collect()
 }

@@ -1,7 +1,7 @@
 //! Whether a new job is let in (S6-077 to S6-080, S6-082).
 
 use super::{dependencies, policies, topology, volumes};
-use crate::admission::field::listed;
+use crate::admission::field::{Mistakes, listed};
 use crate::admission::{Known, names, template};
 use crate::wire::{Job, TaskSpec};
 use std::collections::BTreeSet;
@@ -28,7 +28,8 @@ pub(in crate::admission) fn check(job: &Job, known: &Known) -> String {
     if !has_mpi_master(job) {
         return "The specified mpi master task was not found".to_owned();
     }
-    let mut wrong = vec![topology::network(spec.network_topology.as_ref()).to_owned()];
+    let mut wrong = Mistakes::default();
+    wrong.push(topology::network(spec.network_topology.as_ref()).to_owned());
     let seen = tasks(job, &mut wrong);
     let of_name = names::qualified(name);
     if !of_name.is_empty() {
@@ -62,7 +63,7 @@ pub(in crate::admission) fn check(job: &Job, known: &Known) -> String {
 }
 
 /// Checks the tasks up to the first whose name another has already; returns those that were looked at.
-fn tasks<'j>(job: &'j Job, wrong: &mut Vec<String>) -> &'j [TaskSpec] {
+fn tasks<'j>(job: &'j Job, wrong: &mut Mistakes) -> &'j [TaskSpec] {
     let (tasks, job_name) = (&job.spec.tasks, &job.metadata.name);
     let mut names_so_far: BTreeSet<&str> = BTreeSet::new();
     for (index, task) in tasks.iter().enumerate() {

@@ -1,0 +1,348 @@
+//! How much one object may hold. It is counted over the text, before anything of it is kept: an object of a few hundred
+//! kilobytes can take gigabytes once it is read.
+
+use super::Endpoint;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Tasks of a job.
+pub const MOST_TASKS: usize = 1000;
+/// Containers of all tasks of a job together, those that initialise pods included.
+pub const MOST_CONTAINERS: usize = 10_000;
+/// Lifecycle policies of a job and of its tasks together.
+pub const MOST_POLICIES: usize = 2000;
+/// Volumes of a job.
+pub const MOST_VOLUMES: usize = 500;
+/// Bytes that an object may take once it is read; honest jobs of [`MOST_TASKS`] take two thirds of it.
+pub const MOST_BYTES: usize = 16 << 20;
+
+/// What the first field of a map takes: maps are trees whose nodes have room for several.
+const MAP: usize = 640;
+/// What each further field of a map takes beside its texts.
+const FIELD: usize = 110;
+/// What a list with something in it takes.
+const LIST: usize = 128;
+/// What each item of a list takes; lists have up to twice the room that they need.
+const ITEM: usize = 64;
+/// What a text takes beside its bytes.
+const TEXT: usize = 16;
+
+/// Why an object is refused before it is read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    /// It is no JSON.
+    #[error("cannot read the object: {0}")]
+    Malformed(String),
+    /// A job holds too many things of a kind.
+    #[error("the job has more than {most} {what}, which is the most that is decided on")]
+    Many {
+        /// `tasks`.
+        what: &'static str,
+        /// How many it may have.
+        most: usize,
+    },
+    /// It takes too much memory.
+    #[error("the object would take more than {} MiB of memory, which is the most that is decided on", MOST_BYTES >> 20)]
+    Large,
+}
+
+/// Counts what a text of JSON holds. It takes no memory that grows with the text.
+pub fn check_text(endpoint: Endpoint, text: &str) -> Result<(), Excess> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    check(endpoint, &mut deserializer)
+}
+
+/// Counts what an object holds that was read already.
+pub(super) fn check_value(endpoint: Endpoint, object: &Value) -> Result<(), Excess> {
+    check(endpoint, object)
+}
+
+fn check<'de>(endpoint: Endpoint, object: impl Deserializer<'de>) -> Result<(), Excess> {
+    let place = match endpoint {
+        Endpoint::JobsMutate | Endpoint::JobsValidate => Place::Job,
+        _ => Place::Other,
+    };
+    let mut count = Count::default();
+    let counter = Counter {
+        place,
+        count: &mut count,
+    };
+    let counted = counter.deserialize(object);
+    let malformed = |error: &dyn fmt::Display| Excess::Malformed(error.to_string());
+    match (counted, count.excess) {
+        (_, Some(excess)) => Err(excess),
+        (Err(error), None) => Err(malformed(&error)),
+        (Ok(()), None) => Ok(()),
+    }
+}
+
+/// Where in an object a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Job,
+    JobSpec,
+    Tasks,
+    Task,
+    Template,
+    PodSpec,
+    Containers,
+    Policies,
+    Volumes,
+    Other,
+}
+
+impl Place {
+    /// The place of a field of the map that is here.
+    fn field(self, name: &str) -> Self {
+        match (self, name) {
+            (Self::Job, "spec") => Self::JobSpec,
+            (Self::JobSpec, "tasks") => Self::Tasks,
+            (Self::JobSpec, "volumes") => Self::Volumes,
+            (Self::JobSpec | Self::Task, "policies") => Self::Policies,
+            (Self::Task, "template") => Self::Template,
+            (Self::Template, "spec") => Self::PodSpec,
+            (Self::PodSpec, "containers" | "initContainers" | "ephemeralContainers") => {
+                Self::Containers
+            }
+            _ => Self::Other,
+        }
+    }
+
+    /// The place of an item of the list that is here.
+    fn item(self) -> Self {
+        match self {
+            Self::Tasks => Self::Task,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    tasks: usize,
+    containers: usize,
+    policies: usize,
+    volumes: usize,
+    bytes: usize,
+    /// What stopped the count.
+    excess: Option<Excess>,
+}
+
+impl Count {
+    fn bytes(&mut self, more: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(more);
+        if self.bytes > MOST_BYTES {
+            self.excess = Some(Excess::Large);
+        }
+        self.excess.is_none()
+    }
+
+    /// Counts an item of the list at this place.
+    fn item(&mut self, place: Place) -> bool {
+        let (count, what, most) = match place {
+            Place::Tasks => (&mut self.tasks, "tasks", MOST_TASKS),
+            Place::Containers => (&mut self.containers, "containers", MOST_CONTAINERS),
+            Place::Policies => (&mut self.policies, "policies", MOST_POLICIES),
+            Place::Volumes => (&mut self.volumes, "volumes", MOST_VOLUMES),
+            _ => return self.bytes(ITEM),
+        };
+        *count += 1;
+        if *count > most {
+            self.excess = Some(Excess::Many { what, most });
+            return false;
+        }
+        self.bytes(ITEM)
+    }
+}
+
+/// Counts one value, and keeps nothing of it.
+struct Counter<'c> {
+    place: Place,
+    count: &'c mut Count,
+}
+
+impl Counter<'_> {
+    fn of_text<E: Error>(self, text: &str) -> Result<(), E> {
+        let counted = self.count.bytes(TEXT + text.len());
+        counted.then_some(()).ok_or_else(stopped)
+    }
+}
+
+/// The reason stands in the count.
+fn stopped<E: Error>() -> E {
+    E::custom("too much")
+}
+
+impl<'de> DeserializeSeed<'de> for Counter<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Counter<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.of_text(text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let (place, count) = (self.place, self.count);
+        let mut bytes = LIST;
+        loop {
+            let item = Item { place, count, bytes };
+            if items.next_element_seed(item)?.is_none() {
+                return Ok(());
+            }
+            bytes = 0;
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let (place, count) = (self.place, self.count);
+        let mut bytes = MAP;
+        while let Some(name) = fields.next_key::<Name<'de>>()? {
+            if !count.bytes(bytes + TEXT + name.0.len()) {
+                return Err(stopped());
+            }
+            bytes = FIELD;
+            let place = place.field(&name.0);
+            fields.next_value_seed(Counter { place, count })?;
+        }
+        Ok(())
+    }
+}
+
+/// One item of a list, which is counted before it is looked at.
+struct Item<'c> {
+    /// The list's.
+    place: Place,
+    count: &'c mut Count,
+    /// What the list itself takes, with its first item.
+    bytes: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Item<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Self {
+            place,
+            count,
+            bytes,
+        } = self;
+        if !count.bytes(bytes) || !count.item(place) {
+            return Err(stopped());
+        }
+        let place = place.item();
+        Counter { place, count }.deserialize(deserializer)
+    }
+}
+
+/// The name of a field, borrowed where the text has it as it is.
+struct Name<'de>(Cow<'de, str>);
+
+impl<'de> serde::Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrowing;
+        impl<'de> Visitor<'de> for Borrowing {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a field")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Self::Value, E> {
+                Ok(Name(name.into()))
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+                Ok(Name(name.to_owned().into()))
+            }
+        }
+        deserializer.deserialize_str(Borrowing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of_job(spec: &Value) -> Result<(), Excess> {
+        let job = json!({"metadata": {"name": "j"}, "spec": spec});
+        let of_text = check_text(Endpoint::JobsMutate, &job.to_string());
+        assert_eq!(of_text, check_value(Endpoint::JobsValidate, &job));
+        of_text
+    }
+
+    #[test]
+    fn each_kind_of_thing_has_its_bound_wherever_it_stands() {
+        let many = |what, most| Err(Excess::Many { what, most });
+        let tasks = |count: usize| json!({"tasks": vec![json!({}); count]});
+        assert_eq!(of_job(&tasks(MOST_TASKS)), Ok(()));
+        assert_eq!(of_job(&tasks(MOST_TASKS + 1)), many("tasks", MOST_TASKS));
+
+        let with = |kind: &str, count: usize| {
+            let containers = vec![json!({}); count];
+            json!({"template": {"spec": {kind: containers}}})
+        };
+        let half = MOST_CONTAINERS / 2;
+        for kind in ["containers", "initContainers", "ephemeralContainers"] {
+            let fits = json!({"tasks": [with("containers", half), with(kind, half)]});
+            assert_eq!(of_job(&fits), Ok(()));
+            let over = json!({"tasks": [with("containers", half), with(kind, half + 1)]});
+            assert_eq!(of_job(&over), many("containers", MOST_CONTAINERS));
+        }
+
+        let policies = vec![json!({}); MOST_POLICIES];
+        let over = json!({"policies": policies, "tasks": [{"policies": [{}]}]});
+        assert_eq!(of_job(&over), many("policies", MOST_POLICIES));
+        let volumes = json!({"volumes": vec![json!({}); MOST_VOLUMES + 1]});
+        assert_eq!(of_job(&volumes), many("volumes", MOST_VOLUMES));
+    }
+
+    #[test]
+    fn what_takes_much_memory_is_refused_of_every_kind() {
+        let fields = MOST_BYTES / MAP;
+        let small = json!({"spec": {"capability": {"cpu": 1}}});
+        let large = json!({"spec": vec![json!({"": 0}); fields]});
+        for endpoint in Endpoint::ALL {
+            assert_eq!(check_text(endpoint, &small.to_string()), Ok(()));
+            let checked = check_text(endpoint, &large.to_string());
+            assert_eq!(checked, Err(Excess::Large));
+        }
+        let escaped = format!(r#"{{"\u0061": "{}"}}"#, r"\u003c".repeat(100));
+        assert_eq!(check_text(Endpoint::PodsValidate, &escaped), Ok(()));
+        let broken = check_text(Endpoint::PodsValidate, "{");
+        assert!(matches!(broken, Err(Excess::Malformed(_))), "{broken:?}");
+    }
+}
