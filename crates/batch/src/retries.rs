@@ -1,7 +1,7 @@
 //! What failed is tried again, later each time (S6-016).
 
 use jiff::{SignedDuration, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The pause after the first failure.
 const FIRST: SignedDuration = SignedDuration::from_millis(5);
@@ -61,6 +61,13 @@ impl<T: Ord + Clone> Retries<T> {
         let (what, known) = self.tries.iter_mut().find(|(_, known)| due(known))?;
         known.due = None;
         Some(what.clone())
+    }
+
+    /// Those whose time has not come.
+    pub(crate) fn waiting(&self, now: Timestamp) -> BTreeSet<T> {
+        let waits = |known: &Try| known.due.is_some_and(|due| due > now);
+        let waiting = self.tries.iter().filter(|(_, known)| waits(known));
+        waiting.map(|(what, _)| what.clone()).collect()
     }
 
     /// Makes all due: what they lacked may be there now.

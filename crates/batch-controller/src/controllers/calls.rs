@@ -1,7 +1,7 @@
 //! The calls of rounds, carried out against the API server.
 
 use super::keys;
-use evictd_batch::job::{Answer, Call, Done, Refusal, Resource};
+use evictd_batch::job::{Answer, Call, Creation, Done, Refusal, Resource};
 use evictd_batch::queue::{self, View};
 use evictd_batch::wire::{Job, TaskPod};
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
@@ -12,8 +12,12 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Calls at a time; further ones wait.
-const AT_A_TIME: usize = 64;
+/// Calls at a time; further ones wait. One that sends much counts as several.
+const AT_A_TIME: u32 = 64;
+/// Bytes of a call that counts as one.
+const BYTES_OF_TURN: usize = 256 << 10;
+/// Calls of one job at a time, so that each job has its turn soon, however many calls the others want.
+const OF_A_JOB: usize = 8;
 pub(super) const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -34,6 +38,43 @@ pub(super) struct Owner {
     pub(super) uid: String,
 }
 
+/// What is sent. A pod is put together once its turn has come.
+pub(super) enum Body<'a> {
+    Object(&'a Value),
+    Pod(&'a Creation),
+}
+
+impl<'a> From<&'a Value> for Body<'a> {
+    fn from(object: &'a Value) -> Self {
+        Self::Object(object)
+    }
+}
+
+impl<'a> From<&'a Creation> for Body<'a> {
+    fn from(pod: &'a Creation) -> Self {
+        Self::Pod(pod)
+    }
+}
+
+impl Body<'_> {
+    fn turns(&self) -> u32 {
+        let bytes = match self {
+            Self::Object(_) => 0,
+            Self::Pod(pod) => pod.least_bytes(),
+        };
+        let more = u32::try_from(bytes / BYTES_OF_TURN).unwrap_or(AT_A_TIME);
+        more.saturating_add(1).min(AT_A_TIME)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Object(Value::Null) => Vec::new(),
+            Self::Object(object) => object.to_string().into_bytes(),
+            Self::Pod(pod) => pod.pod().to_string().into_bytes(),
+        }
+    }
+}
+
 pub(super) fn refusal(error: &ApiError) -> Refusal {
     let Some(status) = error.status() else {
         return Refusal::Other(error.to_string());
@@ -49,7 +90,7 @@ impl Calls {
     pub(super) fn new(actions: Actions) -> Self {
         Self {
             actions,
-            limit: Arc::new(Semaphore::new(AT_A_TIME)),
+            limit: Arc::new(Semaphore::new(AT_A_TIME as usize)),
         }
     }
 
@@ -59,15 +100,13 @@ impl Calls {
         method: Method,
         path: String,
         kind: &'static str,
-        body: &Value,
+        body: impl Into<Body<'_>>,
     ) -> Result<T, ApiError> {
+        let body = body.into();
         // The semaphore is never closed.
-        let _turn = self.limit.acquire().await;
+        let _turn = self.limit.acquire_many(body.turns()).await;
         let what = format!("{method} {path}");
-        let body = match body {
-            Value::Null => Vec::new(),
-            body => body.to_string().into_bytes(),
-        };
+        let body = body.bytes();
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -88,10 +127,10 @@ impl Calls {
     }
 
     /// Makes an object in this collection.
-    pub(super) async fn create<T: DeserializeOwned>(
+    pub(super) async fn create<'b, T: DeserializeOwned>(
         &self,
         path: String,
-        body: &Value,
+        body: impl Into<Body<'b>>,
     ) -> Result<T, ApiError> {
         let path = format!("{path}?fieldManager={FIELD_MANAGER}");
         self.ask(Method::POST, path, PLAIN, body).await
@@ -108,25 +147,29 @@ impl Calls {
         deleted.map(|_| ())
     }
 
-    /// Makes the calls of one step, as many at once as the limit lets; the answers are in the order of the calls.
+    /// Makes the calls of one step, a few at once; the answers are in the order of the calls.
     pub(super) async fn make(&self, owner: Owner, calls: Vec<Call>) -> Vec<Answer> {
-        let count = calls.len();
-        let mut running = JoinSet::new();
-        for (index, call) in calls.into_iter().enumerate() {
-            let (own, owner) = (self.clone(), owner.clone());
-            running.spawn(async move { (index, own.one(&owner, call).await) });
-        }
         // A task that is lost, lost its call with it.
         let lost = || Err(Refusal::Other("the call was lost".to_owned()));
-        let mut answers: Vec<Answer> = (0..count).map(|_| lost()).collect();
-        while let Some(done) = running.join_next().await {
+        let mut answers: Vec<Answer> = (0..calls.len()).map(|_| lost()).collect();
+        let mut waiting = calls.into_iter().enumerate();
+        let mut running = JoinSet::new();
+        loop {
+            while running.len() < OF_A_JOB
+                && let Some((index, call)) = waiting.next()
+            {
+                let (own, owner) = (self.clone(), owner.clone());
+                running.spawn(async move { (index, own.one(&owner, call).await) });
+            }
+            let Some(done) = running.join_next().await else {
+                return answers;
+            };
             if let Ok((index, answer)) = done
                 && let Some(place) = answers.get_mut(index)
             {
                 *place = answer;
             }
         }
-        answers
     }
 
     async fn one(&self, owner: &Owner, call: Call) -> Answer {

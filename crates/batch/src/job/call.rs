@@ -1,5 +1,6 @@
 //! What a round asks the API server for, and how it answers.
 
+use super::creation::{Creation, MOST_BYTES};
 use crate::wire::{Job, TaskPod};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -59,8 +60,8 @@ pub enum Call {
     },
     /// Creates a pod.
     CreatePod {
-        /// The whole object.
-        pod: Value,
+        /// The pod, which is put together when it is sent.
+        pod: Creation,
     },
     /// Writes the job's status. A merge patch of it, which holds only if the job still has this resource version.
     WriteStatus {
@@ -244,6 +245,17 @@ pub enum RoundError {
     /// The job wants more pods than a cluster can hold.
     #[error("the job wants {0} pods, and a cluster holds at most {most}", most = MOST_PODS)]
     TooLarge(i64),
+    /// A pod of this task can be stored nowhere.
+    #[error("a pod of task {task} would have {bytes} bytes or more, and an API server stores at most {most}", most = MOST_BYTES)]
+    LargePod {
+        /// The task's name.
+        task: String,
+        /// So many at least.
+        bytes: usize,
+    },
+    /// The names of this task's pods fit into no object.
+    #[error("the names of all pods of task {0}, which plugins tell each pod, are longer than an object may be: it needs fewer replicas, or shorter names")]
+    Names(String),
     /// The job names a plugin that there is not.
     #[error("failed to get plugin {0}")]
     Plugin(String),

@@ -1,23 +1,27 @@
 //! Which pods of a job are there, which are missing and which are too many (S6-040 to S6-043).
 
-use super::call::Call;
+use super::call::{Call, RoundError};
+use super::creation::{Creation, Shared};
 use super::dependencies;
 use super::ending;
 use super::info::{Pods, is_marked};
 use super::object::pod_name;
-use super::plugins;
 use super::rules::Rules;
 use super::status;
 use super::surroundings::Surroundings;
-use super::template;
-use crate::wire::{Job, JobStatus, TaskPod, TaskSpec};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::wire::{Job, JobStatus, TaskPod};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// How many pods of a job are made at a time. Others have their turn between.
+const BATCH: usize = 100;
 
 /// What was found, and what is to be made of it.
 #[derive(Debug, Default)]
 pub(super) struct Census {
+    /// The pods that are missing: places of tasks, and indices.
+    missing: VecDeque<(usize, Range<i32>)>,
     /// The pods that are being made, in the order of the calls.
     pub(super) made: Vec<Made>,
     /// The pods that go: beyond the replicas, or marked by an ending that did not come to its end (S6-035).
@@ -31,39 +35,75 @@ pub(super) struct Census {
 /// A pod that is being made.
 #[derive(Debug)]
 pub(super) struct Made {
-    pub(super) task: String,
+    /// The place of its task.
+    pub(super) task: usize,
     pub(super) name: String,
 }
 
 impl Census {
-    /// Looks through the pods; returns the calls that make those that are missing.
+    /// Looks through the pods.
     pub(super) fn take(
         &mut self,
         job: &Job,
         pods: &BTreeMap<String, Pods>,
         rules: Rules,
         around: &dyn Surroundings,
-    ) -> Vec<Call> {
-        let mut calls = Vec::new();
+    ) {
         let names: BTreeSet<&str> = job.spec.tasks.iter().map(|task| &*task.name).collect();
         self.tasks = names.len();
         let find = dependencies::finder(job, pods, around);
-        for task in &job.spec.tasks {
+        for (place, task) in job.spec.tasks.iter().enumerate() {
             let mut left = pods.get(&task.name).cloned().unwrap_or_default();
             let ready = dependencies::are_ready(job, task, rules, &find);
             for index in 0..task.replicas {
                 let name = pod_name(&job.metadata.name, &task.name, index);
                 match left.remove(&name) {
                     Some(pod) => self.found(job, &task.name, pod, rules),
-                    None if ready => {
-                        calls.push(creation(job, task, index));
-                        let task = task.name.clone();
-                        self.made.push(Made { task, name });
-                    }
+                    None if ready => self.lacks(place, index),
                     None => {}
                 }
             }
             self.surplus.extend(left.into_values());
+        }
+    }
+
+    fn lacks(&mut self, task: usize, index: i32) {
+        match self.missing.back_mut() {
+            Some((last, indices)) if *last == task && indices.end == index => {
+                indices.end += 1;
+            }
+            _ => self.missing.push_back((task, index..index + 1)),
+        }
+    }
+
+    /// What the missing pods share; none if none is missing. An error where one could not be stored.
+    pub(super) fn shared(&self, job: &Arc<Job>) -> Result<Option<Arc<Shared>>, RoundError> {
+        if self.missing.is_empty() {
+            return Ok(None);
+        }
+        let shared = Shared::new(job)?;
+        for (task, _) in &self.missing {
+            shared.check(*task)?;
+        }
+        Ok(Some(shared))
+    }
+
+    /// The calls that make the next of the missing pods.
+    pub(super) fn next(&mut self, shared: &Arc<Shared>) -> Vec<Call> {
+        let mut calls = Vec::new();
+        while calls.len() < BATCH
+            && let Some((task, indices)) = self.missing.front_mut()
+        {
+            let Some(index) = indices.next() else {
+                self.missing.pop_front();
+                continue;
+            };
+            let pod = Creation::new(shared, *task, index);
+            self.made.push(Made {
+                task: *task,
+                name: pod.name(),
+            });
+            calls.push(Call::CreatePod { pod });
         }
         calls
     }
@@ -79,13 +119,5 @@ impl Census {
         if is_marked(&pod) && !resumes {
             self.surplus.push(pod);
         }
-    }
-}
-
-fn creation(job: &Job, task: &TaskSpec, index: i32) -> Call {
-    let mut pod = template::pod(job, task, index);
-    plugins::on_pod(job, task, index, &mut pod);
-    Call::CreatePod {
-        pod: Value::Object(pod),
     }
 }

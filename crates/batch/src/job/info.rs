@@ -2,7 +2,7 @@
 
 use super::names::{JOB_API, JOB_KIND, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, PARTITION, TASK_SPEC};
 use crate::wire::{Job, TaskPod, TaskSpec};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Pods of a task, by name.
@@ -15,6 +15,8 @@ pub struct JobInfo {
     pub job: Option<Arc<Job>>,
     /// Its pods, by task.
     pub pods: BTreeMap<String, Pods>,
+    /// Names of pods whose deletion was refused a short while ago: they are not marked or deleted again yet.
+    pub refused: BTreeSet<String>,
 }
 
 /// What a pod says about the job that it belongs to.

@@ -37,6 +37,8 @@ pub(super) struct Kill {
     going: Vec<Owned>,
     /// All others.
     staying: Vec<Owned>,
+    /// How many of them would go, but their deletion was refused a short while ago.
+    held: usize,
     /// How many pods were looked at.
     total: usize,
     failed: Vec<(String, Refusal)>,
@@ -81,6 +83,7 @@ impl Kill {
                 kill.going.push((task, pod));
             }
         }
+        kill.hold(info);
         let finished = rule == Rule::Keep && rules.finished_stays;
         if !finished {
             kill.status.version = kill.status.version.saturating_add(1);
@@ -125,7 +128,16 @@ impl Kill {
             pods.push((task, pod));
         }
         kill.total = kill.going.len();
+        kill.hold(info);
         (target != Target::Partition || kill.total > 0).then_some(kill)
+    }
+
+    /// Leaves pods alone whose deletion was refused a short while ago: each mark is an event, which would bring the next one.
+    fn hold(&mut self, info: &JobInfo) {
+        let refused = |owned: &mut Owned| info.refused.contains(&owned.1.metadata.name);
+        let held: Vec<Owned> = self.going.extract_if(.., refused).collect();
+        self.held = held.len();
+        self.staying.extend(held);
     }
 
     fn new(job: Arc<Job>, rule: Rule, rules: Rules) -> Self {
@@ -136,6 +148,7 @@ impl Kill {
             ending: None,
             going: Vec::new(),
             staying: Vec::new(),
+            held: 0,
             total: 0,
             failed: Vec::new(),
             unsure: Vec::new(),
@@ -154,6 +167,9 @@ impl Kill {
     ) -> Step {
         let resumes = self.rules.endings_resume;
         self.ending = resumes.then(|| ending::text(action, &self.job.status));
+        if self.going.is_empty() && self.held > 0 {
+            return self.failure();
+        }
         self.proceed(now, around)
     }
 
@@ -216,7 +232,7 @@ impl Kill {
             Stage::Mark if resumes && failed => return Some(self.failure()),
             Stage::Mark if resumes => Stage::Plugins,
             Stage::Mark => Stage::Delete,
-            Stage::Delete if failed => return Some(self.failure()),
+            Stage::Delete if failed || self.held > 0 => return Some(self.failure()),
             Stage::Delete if !resumes => Stage::Plugins,
             Stage::Plugins => Stage::Write,
             Stage::Write if resumes => Stage::Delete,
@@ -238,12 +254,15 @@ impl Kill {
     }
 
     fn failure(&mut self) -> Step {
-        let message = format!("Error deleting pods: {}", listed("delete", &self.failed));
         let mut step = self.step(Next::Done(Err(RoundError::Kill {
-            failed: self.failed.len(),
+            failed: self.failed.len() + self.held,
             total: self.total,
         })));
-        step.notices.push(Notice::warning("FailedDelete", message));
+        // Of those that are held it was said already.
+        if !self.failed.is_empty() {
+            let message = format!("Error deleting pods: {}", listed("delete", &self.failed));
+            step.notices.push(Notice::warning("FailedDelete", message));
+        }
         step
     }
 

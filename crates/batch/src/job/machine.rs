@@ -76,6 +76,8 @@ pub struct JobMachine {
     waiting: VecDeque<Request>,
     retries: Retries<Request>,
     reads: Retries<String>,
+    /// Pods whose deletion was refused, by name.
+    deletions: Retries<String>,
     delays: Delays,
     active: Option<Active>,
     /// Whether pods were marked since it was looked what has marked them.
@@ -114,6 +116,7 @@ impl JobMachine {
             waiting: VecDeque::new(),
             retries: Retries::new(),
             reads: Retries::new(),
+            deletions: Retries::new(),
             delays: Delays::default(),
             active: None,
             marked: false,
@@ -146,6 +149,7 @@ impl JobMachine {
             JobEvent::PodGone(pod) => {
                 let request = handler::pod_deleted(&self.info, &pod);
                 self.info.remove_pod(&pod);
+                self.deletions.succeeded(&pod.metadata.name);
                 self.ask(request);
             }
             JobEvent::Group(old, new) => self.ask(handler::group_changed(&old, &new)),
@@ -210,6 +214,7 @@ impl JobMachine {
         self.waiting.clear();
         self.retries.clear();
         self.reads.clear();
+        self.deletions.clear();
         self.delays = Delays::default();
     }
 
@@ -249,6 +254,7 @@ impl JobMachine {
                 if let Some(pod) = pods.next().cloned() {
                     self.info.remove_pod(&pod);
                 }
+                self.deletions.succeeded(&name);
             }
             Err(()) => {
                 self.reads.failed(name, Some(MOST_READS), now);
@@ -364,6 +370,7 @@ impl JobMachine {
             request: &request,
             rules: self.rules,
         };
+        self.info.refused = self.deletions.waiting(now);
         let (round, step) = Round::start(&mut self.info, task, now, around);
         let active = Active {
             round,
@@ -390,6 +397,7 @@ impl JobMachine {
             self.set_job(*job);
         }
         for name in step.unsure {
+            self.deletions.failed(name.clone(), None, now);
             self.reads.failed(name, Some(MOST_READS), now);
         }
         match step.next {

@@ -21,6 +21,7 @@ mod call;
 mod census;
 mod claims;
 mod command;
+mod creation;
 mod delay;
 mod dependencies;
 pub mod duration;
@@ -48,6 +49,7 @@ mod ttl;
 
 pub use call::{Answer, Call, Done, KeyPair, Notice, Refusal, Resource, RoundError, Tone};
 pub use command::{Fate, fate};
+pub use creation::Creation;
 pub use delay::{Delayed, Delays};
 pub use handler::{group_changed, job_added, job_changed, pod_added, pod_changed, pod_deleted};
 pub use info::{Belonging, JobInfo, Pods, is_marked};

@@ -56,10 +56,15 @@ pub(super) fn checked(what: &'static str, answers: Vec<Answer>) -> Result<Vec<Do
     })
 }
 
-/// Names that failed and why, as Volcano lists them: `[failed to delete pod a, err ...]`.
+/// How many failures are listed.
+const TOLD: usize = 10;
+
+/// Names that failed and why, as Volcano lists them: `[failed to delete pod a, err ...]`. The first are enough.
 pub(super) fn listed(verb: &str, failed: &[(String, Refusal)]) -> String {
     let one =
         |(name, refusal): &(String, Refusal)| format!("failed to {verb} pod {name}, err {refusal}");
-    let all: Vec<String> = failed.iter().map(one).collect();
+    let more = failed.len().saturating_sub(TOLD);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let all: Vec<String> = failed.iter().take(TOLD).map(one).chain(more).collect();
     format!("[{}]", all.join(" "))
 }

@@ -3,6 +3,7 @@
 use super::call::{Answer, Call, Done, KeyPair, MOST_PODS, Notice, Refusal, RoundError};
 use super::census::{Census, Made};
 use super::claims;
+use super::creation::Shared;
 use super::dependencies::Waiting;
 use super::group;
 use super::info::{JobInfo, Pods};
@@ -15,7 +16,7 @@ use super::surroundings::Surroundings;
 use super::transition::{Rule, replicas};
 use crate::wire::{Job, JobStatus};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A synchronisation that is under way.
@@ -27,10 +28,16 @@ pub(super) struct Sync {
     /// Whether plugins, claims and PodGroup were made in an earlier phase.
     initiated: bool,
     pods: BTreeMap<String, Pods>,
+    /// Pods whose deletion was refused a short while ago.
+    refused: BTreeSet<String>,
     keys: Option<KeyPair>,
     /// The tasks that wait for others.
     waiting: Waiting,
     census: Census,
+    /// What the pods that are being made share.
+    shared: Option<Arc<Shared>>,
+    /// Pods that are too many, but whose deletion was refused a short while ago.
+    held: usize,
     /// As it will be.
     status: JobStatus,
     notices: Vec<Notice>,
@@ -49,6 +56,8 @@ enum Stage {
     Group,
     /// Whether pods may be made.
     Gate,
+    Look,
+    /// Batch by batch.
     Create,
     Delete,
     Write,
@@ -68,6 +77,7 @@ type Failure = (&'static str, &'static str);
 const OF_STATUS: Failure = ("JobStatusError", "Failed to initialize job status, err:");
 const OF_PLUGIN: Failure = ("PluginError", "Execute plugin when job add failed, err:");
 const OF_CLAIM: Failure = ("PVCError", "Failed to create PVC, err:");
+const OF_PODS: Failure = ("FailedCreate", "Error creating pods:");
 const OF_GROUP: Failure = ("PodGroupError", "Failed to create PodGroup, err:");
 
 impl Sync {
@@ -77,9 +87,12 @@ impl Sync {
             rule,
             initiated: status::is_initiated(&job.status),
             pods: info.pods.clone(),
+            refused: info.refused.clone(),
             keys: None,
             waiting: Waiting::default(),
             census: Census::default(),
+            shared: None,
+            held: 0,
             status: job.status.clone(),
             job,
             notices: Vec::new(),
@@ -103,8 +116,7 @@ impl Sync {
         }
         let pods = replicas(&self.job.spec);
         if pods > MOST_PODS {
-            let failure = ("FailedCreate", "Error creating pods:");
-            return self.failed(RoundError::TooLarge(pods), Some(failure));
+            return self.failed(RoundError::TooLarge(pods), Some(OF_PODS));
         }
         self.proceed(now, around)
     }
@@ -147,11 +159,24 @@ impl Sync {
                 calls_or(Vec::from_iter(call), Stage::Gate)
             }
             Stage::Gate => self.gate(now, around),
+            Stage::Look => {
+                self.census.take(&self.job, &self.pods, self.rules, around);
+                self.hold();
+                match self.census.shared(&self.job) {
+                    Ok(shared) => self.shared = shared,
+                    Err(error) => return Want::Fail(error, Some(OF_PODS)),
+                }
+                Want::Stage(Stage::Create)
+            }
             Stage::Create => {
-                let calls = self.census.take(&self.job, &self.pods, self.rules, around);
-                calls_or(calls, Stage::Delete)
+                let shared = self.shared.clone();
+                let calls = shared.map(|shared| self.census.next(&shared));
+                calls_or(calls.unwrap_or_default(), Stage::Delete)
             }
             Stage::Delete => {
+                if self.census.surplus.is_empty() && self.held > 0 {
+                    return self.held();
+                }
                 let calls = self.census.surplus.iter().map(|pod| Call::DeletePod {
                     name: pod.metadata.name.clone(),
                     uid: pod.metadata.uid.to_string(),
@@ -199,7 +224,7 @@ impl Sync {
             Stage::Group => ("cannot write the PodGroup", Stage::Gate, Some(OF_GROUP)),
             Stage::Create => return self.created(answers),
             Stage::Delete => return self.deleted(answers),
-            Stage::Gate | Stage::Write => {
+            Stage::Gate | Stage::Look | Stage::Write => {
                 let done = checked("cannot write the status", answers);
                 return match done {
                     Ok(done) => {
@@ -279,7 +304,7 @@ impl Sync {
         if let Some(group) = &group {
             self.notices.extend(group::pending(&self.job, group));
             if !matches!(&*group.status.phase, "" | "Pending") {
-                return Want::Stage(Stage::Create);
+                return Want::Stage(Stage::Look);
             }
         }
         let before = self.status.clone();
@@ -304,19 +329,42 @@ impl Sync {
         let made = std::mem::take(&mut self.census.made);
         for (Made { task, name }, answer) in made.into_iter().zip(answers) {
             match answer {
-                Ok(Done::Pod(pod)) => status::count(&mut self.census.counts, &task, &pod),
+                Ok(Done::Pod(pod)) => {
+                    let task = self.job.spec.tasks.get(task);
+                    let task = task.map_or("", |task| &task.name);
+                    status::count(&mut self.census.counts, task, &pod);
+                }
                 Ok(_) | Err(Refusal::AlreadyExists) => {}
                 Err(refusal) => failed.push((name, refusal)),
             }
         }
         if failed.is_empty() {
-            return Want::Stage(Stage::Delete);
+            return Want::Stage(Stage::Create);
         }
         let message = format!("Error creating pods: {}", listed("create", &failed));
         self.notices.push(Notice::warning("FailedCreate", message));
         let error = RoundError::Create {
             failed: failed.len(),
             tasks: self.census.tasks,
+        };
+        Want::Fail(error, None)
+    }
+
+    /// Leaves pods alone whose deletion was refused a short while ago.
+    fn hold(&mut self) {
+        let all = self.census.surplus.len();
+        let pods = &self.refused;
+        self.census
+            .surplus
+            .retain(|pod| !pods.contains(&pod.metadata.name));
+        self.held = all - self.census.surplus.len();
+    }
+
+    /// It was said already why they could not be deleted.
+    fn held(&self) -> Want {
+        let error = RoundError::Delete {
+            failed: self.held,
+            total: self.held + self.census.surplus.len(),
         };
         Want::Fail(error, None)
     }
@@ -334,7 +382,11 @@ impl Sync {
             }
         }
         if failed.is_empty() {
-            return Want::Stage(Stage::Write);
+            return if self.held > 0 {
+                self.held()
+            } else {
+                Want::Stage(Stage::Write)
+            };
         }
         let message = format!("Error deleting pods: {}", listed("delete", &failed));
         self.notices.push(Notice::warning("FailedDelete", message));

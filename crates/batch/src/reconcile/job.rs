@@ -182,7 +182,7 @@ impl Cluster<'_> {
                 }
             }
             Call::DeletePod { name, .. } => return self.delete_pod(&name),
-            Call::CreatePod { pod } => return self.create_pod(pod),
+            Call::CreatePod { pod } => return self.create_pod(pod.pod()),
             Call::WriteStatus { patch } => {
                 patch::merge(&mut self.job["status"], &patch["status"]);
                 return self.job();

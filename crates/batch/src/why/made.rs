@@ -142,6 +142,7 @@ impl Made {
                 self.group = Some(Arc::new(group));
             }
             Call::CreatePod { pod } => {
+                let pod = pod.pod();
                 let task = TaskPod::deserialize(&pod).map_err(unread)?;
                 let pod = stored(&pod).map_err(unread)?;
                 self.pods.insert(key(&pod.metadata), Arc::new(pod));

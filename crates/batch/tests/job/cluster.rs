@@ -271,7 +271,8 @@ impl Cluster {
                 }
                 self.remove_pod(&name);
             }
-            Call::CreatePod { mut pod } => {
+            Call::CreatePod { pod } => {
+                let mut pod = pod.pod();
                 let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
                 let stored = self.stored.get_mut();
                 if stored.pods.contains_key(&name) {

@@ -98,6 +98,29 @@ fn a_job_restarts_when_a_pod_fails_and_no_more_often_than_it_may() {
     );
 }
 
+/// A mark is an event, and an event asks for the next ending: without a pause of its own each brought the next.
+#[test]
+fn a_pod_whose_deletion_is_refused_is_tried_again_later_each_time() {
+    for phase in ["Running", "Pending"] {
+        let mut cluster = running(json!([]));
+        cluster.set_phase("train-w-0", phase);
+        cluster.failing.insert("DeletePod");
+        cluster.made.clear();
+        cluster
+            .events
+            .push_back(JobEvent::Command(Action::AbortJob));
+        cluster.settle();
+        let count = |kind: &str| cluster.made.iter().filter(|made| *made == kind).count();
+        // Two pods in an hour: pauses begin with 5 ms, are doubled each time, and end at 3 minutes.
+        assert!(count("DeletePod") <= 2 * 36, "{} deletions", count("DeletePod"));
+        assert!(count("MarkPod") <= 2 * 36, "{} marks", count("MarkPod"));
+        assert!(count("WriteStatus") <= 40, "{} writes", count("WriteStatus"));
+        cluster.failing.clear();
+        cluster.settle();
+        assert_eq!(cluster.pods(), Vec::<String>::new());
+    }
+}
+
 #[test]
 fn a_job_is_aborted_and_resumed_by_commands() {
     let mut cluster = running(json!([]));

@@ -78,7 +78,7 @@ pub(super) fn pods(job: &Value) -> Vec<Value> {
     let made = calls(job, &group)
         .into_iter()
         .filter_map(|call| match call {
-            Call::CreatePod { pod } => Some(pod),
+            Call::CreatePod { pod } => Some(pod.pod()),
             _ => None,
         });
     made.collect()

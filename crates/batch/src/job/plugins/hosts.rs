@@ -1,5 +1,7 @@
 //! The names by which the pods of a job find each other.
 
+use super::super::call::RoundError;
+use super::super::creation::MOST_BYTES;
 use super::super::object::pod_name;
 use crate::wire::{Job, TaskSpec};
 
@@ -31,20 +33,46 @@ pub(super) fn host(job: &Job, task: &TaskSpec, index: i32) -> Host {
     }
 }
 
-/// The hosts of a task; only one if the template names it.
-pub(super) fn hosts(job: &Job, task: &TaskSpec) -> Vec<Host> {
-    let only = !given(task, "hostname").is_empty();
-    let count = if only {
-        task.replicas.min(1)
-    } else {
+/// How many hosts a task has; only one if the template names it.
+pub(super) fn count(task: &TaskSpec) -> i32 {
+    if given(task, "hostname").is_empty() {
         task.replicas
-    };
-    (0..count).map(|index| host(job, task, index)).collect()
+    } else {
+        task.replicas.min(1)
+    }
 }
 
-/// The hosts of a task as `<host>.<domain>`.
-pub(super) fn full(job: &Job, task: &TaskSpec) -> Vec<String> {
-    hosts(job, task).iter().map(Host::full).collect()
+/// How many bytes of names the pods of a job are told at most: no object has room for more.
+pub(super) struct Room(usize);
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self(MOST_BYTES)
+    }
+
+    /// The first hosts of a task, so many of them; an error where their names are too long for an object.
+    pub(super) fn hosts(
+        &mut self,
+        job: &Job,
+        task: &TaskSpec,
+        count: i32,
+    ) -> Result<Vec<Host>, RoundError> {
+        let mut all = Vec::new();
+        for index in 0..count {
+            let host = host(job, task, index);
+            let bytes = host.name.len() + host.domain.len() + 2;
+            let left = self.0.checked_sub(bytes);
+            self.0 = left.ok_or_else(|| RoundError::Names(task.name.clone()))?;
+            all.push(host);
+        }
+        Ok(all)
+    }
+
+    /// All hosts of a task as `<host>.<domain>`.
+    pub(super) fn full(&mut self, job: &Job, task: &TaskSpec) -> Result<Vec<String>, RoundError> {
+        let hosts = self.hosts(job, task, count(task))?;
+        Ok(hosts.iter().map(Host::full).collect())
+    }
 }
 
 fn given<'a>(task: &'a TaskSpec, key: &str) -> &'a str {

@@ -6,11 +6,14 @@ mod env;
 mod hcclrank;
 mod hosts;
 mod mpi;
+mod names;
 mod pytorch;
 mod ray;
 mod ssh;
 mod svc;
 mod tensorflow;
+
+pub(super) use names::{Names, names};
 
 use super::call::{Call, KeyPair, Resource, RoundError};
 use super::object::Spec;
@@ -121,8 +124,8 @@ pub(super) fn on_add(
             continue;
         }
         match plugin {
-            Plugin::Svc => calls.extend(svc::on_add(job, arguments)),
-            Plugin::Ssh => calls.extend(ssh::on_add(job, arguments, keys)),
+            Plugin::Svc => calls.extend(svc::on_add(job, arguments)?),
+            Plugin::Ssh => calls.extend(ssh::on_add(job, arguments, keys)?),
             Plugin::Ray => calls.push(ray::on_add(job, arguments)),
             Plugin::Env | Plugin::Hcclrank | Plugin::Mpi | Plugin::Pytorch | Plugin::Tensorflow => {
             }
@@ -135,7 +138,8 @@ pub(super) fn on_add(
 pub(super) fn on_update(job: &Job) -> Result<Vec<Call>, RoundError> {
     let plugins = of(job)?;
     let svc = plugins.iter().any(|(plugin, _)| *plugin == Plugin::Svc);
-    Ok(Vec::from_iter(svc.then(|| svc::hosts_of_job(job))))
+    let hosts = svc.then(|| svc::hosts_of_job(job)).transpose()?;
+    Ok(Vec::from_iter(hosts))
 }
 
 /// What the plugins take back when all pods are ended.
@@ -162,7 +166,13 @@ pub(super) fn on_delete(
 }
 
 /// What the plugins add to a pod. A job with an unknown plugin has no pods.
-pub(super) fn on_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Map<String, Value>) {
+pub(super) fn on_pod(
+    job: &Job,
+    task: &TaskSpec,
+    index: i32,
+    names: &Names,
+    pod: &mut Map<String, Value>,
+) {
     let plugins = of(job).unwrap_or_default();
     let hcclrank = plugins.iter().find(|(own, _)| *own == Plugin::Hcclrank);
     if let Some((_, arguments)) = hcclrank {
@@ -180,12 +190,12 @@ pub(super) fn on_pod(job: &Job, task: &TaskSpec, index: i32, pod: &mut Map<Strin
             Plugin::Env => env::on_pod(&mut made),
             // It adds to what is beside the spec, above.
             Plugin::Hcclrank => {}
-            Plugin::Mpi => mpi::on_pod(&mut made, arguments),
+            Plugin::Mpi => mpi::on_pod(&mut made, arguments, names),
             Plugin::Pytorch => pytorch::on_pod(&mut made, arguments),
             Plugin::Ray => ray::on_pod(&mut made, arguments),
             Plugin::Ssh => ssh::on_pod(&mut made, arguments),
             Plugin::Svc => svc::on_pod(&mut made, arguments),
-            Plugin::Tensorflow => tensorflow::on_pod(&mut made, arguments),
+            Plugin::Tensorflow => tensorflow::on_pod(&mut made, arguments, names),
         }
     }
 }

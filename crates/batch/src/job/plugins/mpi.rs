@@ -1,28 +1,40 @@
 //! `mpi`: the master knows its workers, and ssh is open everywhere (S6-058).
 
+use super::super::call::RoundError;
 use super::arguments::Arguments;
-use super::{Made, hosts, open_port, push_env};
+use super::hosts::Room;
+use super::names::Names;
+use super::{Made, open_port, push_env};
+use crate::wire::Job;
 
 const KNOWN: [(&str, bool); 3] = [("master", false), ("worker", false), ("port", false)];
 
-pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {
+/// The name of the master, and the workers that it is told, if there are any.
+pub(super) fn workers(
+    job: &Job,
+    arguments: &[String],
+) -> Result<Option<(String, String)>, RoundError> {
     let arguments = Arguments::read(arguments, &KNOWN);
-    let (master, worker) = (
-        arguments.text("master", "master"),
-        arguments.text("worker", "worker"),
-    );
+    let worker = arguments.text("worker", "worker");
+    let Some(task) = job.spec.tasks.iter().find(|task| task.name == worker) else {
+        return Ok(None);
+    };
+    let workers = Room::new().full(job, task)?.join(",");
+    let master = arguments.text("master", "master").to_owned();
+    Ok(Some((master, workers)))
+}
+
+pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String], names: &Names) {
+    let arguments = Arguments::read(arguments, &KNOWN);
     let port = arguments.number("port", 22);
-    let job = made.job;
-    let is_master = made.task.name == master;
-    let workers = job.spec.tasks.iter().find(|task| task.name == worker);
-    if is_master && workers.is_none() {
+    let is_master = made.task.name == arguments.text("master", "master");
+    if is_master && names.mpi.is_none() {
         return;
     }
-    let workers = workers.filter(|_| is_master);
-    let workers = workers.map(|task| hosts::full(job, task).join(","));
+    let workers = names.mpi.as_ref().filter(|_| is_master);
     made.spec.each_container(|container| {
         open_port(container, "mpijob-port", port);
-        if let Some(workers) = &workers {
+        if let Some((_, workers)) = workers {
             push_env(container, "MPI_HOST", workers);
         }
     });

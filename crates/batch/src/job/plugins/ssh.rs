@@ -1,8 +1,9 @@
 //! `ssh`: the pods of a job log in to each other without a password (S6-057).
 
-use super::super::call::{Call, KeyPair, Resource};
+use super::super::call::{Call, KeyPair, Resource, RoundError};
 use super::super::object::list_at;
 use super::arguments::Arguments;
+use super::hosts::Room;
 use super::{Made, hosts, object};
 use crate::wire::Job;
 use serde_json::{Value, json};
@@ -29,20 +30,25 @@ pub(super) fn needs_keys(arguments: &[String]) -> bool {
 }
 
 /// The `Secret` with the keys, which stay while the job lives: pods that run have read them.
-pub(super) fn on_add(job: &Job, arguments: &[String], keys: Option<&KeyPair>) -> Option<Call> {
+pub(super) fn on_add(
+    job: &Job,
+    arguments: &[String],
+    keys: Option<&KeyPair>,
+) -> Result<Option<Call>, RoundError> {
     let arguments = Arguments::read(arguments, &KNOWN);
-    let (private, public) = match arguments.text("ssh-private-key", "") {
-        "" => keys.map(|keys| (&*keys.private, &*keys.public))?,
-        private => (private, arguments.text("ssh-public-key", "")),
+    let (private, public) = match (arguments.text("ssh-private-key", ""), keys) {
+        ("", None) => return Ok(None),
+        ("", Some(keys)) => (&*keys.private, &*keys.public),
+        (private, _) => (private, arguments.text("ssh-public-key", "")),
     };
-    let config = config(job, arguments.number("ssh-port", 22));
+    let config = config(job, arguments.number("ssh-port", 22))?;
     let resource = Resource::Secret;
     let mut object = object(job, resource, &secret_name(job));
     let texts = [private, public, public, &config];
     let data = FILES.into_iter().zip(texts);
     let data = data.map(|(file, text)| (file.to_owned(), Value::from(text)));
     object["stringData"] = Value::Object(data.collect());
-    Some(Call::CreateObject { resource, object })
+    Ok(Some(Call::CreateObject { resource, object }))
 }
 
 pub(super) fn on_delete(job: &Job) -> Call {
@@ -52,24 +58,22 @@ pub(super) fn on_delete(job: &Job) -> Call {
     }
 }
 
-fn config(job: &Job, port: i64) -> String {
+fn config(job: &Job, port: i64) -> Result<String, RoundError> {
     let port = if (1..=65535).contains(&port) {
         port
     } else {
         22
     };
     let mut text = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n".to_owned();
-    for host in job
-        .spec
-        .tasks
-        .iter()
-        .flat_map(|task| hosts::hosts(job, task))
-    {
-        let (name, full) = (&host.name, host.full());
-        // Writing to a text does not fail.
-        let _ = write!(text, "Host {name}\n  HostName {full}\n  Port {port}\n");
+    let mut room = Room::new();
+    for task in &job.spec.tasks {
+        for host in room.hosts(job, task, hosts::count(task))? {
+            let (name, full) = (&host.name, host.full());
+            // Writing to a text does not fail.
+            let _ = write!(text, "Host {name}\n  HostName {full}\n  Port {port}\n");
+        }
     }
-    text
+    Ok(text)
 }
 
 pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {

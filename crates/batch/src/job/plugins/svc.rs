@@ -1,10 +1,11 @@
 //! `svc`: the pods of a job find each other by name (S6-056).
 
-use super::super::call::{Call, Resource};
+use super::super::call::{Call, Resource, RoundError};
 use super::super::names::{JOB_NAME, JOB_NAMESPACE};
 use super::super::object::{list_at, namespace};
 use super::arguments::Arguments;
-use super::{Made, hosts, object};
+use super::hosts::Room;
+use super::{Made, object};
 use crate::wire::{Job, TaskSpec};
 use serde_json::{Map, Value, json};
 
@@ -13,6 +14,9 @@ const KNOWN: [(&str, bool); 3] = [
     ("disable-network-policy", true),
     ("inject-hosts-env", true),
 ];
+
+/// What a variable with a value from a `ConfigMap` has beside its names.
+const VARIABLE: usize = r#"{"name":"","valueFrom":{"configMapKeyRef":{"key":"","name":""}}},"#.len();
 
 fn map_name(job: &Job) -> String {
     format!("{}-svc", job.metadata.name)
@@ -25,10 +29,10 @@ fn variables(task: &TaskSpec) -> [String; 2] {
 }
 
 /// The `ConfigMap` that tells all hosts.
-pub(super) fn hosts_of_job(job: &Job) -> Call {
-    let mut data = Map::new();
+pub(super) fn hosts_of_job(job: &Job) -> Result<Call, RoundError> {
+    let (mut data, mut room) = (Map::new(), Room::new());
     for task in &job.spec.tasks {
-        let hosts = hosts::full(job, task);
+        let hosts = room.full(job, task)?;
         let [all, count] = variables(task);
         let file = format!("{}.host", task.name.replace('-', "_"));
         data.insert(file, hosts.join("\n").into());
@@ -38,14 +42,14 @@ pub(super) fn hosts_of_job(job: &Job) -> Call {
     let resource = Resource::ConfigMap;
     let mut object = object(job, resource, &map_name(job));
     object["data"] = Value::Object(data);
-    Call::ApplyObject { resource, object }
+    Ok(Call::ApplyObject { resource, object })
 }
 
 fn selector(job: &Job) -> Value {
     json!({JOB_NAME: job.metadata.name, JOB_NAMESPACE: namespace(job)})
 }
 
-pub(super) fn on_add(job: &Job, arguments: &[String]) -> Vec<Call> {
+pub(super) fn on_add(job: &Job, arguments: &[String]) -> Result<Vec<Call>, RoundError> {
     let arguments = Arguments::read(arguments, &KNOWN);
     let resource = Resource::Service;
     let mut service = object(job, resource, &job.metadata.name);
@@ -58,7 +62,7 @@ pub(super) fn on_add(job: &Job, arguments: &[String]) -> Vec<Call> {
         resource,
         object: service,
     };
-    let mut calls = vec![hosts_of_job(job), service];
+    let mut calls = vec![hosts_of_job(job)?, service];
     if !arguments.is_on("disable-network-policy", false) {
         let resource = Resource::NetworkPolicy;
         let mut object = object(job, resource, &job.metadata.name);
@@ -70,7 +74,7 @@ pub(super) fn on_add(job: &Job, arguments: &[String]) -> Vec<Call> {
         });
         calls.push(Call::CreateObject { resource, object });
     }
-    calls
+    Ok(calls)
 }
 
 pub(super) fn on_delete(job: &Job, arguments: &[String]) -> Vec<Call> {
@@ -85,6 +89,18 @@ pub(super) fn on_delete(job: &Job, arguments: &[String]) -> Vec<Call> {
         calls.push(deletion(Resource::NetworkPolicy, name.clone()));
     }
     calls
+}
+
+/// How many bytes the variables of a container have at least.
+pub(super) fn bytes_of_variables(job: &Job, arguments: &[String]) -> usize {
+    let arguments = Arguments::read(arguments, &KNOWN);
+    if !arguments.is_on("inject-hosts-env", true) {
+        return 0;
+    }
+    let map = map_name(job).len();
+    let names = job.spec.tasks.iter().flat_map(variables);
+    // Each name stands there twice.
+    names.map(|name| 2 * name.len() + map + VARIABLE).sum()
 }
 
 pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {

@@ -1,8 +1,11 @@
 //! `tensorflow`: every container knows the whole cluster, in `TF_CONFIG` (S6-058).
 
+use super::super::call::RoundError;
 use super::arguments::Arguments;
-use super::{Made, hosts, push_env};
-use crate::wire::TaskSpec;
+use super::hosts::Room;
+use super::names::Names;
+use super::{Made, push_env};
+use crate::wire::{Job, TaskSpec};
 use serde::Serialize;
 
 /// Roles, which are also the default names of their tasks; in the order in which `TF_CONFIG` has them.
@@ -17,14 +20,14 @@ const KNOWN: [(&str, bool); 5] = [
 
 /// `TF_CONFIG`.
 #[derive(Serialize)]
-struct Config {
-    cluster: Cluster,
+struct Config<'a> {
+    cluster: &'a Cluster,
     task: Own,
 }
 
 /// Host and port of each pod, by role.
 #[derive(Default, Serialize)]
-struct Cluster {
+pub(super) struct Cluster {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ps: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,33 +45,53 @@ struct Own {
     index: i32,
 }
 
-pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {
-    let job = made.job;
+impl Cluster {
+    pub(super) fn bytes(&self) -> usize {
+        let all = [&self.ps, &self.worker, &self.chief, &self.evaluator];
+        all.into_iter().flatten().map(String::len).sum()
+    }
+}
+
+/// The role of a task.
+fn role(arguments: &Arguments, task: &TaskSpec) -> Option<&'static str> {
+    let mut roles = ROLES.into_iter();
+    roles.find(|role| arguments.text(role, role) == task.name)
+}
+
+/// The whole cluster; none where a pod is alone.
+pub(super) fn cluster(job: &Job, arguments: &[String]) -> Result<Option<Cluster>, RoundError> {
     if let [only] = &job.spec.tasks[..]
         && only.replicas == 1
     {
-        return;
+        return Ok(None);
     }
     let arguments = Arguments::read(arguments, &KNOWN);
     let port = arguments.number("port", 2222);
-    let role = |task: &TaskSpec| {
-        let mut roles = ROLES.into_iter();
-        roles.find(|role| arguments.text(role, role) == task.name)
-    };
-    let mut cluster = Cluster::default();
+    let (mut cluster, mut room) = (Cluster::default(), Room::new());
     for task in &job.spec.tasks {
-        let all = (0..task.replicas).map(|index| hosts::host(job, task, index));
-        let all: Vec<String> = all.map(|host| format!("{}:{port}", host.full())).collect();
-        match role(task) {
-            Some("ps") => cluster.ps = all,
-            Some("worker") => cluster.worker = all,
-            Some("chief") => cluster.chief = all,
-            Some(_) => cluster.evaluator = all,
-            None => {}
-        }
+        let place = match role(&arguments, task) {
+            Some("ps") => &mut cluster.ps,
+            Some("worker") => &mut cluster.worker,
+            Some("chief") => &mut cluster.chief,
+            Some(_) => &mut cluster.evaluator,
+            None => continue,
+        };
+        let hosts = room.hosts(job, task, task.replicas)?;
+        let hosts = hosts.iter().map(|host| format!("{}:{port}", host.full()));
+        *place = hosts.collect();
     }
+    Ok(Some(cluster))
+}
+
+pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String], names: &Names) {
+    let Some(cluster) = &names.tensorflow else {
+        return;
+    };
+    let arguments = Arguments::read(arguments, &KNOWN);
     let task = Own {
-        r#type: role(made.task).unwrap_or(&made.task.name).to_owned(),
+        r#type: role(&arguments, made.task)
+            .unwrap_or(&made.task.name)
+            .to_owned(),
         index: made.index,
     };
     // Texts and numbers become JSON without fail.
