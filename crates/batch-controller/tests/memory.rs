@@ -11,6 +11,13 @@ use serde_json::{Value, json};
 const MOST: u64 = 128 << 20;
 /// The API server takes no larger objects.
 const LARGEST: usize = 3 << 19;
+/// Where what is made is looked at; other endpoints read the same objects in the same way.
+const ASKED: [Endpoint; 4] = [
+    Endpoint::JobsMutate,
+    Endpoint::JobsValidate,
+    Endpoint::QueuesValidate,
+    Endpoint::PodGroupsValidate,
+];
 
 /// A review of these objects, as text.
 fn review(operation: &str, object: &str, old: &str) -> String {
@@ -58,14 +65,34 @@ fn a_job_of_too_many_tasks_is_refused_before_it_is_read() {
 #[test]
 fn no_object_takes_more_than_its_bound() {
     let job = |begin: &str, item: &str, end: &str| {
-        many(&format!("{{{META}, \"spec\": {begin}"), item, &format!("{end}}}"))
+        many(
+            &format!("{{{META}, \"spec\": {begin}"),
+            item,
+            &format!("{end}}}"),
+        )
     };
     let objects = [
         job(r#"{"tasks": ["#, "null", "]}"),
-        job(r#"{"tasks": [{"template": {"spec": {"containers": ["#, "{}", "]}}}]}"),
-        job(r#"{"tasks": [{"template": {"spec": {"tolerations": ["#, r#"{"":0}"#, "]}}}]}"),
-        job(r#"{"tasks": [{"template": {"spec": {"x": ["#, "[0]", "]}}}]}"),
-        job(r#"{"tasks": [{"template": {"spec": {"containers": [{"name": "c", "args": ["#, r#""""#, "]}]}}}]}"),
+        job(
+            r#"{"tasks": [{"template": {"spec": {"containers": ["#,
+            "{}",
+            "]}}}]}",
+        ),
+        job(
+            r#"{"tasks": [{"template": {"spec": {"tolerations": ["#,
+            r#"{"":0}"#,
+            "]}}}]}",
+        ),
+        job(
+            r#"{"tasks": [{"template": {"spec": {"x": ["#,
+            "[0]",
+            "]}}}]}",
+        ),
+        job(
+            r#"{"tasks": [{"template": {"spec": {"containers": [{"name": "c", "args": ["#,
+            r#""""#,
+            "]}]}}}]}",
+        ),
         job(r#"{"policies": [{"events": ["#, r#""<""#, "]}]}"),
         job(r#"{"policies": ["#, "{}", "]}"),
         job(r#"{"volumes": ["#, "{}", "]}"),
@@ -73,15 +100,28 @@ fn no_object_takes_more_than_its_bound() {
         job(r#"{"capability": {"#, r#""a":1"#, "}}"),
         job(r#"{"subGroupPolicy": ["#, r#"{"a":0}"#, "]}"),
         job(r#"{"containers": ["#, r#"{"a":0}"#, "]}"),
-        format!(r#"{{{META}, "spec": {{"queue": "{}"}}}}"#, "x".repeat(LARGEST - 100)),
-        format!(r#"{{{META}, "spec": {{"tasks": "{}"}}}}"#, "<".repeat(LARGEST - 100)),
+        format!(
+            r#"{{{META}, "spec": {{"queue": "{}"}}}}"#,
+            "x".repeat(LARGEST - 100)
+        ),
+        format!(
+            r#"{{{META}, "spec": {{"tasks": "{}"}}}}"#,
+            "<".repeat(LARGEST - 100)
+        ),
     ];
+    let of_updates = [Endpoint::JobsValidate, Endpoint::QueuesValidate];
     for object in &objects {
-        for endpoint in Endpoint::ALL {
-            for (operation, old) in [("CREATE", "null"), ("UPDATE", &**object)] {
+        for endpoint in ASKED {
+            let update = of_updates
+                .contains(&endpoint)
+                .then_some(("UPDATE", &**object));
+            for (operation, old) in [("CREATE", "null")].into_iter().chain(update) {
                 let (response, taken) = measured(endpoint, &review(operation, object, old));
                 let begin: String = object.chars().take(120).collect();
-                assert!(taken < MOST, "{endpoint:?} {operation} {begin}: {taken} bytes");
+                assert!(
+                    taken < MOST,
+                    "{endpoint:?} {operation} {begin}: {taken} bytes"
+                );
                 let message = response["status"]["message"].as_str().unwrap_or_default();
                 assert!(message.len() <= 11 << 10, "{}", message.len());
             }
@@ -118,7 +158,10 @@ fn the_largest_job_that_is_let_in_takes_less_than_its_bound_and_its_patch_names_
         assert!(patch.len() < job.len() / 2, "{}", patch.len());
         if endpoint == Endpoint::JobsValidate {
             let message = response["status"]["message"].as_str().unwrap();
-            assert_eq!(message, "unable to find job queue: queue.scheduling.volcano.sh \"default\" not found;");
+            assert_eq!(
+                message,
+                "unable to find job queue: queue.scheduling.volcano.sh \"default\" not found;"
+            );
         }
     }
     let (_, taken) = measured(Endpoint::JobsValidate, &review("UPDATE", &job, &job));
@@ -127,7 +170,8 @@ fn the_largest_job_that_is_let_in_takes_less_than_its_bound_and_its_patch_names_
 
 #[test]
 fn of_many_mistakes_ten_are_told() {
-    let task = |index: usize| json!({"replicas": 1, "name": format!("T{index}{}", "<".repeat(300))});
+    let task =
+        |index: usize| json!({"replicas": 1, "name": format!("T{index}{}", "<".repeat(300))});
     let job = json!({"metadata": {"name": "x"}, "spec": {"tasks": (0..1000).map(task).collect::<Vec<_>>()}});
     let (response, taken) = measured(
         Endpoint::JobsValidate,

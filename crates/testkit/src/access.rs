@@ -61,6 +61,11 @@ impl Access {
         holders.map(|holder| holder.rules.as_ref())
     }
 
+    /// Whether whoever comes without a token is asked about, and may do everything.
+    pub(crate) fn may_do_everything(&self, user: &str) -> bool {
+        user == ANONYMOUS && !self.tokens_only
+    }
+
     /// Who it is that asks, by the header `Authorization`, and whether they may.
     pub(crate) fn check(
         &self,

@@ -177,8 +177,10 @@ impl Cluster {
                     carry_out(store, &dry, body.clone(), self.now())?
                 }
             };
+            let access = self.access();
             let review = Review {
                 user,
+                access: &access,
                 call,
                 object: &object,
                 old: &old.unwrap_or_default(),

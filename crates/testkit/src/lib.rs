@@ -26,6 +26,7 @@ mod access;
 mod actor;
 mod api_server;
 mod apply;
+mod authorizer;
 mod binding;
 mod body;
 mod call;

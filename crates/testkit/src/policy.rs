@@ -2,17 +2,20 @@
 //!
 //! A policy that asks for more than is understood here denies, and says what that is: none is ever half enforced.
 
-use crate::access::User;
+use crate::access::{Access, User};
+use crate::authorizer;
 use crate::call::Call;
+use crate::resource::Resource;
 use crate::status::Status;
-use crate::store::Store;
-use cel::{Context, Env, Program, Value as Cel};
+use crate::store::{Key, Store};
+use cel::{Context, Program, Value as Cel};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What of a policy's `spec` is understood, with `failurePolicy: Fail`.
-const UNDERSTOOD: [&str; 4] = [
+const UNDERSTOOD: [&str; 5] = [
+    "paramKind",
     "matchConstraints",
     "matchConditions",
     "variables",
@@ -33,6 +36,7 @@ impl std::fmt::Debug for Programs {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Review<'a> {
     pub(crate) user: &'a User,
+    pub(crate) access: &'a Access,
     pub(crate) call: &'a Call,
     /// As it would be; null where it would be gone.
     pub(crate) object: &'a Value,
@@ -101,7 +105,8 @@ pub(crate) fn check(
             continue;
         };
         let mut asked = Asked::new(programs, review)?;
-        if let Err(Denial { why, reason }) = asked.policy(&policy["spec"]) {
+        let params = params(store, &policy["spec"]["paramKind"], &spec["paramRef"]);
+        if let Err(Denial { why, reason }) = asked.policy(&policy["spec"], params) {
             let name = |object: &Value| {
                 let name = object["metadata"]["name"].as_str();
                 name.unwrap_or_default().to_owned()
@@ -120,6 +125,26 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// The parameter of a binding, one object by its name; null where there is none to have.
+fn params(store: &Store, kind: &Value, reference: &Value) -> Result<Value, String> {
+    if kind.is_null() {
+        return Ok(Value::Null);
+    }
+    if reference["parameterNotFoundAction"] != "Deny" || !reference["selector"].is_null() {
+        return Err("this server understands a parameter by name only, which denies".to_owned());
+    }
+    let resource = Resource::of(text(&kind["apiVersion"]), text(&kind["kind"]));
+    let resource = resource.ok_or("this server does not understand paramKind")?;
+    let found = store.get(&Key {
+        stored: resource.stored,
+        namespace: text(&reference["namespace"]).to_owned(),
+        name: text(&reference["name"]).to_owned(),
+    });
+    let missing =
+        "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned();
+    found.map(|found| Value::clone(found)).ok_or(missing)
 }
 
 /// Why not.
@@ -153,7 +178,9 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 impl<'a> Asked<'a> {
     fn new(programs: &'a mut Programs, review: Review<'a>) -> Result<Self, Status> {
-        let mut context = Context::with_env(Arc::new(Env::stdlib()));
+        let env = authorizer::env().map_err(Status::bad_request)?;
+        let mut context = Context::with_env(env);
+        authorizer::add(&mut context, review.access, &review.user.name);
         let request = review.request();
         for (name, value) in [
             ("object", review.object),
@@ -172,7 +199,7 @@ impl<'a> Asked<'a> {
         })
     }
 
-    fn policy(&mut self, spec: &Value) -> Result<(), Denial> {
+    fn policy(&mut self, spec: &Value, params: Result<Value, String>) -> Result<(), Denial> {
         let fields = spec.as_object().into_iter().flatten();
         for (field, value) in fields {
             let understood = match field.as_str() {
@@ -186,6 +213,8 @@ impl<'a> Asked<'a> {
         if !matches_constraints(&spec["matchConstraints"], self.review.call, self.review)? {
             return Ok(());
         }
+        let params = cel::to_value(params?).map_err(|error| format!("params: {error}"))?;
+        self.context.add_variable_from_value("params", params);
         for condition in list(&spec["matchConditions"]) {
             if !self.holds(text(&condition["expression"]))? {
                 return Ok(());
@@ -242,7 +271,7 @@ impl<'a> Asked<'a> {
         let program = match known {
             Some(program) => program,
             None => Arc::new(
-                Env::stdlib()
+                authorizer::env()?
                     .compile(expression)
                     .map_err(|error| failed(&error))?,
             ),

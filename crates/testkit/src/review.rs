@@ -43,7 +43,7 @@ fn subject(access: &Access, spec: &Value) -> Value {
 }
 
 /// Whether one of these rules, as a `ClusterRole` holds them, lets through what the review asks for.
-fn covers(rules: &Value, spec: &Value) -> bool {
+pub(crate) fn covers(rules: &Value, spec: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let listed = |list: &Value, wanted: &str| {
         let mut list = list.as_array().into_iter().flatten();

@@ -2,7 +2,7 @@
 
 use super::back::Back;
 use super::calls::{Calls, Owner};
-use evictd_batch::job::{Fate, expires, fate};
+use evictd_batch::job::{CommandTarget, Fate, expires, fate};
 use evictd_batch::wire::Command;
 use evictd_cluster_client::{Backoff, chance};
 use jiff::Timestamp;
@@ -21,11 +21,7 @@ fn backoff() -> Backoff {
 /// Deletes a Command, and brings it back if it was this call that deleted it.
 pub(super) async fn take(calls: Calls, command: Arc<Command>, back: UnboundedSender<Back>) {
     let metadata = &command.metadata;
-    let target = command
-        .target_object
-        .as_ref()
-        .map(|target| target.kind.as_str());
-    if !matches!(target, Some("Job" | "Queue")) {
+    if CommandTarget::of(&command).is_none() {
         // Of others' controllers.
         return;
     }

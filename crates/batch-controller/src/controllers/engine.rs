@@ -10,7 +10,9 @@ use super::metrics::Metrics;
 use super::wakes::Wakes;
 use super::watches::{Delta, KINDS, News, WatchedQueue};
 use evictd_batch::bus::Action;
-use evictd_batch::job::{Belonging, Call, JobCommand, JobEvent, JobMachine, Rules, expires};
+use evictd_batch::job::{
+    Belonging, Call, CommandTarget, JobCommand, JobEvent, JobMachine, Rules, expires,
+};
 use evictd_batch::queue::{QueueCommand, QueueEvent, QueueMachine};
 use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
 use jiff::Timestamp;
@@ -347,25 +349,36 @@ impl Engine {
     }
 
     fn command(&mut self, command: &Command) {
-        let Some(target) = &command.target_object else {
-            return;
-        };
         let action = Action::of(&command.action);
-        let namespace = command.metadata.namespace_or_default();
-        match target.kind.as_str() {
-            "Job" => {
-                let key = format!("{namespace}/{}", target.name);
-                if self.jobs.contains_key(&key) {
+        let (place, order) = (&command.metadata, &command.action);
+        let place = format!("{}/{}", place.namespace_or_default(), place.name);
+        match CommandTarget::of(command) {
+            Some(CommandTarget::Job {
+                namespace,
+                name,
+                uid,
+            }) => {
+                let key = format!("{namespace}/{name}");
+                let known = self.jobs.get(&key);
+                let job = known.and_then(|machine| machine.info().job.as_ref());
+                if job.is_some_and(|job| *job.metadata.uid == *uid) {
                     self.job(&key, JobEvent::Command(action));
                 } else {
-                    info!(
-                        "a Command {} was for the job {key}, which is gone",
-                        command.action
-                    );
+                    info!("the Command {place} ({order}) was for a job {key} that is not there");
                 }
             }
-            "Queue" => self.queue(QueueEvent::Command(target.name.clone(), action)),
-            _ => {}
+            Some(CommandTarget::Queue { name, uid }) => {
+                let known = self.known.queue_metadata(name);
+                if known.is_some_and(|known| *known.uid == *uid) {
+                    self.queue(QueueEvent::Command(name.to_owned(), action));
+                } else {
+                    info!("the Command {place} ({order}) was for a queue {name} that is not there");
+                }
+            }
+            Some(CommandTarget::Misplaced) => info!(
+                "the Command {place} ({order}) is for a queue: it counts in the namespace default only"
+            ),
+            None => {}
         }
     }
 

@@ -20,7 +20,13 @@ fn every_answer_of_the_real_webhook_through_the_program() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let case: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        let form = if count % 2 == 0 { "volcano" } else { "evictd" };
+        // Only what is filled in is written otherwise.
+        let alike = case["input"]["path"] != "/jobs/mutate";
+        let form = if alike && count % 2 == 0 {
+            "evictd"
+        } else {
+            "volcano"
+        };
         let own = answer(&admit(&case["input"], &["-o", "json", "--form", form]));
         assert_eq!(own, case["expected"], "{}", path.display());
         count += 1;

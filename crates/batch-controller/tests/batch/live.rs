@@ -153,7 +153,15 @@ impl Live {
     }
 
     pub(crate) fn command(&self, job: &str, action: &str) {
-        self.admin.create(command(job, "Job", action)).unwrap();
+        let uid = self.job(job)["metadata"]["uid"].take();
+        let command = command(job, "Job", uid.as_str().unwrap_or("another"), action);
+        self.admin.create(command).unwrap();
+    }
+
+    fn order(&self, queue: &str, action: &str) -> Value {
+        let known = self.admin.get("queues", queue).unwrap();
+        let uid = known["metadata"]["uid"].as_str().unwrap();
+        command(queue, "Queue", uid, action)
     }
 
     /// Waits until an event about this object has this reason; returns its note.
@@ -183,11 +191,15 @@ fn queue(name: &str, parent: &str) -> Value {
     })
 }
 
-fn command(name: &str, kind: &str, action: &str) -> Value {
+fn command(name: &str, kind: &str, uid: &str, action: &str) -> Value {
+    let version = match kind {
+        "Job" => "batch.volcano.sh/v1alpha1",
+        _ => "scheduling.volcano.sh/v1beta1",
+    };
     json!({
         "apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command",
         "metadata": {"generateName": format!("{name}-"), "namespace": "default"},
-        "action": action, "target": {"kind": kind, "name": name},
+        "action": action, "target": {"apiVersion": version, "kind": kind, "name": name, "uid": uid},
     })
 }
 
@@ -329,7 +341,7 @@ fn a_queue_closes_by_a_command_when_its_last_group_is_gone() {
     live.admin.create(queue("below", "default")).unwrap();
     running(&live, "train", |_| {});
     live.admin
-        .create(command("default", "Queue", "CloseQueue"))
+        .create(live.order("default", "CloseQueue"))
         .unwrap();
     wait_until("the queue is closing", || state("default") == "Closing");
     wait_until("the one below is closed", || state("below") == "Closed");
@@ -337,7 +349,7 @@ fn a_queue_closes_by_a_command_when_its_last_group_is_gone() {
     live.command("train", "AbortJob");
     wait_until("the queue is closed", || state("default") == "Closed");
     live.admin
-        .create(command("default", "Queue", "OpenQueue"))
+        .create(live.order("default", "OpenQueue"))
         .unwrap();
     wait_until("both are open", || {
         state("default") == "Open" && state("below") == "Open"
@@ -443,6 +455,48 @@ impl Drop for Ended {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+#[test]
+fn a_command_acts_on_the_very_object_that_it_names_and_on_queues_from_default_only() {
+    let live = Live::new(&[]);
+    let tenant = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}});
+    live.admin.create(tenant).unwrap();
+    running(&live, "train", |_| {});
+    let mut misplaced = live.order("default", "CloseQueue");
+    misplaced["metadata"]["namespace"] = json!("tenant");
+    let of_core = {
+        let mut command = command("train", "Job", "u", "AbortJob");
+        command["target"]["apiVersion"] = json!("batch/v1");
+        command["target"]["uid"] = live.job("train")["metadata"]["uid"].take();
+        command
+    };
+    let of_others = live.admin.create(of_core).unwrap()["metadata"]["name"].take();
+    for refused in [
+        misplaced,
+        command("default", "Queue", "another", "CloseQueue"),
+        command("default", "Queue", "", "CloseQueue"),
+        command("train", "Job", "another", "AbortJob"),
+    ] {
+        live.admin.create(refused).unwrap();
+    }
+    let left = || {
+        let left = live.admin.list("commands");
+        left.iter()
+            .map(|one| one["metadata"]["name"].clone())
+            .collect::<Vec<_>>()
+    };
+    wait_until("they are taken", || left() == [of_others.clone()]);
+    // What comes after them is carried out after them.
+    live.command("train", "AbortJob");
+    live.until_phase("train", "Aborted");
+    let queue = live.admin.get("queues", "default").unwrap();
+    assert_eq!(queue["status"]["state"], "Open");
+    let events = live.admin.list("events");
+    let orders = events
+        .iter()
+        .filter(|event| event["reason"] == "CommandIssued");
+    assert_eq!(orders.count(), 1);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod cluster;
 mod crashes;
 mod definitions;
 mod demo;
+mod guards;
 mod jobs;
 mod killed;
 mod live;

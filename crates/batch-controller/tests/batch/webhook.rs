@@ -4,6 +4,7 @@ use crate::packaged_rules;
 use crate::served::{Connection, KINDS, Webhook, bundle, cluster, connect, job};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use evictd_batch::admission::{MOST_CONTAINERS, MOST_TASKS};
 use evictd_testkit::{Actor, ApiServer, Authority, Fault};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -109,7 +110,8 @@ async fn s6_074_jobs_are_completed_and_let_in_or_refused_by_what_the_watch_tells
         [
             "/spec/schedulerName",
             "/spec/maxRetry",
-            "/spec/tasks",
+            "/spec/tasks/0/minAvailable",
+            "/spec/tasks/0/maxRetry",
             "/spec/minAvailable"
         ]
     );
@@ -262,8 +264,8 @@ async fn garbage_and_too_much_are_refused_and_the_next_request_is_answered() {
 async fn the_largest_reviews_are_decided_in_time() {
     let scene = Scene::ready(&[]).await;
     let mut connection = scene.connect().await;
-    let many = 20_000;
-    let containers: Vec<_> = (0..many)
+    let many = MOST_TASKS;
+    let containers: Vec<_> = (0..MOST_CONTAINERS)
         .map(|index| json!({"name": format!("c{index}"), "image": "i"}))
         .collect();
     let mut object = job("a", "default");
@@ -273,7 +275,12 @@ async fn the_largest_reviews_are_decided_in_time() {
         true
     );
     let tasks: Vec<_> = (0..many)
-        .map(|index| json!({"name": format!("t{index}"), "dependsOn": {"name": [format!("t{}", index + 1)]}}))
+        .map(|index| {
+            let mut task = job("a", "default")["spec"]["tasks"][0].take();
+            task["name"] = json!(format!("t{index}"));
+            task["dependsOn"] = json!({"name": [format!("t{}", index + 1)]});
+            task
+        })
         .collect();
     object["spec"]["tasks"] = tasks.into();
     let answer = connection.review("/jobs/validate", "CREATE", &object).await;

@@ -11,10 +11,14 @@ use std::fmt;
 pub const MOST_TASKS: usize = 1000;
 /// Containers of all tasks of a job together, those that initialise pods included.
 pub const MOST_CONTAINERS: usize = 10_000;
-/// Lifecycle policies of a job and of its tasks together.
+/// Lifecycle policies of a job and of its tasks, and the events that these name, together.
 pub const MOST_POLICIES: usize = 2000;
 /// Volumes of a job.
 pub const MOST_VOLUMES: usize = 500;
+/// Resources in one list of amounts of a queue: more than that count nowhere.
+pub const MOST_AMOUNTS: usize = 256;
+/// Parts of a pod group with policies of their own, or of the path of a queue.
+pub const MOST_PARTS: usize = 1000;
 /// Bytes that an object may take once it is read; honest jobs of [`MOST_TASKS`] take two thirds of it.
 pub const MOST_BYTES: usize = 16 << 20;
 
@@ -36,8 +40,10 @@ pub enum Excess {
     #[error("cannot read the object: {0}")]
     Malformed(String),
     /// A job holds too many things of a kind.
-    #[error("the job has more than {most} {what}, which is the most that is decided on")]
+    #[error("the {of} has more than {most} {what}, which is the most that is decided on")]
     Many {
+        /// `job`.
+        of: &'static str,
         /// `tasks`.
         what: &'static str,
         /// How many it may have.
@@ -62,6 +68,8 @@ pub(super) fn check_value(endpoint: Endpoint, object: &Value) -> Result<(), Exce
 fn check<'de>(endpoint: Endpoint, object: impl Deserializer<'de>) -> Result<(), Excess> {
     let place = match endpoint {
         Endpoint::JobsMutate | Endpoint::JobsValidate => Place::Job,
+        Endpoint::QueuesMutate | Endpoint::QueuesValidate => Place::Queue,
+        Endpoint::PodGroupsMutate | Endpoint::PodGroupsValidate => Place::Group,
         _ => Place::Other,
     };
     let mut count = Count::default();
@@ -89,7 +97,16 @@ enum Place {
     PodSpec,
     Containers,
     Policies,
+    Policy,
+    Events,
     Volumes,
+    Queue,
+    QueueSpec,
+    Guarantee,
+    Amounts,
+    Group,
+    GroupSpec,
+    Parts,
     Other,
 }
 
@@ -101,6 +118,13 @@ impl Place {
             (Self::JobSpec, "tasks") => Self::Tasks,
             (Self::JobSpec, "volumes") => Self::Volumes,
             (Self::JobSpec | Self::Task, "policies") => Self::Policies,
+            (Self::Policy, "events") => Self::Events,
+            (Self::Queue, "spec") => Self::QueueSpec,
+            (Self::QueueSpec, "capability" | "deserved") => Self::Amounts,
+            (Self::QueueSpec, "guarantee") => Self::Guarantee,
+            (Self::Guarantee, "resource") => Self::Amounts,
+            (Self::Group, "spec") => Self::GroupSpec,
+            (Self::GroupSpec, "subGroupPolicy") => Self::Parts,
             (Self::Task, "template") => Self::Template,
             (Self::Template, "spec") => Self::PodSpec,
             (Self::PodSpec, "containers" | "initContainers" | "ephemeralContainers") => {
@@ -114,6 +138,7 @@ impl Place {
     fn item(self) -> Self {
         match self {
             Self::Tasks => Self::Task,
+            Self::Policies => Self::Policy,
             _ => Self::Other,
         }
     }
@@ -125,6 +150,7 @@ struct Count {
     containers: usize,
     policies: usize,
     volumes: usize,
+    parts: usize,
     bytes: usize,
     /// What stopped the count.
     excess: Option<Excess>,
@@ -141,19 +167,36 @@ impl Count {
 
     /// Counts an item of the list at this place.
     fn item(&mut self, place: Place) -> bool {
-        let (count, what, most) = match place {
-            Place::Tasks => (&mut self.tasks, "tasks", MOST_TASKS),
-            Place::Containers => (&mut self.containers, "containers", MOST_CONTAINERS),
-            Place::Policies => (&mut self.policies, "policies", MOST_POLICIES),
-            Place::Volumes => (&mut self.volumes, "volumes", MOST_VOLUMES),
+        let (count, of, what, most) = match place {
+            Place::Tasks => (&mut self.tasks, "job", "tasks", MOST_TASKS),
+            Place::Containers => (&mut self.containers, "job", "containers", MOST_CONTAINERS),
+            Place::Policies | Place::Events => {
+                (&mut self.policies, "job", "policies", MOST_POLICIES)
+            }
+            Place::Volumes => (&mut self.volumes, "job", "volumes", MOST_VOLUMES),
+            Place::Parts => (&mut self.parts, "pod group", "sub groups", MOST_PARTS),
             _ => return self.bytes(ITEM),
         };
         *count += 1;
-        if *count > most {
-            self.excess = Some(Excess::Many { what, most });
-            return false;
+        let fits = *count <= most;
+        self.fits(fits, Excess::Many { of, what, most }) && self.bytes(ITEM)
+    }
+
+    fn fits(&mut self, fits: bool, excess: Excess) -> bool {
+        if !fits {
+            self.excess = Some(excess);
         }
-        self.bytes(ITEM)
+        fits
+    }
+
+    /// Counts the fields of the map at this place, which are so many up to now.
+    fn field(&mut self, place: Place, fields: usize) -> bool {
+        let excess = Excess::Many {
+            of: "queue",
+            what: "resources in one list",
+            most: MOST_AMOUNTS,
+        };
+        self.fits(place != Place::Amounts || fields <= MOST_AMOUNTS, excess)
     }
 }
 
@@ -218,7 +261,11 @@ impl<'de> Visitor<'de> for Counter<'_> {
         let (place, count) = (self.place, self.count);
         let mut bytes = LIST;
         loop {
-            let item = Item { place, count, bytes };
+            let item = Item {
+                place,
+                count,
+                bytes,
+            };
             if items.next_element_seed(item)?.is_none() {
                 return Ok(());
             }
@@ -228,9 +275,10 @@ impl<'de> Visitor<'de> for Counter<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         let (place, count) = (self.place, self.count);
-        let mut bytes = MAP;
+        let (mut bytes, mut fields_so_far) = (MAP, 0);
         while let Some(name) = fields.next_key::<Name<'de>>()? {
-            if !count.bytes(bytes + TEXT + name.0.len()) {
+            fields_so_far += 1;
+            if !count.field(place, fields_so_far) || !count.bytes(bytes + TEXT + name.0.len()) {
                 return Err(stopped());
             }
             bytes = FIELD;
@@ -306,7 +354,13 @@ mod tests {
 
     #[test]
     fn each_kind_of_thing_has_its_bound_wherever_it_stands() {
-        let many = |what, most| Err(Excess::Many { what, most });
+        let many = |what, most| {
+            Err(Excess::Many {
+                of: "job",
+                what,
+                most,
+            })
+        };
         let tasks = |count: usize| json!({"tasks": vec![json!({}); count]});
         assert_eq!(of_job(&tasks(MOST_TASKS)), Ok(()));
         assert_eq!(of_job(&tasks(MOST_TASKS + 1)), many("tasks", MOST_TASKS));
@@ -326,15 +380,42 @@ mod tests {
         let policies = vec![json!({}); MOST_POLICIES];
         let over = json!({"policies": policies, "tasks": [{"policies": [{}]}]});
         assert_eq!(of_job(&over), many("policies", MOST_POLICIES));
+        let events = json!([{"events": vec!["PodFailed"; MOST_POLICIES]}]);
+        let over = of_job(&json!({"tasks": [{"policies": events}]}));
+        assert_eq!(over, many("policies", MOST_POLICIES));
         let volumes = json!({"volumes": vec![json!({}); MOST_VOLUMES + 1]});
         assert_eq!(of_job(&volumes), many("volumes", MOST_VOLUMES));
+    }
+
+    #[test]
+    fn lists_of_queues_and_pod_groups_have_bounds() {
+        let amounts = |count: usize| -> Value {
+            let names = (0..count).map(|index| (format!("r{index}"), json!(1)));
+            Value::Object(names.collect())
+        };
+        let of = |endpoint, spec: Value| check_value(endpoint, &json!({"spec": spec}));
+        let all = |count| {
+            json!({"capability": amounts(count), "deserved": amounts(MOST_AMOUNTS),
+                "guarantee": {"resource": amounts(count)}})
+        };
+        assert_eq!(of(Endpoint::QueuesValidate, all(MOST_AMOUNTS)), Ok(()));
+        let over = of(Endpoint::QueuesMutate, all(MOST_AMOUNTS + 1)).unwrap_err();
+        let told = "the queue has more than 256 resources in one list, which is the most that is decided on";
+        assert_eq!(over.to_string(), told);
+        let parts = |count: usize| json!({"subGroupPolicy": vec![json!({}); count]});
+        assert_eq!(of(Endpoint::PodGroupsMutate, parts(MOST_PARTS)), Ok(()));
+        let over = of(Endpoint::PodGroupsValidate, parts(MOST_PARTS + 1)).unwrap_err();
+        assert!(
+            over.to_string()
+                .starts_with("the pod group has more than 1000 sub groups")
+        );
     }
 
     #[test]
     fn what_takes_much_memory_is_refused_of_every_kind() {
         let fields = MOST_BYTES / MAP;
         let small = json!({"spec": {"capability": {"cpu": 1}}});
-        let large = json!({"spec": vec![json!({"": 0}); fields]});
+        let large = json!({"spec": {"x": vec![json!({"": 0}); fields]}});
         for endpoint in Endpoint::ALL {
             assert_eq!(check_text(endpoint, &small.to_string()), Ok(()));
             let checked = check_text(endpoint, &large.to_string());

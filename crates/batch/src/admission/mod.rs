@@ -35,7 +35,8 @@ mod template;
 mod written;
 
 pub use bounds::{
-    Excess, MOST_BYTES, MOST_CONTAINERS, MOST_POLICIES, MOST_TASKS, MOST_VOLUMES, check_text,
+    Excess, MOST_AMOUNTS, MOST_BYTES, MOST_CONTAINERS, MOST_PARTS, MOST_POLICIES, MOST_TASKS,
+    MOST_VOLUMES, check_text,
 };
 pub use known::Known;
 pub(crate) use names::dns_subdomain;

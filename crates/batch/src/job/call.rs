@@ -254,7 +254,9 @@ pub enum RoundError {
         bytes: usize,
     },
     /// The names of this task's pods fit into no object.
-    #[error("the names of all pods of task {0}, which plugins tell each pod, are longer than an object may be: it needs fewer replicas, or shorter names")]
+    #[error(
+        "the names of all pods of task {0}, which plugins tell each pod, are longer than an object may be: it needs fewer replicas, or shorter names"
+    )]
     Names(String),
     /// The job names a plugin that there is not.
     #[error("failed to get plugin {0}")]

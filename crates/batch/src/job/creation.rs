@@ -104,7 +104,11 @@ impl Creation {
 
     /// So many bytes the pod has at least, and it has not many more.
     pub fn least_bytes(&self) -> usize {
-        self.shared.least.get(self.task).copied().unwrap_or_default()
+        self.shared
+            .least
+            .get(self.task)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The whole object.

@@ -174,7 +174,8 @@ impl JobMachine {
 
     /// When something is due. What is due during a round is looked at when it ends.
     fn next(&self) -> Option<Timestamp> {
-        let rounds = [self.retries.next(), self.delays.next()];
+        let deletions = self.deletions.next();
+        let rounds = [self.retries.next(), self.delays.next(), deletions];
         let rounds = rounds.into_iter().filter(|_| self.active.is_none());
         rounds.chain([self.reads.next()]).flatten().min()
     }
@@ -283,6 +284,10 @@ impl JobMachine {
                 self.decide(request, now, around, commands);
             } else if let Some(request) = self.retries.due(now) {
                 self.decide(request, now, around, commands);
+            } else if self.deletions.due(now).is_some() {
+                let job = self.info.job.as_ref();
+                let request = job.map(|job| handler::job_added(job));
+                self.ask(request);
             } else if !self.resume() {
                 return;
             }

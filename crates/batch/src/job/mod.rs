@@ -48,7 +48,7 @@ mod transition;
 mod ttl;
 
 pub use call::{Answer, Call, Done, KeyPair, Notice, Refusal, Resource, RoundError, Tone};
-pub use command::{Fate, fate};
+pub use command::{CommandTarget, Fate, fate};
 pub use creation::Creation;
 pub use delay::{Delayed, Delays};
 pub use handler::{group_changed, job_added, job_changed, pod_added, pod_changed, pod_deleted};

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+mod cost;
 mod jobs;
 mod oracle;
 mod others;

@@ -112,9 +112,17 @@ fn a_pod_whose_deletion_is_refused_is_tried_again_later_each_time() {
         cluster.settle();
         let count = |kind: &str| cluster.made.iter().filter(|made| *made == kind).count();
         // Two pods in an hour: pauses begin with 5 ms, are doubled each time, and end at 3 minutes.
-        assert!(count("DeletePod") <= 2 * 36, "{} deletions", count("DeletePod"));
+        assert!(
+            count("DeletePod") <= 2 * 36,
+            "{} deletions",
+            count("DeletePod")
+        );
         assert!(count("MarkPod") <= 2 * 36, "{} marks", count("MarkPod"));
-        assert!(count("WriteStatus") <= 40, "{} writes", count("WriteStatus"));
+        assert!(
+            count("WriteStatus") <= 40,
+            "{} writes",
+            count("WriteStatus")
+        );
         cluster.failing.clear();
         cluster.settle();
         assert_eq!(cluster.pods(), Vec::<String>::new());

@@ -1,6 +1,7 @@
 //! The hierarchy that annotations of queues describe (S6-084).
 
 use crate::admission::Known;
+use crate::admission::bounds::MOST_PARTS;
 use crate::admission::field::{Mistakes, quoted};
 use crate::wire::Queue;
 
@@ -20,6 +21,10 @@ pub(super) fn check(queue: &Queue, known: &Known, mistakes: &mut Mistakes) {
     let field = "requestBody.metadata.annotations";
     if path.split('/').count() != weights.split('/').count() {
         let why = format!("{HIERARCHY} must have the same length with {WEIGHTS}");
+        return mistakes.invalid(field, path, &why);
+    }
+    if path.split('/').count() > MOST_PARTS {
+        let why = format!("{HIERARCHY} must have at most {MOST_PARTS} parts");
         return mistakes.invalid(field, path, &why);
     }
     for weight in weights.split('/') {

@@ -16,7 +16,8 @@ const KNOWN: [(&str, bool); 3] = [
 ];
 
 /// What a variable with a value from a `ConfigMap` has beside its names.
-const VARIABLE: usize = r#"{"name":"","valueFrom":{"configMapKeyRef":{"key":"","name":""}}},"#.len();
+const VARIABLE: usize =
+    r#"{"name":"","valueFrom":{"configMapKeyRef":{"key":"","name":""}}},"#.len();
 
 fn map_name(job: &Job) -> String {
     format!("{}-svc", job.metadata.name)
