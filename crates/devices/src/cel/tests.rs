@@ -429,24 +429,3 @@ fn long_results_are_kept_without_a_pass_over_them_for_each_step() {
     assert_eq!(verdict.selects, Ok(true));
     assert!(verdict.cost < MOST_COST, "{}", verdict.cost);
 }
-
-#[test]
-fn the_deepest_expression_is_evaluated_within_a_small_stack() {
-    let level = format!("false || 1{} == (", " + 1".repeat(40));
-    let text = format!("{}1{}", level.repeat(15), ")".repeat(15));
-    let in_stack_of = |bytes: usize| std::thread::Builder::new().stack_size(bytes);
-    // To read it takes 16 times as much without optimizations as with them.
-    let read = in_stack_of(16 << 20);
-    let read = read.spawn(move || ENVIRONMENT.as_ref().unwrap().parser().parse(&text));
-    let parsed = read.unwrap().join().unwrap().unwrap();
-    let evaluate = in_stack_of(1 << 20).spawn(move || {
-        let node = plan::plan(&parsed).unwrap();
-        assert!(estimate::most(&node) < MOST_COST && plan::patterns(&node) == 0);
-        let device = gpu();
-        matches!(
-            Evaluation::of(device.value()).value(&node),
-            Ok(Value::Bool(_))
-        )
-    });
-    assert!(evaluate.unwrap().join().unwrap());
-}
