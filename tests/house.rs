@@ -94,6 +94,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "evictd-kernel",
             "evictd-node",
             "evictd-demo",
+            "evictd-daemon",
             "evictd-cluster-client",
             "evictd-document",
             "evictd-command",

@@ -3,6 +3,7 @@
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
+use evictd_daemon::signals::{Signals, Told};
 use evictd_kernel::{clock::Clock, threads};
 use evictd_node::{
     agent::{
@@ -26,7 +27,6 @@ use std::{
 };
 use tokio::{
     runtime::{Builder, Handle, Runtime},
-    signal::unix::{Signal, SignalKind, signal},
     task::{JoinHandle, spawn_blocking},
 };
 
@@ -93,7 +93,7 @@ impl Arguments {
         // No other code sets it.
         let _ = sources.set(ready.shared.status().sources);
         // Before the daemon reports that it is ready, because signals may arrive right after that.
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::to_stop_or_reload().context("cannot listen for signals")?;
         let mut notifier = Notifier::from_environment();
         notifier.ready(WATCHING);
         let mut reloading = Reloading::new(self, file);
@@ -105,14 +105,14 @@ impl Arguments {
                     tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));
                     return ended.map_err(|error| Failure::not_permitted(anyhow!(error)));
                 }
-                reload = signals.next() => {
-                    if reload {
+                told = signals.next() => match told {
+                    Told::Reload => {
                         notifier.reloading();
                         reloading.begin();
                         continue;
                     }
-                    Order::Stop
-                }
+                    Told::Stop(_) => Order::Stop,
+                },
                 read = reloading.read() => {
                     let taken = read.and_then(|read| ready.reload.take(read));
                     notifier.ready(&status_line(ready.shared.status().paused.as_ref()));
@@ -244,33 +244,6 @@ fn cannot_start(error: StartError) -> Failure {
         return Failure::not_permitted(anyhow!(error).context(advice));
     }
     Failure::from(error)
-}
-
-/// Unix signals from systemd and operators.
-struct Signals {
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self {
-            hangup: listen(SignalKind::hangup())?,
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Waits for the next: true means reload, false means stop.
-    async fn next(&mut self) -> bool {
-        tokio::select! {
-            _ = self.hangup.recv() => true,
-            _ = self.terminate.recv() => false,
-            _ = self.interrupt.recv() => false,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,32 +8,40 @@
 //!                 `- tls: the certificate that is shown now
 //! ```
 //!
+//! - [`tasks`] is what runs: signals stop it, what is under way is finished, all else ends with it.
+//! - [`cluster`] finds the API server; [`leadership`] is the election of one of several processes.
 //! - [`server`] serves a router on a port that strangers may reach. They cannot occupy it.
 //! - [`probes`] answers `/livez`, `/readyz` and `/healthz`, on a port of its own where one is configured.
 //! - [`health`] is what they are answered by, in the words of Kubernetes.
 //! - [`metrics`] renders a registry for a scrape.
+//! - [`logging`] is the flag `-v`, and one line an event whatever a tenant writes into a name.
 //! - [`tls`] reads, makes and shows certificates.
 //!
 //! ```
 //! use axum::{Router, routing::get};
 //! use evictd_daemon::server::{self, Limits, ListenAddress};
-//! use tokio_util::sync::CancellationToken;
+//! use evictd_daemon::tasks::Daemon;
+//! use std::time::Duration;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let daemon = Daemon::start()?;
 //! let address: ListenAddress = "127.0.0.1:0".parse()?;
 //! let listener = server::bind("--listen-address", &address).await?;
 //! let router = Router::new().route("/", get(|| async { "hello" }));
-//! let stop = CancellationToken::new();
-//! let serving = tokio::spawn(server::serve(listener, None, router, Limits::PROBES, stop.clone()));
-//! // It ends when all requests that are under way are answered.
-//! stop.cancel();
-//! serving.await?;
+//! daemon.serve(listener, None, router, Limits::METRICS);
+//! // Here it would wait: `daemon.told_to_stop().await`. Then all requests that are under way are answered.
+//! daemon.end(Duration::from_secs(30)).await;
 //! # Ok(()) }
 //! ```
 
+pub mod cluster;
 pub mod health;
+pub mod leadership;
+pub mod logging;
 pub mod metrics;
 pub mod probes;
 pub mod server;
+pub mod signals;
+pub mod tasks;
 pub mod tls;

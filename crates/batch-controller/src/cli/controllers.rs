@@ -1,15 +1,15 @@
 //! `evictd-batch controllers`: jobs and queues of a cluster.
 
 use super::form::Form;
-use super::service::{Served, log, runtime};
+use super::service::{Served, runtime};
 use crate::controllers::{RunError, Settings, run};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::Failure;
+use evictd_daemon::leadership::LeaseSettings;
+use evictd_daemon::logging::Logging;
 use evictd_daemon::server::ListenAddress;
 use std::time::Duration;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
 
 const EXAMPLE: &str = "Examples:
   evictd-batch controllers
@@ -53,14 +53,13 @@ pub(super) struct Arguments {
     /// Seconds that a Lease holds which is not renewed.
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
     leader_elect_lease_duration: u64,
-    /// Details in the log: 0 to 4.
-    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
-    verbosity: u8,
+    #[command(flatten)]
+    logging: Logging,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        log(told(self.verbosity));
+        self.logging.start();
         let lease = Duration::from_secs(self.leader_elect_lease_duration);
         let settings = Settings {
             rules: self.form.rules(),
@@ -71,12 +70,15 @@ impl Arguments {
             most_tries: u32::try_from(self.max_requeue_num).ok(),
             listen: address("--listen-address", &self.listen_address)?,
             healthz: address("--healthz-address", &self.healthz_address)?,
-            leader_elect: self.leader_elect,
-            namespace: self.leader_elect_resource_namespace,
-            lease: self.leader_elect_resource_name,
-            lease_duration: lease,
-            renew_deadline: lease * 2 / 3,
-            retry_period: lease / 8,
+            lease: LeaseSettings {
+                elect: self.leader_elect,
+                namespace: self.leader_elect_resource_namespace,
+                name: self.leader_elect_resource_name,
+                lease_duration: lease,
+                renew_deadline: lease * 2 / 3,
+                retry_period: lease / 8,
+                memo: None,
+            },
         };
         let result = runtime()?.block_on(run(&self.served.into(), settings));
         result.map_err(|error| match error {
@@ -94,19 +96,4 @@ fn address(flag: &str, text: &str) -> Result<Option<ListenAddress>, Failure> {
     }
     let parsed = text.parse().map(Some);
     parsed.map_err(|error| Failure::Input(anyhow!("{flag} {text}: {error}")))
-}
-
-/// What is told.
-fn told(verbosity: u8) -> Targets {
-    let level = match verbosity {
-        0 => LevelFilter::ERROR,
-        1 => LevelFilter::WARN,
-        2 => LevelFilter::INFO,
-        3 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    };
-    Targets::new()
-        .with_default(LevelFilter::WARN)
-        .with_target("evictd", level)
-        .with_target("evictd_batch_controller", level)
 }

@@ -2,14 +2,9 @@
 
 use clap::Args;
 use evictd_cluster_client::Credentials;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::PathBuf;
 use tokio::runtime::{Builder, Runtime};
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 /// Which cluster is served.
 #[derive(Debug, Args)]
@@ -42,17 +37,4 @@ pub(super) fn runtime() -> io::Result<Runtime> {
         .worker_threads(2)
         .enable_all()
         .build()
-}
-
-/// What is told goes to standard error, with colours on a terminal.
-pub(super) fn log(targets: Targets) {
-    // The library of the API's client tells of every connection what is told once here.
-    let targets = targets.with_target("kube_client", LevelFilter::OFF);
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
-        .with_target(false)
-        .with_ansi(io::stderr().is_terminal());
-    tracing_subscriber::registry()
-        .with(lines.with_filter(targets))
-        .init();
 }

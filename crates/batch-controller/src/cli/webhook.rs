@@ -1,19 +1,18 @@
 //! `evictd-batch webhook`: the admission webhook.
 
-use super::service::{Served, log, runtime};
+use super::service::{Served, runtime};
 use crate::webhook::process::{self, Options, RunError};
 use crate::webhook::{Limits, Source};
 use anyhow::anyhow;
 use clap::{ArgAction, Args};
 use evictd_batch::admission::{Endpoint, Settings};
 use evictd_command::Failure;
+use evictd_daemon::logging::Logging;
 use evictd_daemon::server::ListenAddress;
 use evictd_daemon::tls::NamedFile;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
 
 const EXAMPLE: &str = "Examples:
   evictd-batch webhook --webhook-namespace evictd
@@ -87,6 +86,8 @@ pub(super) struct Arguments {
     /// How many seconds requests have to end when the process is told to stop.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     graceful_shutdown_time: u64,
+    #[command(flatten)]
+    logging: Logging,
 }
 
 fn endpoint(path: &str) -> Result<Endpoint, String> {
@@ -99,7 +100,7 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        log(Targets::new().with_default(LevelFilter::INFO));
+        self.logging.start();
         let options = self.options()?;
         runtime()?
             .block_on(process::run(options))

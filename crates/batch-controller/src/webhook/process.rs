@@ -7,16 +7,15 @@ use super::known::{self, Shared};
 use super::objects::Objects;
 use super::server::{self, Limits};
 use evictd_batch::admission::{Endpoint, Settings};
-use evictd_cluster_client::{Access, ApiError, Credentials, Watches};
-use evictd_daemon::probes;
-use evictd_daemon::server::{self as ports, BindError, ListenAddress};
+use evictd_cluster_client::{ApiError, Credentials, Watches};
+use evictd_daemon::cluster::Cluster;
+use evictd_daemon::server::{BindError, ListenAddress, bind};
+use evictd_daemon::tasks::Daemon;
 use evictd_daemon::tls::Serving;
 use jiff::Timestamp;
 use std::io;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 /// How the webhook runs.
 #[derive(Debug, Clone)]
@@ -57,57 +56,34 @@ pub enum RunError {
 
 /// Answers reviews until a signal comes.
 pub async fn run(options: Options) -> Result<(), RunError> {
-    let access = Access::find(&options.credentials).await?;
-    let objects = Objects(access.actions()?);
-    info!("admits for {}", access);
-    if access.trusts_any_certificate() {
-        warn!("the server's certificate is not checked: insecure-skip-tls-verify is set");
-    }
-    let listener = ports::bind("--listen-address, --port", &options.address).await?;
-    let probes = match &options.health_address {
-        Some(address) => Some(ports::bind("--healthz-address", address).await?),
-        None => None,
-    };
+    let daemon = Daemon::start()?;
+    let cluster = Cluster::find("admits", &options.credentials).await?;
+    let objects = Objects(cluster.actions.clone());
     let watches = Watches::default();
     let health = Health::of(&watches);
     let (known, shown) = (Shared::default(), Serving::default());
+    let decides = (options.settings, options.endpoints);
+    let router = server::router((known.clone(), health.clone()), decides, options.limits);
+    let listener = bind("--listen-address, --port", &options.address).await?;
+    info!("listens on https://{}", listener.local_addr()?);
+    let limits = options.limits.into();
+    daemon.serve(listener, Some(shown.clone()), router, limits);
+    let probes = options.health_address.as_ref();
+    let serving = daemon.serve_probes("--healthz-address", probes, health.clone());
+    serving.await?;
     let keeper = Keeper {
         source: options.certificate,
         bundles: Bundles::new(objects.clone(), &options.configuration),
         objects,
-        shown: shown.clone(),
+        shown,
         health: health.clone(),
         now: Timestamp::now,
     };
-    let decides = (options.settings, options.endpoints);
-    let router = server::router((known.clone(), health.clone()), decides, options.limits);
-    info!("listens on https://{}", listener.local_addr()?);
-    let following = tokio::spawn(known::follow((access, watches), known, health.clone()));
-    let keeping = tokio::spawn(keeper.run());
-    if let Some(probes) = probes {
-        info!("answers probes on http://{}", probes.local_addr()?);
-        tokio::spawn(probes::serve(probes, health.clone()));
-    }
-    let stop = CancellationToken::new();
-    let limits = options.limits.into();
-    let serving = ports::serve(listener, Some(shown), router, limits, stop.clone());
-    let mut serving = tokio::spawn(serving);
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => info!("stops, by SIGTERM"),
-        _ = interrupt.recv() => info!("stops, by SIGINT"),
-    }
+    let followed = (cluster.access, watches);
+    daemon.spawn(known::follow(followed, known, health.clone()));
+    daemon.spawn(keeper.run());
+    daemon.told_to_stop().await;
     health.set(Check::Shutdown, false);
-    stop.cancel();
-    if tokio::time::timeout(options.farewell, &mut serving)
-        .await
-        .is_err()
-    {
-        warn!("requests that are under way are given up");
-        serving.abort();
-    }
-    following.abort();
-    keeping.abort();
+    daemon.end(options.farewell).await;
     Ok(())
 }

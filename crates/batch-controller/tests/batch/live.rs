@@ -6,9 +6,10 @@ use evictd_testkit::{Actor, ApiServer, Entry, Fault};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use tempfile::NamedTempFile;
 
 /// A cluster with controllers.
@@ -17,6 +18,8 @@ pub(crate) struct Live {
     pub(crate) admin: Actor,
     program: Child,
     kubeconfig: NamedTempFile,
+    /// What it logs, also after it was started again.
+    log: NamedTempFile,
     arguments: Vec<String>,
 }
 
@@ -28,7 +31,7 @@ impl Drop for Live {
     }
 }
 
-fn start(kubeconfig: &NamedTempFile, arguments: &[String]) -> Child {
+fn start(kubeconfig: &NamedTempFile, log: &NamedTempFile, arguments: &[String]) -> Child {
     let mut command = batch();
     command
         .args(["controllers", "--kubeconfig"])
@@ -43,7 +46,8 @@ fn start(kubeconfig: &NamedTempFile, arguments: &[String]) -> Child {
     if !arguments.iter().any(|own| own == "--listen-address") {
         command.args(["--listen-address", ""]);
     }
-    command.stderr(Stdio::null()).spawn().unwrap()
+    let log = File::options().append(true).open(log.path()).unwrap();
+    command.stderr(log).spawn().unwrap()
 }
 
 impl Live {
@@ -61,12 +65,14 @@ impl Live {
         let mut kubeconfig = NamedTempFile::new().unwrap();
         write!(kubeconfig, "{}", api.kubeconfig_of("token")).unwrap();
         let arguments: Vec<String> = arguments.iter().map(|own| (*own).to_owned()).collect();
-        let program = start(&kubeconfig, &arguments);
+        let log = NamedTempFile::new().unwrap();
+        let program = start(&kubeconfig, &log, &arguments);
         Self {
             api,
             admin,
             program,
             kubeconfig,
+            log,
             arguments,
         }
     }
@@ -76,7 +82,7 @@ impl Live {
         let id = i32::try_from(self.program.id()).unwrap();
         kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
         self.program.wait().unwrap();
-        self.program = start(&self.kubeconfig, &self.arguments);
+        self.program = start(&self.kubeconfig, &self.log, &self.arguments);
     }
 
     pub(crate) fn job(&self, name: &str) -> Value {
@@ -439,7 +445,7 @@ fn s6_012_a_command_acts_once_although_its_deletion_fails_at_first() {
 fn only_one_of_two_controllers_works_and_the_other_takes_over() {
     let mut live = Live::new(&[]);
     live.until_leader();
-    let mut second = Ended(start(&live.kubeconfig, &[]));
+    let mut second = Ended(start(&live.kubeconfig, &live.log, &[]));
     running(&live, "train", |_| {});
     std::mem::swap(&mut live.program, &mut second.0);
     drop(second);
@@ -509,7 +515,7 @@ fn beside_a_live_volcano_they_do_not_start() {
         "spec": {"nodeName": "one", "containers": [{"name": "c", "image": "none"}]},
     });
     live.admin.create(pod).unwrap();
-    let mut second = Ended(start(&live.kubeconfig, &[]));
+    let mut second = Ended(start(&live.kubeconfig, &live.log, &[]));
     let mut status = None;
     wait_until("the second one ends", || {
         status = second.0.try_wait().unwrap();
@@ -610,4 +616,27 @@ fn s6_144_metrics_are_served_over_http() {
         text.contains("volcano_job_retry_counts{job_id=\"default/train\"} 0"),
         "{text}"
     );
+}
+
+#[test]
+fn no_log_holds_what_a_secret_does_however_much_is_logged() {
+    for level in ["3", "5", "8"] {
+        let live = Live::new(&["-v", level]);
+        let with_keys = job("train", |job| job["spec"]["plugins"] = json!({"ssh": []}));
+        live.admin.create(with_keys).unwrap();
+        wait_until("the Secret is made", || {
+            live.admin.get("secrets", "default/train-ssh").is_some()
+        });
+        let secret = live.admin.get("secrets", "default/train-ssh").unwrap();
+        let log = fs::read_to_string(live.log.path()).unwrap();
+        assert_eq!(log.contains("Secret \"train-ssh\""), level != "3", "{log}");
+        for field in ["data", "stringData"] {
+            for text in secret[field].as_object().into_iter().flatten() {
+                let text = text.1.as_str().unwrap();
+                let part = text.lines().nth(1).unwrap_or(text);
+                assert!(!log.contains(part), "-v {level}: {part}");
+            }
+        }
+        assert!(!log.contains("PRIVATE KEY"), "-v {level}: {log}");
+    }
 }

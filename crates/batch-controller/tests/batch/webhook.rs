@@ -342,6 +342,29 @@ async fn whoever_sends_nothing_more_is_told_so_in_time() {
     );
 }
 
+/// A webhook sees names before an API server has looked at them.
+#[tokio::test]
+async fn no_name_of_a_tenant_begins_a_line_of_the_log() {
+    let scene = Scene::ready(&[]).await;
+    let mut connection = scene.connect().await;
+    let mut forged = job("a", "team");
+    forged["metadata"]["name"] = json!("a\n2026-11-26T00:00:00Z  INFO forged\u{1b}[2J");
+    forged["spec"]["tasks"][0]["name"] = json!("w\nforged");
+    let answer = connection.review("/jobs/validate", "CREATE", &forged).await;
+    assert_eq!(answer["allowed"], false);
+    let log = || scene.webhook.log.lock().unwrap().clone();
+    let denied = async || log().contains("denied: ");
+    scene.until("the denial is never logged", denied).await;
+    let log = log();
+    assert!(
+        log.contains("a\\u000a2026-11-26T00:00:00Z  INFO forged\\u001b[2J"),
+        "{log}"
+    );
+    let begins =
+        |line: &str| line.starts_with("forged") || line.starts_with("2026-11-26T00:00:00Z ");
+    assert!(!log.lines().any(begins), "{log}");
+}
+
 /// What strangers may do: hundreds of connections without a request, of heads and of bodies that do not end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_silent_connections_and_slow_bodies_delay_no_review_and_no_probe() {

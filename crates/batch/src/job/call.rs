@@ -4,6 +4,8 @@ use super::creation::{Creation, MOST_BYTES};
 use crate::wire::{Job, TaskPod};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
 
 /// A resource that plugins and volumes make objects of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +40,37 @@ impl Resource {
             Self::NetworkPolicy => "networking.k8s.io/v1",
             _ => "v1",
         }
+    }
+}
+
+/// A whole object, which may be a Secret: its text for logs names it and leaves out what it holds.
+#[derive(Clone, PartialEq)]
+pub struct Object(Value);
+
+impl From<Value> for Object {
+    fn from(object: Value) -> Self {
+        Self(object)
+    }
+}
+
+impl From<Object> for Value {
+    fn from(object: Object) -> Self {
+        object.0
+    }
+}
+
+impl Deref for Object {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.0["metadata"]["name"];
+        write!(f, "{} {name}", self.0["kind"].as_str().unwrap_or_default())
     }
 }
 
@@ -95,14 +128,14 @@ pub enum Call {
         /// Of which resource.
         resource: Resource,
         /// The whole object.
-        object: Value,
+        object: Object,
     },
     /// Creates an object, or replaces the data of the one that is there.
     ApplyObject {
         /// Of which resource.
         resource: Resource,
         /// The whole object.
-        object: Value,
+        object: Object,
     },
     /// Deletes an object.
     DeleteObject {
@@ -128,13 +161,21 @@ pub enum Done {
     Keys(KeyPair),
 }
 
-/// A pair of keys for ssh.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A pair of keys for ssh. The private key is in no log.
+#[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
     /// The private key, as OpenSSH or PEM text.
     pub private: String,
     /// The public key, as a line of `authorized_keys`.
     pub public: String,
+}
+
+impl fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyPair")
+            .field("public", &self.public)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a call failed.
@@ -148,8 +189,8 @@ pub enum Refusal {
     Other(String),
 }
 
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound => f.write_str("not found"),
             Self::AlreadyExists => f.write_str("already exists"),
@@ -272,4 +313,33 @@ pub enum RoundError {
         /// How it was answered.
         why: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn no_text_for_a_log_holds_what_a_secret_does() {
+        let secret = json!({"kind": "Secret", "metadata": {"name": "a-ssh"}, "stringData": {"id_rsa": "hidden"}});
+        let create = Call::CreateObject {
+            resource: Resource::Secret,
+            object: secret.clone().into(),
+        };
+        let apply = Call::ApplyObject {
+            resource: Resource::Secret,
+            object: secret.into(),
+        };
+        let keys = Done::Keys(KeyPair {
+            private: "hidden".to_owned(),
+            public: "shown".to_owned(),
+        });
+        let text = format!("{:?} {keys:?}", [create, apply]);
+        assert!(!text.contains("hidden"), "{text}");
+        assert!(
+            text.contains("Secret \"a-ssh\"") && text.contains("shown"),
+            "{text}"
+        );
+    }
 }

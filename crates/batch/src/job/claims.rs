@@ -60,6 +60,7 @@ pub(super) fn wanted(job: &Job, around: &dyn Surroundings) -> Result<Vec<Call>, 
                 "metadata": metadata(job, &name),
                 "spec": spec,
             });
+            let object = object.into();
             calls.push(Call::CreateObject { resource, object });
         }
     }

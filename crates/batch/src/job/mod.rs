@@ -47,7 +47,7 @@ mod template;
 mod transition;
 mod ttl;
 
-pub use call::{Answer, Call, Done, KeyPair, Notice, Refusal, Resource, RoundError, Tone};
+pub use call::{Answer, Call, Done, KeyPair, Notice, Object, Refusal, Resource, RoundError, Tone};
 pub use command::{CommandTarget, Fate, fate};
 pub use creation::Creation;
 pub use delay::{Delayed, Delays};

@@ -144,7 +144,7 @@ fn s6_045_volumes_are_mounted_and_their_claims_made_once() {
     let claims: Vec<&Value> = all
         .iter()
         .filter_map(|call| match call {
-            Call::CreateObject { object, .. } => Some(object),
+            Call::CreateObject { object, .. } => Some(&**object),
             _ => None,
         })
         .collect();

@@ -32,7 +32,7 @@ fn made(plugins: Value) -> Vec<(Resource, Value)> {
         .into_iter()
         .filter_map(|call| match call {
             Call::CreateObject { resource, object } | Call::ApplyObject { resource, object } => {
-                Some((resource, object))
+                Some((resource, object.into()))
             }
             _ => None,
         });

@@ -10,6 +10,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use evictd_daemon::logging::one_line;
 use journal::JournalLayer;
 pub use queue::Guard;
 use queue::Queue;
@@ -95,7 +96,11 @@ fn subscriber(filter: Targets, queue: Queue) -> impl Subscriber + Send + Sync {
     let to_terminal = !to_journal && io::stderr().is_terminal();
     let to_file = !to_journal && !to_terminal;
     let journal = to_journal.then(|| JournalLayer::new(queue.clone()));
-    let text = to_terminal.then(|| fmt::layer().with_writer(queue.clone()));
+    let text = to_terminal.then(|| {
+        fmt::layer()
+            .fmt_fields(one_line())
+            .with_writer(queue.clone())
+    });
     let json = to_file.then(|| {
         fmt::layer()
             .json()

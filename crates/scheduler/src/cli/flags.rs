@@ -9,6 +9,7 @@ use crate::run::process::Ports;
 use crate::run::serve::Port;
 use clap::{Arg, Args};
 use evictd_command::Failure;
+use evictd_daemon::logging::Logging;
 use evictd_daemon::server::ListenAddress;
 use evictd_daemon::tls::NamedFile;
 use evictd_scheduling::OwnPlugin;
@@ -55,9 +56,8 @@ pub(super) struct Flags {
     /// Features that are to be on or off: A=true,B=false.
     #[arg(long, value_name = "GATES", value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
-    /// How much is logged: 2 and less decisions that fail, 4 and more every one.
-    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
-    pub(super) verbosity: u8,
+    #[command(flatten)]
+    pub(super) logging: Logging,
     /// The address of the secure port.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     pub(super) bind_address: std::net::IpAddr,

@@ -8,13 +8,7 @@ use clap::Args;
 use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
 use evictd_scheduling::OwnPlugin;
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 const EXAMPLE: &str = "Example:
   evictd-scheduler run --config /etc/kubernetes/scheduler-config.yaml
@@ -37,7 +31,7 @@ impl Arguments {
         if let Some(path) = &self.flags.write_config_to {
             return configuration::write(path, &config);
         }
-        log(self.flags.verbosity);
+        self.flags.logging.start();
         for warning in config.warnings.iter().chain(&self.flags.warnings()) {
             tracing::warn!("{warning}");
         }
@@ -66,29 +60,4 @@ impl Arguments {
                 }
             })
     }
-}
-
-/// What is told goes to stderr, as much as `-v` says. As in kube-scheduler requests are told from 6 on, connections from 7.
-fn log(verbosity: u8) {
-    let (level, requests) = match verbosity {
-        0..=3 => (LevelFilter::INFO, LevelFilter::OFF),
-        4..=5 => (LevelFilter::DEBUG, LevelFilter::OFF),
-        6 => (LevelFilter::DEBUG, LevelFilter::DEBUG),
-        _ => (LevelFilter::TRACE, LevelFilter::TRACE),
-    };
-    let mut targets = Targets::new()
-        .with_default(level)
-        .with_target("kube_client", requests);
-    if requests < LevelFilter::TRACE {
-        for connections in ["hyper", "hyper_util", "rustls", "tower"] {
-            targets = targets.with_target(connections, LevelFilter::OFF);
-        }
-    }
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal());
-    tracing_subscriber::registry()
-        .with(lines.with_filter(targets))
-        .init();
 }

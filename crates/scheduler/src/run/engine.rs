@@ -34,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 /// How many decisions are made before the watches are heard again.
@@ -140,14 +141,14 @@ impl Engine {
         }
     }
 
-    /// Runs until `stop` becomes true or the watches end.
-    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+    /// Runs until `stop`, or until the watches end.
+    pub async fn run(mut self, stop: CancellationToken) {
         let mut backoff = every(Duration::from_secs(1));
         let mut leftover = every(Duration::from_secs(30));
         let period = self.batch.as_ref().map(|(batch, _)| batch.period());
         let mut sessions = period.map(every);
         loop {
-            if *stop.borrow() || matches!(*self.role.borrow(), Role::Lost | Role::Released) {
+            if stop.is_cancelled() || matches!(*self.role.borrow(), Role::Lost | Role::Released) {
                 self.writer.stop();
                 return;
             }
@@ -172,7 +173,7 @@ impl Engine {
                     // Nobody leads after the election has ended.
                     return self.writer.stop();
                 },
-                _ = stop.changed() => {}
+                () = stop.cancelled() => {}
                 () = self.view.is_asked() => {}
                 _ = backoff.tick() => {
                     self.scheduler.flush_backoff(self.steady.now());

@@ -19,13 +19,14 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) struct Running {
     api: ApiServer,
     pub(crate) admin: Actor,
     exposition: Exposition,
     view: View,
-    _stop: watch::Sender<bool>,
+    _stop: DropGuard,
     _role: watch::Sender<Role>,
 }
 
@@ -88,14 +89,14 @@ impl Running {
             more(&mut framework);
             Ok::<_, String>(vec![framework])
         });
-        let (stop, stopped) = watch::channel(false);
-        tokio::spawn(Engine::new(scheduler.unwrap(), ports).run(stopped));
+        let stop = CancellationToken::new();
+        tokio::spawn(Engine::new(scheduler.unwrap(), ports).run(stop.clone()));
         Self {
             api,
             admin,
             exposition,
             view,
-            _stop: stop,
+            _stop: stop.drop_guard(),
             _role: role_sender,
         }
     }

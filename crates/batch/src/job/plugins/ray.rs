@@ -48,6 +48,7 @@ pub(super) fn on_add(job: &Job, arguments: &[String]) -> Call {
         },
         "ports": ports,
     });
+    let object = object.into();
     Call::CreateObject { resource, object }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn on_add(
     let data = FILES.into_iter().zip(texts);
     let data = data.map(|(file, text)| (file.to_owned(), Value::from(text)));
     object["stringData"] = Value::Object(data.collect());
+    let object = object.into();
     Ok(Some(Call::CreateObject { resource, object }))
 }
 

@@ -43,6 +43,7 @@ pub(super) fn hosts_of_job(job: &Job) -> Result<Call, RoundError> {
     let resource = Resource::ConfigMap;
     let mut object = object(job, resource, &map_name(job));
     object["data"] = Value::Object(data);
+    let object = object.into();
     Ok(Call::ApplyObject { resource, object })
 }
 
@@ -61,7 +62,7 @@ pub(super) fn on_add(job: &Job, arguments: &[String]) -> Result<Vec<Call>, Round
     });
     let service = Call::CreateObject {
         resource,
-        object: service,
+        object: service.into(),
     };
     let mut calls = vec![hosts_of_job(job)?, service];
     if !arguments.is_on("disable-network-policy", false) {
@@ -73,6 +74,7 @@ pub(super) fn on_add(job: &Job, arguments: &[String]) -> Result<Vec<Call>, Round
             "ingress": [{"from": [{"podSelector": pods}]}],
             "policyTypes": ["Ingress"],
         });
+        let object = object.into();
         calls.push(Call::CreateObject { resource, object });
     }
     Ok(calls)

@@ -42,7 +42,7 @@ fn s5_073_the_flags_of_a_static_pod_are_understood() {
         config.leader_election.lease_duration,
         SignedDuration::from_secs(30)
     );
-    assert_eq!((flags.verbosity, flags.secure_port), (4, 10259));
+    assert_eq!((flags.logging.verbosity, flags.secure_port), (4, 10259));
     assert_eq!(
         flags.warnings(),
         [
@@ -204,8 +204,8 @@ const FLAGS: [(&str, Is); 63] = [
     ("--disabled-metrics=a", Told),
     ("--show-hidden-metrics-for-version=1.35", Told),
     // Logs.
-    ("-v=4", Meant(|own| own.verbosity == 4)),
-    ("--v=4", Meant(|own| own.verbosity == 4)),
+    ("-v=4", Meant(|own| own.logging.verbosity == 4)),
+    ("--v=4", Meant(|own| own.logging.verbosity == 4)),
     ("--vmodule=a=2", Told),
     ("--log-flush-frequency=5s", Told),
     ("--logging-format=json", Told),
@@ -302,7 +302,7 @@ fn of_a_flag_that_comes_twice_the_last_counts() {
     ]);
     let flags = flags.unwrap();
     assert!(flags.bind_address.is_ipv6());
-    assert_eq!(flags.verbosity, 6);
+    assert_eq!(flags.logging.verbosity, 6);
 }
 
 #[test]

@@ -1,0 +1,59 @@
+//! The signals by which a daemon is told what to do.
+
+use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a daemon is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// To end, by SIGTERM or SIGINT.
+    Stop(&'static str),
+    /// To read its configuration again, by SIGHUP.
+    Reload,
+}
+
+/// Signals from systemd, the kubelet and operators. From its beginning on they no longer end the process.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    /// `None`: SIGHUP ends the process.
+    hangup: Option<Signal>,
+}
+
+impl Signals {
+    /// For a daemon that reads nothing again.
+    pub fn to_stop() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: None,
+        })
+    }
+
+    /// For a daemon that reads its configuration again at SIGHUP.
+    pub fn to_stop_or_reload() -> io::Result<Self> {
+        Ok(Self {
+            hangup: Some(signal(SignalKind::hangup())?),
+            ..Self::to_stop()?
+        })
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.terminate.recv() => Told::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => Told::Stop("SIGINT"),
+            () = hangup(self.hangup.as_mut()) => Told::Reload,
+        }
+    }
+}
+
+async fn hangup(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}

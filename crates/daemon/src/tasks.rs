@@ -1,0 +1,190 @@
+//! What runs in a daemon, and how it ends.
+//!
+//! ```text
+//!   SIGTERM, SIGINT --> stopping: readiness fails, listeners close, what is under way is finished (`finish`)
+//!                          |  all of it has ended, or its time is over
+//!                          `--> the end: what runs beside (`spawn`) is dropped, and probes with it
+//! ```
+
+use crate::probes::{self, Probe};
+use crate::server::{self, BindError, Limits, ListenAddress};
+use crate::signals::{Signals, Told};
+use crate::tls::Serving;
+use axum::Router;
+use std::io;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+/// A daemon at work.
+#[derive(Debug)]
+pub struct Daemon {
+    stopping: CancellationToken,
+    ended: CancellationToken,
+    /// What is finished before the end.
+    finishing: TaskTracker,
+}
+
+impl Daemon {
+    /// Listens for signals from now on. Must be called inside the runtime.
+    pub fn start() -> io::Result<Self> {
+        let mut signals = Signals::to_stop()?;
+        let daemon = Self::without_signals();
+        let stopping = daemon.stopping.clone();
+        daemon.spawn(async move {
+            if let Told::Stop(name) = signals.next().await {
+                info!("stops, by {name}");
+            }
+            stopping.cancel();
+        });
+        Ok(daemon)
+    }
+
+    fn without_signals() -> Self {
+        Self {
+            stopping: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            finishing: TaskTracker::new(),
+        }
+    }
+
+    /// Cancelled when the daemon is told to stop, or when its end begins.
+    pub fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
+    }
+
+    /// Waits until the daemon is told to stop.
+    pub async fn told_to_stop(&self) {
+        self.stopping.cancelled().await;
+    }
+
+    /// Runs a task beside all others, until it ends or the daemon does.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let ended = self.ended.clone();
+        tokio::spawn(async move {
+            ended.run_until_cancelled(task).await;
+        });
+    }
+
+    /// Runs a task for whose end the daemon waits. It watches [`Self::stopping`] itself.
+    pub fn finish(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let ended = self.ended.clone();
+        self.finishing.spawn(async move {
+            ended.run_until_cancelled(task).await;
+        });
+    }
+
+    /// Serves a router; requests that are under way at a stop are answered.
+    pub fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Option<Serving>,
+        router: Router,
+        limits: Limits,
+    ) {
+        self.finish(server::serve(
+            listener,
+            tls,
+            router,
+            limits,
+            self.stopping(),
+        ));
+    }
+
+    /// Serves probes at an address of their own, if there is one, until the end: a daemon that stops says that it is not
+    /// ready.
+    pub async fn serve_probes(
+        &self,
+        setting: &'static str,
+        address: Option<&ListenAddress>,
+        probe: impl Probe,
+    ) -> Result<(), BindError> {
+        if let Some(address) = address {
+            let listener = server::bind(setting, address).await?;
+            if let Ok(address) = listener.local_addr() {
+                info!("answers probes on http://{address}");
+            }
+            self.spawn(probes::serve(listener, probe));
+        }
+        Ok(())
+    }
+
+    /// Stops, waits for what is finished, but not longer than this, and ends all tasks.
+    pub async fn end(self, within: Duration) {
+        self.stopping.cancel();
+        self.finishing.close();
+        if tokio::time::timeout(within, self.finishing.wait())
+            .await
+            .is_err()
+        {
+            warn!("what is under way is given up");
+        }
+        self.ended.cancel();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stopping.cancel();
+        self.ended.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts itself away when it is dropped.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn counted(running: &Arc<AtomicUsize>) -> Counted {
+        running.fetch_add(1, Ordering::SeqCst);
+        Counted(Arc::clone(running))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_under_way_is_finished_and_all_else_ends_with_the_daemon() {
+        let (daemon, running) = (Daemon::without_signals(), Arc::default());
+        let beside = counted(&running);
+        daemon.spawn(async move {
+            let _beside = beside;
+            std::future::pending().await
+        });
+        let (own, stopping) = (counted(&running), daemon.stopping());
+        daemon.finish(async move {
+            stopping.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            drop(own);
+        });
+        let began = tokio::time::Instant::now();
+        daemon.end(Duration::from_secs(30)).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(3));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(running.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_end_is_given_up() {
+        let (daemon, running) = (Daemon::without_signals(), Arc::default());
+        let own = counted(&running);
+        daemon.finish(async move {
+            let _own = own;
+            std::future::pending().await
+        });
+        let began = tokio::time::Instant::now();
+        daemon.end(Duration::from_secs(30)).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(running.load(Ordering::SeqCst), 0);
+    }
+}

@@ -1,0 +1,30 @@
+//! The scheduler of a configuration: a framework for each profile.
+
+use super::threads::Threads;
+use evictd_scheduling::config::Configuration;
+use evictd_scheduling::{Framework, OwnPlugin, Scheduler, Settings, Ties, Workers};
+use std::sync::Arc;
+
+/// With plugins of one's own that the configuration may name; an error says which one it cannot have.
+pub(super) fn scheduler(config: &Configuration, own: &[OwnPlugin]) -> Result<Scheduler, String> {
+    let settings = Settings {
+        initial_backoff: config.pod_initial_backoff,
+        max_backoff: config.pod_max_backoff,
+        max_unschedulable: config.pod_max_unschedulable,
+        ..Settings::default()
+    };
+    let scheduler = Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
+        let threads = Arc::new(Threads::new());
+        let profiles = config.profiles.iter();
+        let frameworks = profiles.map(|profile| {
+            let mut framework = Framework::new(cluster, profile, own)?;
+            framework.workers = Arc::clone(&threads) as Arc<dyn Workers>;
+            framework.ties = Ties::FewestPods;
+            Ok(framework)
+        });
+        frameworks.collect::<Result<Vec<Framework>, String>>()
+    });
+    let mut scheduler = scheduler?;
+    scheduler.set_extenders(config.extenders.clone());
+    Ok(scheduler)
+}
