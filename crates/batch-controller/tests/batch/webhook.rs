@@ -240,7 +240,7 @@ async fn garbage_and_too_much_are_refused_and_the_next_request_is_answered() {
         connection.get("/readyz?verbose").await,
         (
             200,
-            "[+]ping ok\n[+]queues ok\n[+]namespaces ok\n[+]certificate ok\n[+]bundle ok\n[+]shutdown ok\nreadyz check passed\n"
+            "[+]ping ok\n[+]queues ok\n[+]namespaces ok\n[+]certificate ok\n[+]bundle ok\n[+]shutdown ok\n[+]watches-work ok\nreadyz check passed\n"
                 .to_owned()
         )
     );
