@@ -2,11 +2,11 @@
 
 use super::list::List;
 use super::meter::{Fault, Meter};
+use core::net::IpAddr;
 use evictd_pod::Quantity;
 use semver::Version;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 pub(crate) type Values = List<Value>;

@@ -3,7 +3,7 @@
 use super::{Called, Entry, Given, entry};
 use crate::cel::meter::Fault;
 use crate::cel::value::{Network, Value};
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 type Outcome = Result<Value, Fault>;
 
