@@ -190,12 +190,12 @@ impl<T: Object, N: Send + 'static> Store for Kind<T, N> {
         &object.metadata().resource_version
     }
 
-    fn kept_version(kept: &Known<T>) -> &str {
-        &kept.0.metadata().resource_version
+    fn has_version(kept: &Known<T>, version: &str) -> bool {
+        *kept.0.metadata().resource_version == *version
     }
 
-    fn kept_uid(kept: &Known<T>) -> &str {
-        &kept.0.metadata().uid
+    fn has_uid(kept: &Known<T>, uid: &str) -> bool {
+        *kept.0.metadata().uid == *uid
     }
 
     fn applied(&mut self, old: Option<Known<T>>, new: T) -> Known<T> {

@@ -127,13 +127,13 @@ impl<K: Kind> Store for Kept<K> {
         &K::metadata(object).resource_version
     }
 
-    fn kept_version(kept: &Version) -> &str {
-        &kept.version
+    fn has_version(kept: &Version, version: &str) -> bool {
+        *kept.version == *version
     }
 
     /// An object made anew takes the place of the old one at once.
-    fn kept_uid(_: &Version) -> &'static str {
-        ""
+    fn has_uid(_: &Version, _: &str) -> bool {
+        true
     }
 
     fn applied(&mut self, _: Option<Version>, object: K::Object) -> Version {

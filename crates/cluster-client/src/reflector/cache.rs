@@ -111,15 +111,12 @@ impl<S: Store> Reflector<S> {
         let key = S::key_of(&object.outline);
         let mut old = self.take(key);
         let version = object.outline.version.as_str();
-        if let Some(same) =
-            old.take_if(|old| !version.is_empty() && S::kept_version(old) == version)
-        {
+        if let Some(same) = old.take_if(|old| !version.is_empty() && S::has_version(old, version)) {
             self.known.insert(same);
             return;
         }
         let uid = object.outline.uid.as_str();
-        let differs = |kept: &str| !uid.is_empty() && !kept.is_empty() && kept != uid;
-        if let Some(other) = old.take_if(|old| differs(S::kept_uid(old))) {
+        if let Some(other) = old.take_if(|old| !uid.is_empty() && !S::has_uid(old, uid)) {
             self.release(key);
             self.store.gone(other, None);
         }
@@ -167,9 +164,7 @@ impl<S: Store> Follow for Reflector<S> {
         let mut old = self.take(S::key(&object));
         let version = S::version(&object);
         // A list repeats what is known. It stays the object that others have, too.
-        if let Some(same) =
-            old.take_if(|old| !version.is_empty() && S::kept_version(old) == version)
-        {
+        if let Some(same) = old.take_if(|old| !version.is_empty() && S::has_version(old, version)) {
             self.known.insert(same);
             return;
         }

@@ -34,10 +34,10 @@ pub trait Store: Send + 'static {
     }
     /// `metadata.resourceVersion`
     fn version(object: &Self::Object) -> &str;
-    /// The version that was kept; empty if none is.
-    fn kept_version(kept: &Self::Kept) -> &str;
-    /// `metadata.uid` as it was kept; empty if none is.
-    fn kept_uid(kept: &Self::Kept) -> &str;
+    /// Whether this state was kept. Never, if it has to be passed on again.
+    fn has_version(kept: &Self::Kept, version: &str) -> bool;
+    /// Whether the object with this UID was kept. Always, if UIDs are not.
+    fn has_uid(kept: &Self::Kept, uid: &str) -> bool;
 
     /// Whether each object that cannot be read is logged; otherwise the store reports it.
     const LOGS: bool = true;

@@ -193,12 +193,12 @@ impl Store for Log {
         &object.metadata.resource_version
     }
 
-    fn kept_version(kept: &Thing) -> &str {
-        &kept.metadata.resource_version
+    fn has_version(kept: &Thing, version: &str) -> bool {
+        kept.metadata.resource_version == version
     }
 
-    fn kept_uid(kept: &Thing) -> &str {
-        &kept.metadata.uid
+    fn has_uid(kept: &Thing, uid: &str) -> bool {
+        kept.metadata.uid == uid
     }
 
     /// The long texts of these tests are of fields that are not kept.

@@ -117,13 +117,13 @@ impl Store for Remote {
     }
 
     /// The kubelet changes the status of a pod without another version.
-    fn kept_version(_: &PodName) -> &'static str {
-        ""
+    fn has_version(_: &PodName, _: &str) -> bool {
+        false
     }
 
     /// A pod with another UID has another key.
-    fn kept_uid(_: &PodName) -> &'static str {
-        ""
+    fn has_uid(_: &PodName, _: &str) -> bool {
+        true
     }
 
     fn begin(&mut self) {

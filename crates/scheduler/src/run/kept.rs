@@ -1,6 +1,6 @@
 //! Objects as they are kept between two changes. A cluster has more pods with a node than anything else, and each is looked at
-//! again only when it changes: of those a text is kept that takes a tenth of the room, and that equal pods share. Pods that wait
-//! are looked at all the time: equal ones share their specs, statuses and owners.
+//! again only when it changes: of those little is kept, most of which equal pods share. Pods that wait are looked at all the
+//! time: equal ones share their specs, statuses and owners.
 
 use evictd_cluster_client::{ByKey, Key, Keyed, Outline, Table, Unreadable};
 use evictd_pod::requests::{self, Counted};
@@ -8,8 +8,9 @@ use evictd_pod::wire::{self, Shared};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
@@ -32,9 +33,8 @@ pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     fn keep(this: &Arc<Self>, texts: &mut Texts) -> Self::Kept;
     /// What is needed of it to compare it with the next change.
     fn restore(kept: &Self::Kept) -> Arc<Self>;
-    /// The version that was kept.
-    fn version(kept: &Self::Kept) -> &str;
-    fn uid(kept: &Self::Kept) -> &str;
+    fn has_version(kept: &Self::Kept, version: &str) -> bool;
+    fn has_uid(kept: &Self::Kept, uid: &str) -> bool;
     fn outline(&self) -> Outline {
         let metadata = self.metadata();
         Outline {
@@ -105,31 +105,37 @@ impl Table<KeptPod> for KnownPods {
 /// What is kept once, however many pods have it.
 #[derive(Default)]
 pub(super) struct Texts {
-    all: HashSet<Arc<str>>,
-    /// How many were left when those of nobody were last forgotten.
-    left: usize,
-    /// The last object that became a text, and that text: pods of one workload come together.
-    last: (Vec<u8>, Arc<str>),
     specs: Interned<wire::PodSpec>,
     statuses: Interned<wire::PodStatus>,
     owners: Interned<Vec<wire::OwnerReference>>,
-    namespaces: Interned<String>,
+    labels: Interned<wire::TextMap>,
+    /// Namespaces, nodes and phases.
+    names: Interned<String>,
 }
 
-/// Values by their texts, of which equal ones are kept once.
-#[derive(Default)]
+/// Values of which equal ones are kept once, by what identifies them.
 struct Interned<T> {
-    values: HashMap<Box<[u8]>, Shared<T>>,
+    values: HashMap<u128, Shared<T>>,
     /// How many were left when those of nobody were last forgotten.
     left: usize,
+    keys: [RandomState; 2],
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Self {
+            values: HashMap::new(),
+            left: 0,
+            keys: Default::default(),
+        }
+    }
 }
 
 impl<T: Serialize> Interned<T> {
     /// Has equal values share one.
     fn share(&mut self, value: &mut Shared<T>) {
-        // Nothing of a pod fails to become JSON: its keys are texts.
-        let text = serde_json::to_vec(value).unwrap_or_default();
-        if let Some(known) = self.values.get(&*text) {
+        let id = self.id(&**value);
+        if let Some(known) = self.values.get(&id) {
             *value = known.clone();
             return;
         }
@@ -137,68 +143,50 @@ impl<T: Serialize> Interned<T> {
             self.values.retain(|_, value| !Shared::is_sole(value));
             self.left = self.values.len();
         }
-        self.values.insert(text.into(), value.clone());
+        self.values.insert(id, value.clone());
+    }
+
+    /// The same value as others have.
+    fn shared(&mut self, value: T) -> Shared<T> {
+        let mut value = Shared::from(value);
+        self.share(&mut value);
+        value
+    }
+
+    /// 128 bits of a hash with keys of this process, so that no author of a pod can have two values taken for one.
+    fn id(&self, value: &T) -> u128 {
+        let mut hashed = Hashed(self.keys.each_ref().map(BuildHasher::build_hasher));
+        // Nothing of a pod fails to become JSON: its keys are texts.
+        let _ = serde_json::to_writer(&mut hashed, value);
+        let [high, low] = hashed.0.map(|hasher| u128::from(hasher.finish()));
+        high << 64 | low
     }
 }
 
-impl Texts {
-    fn intern(&mut self, text: String) -> Arc<str> {
-        if let Some(known) = self.all.get(&*text) {
-            return Arc::clone(known);
+/// Hashes what is written.
+struct Hashed([DefaultHasher; 2]);
+
+impl io::Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for hasher in &mut self.0 {
+            hasher.write(bytes);
         }
-        if self.all.len() > 2 * self.left + 1024 {
-            self.all.retain(|text| Arc::strong_count(text) > 1);
-            self.left = self.all.len();
-        }
-        let text: Arc<str> = text.into();
-        self.all.insert(Arc::clone(&text));
-        text
+        Ok(bytes.len())
     }
 
-    /// An object as a text, without what says nothing.
-    fn stripped(&mut self, of: &impl Serialize) -> Arc<str> {
-        // Nothing of a pod fails to become JSON: its keys are texts.
-        let whole = serde_json::to_vec(of).unwrap_or_default();
-        if self.last.0 != whole {
-            let mut value: Value = serde_json::from_slice(&whole).unwrap_or_default();
-            strip(&mut value);
-            self.last = (whole, self.intern(value.to_string()));
-        }
-        Arc::clone(&self.last.1)
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 /// Stands for the name of the pod in a label of its own, as a `StatefulSet` gives it to each. No label's value has this.
 const NAME: &str = "*";
 
-/// The labels of a pod of this name as a text: keys and values, a line each. The API server lets none have two lines.
-fn text_of(labels: &wire::TextMap, name: &str) -> String {
-    let value = |value| if value == name { NAME } else { value };
-    let lines: Vec<&str> = labels
-        .iter()
-        .flat_map(|(key, own)| [key, value(own)])
-        .collect();
-    lines.join("\n")
-}
-
-fn labels_of(text: &str, name: &str) -> wire::TextMap {
-    let value = |value| if value == NAME { name } else { value };
-    let mut lines = text.split('\n');
-    let next = || Some((lines.next()?, value(lines.next()?)));
-    std::iter::from_fn(next).collect()
-}
-
-/// Removes fields that say no more than if they were absent. An empty object may say more: as a selector it selects everything;
-/// and so may an empty text: as a label's value.
-fn strip(value: &mut Value) {
-    match value {
-        Value::Object(fields) => fields.retain(|_, field| {
-            strip(field);
-            !field.is_null() && !field.as_array().is_some_and(Vec::is_empty)
-        }),
-        Value::Array(items) => items.iter_mut().for_each(strip),
-        _ => {}
-    }
+/// The labels with one text in the place of another, where that is a whole value.
+fn with_value(labels: &wire::TextMap, from: &str, to: &str) -> wire::TextMap {
+    let value = |value| if value == from { to } else { value };
+    let entries = labels.iter();
+    entries.map(|(key, own)| (key, value(own))).collect()
 }
 
 /// A pod that waits for a node, as it is, or one that has a node. One that cannot be read stays as it is, too.
@@ -216,28 +204,93 @@ impl Keyed for KeptPod {
     }
 }
 
-/// A pod that has a node: what tells it apart, and the rest as JSON.
+/// A pod that has a node: what tells it apart, and what it shares with others.
 pub(super) struct Placed {
-    /// UID, version, node, namespace and name, of which none has a space.
-    own: Box<str>,
-    /// The labels.
-    labels: Arc<str>,
-    /// Everything else: metadata, status and spec.
-    rest: Arc<str>,
+    uid: Uid,
+    version: Version,
+    name: Box<str>,
+    namespace: Shared<String>,
+    node: Shared<String>,
+    phase: Shared<String>,
+    /// With [`NAME`] in the place of its name.
+    labels: Shared<wire::TextMap>,
+    /// Without its node.
+    spec: Shared<wire::PodSpec>,
+    deleted_at: Option<wire::Time>,
+    deletion_grace: Option<i32>,
+}
+
+/// A UID in half the room of its text. No API server writes another form.
+#[derive(PartialEq, Eq)]
+enum Uid {
+    Bytes([u8; 16]),
+    Text(Box<str>),
+}
+
+impl Uid {
+    fn of(text: &str) -> Self {
+        let parsed = Self::parsed(text);
+        // Only where it can be restored to the letter.
+        let same = parsed.filter(|bytes| *Self::Bytes(*bytes).text() == *text);
+        same.map_or_else(|| Self::Text(text.into()), Self::Bytes)
+    }
+
+    fn parsed(text: &str) -> Option<[u8; 16]> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+        let digits: &[[u8; 2]] = digits.as_chunks().0;
+        let mut bytes = [0; 16];
+        if digits.len() != bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits) {
+            let pair = std::str::from_utf8(pair).ok()?;
+            *byte = u8::from_str_radix(pair, 16).ok()?;
+        }
+        Some(bytes)
+    }
+
+    fn text(&self) -> Arc<str> {
+        let bytes = match self {
+            Self::Text(text) => return text.as_ref().into(),
+            Self::Bytes(bytes) => bytes,
+        };
+        let mut text = String::with_capacity(36);
+        for (at, byte) in bytes.iter().enumerate() {
+            if matches!(at, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            // Writing to a String does not fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.into()
+    }
+}
+
+/// A version in the room of a number, as every API server writes it.
+#[derive(PartialEq, Eq)]
+enum Version {
+    Number(u64),
+    Text(Box<str>),
+}
+
+impl Version {
+    fn of(text: &str) -> Self {
+        let number = text.parse::<u64>().ok();
+        let same = number.filter(|number| number.to_string() == text);
+        same.map_or_else(|| Self::Text(text.into()), Self::Number)
+    }
+
+    fn text(&self) -> Box<str> {
+        match self {
+            Self::Number(number) => number.to_string().into(),
+            Self::Text(text) => text.clone(),
+        }
+    }
 }
 
 impl Keyed for Box<Placed> {
     fn key(&self) -> Key<'_> {
-        let [.., namespace, name] = self.own();
-        [namespace, name]
-    }
-}
-
-impl Placed {
-    /// UID, version, node, namespace and name.
-    fn own(&self) -> [&str; 5] {
-        let mut parts = self.own.splitn(5, ' ');
-        std::array::from_fn(|_| parts.next().unwrap_or_default())
+        [&self.namespace, &self.name]
     }
 }
 
@@ -317,7 +370,7 @@ impl Object for wire::Pod {
             .retain(|key, _| evictd_batch::session::reads_annotation(key));
         self.spec.volumes.retain(is_mounted);
         self.shrink_to_fit();
-        known.namespaces.share(&mut self.metadata.namespace);
+        known.names.share(&mut self.metadata.namespace);
         if self.spec.node_name.is_empty() {
             known.specs.share(&mut self.spec);
             known.statuses.share(&mut self.status);
@@ -339,20 +392,21 @@ impl Object for wire::Pod {
         }
         let mut pod = (**this).clone();
         trim(&mut pod);
-        let labels = std::mem::take(&mut pod.metadata.labels);
-        let labels = text_of(&labels, &pod.metadata.name);
-        pod.metadata.creation_timestamp = None;
-        let own = [
-            &*std::mem::take(&mut pod.metadata.uid),
-            &std::mem::take(&mut pod.metadata.resource_version),
-            &std::mem::take(&mut pod.spec.node_name),
-            &std::mem::take(&mut pod.metadata.namespace),
-            &std::mem::take(&mut pod.metadata.name),
-        ];
+        let wire::Metadata { name, labels, .. } = &pod.metadata;
+        let labels = with_value(labels, name, NAME);
+        let node = std::mem::take(&mut pod.spec.node_name);
+        texts.specs.share(&mut pod.spec);
         KeptPod::Placed(Box::new(Placed {
-            own: own.join(" ").into(),
-            labels: texts.intern(labels),
-            rest: texts.stripped(&(&pod.metadata, &pod.status, &pod.spec)),
+            uid: Uid::of(&pod.metadata.uid),
+            version: Version::of(&pod.metadata.resource_version),
+            name: pod.metadata.name.into(),
+            namespace: pod.metadata.namespace,
+            node: texts.names.shared(node),
+            phase: texts.names.shared(pod.status.phase.clone()),
+            labels: texts.labels.shared(labels),
+            spec: pod.spec,
+            deleted_at: pod.metadata.deletion_timestamp,
+            deletion_grace: pod.metadata.deletion_grace_period_seconds,
         }))
     }
 
@@ -361,34 +415,40 @@ impl Object for wire::Pod {
             KeptPod::Waiting(pod) => return Arc::clone(&pod.0),
             KeptPod::Placed(placed) => placed,
         };
-        // It was written by `keep`.
-        let (mut metadata, status, mut spec): (wire::Metadata, _, wire::PodSpec) =
-            serde_json::from_str(&placed.rest).unwrap_or_default();
-        let [uid, version, node, namespace, name] = placed.own();
-        metadata.labels = labels_of(&placed.labels, name);
-        metadata.namespace = namespace.into();
-        name.clone_into(&mut metadata.name);
-        metadata.uid = uid.into();
-        metadata.resource_version = version.into();
-        node.clone_into(&mut spec.node_name);
+        let mut spec = placed.spec.clone();
+        spec.node_name.clone_from(&placed.node);
+        let metadata = wire::Metadata {
+            name: placed.name.to_string(),
+            namespace: placed.namespace.clone(),
+            uid: placed.uid.text(),
+            resource_version: placed.version.text(),
+            labels: with_value(&placed.labels, NAME, &placed.name),
+            deletion_timestamp: placed.deleted_at,
+            deletion_grace_period_seconds: placed.deletion_grace,
+            ..wire::Metadata::default()
+        };
+        let status = wire::PodStatus {
+            phase: placed.phase.to_string(),
+            ..wire::PodStatus::default()
+        };
         Arc::new(Self {
             metadata,
-            spec: spec.into(),
-            status,
+            spec,
+            status: status.into(),
         })
     }
 
-    fn version(kept: &KeptPod) -> &str {
+    fn has_version(kept: &KeptPod, version: &str) -> bool {
         match kept {
-            KeptPod::Waiting(pod) => &pod.0.metadata.resource_version,
-            KeptPod::Placed(placed) => placed.own()[1],
+            KeptPod::Waiting(pod) => *pod.0.metadata.resource_version == *version,
+            KeptPod::Placed(placed) => placed.version == Version::of(version),
         }
     }
 
-    fn uid(kept: &KeptPod) -> &str {
+    fn has_uid(kept: &KeptPod, uid: &str) -> bool {
         match kept {
-            KeptPod::Waiting(pod) => &pod.0.metadata.uid,
-            KeptPod::Placed(placed) => placed.own()[0],
+            KeptPod::Waiting(pod) => *pod.0.metadata.uid == *uid,
+            KeptPod::Placed(placed) => placed.uid == Uid::of(uid),
         }
     }
 
@@ -480,12 +540,12 @@ macro_rules! as_they_are {
                 Arc::clone(&kept.0)
             }
 
-            fn version(kept: &Whole<Self>) -> &str {
-                &kept.0.metadata.resource_version
+            fn has_version(kept: &Whole<Self>, version: &str) -> bool {
+                *kept.0.metadata.resource_version == *version
             }
 
-            fn uid(kept: &Whole<Self>) -> &str {
-                &kept.0.metadata.uid
+            fn has_uid(kept: &Whole<Self>, uid: &str) -> bool {
+                *kept.0.metadata.uid == *uid
             }
         }
     )*};
@@ -529,7 +589,8 @@ mod tests {
         let mut texts = Texts::default();
         let pod = pod("one");
         let kept = wire::Pod::keep(&pod, &mut texts);
-        assert_eq!(wire::Pod::version(&kept), "17");
+        assert!(wire::Pod::has_version(&kept, "17") && !wire::Pod::has_version(&kept, "7"));
+        assert!(wire::Pod::has_uid(&kept, "u-1") && !wire::Pod::has_uid(&kept, "u-2"));
         let restored = wire::Pod::restore(&kept);
         let KeptPod::Placed(placed) = &kept else {
             panic!("it has a node");
@@ -564,17 +625,43 @@ mod tests {
     }
 
     #[test]
-    fn equal_pods_share_their_texts_and_texts_of_nobody_are_forgotten() {
+    fn equal_pods_share_what_is_kept_and_what_nobody_has_is_forgotten() {
         let mut texts = Texts::default();
         let kept: Vec<KeptPod> = ["one", "two", "three"]
             .map(|node| wire::Pod::keep(&pod(node), &mut texts))
             .into();
-        assert_eq!(texts.all.len(), 2);
+        assert_eq!(
+            (texts.specs.values.len(), texts.labels.values.len()),
+            (1, 1)
+        );
         drop(kept);
         for number in 0..3000 {
-            texts.intern(number.to_string());
+            texts.names.shared(number.to_string());
         }
-        assert!(texts.all.len() < 1100, "{}", texts.all.len());
+        let left = texts.names.values.len();
+        assert!(left < 1100, "{left}");
+    }
+
+    #[test]
+    fn uids_and_versions_take_little_room_and_are_restored_to_the_letter() {
+        for text in [
+            "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
+            "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0",
+            "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+            "+f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
+            "u-1",
+            "",
+        ] {
+            assert_eq!(*Uid::of(text).text(), *text);
+        }
+        let usual = Uid::of("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+        assert!(matches!(usual, Uid::Bytes(_)));
+        for text in ["17", "0", "007", "+7", "18446744073709551616", "v7", ""] {
+            assert_eq!(*Version::of(text).text(), *text);
+        }
+        assert!(matches!(Version::of("17"), Version::Number(17)));
+        // With its name it takes no more than one string of five fields took.
+        assert!(size_of::<Placed>() <= 112, "{}", size_of::<Placed>());
     }
 
     #[test]

@@ -210,12 +210,12 @@ impl<T: Object> Store for Kind<T> {
         &object.metadata().resource_version
     }
 
-    fn kept_version(kept: &T::Kept) -> &str {
-        T::version(kept)
+    fn has_version(kept: &T::Kept, version: &str) -> bool {
+        T::has_version(kept, version)
     }
 
-    fn kept_uid(kept: &T::Kept) -> &str {
-        T::uid(kept)
+    fn has_uid(kept: &T::Kept, uid: &str) -> bool {
+        T::has_uid(kept, uid)
     }
 
     fn tidy(&mut self, object: &mut T) {

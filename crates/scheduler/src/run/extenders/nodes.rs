@@ -85,13 +85,13 @@ impl Store for Nodes {
         &node.version
     }
 
-    fn kept_version(known: &Known) -> &str {
-        &known.version
+    fn has_version(known: &Known, version: &str) -> bool {
+        known.version == version
     }
 
     /// A node made anew takes the place of the old one at once.
-    fn kept_uid(_: &Known) -> &'static str {
-        ""
+    fn has_uid(_: &Known, _: &str) -> bool {
+        true
     }
 
     fn applied(&mut self, _: Option<Known>, node: Whole) -> Known {
