@@ -7,6 +7,7 @@ mod budget;
 mod cache;
 mod health;
 mod incoming;
+mod list;
 mod metrics;
 mod outline;
 mod run;
@@ -18,12 +19,12 @@ mod watch;
 pub use budget::Budget;
 pub use cache::Reflector;
 pub use health::{WatchState, Watches};
+pub(crate) use list::read_list;
 pub use metrics::WatchMetrics;
 pub use outline::Outline;
 pub use run::{Connect, Retry, WATCH_LIFE};
 pub use store::Store;
 pub use table::{ByKey, Key, Keyed, Table};
-pub(crate) use watch::read_list;
 pub use watch::{Follow, Parsed, Unreadable, Watch, WatchError, parse};
 
 #[cfg(test)]

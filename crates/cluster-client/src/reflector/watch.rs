@@ -5,7 +5,8 @@
 
 use super::health::Handle;
 use super::incoming::{Arrived, Incoming, TooLong};
-use super::split::{Items, Lines, Piece, Split};
+use super::list::objects;
+use super::split::{Lines, Piece, Split};
 use super::{Outline, Watches};
 use crate::message::{self, Peer, answer};
 use http_body_util::BodyExt;
@@ -62,7 +63,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Parsed<T> {
     parsed(text.as_bytes())
 }
 
-fn parsed<T: DeserializeOwned>(text: &[u8]) -> Parsed<T> {
+pub(super) fn parsed<T: DeserializeOwned>(text: &[u8]) -> Parsed<T> {
     serde_json::from_slice(text).map_err(|error| Unreadable {
         outline: Outline::of(text),
         problem: error.to_string(),
@@ -362,7 +363,7 @@ impl Watch {
 }
 
 /// The next bytes of a body; `None` at its end.
-async fn next_data<T: DeserializeOwned + Send + 'static>(
+pub(super) async fn next_data<T: DeserializeOwned + Send + 'static>(
     body: &mut Body,
     incoming: &Incoming<T>,
 ) -> Result<Option<Result<Bytes, kube::Error>>, WatchError> {
@@ -438,82 +439,8 @@ impl Head<'_> {
     }
 }
 
-/// Passes every object of the list at this path to the follower as it arrives; the caller then reports the end of
-/// the list.
-pub(crate) async fn read_list(
-    client: Client,
-    path: &str,
-    follower: &mut impl Follow,
-) -> Result<(), WatchError> {
-    let request = hyper::Request::get(path)
-        .body(Vec::new())
-        .map_err(|error| watch_error(&error))?;
-    let body = open(&client, request, Peer::Kubelet).await?;
-    let health = Watches::default().add(path, "");
-    objects(body, &health, follower).await.map(drop)
-}
-
-/// Passes on the objects of a list; returns the list without them.
-async fn objects<F: Follow>(
-    mut body: Body,
-    health: &Handle,
-    follower: &mut F,
-) -> Result<ListEnd, WatchError> {
-    follower.begin();
-    let mut items = Items::default();
-    let mut incoming = Incoming::<F::Object>::new(false, health.budget());
-    while let Some(data) = next_data(&mut body, &incoming).await? {
-        let data = data.map_err(|error| watch_error(&error))?;
-        let mut bytes = &*data;
-        while let Some(piece) = items.next(&mut bytes) {
-            match piece {
-                Piece::Part(part) => incoming.push(part).await,
-                Piece::End => {
-                    let (object, length) = match incoming.end().await {
-                        Arrived::Short(text) => {
-                            let (object, length) = (parsed(&text), text.len());
-                            incoming.recycle(text);
-                            (object, length)
-                        }
-                        Arrived::Long(length, object) => (object.map_err(Unreadable::from), length),
-                    };
-                    if object.is_err() {
-                        health.skipped();
-                    }
-                    follower.applied(object, length);
-                }
-            }
-        }
-    }
-    serde_json::from_slice::<List>(items.rest())
-        .map(|list| list.metadata)
-        .map_err(|error| unparsable(&error))
-}
-
-impl From<TooLong> for Unreadable {
-    fn from(object: TooLong) -> Self {
-        Self {
-            outline: object.outline,
-            problem: object.problem,
-        }
-    }
-}
-
-/// A list without its items.
-#[derive(Deserialize)]
-struct List {
-    #[serde(default)]
-    metadata: ListEnd,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ListEnd {
-    resource_version: String,
-}
-
 /// The body of a successful answer.
-async fn open(
+pub(super) async fn open(
     client: &Client,
     request: hyper::Request<Vec<u8>>,
     peer: Peer,
@@ -550,14 +477,14 @@ fn refused(status: &Status) -> WatchError {
     }
 }
 
-fn watch_error(problem: &dyn ToString) -> WatchError {
+pub(super) fn watch_error(problem: &dyn ToString) -> WatchError {
     WatchError {
         problem: problem.to_string(),
         code: None,
     }
 }
 
-fn unparsable(error: &serde_json::Error) -> WatchError {
+pub(super) fn unparsable(error: &serde_json::Error) -> WatchError {
     watch_error(&format!("an answer that cannot be parsed: {error}"))
 }
 

@@ -2,15 +2,18 @@
 //! again only when it changes: of those little is kept, most of which equal pods share. Pods that wait are looked at all the
 //! time: equal ones share their specs, statuses and owners.
 
+mod ids;
+mod interned;
+
+pub(super) use interned::Texts;
+
 use evictd_cluster_client::{ByKey, Key, Keyed, Outline, Table, Unreadable};
 use evictd_pod::requests::{self, Counted};
 use evictd_pod::wire::{self, Shared};
+use ids::{Uid, Version};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::HashMap;
-use std::fmt::Write;
-use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
@@ -102,83 +105,6 @@ impl Table<KeptPod> for KnownPods {
     }
 }
 
-/// What is kept once, however many pods have it.
-#[derive(Default)]
-pub(super) struct Texts {
-    specs: Interned<wire::PodSpec>,
-    statuses: Interned<wire::PodStatus>,
-    owners: Interned<Vec<wire::OwnerReference>>,
-    labels: Interned<wire::TextMap>,
-    /// Namespaces, nodes and phases.
-    names: Interned<String>,
-}
-
-/// Values of which equal ones are kept once, by what identifies them.
-struct Interned<T> {
-    values: HashMap<u128, Shared<T>>,
-    /// How many were left when those of nobody were last forgotten.
-    left: usize,
-    keys: [RandomState; 2],
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Self {
-            values: HashMap::new(),
-            left: 0,
-            keys: Default::default(),
-        }
-    }
-}
-
-impl<T: Serialize> Interned<T> {
-    /// Has equal values share one.
-    fn share(&mut self, value: &mut Shared<T>) {
-        let id = self.id(&**value);
-        if let Some(known) = self.values.get(&id) {
-            *value = known.clone();
-            return;
-        }
-        if self.values.len() > 2 * self.left + 1024 {
-            self.values.retain(|_, value| !Shared::is_sole(value));
-            self.left = self.values.len();
-        }
-        self.values.insert(id, value.clone());
-    }
-
-    /// The same value as others have.
-    fn shared(&mut self, value: T) -> Shared<T> {
-        let mut value = Shared::from(value);
-        self.share(&mut value);
-        value
-    }
-
-    /// 128 bits of a hash with keys of this process, so that no author of a pod can have two values taken for one.
-    fn id(&self, value: &T) -> u128 {
-        let mut hashed = Hashed(self.keys.each_ref().map(BuildHasher::build_hasher));
-        // Nothing of a pod fails to become JSON: its keys are texts.
-        let _ = serde_json::to_writer(&mut hashed, value);
-        let [high, low] = hashed.0.map(|hasher| u128::from(hasher.finish()));
-        high << 64 | low
-    }
-}
-
-/// Hashes what is written.
-struct Hashed([DefaultHasher; 2]);
-
-impl io::Write for Hashed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for hasher in &mut self.0 {
-            hasher.write(bytes);
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Stands for the name of the pod in a label of its own, as a `StatefulSet` gives it to each. No label's value has this.
 const NAME: &str = "*";
 
@@ -218,74 +144,6 @@ pub(super) struct Placed {
     spec: Shared<wire::PodSpec>,
     deleted_at: Option<wire::Time>,
     deletion_grace: Option<i32>,
-}
-
-/// A UID in half the room of its text. No API server writes another form.
-#[derive(PartialEq, Eq)]
-enum Uid {
-    Bytes([u8; 16]),
-    Text(Box<str>),
-}
-
-impl Uid {
-    fn of(text: &str) -> Self {
-        let parsed = Self::parsed(text);
-        // Only where it can be restored to the letter.
-        let same = parsed.filter(|bytes| *Self::Bytes(*bytes).text() == *text);
-        same.map_or_else(|| Self::Text(text.into()), Self::Bytes)
-    }
-
-    fn parsed(text: &str) -> Option<[u8; 16]> {
-        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
-        let digits: &[[u8; 2]] = digits.as_chunks().0;
-        let mut bytes = [0; 16];
-        if digits.len() != bytes.len() {
-            return None;
-        }
-        for (byte, pair) in bytes.iter_mut().zip(digits) {
-            let pair = std::str::from_utf8(pair).ok()?;
-            *byte = u8::from_str_radix(pair, 16).ok()?;
-        }
-        Some(bytes)
-    }
-
-    fn text(&self) -> Arc<str> {
-        let bytes = match self {
-            Self::Text(text) => return text.as_ref().into(),
-            Self::Bytes(bytes) => bytes,
-        };
-        let mut text = String::with_capacity(36);
-        for (at, byte) in bytes.iter().enumerate() {
-            if matches!(at, 4 | 6 | 8 | 10) {
-                text.push('-');
-            }
-            // Writing to a String does not fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.into()
-    }
-}
-
-/// A version in the room of a number, as every API server writes it.
-#[derive(PartialEq, Eq)]
-enum Version {
-    Number(u64),
-    Text(Box<str>),
-}
-
-impl Version {
-    fn of(text: &str) -> Self {
-        let number = text.parse::<u64>().ok();
-        let same = number.filter(|number| number.to_string() == text);
-        same.map_or_else(|| Self::Text(text.into()), Self::Number)
-    }
-
-    fn text(&self) -> Box<str> {
-        match self {
-            Self::Number(number) => number.to_string().into(),
-            Self::Text(text) => text.clone(),
-        }
-    }
 }
 
 impl Keyed for Box<Placed> {
@@ -640,28 +498,6 @@ mod tests {
         }
         let left = texts.names.values.len();
         assert!(left < 1100, "{left}");
-    }
-
-    #[test]
-    fn uids_and_versions_take_little_room_and_are_restored_to_the_letter() {
-        for text in [
-            "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
-            "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0",
-            "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
-            "+f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
-            "u-1",
-            "",
-        ] {
-            assert_eq!(*Uid::of(text).text(), *text);
-        }
-        let usual = Uid::of("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
-        assert!(matches!(usual, Uid::Bytes(_)));
-        for text in ["17", "0", "007", "+7", "18446744073709551616", "v7", ""] {
-            assert_eq!(*Version::of(text).text(), *text);
-        }
-        assert!(matches!(Version::of("17"), Version::Number(17)));
-        // With its name it takes no more than one string of five fields took.
-        assert!(size_of::<Placed>() <= 112, "{}", size_of::<Placed>());
     }
 
     #[test]

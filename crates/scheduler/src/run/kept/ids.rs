@@ -1,0 +1,97 @@
+//! UIDs and versions in little room.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// A UID in half the room of its text. No API server writes another form.
+#[derive(PartialEq, Eq)]
+pub(super) enum Uid {
+    Bytes([u8; 16]),
+    Text(Box<str>),
+}
+
+impl Uid {
+    pub(super) fn of(text: &str) -> Self {
+        let parsed = Self::parsed(text);
+        // Only where it can be restored to the letter.
+        let same = parsed.filter(|bytes| *Self::Bytes(*bytes).text() == *text);
+        same.map_or_else(|| Self::Text(text.into()), Self::Bytes)
+    }
+
+    fn parsed(text: &str) -> Option<[u8; 16]> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+        let digits: &[[u8; 2]] = digits.as_chunks().0;
+        let mut bytes = [0; 16];
+        if digits.len() != bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits) {
+            let pair = std::str::from_utf8(pair).ok()?;
+            *byte = u8::from_str_radix(pair, 16).ok()?;
+        }
+        Some(bytes)
+    }
+
+    pub(super) fn text(&self) -> Arc<str> {
+        let bytes = match self {
+            Self::Text(text) => return text.as_ref().into(),
+            Self::Bytes(bytes) => bytes,
+        };
+        let mut text = String::with_capacity(36);
+        for (at, byte) in bytes.iter().enumerate() {
+            if matches!(at, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            // Writing to a String does not fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.into()
+    }
+}
+
+/// A version in the room of a number, as every API server writes it.
+#[derive(PartialEq, Eq)]
+pub(super) enum Version {
+    Number(u64),
+    Text(Box<str>),
+}
+
+impl Version {
+    pub(super) fn of(text: &str) -> Self {
+        let number = text.parse::<u64>().ok();
+        let same = number.filter(|number| number.to_string() == text);
+        same.map_or_else(|| Self::Text(text.into()), Self::Number)
+    }
+
+    pub(super) fn text(&self) -> Box<str> {
+        match self {
+            Self::Number(number) => number.to_string().into(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uids_and_versions_take_little_room_and_are_restored_to_the_letter() {
+        for text in [
+            "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
+            "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0",
+            "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+            "+f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
+            "u-1",
+            "",
+        ] {
+            assert_eq!(*Uid::of(text).text(), *text);
+        }
+        let usual = Uid::of("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+        assert!(matches!(usual, Uid::Bytes(_)));
+        for text in ["17", "0", "007", "+7", "18446744073709551616", "v7", ""] {
+            assert_eq!(*Version::of(text).text(), *text);
+        }
+        assert!(matches!(Version::of("17"), Version::Number(17)));
+    }
+}
