@@ -1,9 +1,10 @@
 //! Reads a list while it arrives.
 
+use super::body::{next_data, open, unparsable, watch_error};
+use super::follow::parsed;
 use super::health::Handle;
 use super::incoming::{Arrived, Incoming, TooLong};
 use super::split::{Items, Piece, Split};
-use super::watch::{next_data, open, parsed, unparsable, watch_error};
 use super::{Follow, Unreadable, WatchError, Watches};
 use crate::message::Peer;
 use kube::Client;

@@ -3,8 +3,10 @@
 //! The author of an object decides how large it is. A long one is parsed while it arrives, so that fields that are not
 //! kept take no memory; one that is too long is skipped to its end, and reported by what identifies it.
 
+mod body;
 mod budget;
 mod cache;
+mod follow;
 mod health;
 mod incoming;
 mod list;
@@ -18,6 +20,7 @@ mod watch;
 
 pub use budget::Budget;
 pub use cache::Reflector;
+pub use follow::{Follow, Parsed, Unreadable, WatchError, parse};
 pub use health::{WatchState, Watches};
 pub(crate) use list::read_list;
 pub use metrics::WatchMetrics;
@@ -25,7 +28,7 @@ pub use outline::Outline;
 pub use run::{Connect, Retry, WATCH_LIFE};
 pub use store::Store;
 pub use table::{ByKey, Key, Keyed, Table};
-pub use watch::{Follow, Parsed, Unreadable, Watch, WatchError, parse};
+pub use watch::Watch;
 
 #[cfg(test)]
 mod tests;

@@ -3,81 +3,29 @@
 //! Each object is parsed directly into the follower's type, so that only what is needed of it is held in memory. If
 //! an object cannot be parsed, the error is reported for that object and the watch goes on.
 
+use super::body::{next_data, open, refused, unparsable, watch_error};
 use super::health::Handle;
 use super::incoming::{Arrived, Incoming, TooLong};
 use super::list::objects;
 use super::split::{Lines, Piece, Split};
-use super::{Outline, Watches};
-use crate::message::{self, Peer, answer};
-use http_body_util::BodyExt;
-use hyper::body::Bytes;
+use super::{Follow, Unreadable, WatchError, Watches, parse};
+use crate::message::Peer;
 use kube::{
     Client,
     api::{ListParams, VersionMatch, WatchParams},
     client::Body,
     core::{Request, Status},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, time::Duration};
 use tokio::time::timeout;
 
-/// The longest that the rest of a long object may take: others wait for it to be parsed.
-const STALLED: Duration = Duration::from_secs(20);
 /// The longest that the server may take to begin its answer to a watch. It queues a request for a quarter of a minute at
 /// most (API priority and fairness), and begins to answer before there is anything to report.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The annotation of the bookmark that ends a streamed list.
 const LISTED: &str = "k8s.io/initial-events-end";
-
-/// Receives the objects of a collection.
-pub trait Follow {
-    /// The part of an object that is parsed.
-    type Object: DeserializeOwned + Send + 'static;
-    /// The object's `metadata.resourceVersion`.
-    fn version(object: &Self::Object) -> &str;
-    /// A list begins; known objects that are not part of it are gone when it ends.
-    fn begin(&mut self);
-    /// An object in its present state, and the length of its text.
-    fn applied(&mut self, object: Parsed<Self::Object>, bytes: usize);
-    /// A deleted object in its last state.
-    fn deleted(&mut self, object: Parsed<Self::Object>);
-    /// The list is complete, or the connection has shown a sign of life.
-    fn up_to_date(&mut self);
-}
-
-/// An object, or what is known of one that cannot be read.
-pub type Parsed<T> = Result<T, Unreadable>;
-
-/// An object that cannot be read: it is too long, or differs from its type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Which object it is.
-    pub outline: Outline,
-    /// Why it cannot be read.
-    pub problem: String,
-}
-
-/// The object in this text; its outline if it cannot be parsed.
-pub fn parse<T: DeserializeOwned>(text: &str) -> Parsed<T> {
-    parsed(text.as_bytes())
-}
-
-pub(super) fn parsed<T: DeserializeOwned>(text: &[u8]) -> Parsed<T> {
-    serde_json::from_slice(text).map_err(|error| Unreadable {
-        outline: Outline::of(text),
-        problem: error.to_string(),
-    })
-}
-
-/// Why a watch ended early.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchError {
-    /// The problem in a sentence.
-    pub problem: String,
-    /// The HTTP status of the server's answer, if there was one.
-    pub code: Option<u16>,
-}
 
 /// A collection that is followed over any number of connections.
 #[derive(Debug)]
@@ -362,25 +310,6 @@ impl Watch {
     }
 }
 
-/// The next bytes of a body; `None` at its end.
-pub(super) async fn next_data<T: DeserializeOwned + Send + 'static>(
-    body: &mut Body,
-    incoming: &Incoming<T>,
-) -> Result<Option<Result<Bytes, kube::Error>>, WatchError> {
-    let frame = if incoming.is_long() {
-        let frame = timeout(STALLED, body.frame()).await;
-        frame.map_err(|_| {
-            let seconds = STALLED.as_secs();
-            watch_error(&format!(
-                "the rest of an object did not come within {seconds} s"
-            ))
-        })?
-    } else {
-        body.frame().await
-    };
-    Ok(frame.map(|frame| frame.map(|frame| frame.into_data().unwrap_or_default())))
-}
-
 #[derive(Debug, Deserialize)]
 struct Event<T> {
     #[serde(rename = "type")]
@@ -439,58 +368,10 @@ impl Head<'_> {
     }
 }
 
-/// The body of a successful answer.
-pub(super) async fn open(
-    client: &Client,
-    request: hyper::Request<Vec<u8>>,
-    peer: Peer,
-) -> Result<Body, WatchError> {
-    let response = client
-        .send(request.map(Body::from))
-        .await
-        .map_err(|error| watch_error(&message::of(&error, peer)))?;
-    let code = response.status();
-    if code.is_success() {
-        return Ok(response.into_body());
-    }
-    let text = whole(response.into_body()).await.unwrap_or_default();
-    let status = serde_json::from_str::<Status>(&text).unwrap_or_default();
-    Err(WatchError {
-        code: Some(code.as_u16()),
-        ..refused(&status.with_code(code.as_u16()))
-    })
-}
-
-async fn whole(body: Body) -> Result<String, WatchError> {
-    let bytes = body
-        .collect()
-        .await
-        .map_err(|error| watch_error(&error))?
-        .to_bytes();
-    String::from_utf8(bytes.into()).map_err(|error| watch_error(&error))
-}
-
-fn refused(status: &Status) -> WatchError {
-    WatchError {
-        problem: answer(status),
-        code: Some(status.code),
-    }
-}
-
-pub(super) fn watch_error(problem: &dyn ToString) -> WatchError {
-    WatchError {
-        problem: problem.to_string(),
-        code: None,
-    }
-}
-
-pub(super) fn unparsable(error: &serde_json::Error) -> WatchError {
-    watch_error(&format!("an answer that cannot be parsed: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Parsed;
 
     /// Counts the calls.
     #[derive(Debug, Default, PartialEq)]
