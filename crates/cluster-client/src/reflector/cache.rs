@@ -174,7 +174,7 @@ impl<S: Store> Follow for Reflector<S> {
             }
             let problem = "the large objects of its namespace, or of all, take too much memory";
             return self.cannot_read(&Unreadable {
-                outline: S::outline(&object),
+                outline: S::outline(&object).into(),
                 problem: problem.to_owned(),
             });
         }

@@ -26,7 +26,7 @@ pub type Parsed<T> = Result<T, Unreadable>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// Which object it is.
-    pub outline: Outline,
+    pub outline: Box<Outline>,
     /// Why it cannot be read.
     pub problem: String,
 }
@@ -38,7 +38,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Parsed<T> {
 
 pub(super) fn parsed<T: DeserializeOwned>(text: &[u8]) -> Parsed<T> {
     serde_json::from_slice(text).map_err(|error| Unreadable {
-        outline: Outline::of(text),
+        outline: Outline::of(text).into(),
         problem: error.to_string(),
     })
 }

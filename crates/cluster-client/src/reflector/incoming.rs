@@ -34,6 +34,10 @@ enum State<T> {
 
 /// An object that has arrived.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is made"
+)]
 pub(super) enum Arrived<T> {
     /// Its text.
     Short(Vec<u8>),
@@ -46,7 +50,7 @@ pub(super) enum Arrived<T> {
 pub(super) struct TooLong {
     /// The type of the event.
     pub(super) event: String,
-    pub(super) outline: Outline,
+    pub(super) outline: Box<Outline>,
     pub(super) problem: String,
 }
 
@@ -176,15 +180,15 @@ impl<T: DeserializeOwned + Send + 'static> Long<T> {
         let (event, outline) = scanner.finish();
         Err(TooLong {
             event,
-            outline,
+            outline: outline.into(),
             problem,
         })
     }
 }
 
-fn parse<T: DeserializeOwned>(parts: mpsc::Receiver<Vec<u8>>) -> serde_json::Result<T> {
+fn parse<T: DeserializeOwned>(coming: mpsc::Receiver<Vec<u8>>) -> serde_json::Result<T> {
     let parts = Parts {
-        parts,
+        coming,
         part: Vec::new(),
         read: 0,
     };
@@ -196,7 +200,7 @@ fn parse<T: DeserializeOwned>(parts: mpsc::Receiver<Vec<u8>>) -> serde_json::Res
 
 /// The parts one after the other.
 struct Parts {
-    parts: mpsc::Receiver<Vec<u8>>,
+    coming: mpsc::Receiver<Vec<u8>>,
     part: Vec<u8>,
     read: usize,
 }
@@ -204,7 +208,7 @@ struct Parts {
 impl Read for Parts {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.read == self.part.len() {
-            match self.parts.blocking_recv() {
+            match self.coming.blocking_recv() {
                 Some(part) => (self.part, self.read) = (part, 0),
                 None => return Ok(0),
             }

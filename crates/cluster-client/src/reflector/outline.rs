@@ -61,6 +61,10 @@ impl Outline {
 
 /// Reads outlines byte by byte. It holds no more of the object than one short text.
 #[derive(Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says where in the text the next byte stands"
+)]
 pub(super) struct Scanner {
     /// Whether the object is that of a watch's event.
     in_event: bool,

@@ -61,7 +61,7 @@ impl Retry {
     fn ended(&mut self, well: bool, lasted: Duration) {
         match self {
             Self::Soon(backoff) if well || lasted >= STABLE_AFTER => backoff.reset(),
-            Self::Spread(_, stagger) if lasted >= STABLE_AFTER => *stagger = Box::default(),
+            Self::Spread(_, stagger) if lasted >= STABLE_AFTER => **stagger = Stagger::default(),
             Self::Soon(_) | Self::Spread(..) => {}
         }
     }
@@ -128,13 +128,12 @@ impl<S: Store> Reflector<S> {
 
 impl<S: Store, C: Connect> Run<S, C> {
     async fn follow(&mut self, life: Duration) -> Result<(), WatchError> {
-        let client = match &self.client {
-            Some(client) => client.clone(),
-            None => {
-                let client = self.connect.connect().await;
-                let client = client.inspect_err(|error| self.watch.failed(&error.problem))?;
-                self.client.insert(client).clone()
-            }
+        let client = if let Some(client) = &self.client {
+            client.clone()
+        } else {
+            let client = self.connect.connect().await;
+            let client = client.inspect_err(|error| self.watch.failed(&error.problem))?;
+            self.client.insert(client).clone()
         };
         self.watch.follow(&client, life, &mut self.reflector).await
     }

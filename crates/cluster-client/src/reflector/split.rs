@@ -47,11 +47,15 @@ impl Split for Lines {
 
 /// The items of a JSON object's `items`; everything else is kept.
 #[derive(Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says where in the text the next byte stands"
+)]
 pub(super) struct Items {
     rest: Vec<u8>,
     /// The number of open brackets.
     depth: usize,
-    in_items: bool,
+    inside: bool,
     in_text: bool,
     escaped: bool,
     ended: bool,
@@ -69,7 +73,7 @@ impl Split for Items {
         if input.is_empty() {
             return None;
         }
-        let mut begin = (self.in_items && self.depth > BETWEEN).then_some(0);
+        let mut begin = (self.inside && self.depth > BETWEEN).then_some(0);
         for (at, &byte) in input.iter().enumerate() {
             let begins = self.step(byte);
             if let Some(begin) = begin {
@@ -80,7 +84,7 @@ impl Split for Items {
                 }
             } else if begins {
                 begin = Some(at);
-            } else if !(self.in_items && self.depth == BETWEEN && byte != b'[')
+            } else if !(self.inside && self.depth == BETWEEN && byte != b'[')
                 && self.rest.len() < LONGEST_REST
             {
                 self.rest.push(byte);
@@ -112,15 +116,15 @@ impl Items {
             b'"' => self.in_text = true,
             b'{' | b'[' => {
                 if byte == b'[' && self.depth == 1 && self.follows_items() {
-                    self.in_items = true;
+                    self.inside = true;
                 }
                 self.depth += 1;
-                return self.in_items && self.depth == BETWEEN + 1;
+                return self.inside && self.depth == BETWEEN + 1;
             }
             b'}' | b']' => {
                 self.depth = self.depth.saturating_sub(1);
                 if self.depth < BETWEEN {
-                    self.in_items = false;
+                    self.inside = false;
                 }
             }
             _ => {}
@@ -217,7 +221,7 @@ mod tests {
                     match piece {
                         Piece::Part(part) => line.extend_from_slice(part),
                         Piece::End => {
-                            found.push(String::from_utf8(std::mem::take(&mut line)).unwrap())
+                            found.push(String::from_utf8(std::mem::take(&mut line)).unwrap());
                         }
                     }
                 }

@@ -156,6 +156,10 @@ impl Log {
     }
 
     /// Until this was written down.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the clock of the test is set, and a thread that parses takes real time"
+    )]
     async fn until(&self, line: &str) -> Vec<String> {
         let limit = std::time::Instant::now() + 60 * SECOND;
         while !self.0.lock().unwrap().iter().any(|own| own == line) {

@@ -237,10 +237,10 @@ impl Watch {
     }
 
     /// A change of an object that cannot be read. The watch goes on behind it.
-    fn unreadable(&mut self, kind: EventKind, object: Unreadable, follower: &mut impl Follow) {
+    fn unreadable(&mut self, kind: &EventKind, object: Unreadable, follower: &mut impl Follow) {
         self.health.skipped();
         self.advance(&object.outline.version);
-        if kind == EventKind::Deleted {
+        if *kind == EventKind::Deleted {
             follower.deleted(Err(object));
         } else {
             follower.applied(Err(object), 0);
@@ -262,7 +262,7 @@ impl Watch {
                 problem,
             }) => match EventKind::from(event) {
                 kind if kind.is_change() && !outline.name.is_empty() => {
-                    self.unreadable(kind, Unreadable { outline, problem }, follower);
+                    self.unreadable(&kind, Unreadable { outline, problem }, follower);
                 }
                 _ => {
                     return Err(watch_error(&format!(
@@ -282,7 +282,7 @@ impl Watch {
         match event.kind {
             kind if kind.is_change() => match parse(object) {
                 Ok(object) => self.change(Event { kind, object }, line.len(), follower),
-                Err(object) => self.unreadable(kind, object, follower),
+                Err(object) => self.unreadable(&kind, object, follower),
             },
             EventKind::Bookmark => {
                 let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();

@@ -236,8 +236,13 @@ pub async fn ready(
     let filesystems = WatchedPaths::new(config, &directories.root, places(&runtime).await);
     let mut sampler = sampler(config, &hierarchies, filesystems.paths().clone())?;
     let huge_pages = huge_pages(config, &mut sampler);
-    let (fleet, watches) = (Fleet::default(), Watches::default());
-    let pods = pods::start(config, (fleet.clone(), &runtime), (clock, watches.clone())).await;
+    let (fleet, reflected) = (Fleet::default(), Watches::default());
+    let pods = pods::start(
+        config,
+        (fleet.clone(), &runtime),
+        (clock, reflected.clone()),
+    )
+    .await;
     let usage = usage::find(config, pods.source, &hierarchies).await;
     let binder = Binder::new(
         hierarchies.clone(),
@@ -258,8 +263,8 @@ pub async fn ready(
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
     let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
-    let exposition = exposition.with_watches("", &watches);
-    start_servers(config, &shared, (exposition, watches)).await?;
+    let exposition = exposition.with_watches("", &reflected);
+    start_servers(config, &shared, (exposition, reflected)).await?;
     shared.pods_loaded();
     warn_at_start(config, pods.source, (&hierarchies, huge_pages), &shared);
     if pods.source != PodsSource::Manifests {

@@ -174,7 +174,7 @@ impl Poller {
     fn wire(&self, found: &Found<'_>) -> Parsed<wire::Pod> {
         if let Some(problem) = &found.problem {
             return Err(Unreadable {
-                outline: found.outline(),
+                outline: found.outline().into(),
                 problem: problem.clone(),
             });
         }

@@ -49,7 +49,7 @@ impl Remote {
             names.push(match parse(pod.get()) {
                 Ok(pod) => catalog.apply(pod),
                 Err(Unreadable { outline, problem }) => {
-                    let name = PodName::from(&outline);
+                    let name = PodName::from(&*outline);
                     catalog.refuse(&name, &problem);
                     name
                 }
@@ -152,7 +152,7 @@ impl Store for Remote {
     }
 
     fn unreadable(&mut self, _: Option<&PodName>, pod: &Unreadable) -> Option<PodName> {
-        let name = PodName::from(&pod.outline);
+        let name = PodName::from(&*pod.outline);
         self.catalog.refuse(&name, &pod.problem);
         self.changed();
         Some(name)

@@ -28,10 +28,10 @@ async fn an_object_of_20_mib_passes_and_a_longer_one_is_skipped_and_named() {
         bookmark(2, true),
     ];
     let after = [event("ADDED", &thing("last", "last", 6))];
-    let mut long = long_event("a", 3, 20);
-    long.extend(long_event("b", 4, 40));
-    long.extend(long_event("c", 5, 40));
-    let running = run(Script::of([with_long(&there, long, &after).cut()]));
+    let mut events = long_event("a", 3, 20);
+    events.extend(long_event("b", 4, 40));
+    events.extend(long_event("c", 5, 40));
+    let running = run(Script::of([with_long(&there, events, &after).cut()]));
     let log = running.log.until("new last/last@6").await;
     let expected = [
         "a/a@1 -> a/a@3",
@@ -52,10 +52,10 @@ async fn an_object_of_many_small_parts_is_skipped() {
     let parts = format!("[{}{{}}]", "{},".repeat(200_000));
     let object = thing("a", "1", 1).to_string();
     let object = format!("{},\"spec\":{parts}}}", object.strip_suffix('}').unwrap());
-    let long = format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n");
+    let line = format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n");
     let running = run(Script::of([with_long(
         &[],
-        vec![long.into()],
+        vec![line.into()],
         &[bookmark(2, true)],
     )]));
     let log = running.log.until("up to date").await;
