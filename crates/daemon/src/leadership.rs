@@ -68,7 +68,7 @@ impl Leadership {
             .await
             .is_err()
         {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

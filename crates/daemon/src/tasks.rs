@@ -158,7 +158,7 @@ mod tests {
         let beside = counted(&running);
         daemon.spawn(async move {
             let _beside = beside;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         let (own, stopping) = (counted(&running), daemon.stopping());
         daemon.finish(async move {
@@ -179,7 +179,7 @@ mod tests {
         let own = counted(&running);
         daemon.finish(async move {
             let _own = own;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         let began = tokio::time::Instant::now();
         daemon.end(Duration::from_secs(30)).await;

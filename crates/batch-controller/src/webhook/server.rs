@@ -119,7 +119,7 @@ async fn answer(reviews: &Arc<Reviews>, request: Request) -> Response {
     }
     let endpoint = match endpoint(reviews, &request) {
         Ok(endpoint) => endpoint,
-        Err(refused) => return refused,
+        Err(refused) => return refused.into_response(),
     };
     let body = match reviews.bodies.read(request.into_body()).await {
         Ok(body) => body,
@@ -147,18 +147,18 @@ async fn answer(reviews: &Arc<Reviews>, request: Request) -> Response {
 }
 
 /// What is asked, or why it is refused before its body is read.
-fn endpoint(reviews: &Reviews, request: &Request) -> Result<Endpoint, Response> {
+fn endpoint(reviews: &Reviews, request: &Request) -> Result<Endpoint, (StatusCode, &'static str)> {
     let endpoint = Endpoint::at(request.uri().path());
     let endpoint = endpoint.filter(|endpoint| reviews.endpoints.contains(endpoint));
-    let endpoint = endpoint.ok_or_else(probes::not_found)?;
+    let endpoint = endpoint.ok_or((StatusCode::NOT_FOUND, "404 page not found\n"))?;
     if *request.method() != Method::POST {
         let why = "an AdmissionReview is posted\n";
-        return Err((StatusCode::METHOD_NOT_ALLOWED, why).into_response());
+        return Err((StatusCode::METHOD_NOT_ALLOWED, why));
     }
     let kind = request.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
         let why = "an AdmissionReview is application/json\n";
-        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into_response());
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     Ok(endpoint)
 }

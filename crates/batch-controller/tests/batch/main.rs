@@ -14,6 +14,7 @@ mod killed;
 mod live;
 mod manifests;
 mod pages;
+mod ports;
 mod queues;
 mod reconcile;
 mod rights;

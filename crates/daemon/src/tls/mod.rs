@@ -64,7 +64,7 @@ impl NamedFile {
     pub fn authorities(&self) -> Result<RootCertStore, TlsError> {
         authorities(&self.read()?).map_err(|error| match error {
             TlsError::Certificate(problem) => self.wrong(problem),
-            other => other,
+            other @ TlsError::File { .. } => other,
         })
     }
 }
