@@ -6,7 +6,7 @@
 
 use crate::{
     pods::{Rejected, Rejection},
-    whole_file,
+    regular_file, whole_file,
 };
 use evictd_eviction::{
     ConditionMap, NodeCondition,
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::OpenOptions,
     io::{self, ErrorKind, Read},
     path::PathBuf,
 };
@@ -207,7 +207,8 @@ impl KeptFile {
 
 fn read(path: &std::path::Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
+    let file = regular_file::open(path, OpenOptions::new().read(true))?;
+    file.take(LONGEST).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -15,6 +15,7 @@ pub mod pause;
 pub mod pods;
 pub mod publish;
 pub mod reclaim;
+mod regular_file;
 pub mod runtime;
 pub mod sampling_interval;
 pub mod server;

@@ -3,7 +3,7 @@
 //! It comes from `evictd pause`, which saves it in the runtime directory, so that it survives a restart of the
 //! daemon but not a reboot; or from an annotation of this node's Node.
 
-use crate::whole_file;
+use crate::{regular_file, whole_file};
 use evictd_eviction::record::Paused;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -140,7 +140,7 @@ impl PauseFile {
     /// is assumed, because a pause was requested.
     pub fn read(&self, now: Timestamp) -> Option<Pause> {
         let path = self.directory.join(FILE);
-        let read = fs::read_to_string(&path).and_then(|text| Ok(serde_json::from_str(&text)?));
+        let read = regular_file::read(&path).and_then(|text| Ok(serde_json::from_str(&text)?));
         match read {
             Ok(pause) => Some(pause).filter(|pause: &Pause| !pause.is_over(now)),
             Err(error) if is_missing(&error) => None,

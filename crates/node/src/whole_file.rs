@@ -1,5 +1,6 @@
 //! Writes small files in the runtime directory so that a later start reads them completely or not at all.
 
+use crate::regular_file;
 use std::{
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
@@ -16,12 +17,9 @@ pub(crate) fn write(directory: &Path, name: &str, mode: u32, bytes: &[u8]) -> io
         .mode(0o755)
         .create(directory)?;
     let beside = directory.join(format!(".{name}.new"));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(&beside)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(mode);
+    let mut file = regular_file::open(&beside, &mut options)?;
     file.write_all(bytes)?;
     fs::rename(&beside, directory.join(name))
 }

@@ -223,7 +223,7 @@ async fn the_webhook_writes_nothing_of_its_configurations_but_whom_to_trust() {
     ] {
         let kind = kind("admissionregistration.k8s.io", "v1", name);
         let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
-        let patch = |operations: Value| {
+        let passes = |operations: Value| {
             let request = http::Request::patch(format!("{}/evictd-batch", all.resource_url()))
                 .header(http::header::CONTENT_TYPE, "application/json-patch+json")
                 .body(operations.to_string().into_bytes());
@@ -233,8 +233,8 @@ async fn the_webhook_writes_nothing_of_its_configurations_but_whom_to_trust() {
         let at = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);
         for place in [0, 2] {
             let path = format!("/webhooks/{place}/clientConfig/caBundle");
-            assert!(patch(at(&path, json!("eA=="))).await);
-            assert!(patch(at(&path, json!("eQ=="))).await);
+            assert!(passes(at(&path, json!("eA=="))).await);
+            assert!(passes(at(&path, json!("eQ=="))).await);
         }
         let elsewhere = json!({"url": "https://mallory.example", "caBundle": "eA=="});
         let everything = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]);
@@ -252,7 +252,7 @@ async fn the_webhook_writes_nothing_of_its_configurations_but_whom_to_trust() {
             json!([{"op": "move", "from": "/webhooks/0", "path": "/webhooks/1"}]),
             json!([{"op": "remove", "path": "/webhooks"}]),
         ] {
-            assert!(!patch(wrong.clone()).await, "{name}: {wrong}");
+            assert!(!passes(wrong.clone()).await, "{name}: {wrong}");
         }
         let parameters = DeleteParams::default();
         assert!(!passed(all.delete("evictd-batch", &parameters).await));

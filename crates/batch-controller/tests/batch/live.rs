@@ -48,7 +48,11 @@ fn start(kubeconfig: &NamedTempFile, log: &NamedTempFile, arguments: &[String]) 
 
 impl Live {
     pub(crate) fn new(arguments: &[&str]) -> Self {
-        let api = ApiServer::start().unwrap();
+        Self::at(ApiServer::start().unwrap(), arguments)
+    }
+
+    /// With this API server.
+    pub(crate) fn at(api: ApiServer, arguments: &[&str]) -> Self {
         let admin = api.actor("test");
         let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}});
         admin.create(system).unwrap();
@@ -56,7 +60,14 @@ impl Live {
             admin.create(queue(name, parent)).unwrap();
         }
         // Never more rights than are packaged.
-        let rules = packaged_rules("rights.yaml");
+        let mut rules = packaged_rules("rights.yaml");
+        if arguments.contains(&"volcano") {
+            let more = packaged_rules("../components/volcano-form/rights.yaml");
+            rules
+                .as_array_mut()
+                .unwrap()
+                .extend(more.as_array().unwrap().clone());
+        }
         api.grant("token", "controllers", Some(rules));
         let mut kubeconfig = NamedTempFile::new().unwrap();
         write!(kubeconfig, "{}", api.kubeconfig_of("token")).unwrap();
@@ -116,7 +127,7 @@ impl Live {
         let _ = self.admin.merge(GROUPS, &at, status);
     }
 
-    fn until_leader(&self) {
+    pub(crate) fn until_leader(&self) {
         wait_until("there is a leader", || {
             let name = "volcano-system/vc-controller-manager";
             let lease = self.admin.get("leases", name).unwrap_or_default();
@@ -160,7 +171,7 @@ impl Live {
         self.admin.create(command).unwrap();
     }
 
-    fn order(&self, queue: &str, action: &str) -> Value {
+    pub(crate) fn order(&self, queue: &str, action: &str) -> Value {
         let known = self.admin.get("queues", queue).unwrap();
         let uid = known["metadata"]["uid"].as_str().unwrap();
         command(queue, "Queue", uid, action)
@@ -186,14 +197,14 @@ impl Live {
 
 const GROUPS: &str = "podgroups.scheduling.volcano.sh";
 
-fn queue(name: &str, parent: &str) -> Value {
+pub(crate) fn queue(name: &str, parent: &str) -> Value {
     json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
         "metadata": {"name": name}, "spec": {"weight": 1, "parent": parent},
     })
 }
 
-fn command(name: &str, kind: &str, uid: &str, action: &str) -> Value {
+pub(crate) fn command(name: &str, kind: &str, uid: &str, action: &str) -> Value {
     let version = match kind {
         "Job" => "batch.volcano.sh/v1alpha1",
         _ => "scheduling.volcano.sh/v1beta1",
@@ -457,48 +468,6 @@ impl Drop for Ended {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-#[test]
-fn a_command_acts_on_the_very_object_that_it_names_and_on_queues_from_default_only() {
-    let live = Live::new(&[]);
-    let tenant = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}});
-    live.admin.create(tenant).unwrap();
-    running(&live, "train", |_| {});
-    let mut misplaced = live.order("default", "CloseQueue");
-    misplaced["metadata"]["namespace"] = json!("tenant");
-    let of_core = {
-        let mut command = command("train", "Job", "u", "AbortJob");
-        command["target"]["apiVersion"] = json!("batch/v1");
-        command["target"]["uid"] = live.job("train")["metadata"]["uid"].take();
-        command
-    };
-    let of_others = live.admin.create(of_core).unwrap()["metadata"]["name"].take();
-    for refused in [
-        misplaced,
-        command("default", "Queue", "another", "CloseQueue"),
-        command("default", "Queue", "", "CloseQueue"),
-        command("train", "Job", "another", "AbortJob"),
-    ] {
-        live.admin.create(refused).unwrap();
-    }
-    let left = || {
-        let left = live.admin.list("commands");
-        left.iter()
-            .map(|one| one["metadata"]["name"].clone())
-            .collect::<Vec<_>>()
-    };
-    wait_until("they are taken", || left() == [of_others.clone()]);
-    // What comes after them is carried out after them.
-    live.command("train", "AbortJob");
-    live.until_phase("train", "Aborted");
-    let queue = live.admin.get("queues", "default").unwrap();
-    assert_eq!(queue["status"]["state"], "Open");
-    let events = live.admin.list("events");
-    let orders = events
-        .iter()
-        .filter(|event| event["reason"] == "CommandIssued");
-    assert_eq!(orders.count(), 1);
 }
 
 #[test]

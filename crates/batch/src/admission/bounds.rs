@@ -73,11 +73,11 @@ fn check<'de>(endpoint: Endpoint, object: impl Deserializer<'de>) -> Result<(), 
         _ => Place::Other,
     };
     let mut count = Count::default();
-    let counter = Counter {
+    let counted = Counter {
         place,
         count: &mut count,
-    };
-    let counted = counter.deserialize(object);
+    }
+    .deserialize(object);
     let malformed = |error: &dyn fmt::Display| Excess::Malformed(error.to_string());
     match (counted, count.excess) {
         (_, Some(excess)) => Err(excess),
@@ -120,9 +120,10 @@ impl Place {
             (Self::JobSpec | Self::Task, "policies") => Self::Policies,
             (Self::Policy, "events") => Self::Events,
             (Self::Queue, "spec") => Self::QueueSpec,
-            (Self::QueueSpec, "capability" | "deserved") => Self::Amounts,
+            (Self::QueueSpec, "capability" | "deserved") | (Self::Guarantee, "resource") => {
+                Self::Amounts
+            }
             (Self::QueueSpec, "guarantee") => Self::Guarantee,
-            (Self::Guarantee, "resource") => Self::Amounts,
             (Self::Group, "spec") => Self::GroupSpec,
             (Self::GroupSpec, "subGroupPolicy") => Self::Parts,
             (Self::Task, "template") => Self::Template,

@@ -80,7 +80,7 @@ pub struct QuestionError {
 impl Question {
     /// The answer of our webhook.
     pub fn answer(&self) -> Result<Answer, QuestionError> {
-        self.answer_with(settings(&self.flags)?, |endpoint| {
+        self.answer_with(&settings(&self.flags)?, |endpoint| {
             bounds::check_value(endpoint, &self.object).err()
         })
     }
@@ -91,12 +91,12 @@ impl Question {
             writes_whole_tasks: true,
             ..settings(&self.flags)?
         };
-        self.answer_with(settings, |_| None)
+        self.answer_with(&settings, |_| None)
     }
 
     fn answer_with(
         &self,
-        settings: Settings,
+        settings: &Settings,
         excess: impl Fn(Endpoint) -> Option<Excess>,
     ) -> Result<Answer, QuestionError> {
         let Some(endpoint) = Endpoint::at(&self.path) else {
@@ -121,7 +121,7 @@ impl Question {
             old_object: Some(&self.old_object),
         };
         let verdict = match excess(endpoint) {
-            None => admit(&request, &known, &settings),
+            None => admit(&request, &known, settings),
             Some(excess) => excess.into(),
         };
         let changes = !verdict.patch.is_empty();

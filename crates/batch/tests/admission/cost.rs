@@ -16,13 +16,11 @@ fn most(range: &str) -> u64 {
         "policies" => counted(MOST_POLICIES.div_ceil(MOST_TASKS)),
         "policy.events" => 1,
         "variables.volumes" => counted(MOST_VOLUMES),
-        "variables.events" => 8,
-        "object.spec.plugins" => 8,
+        "variables.events" | "object.spec.plugins" => 8,
         "variables.guarantee" | "variables.deserved" | "amounts" => counted(MOST_AMOUNTS),
         "[]" => 3,
-        "object.spec.subGroupPolicy" => counted(MOST_PARTS),
-        // Annotations have 256 KiB together; a part of a path and its weight take 4 bytes.
-        "split" => counted(MOST_PARTS),
+        // Parts of a pod group, and of the path of a queue with its weights.
+        "object.spec.subGroupPolicy" | "split" => counted(MOST_PARTS),
         other => panic!("how long can {other} be?"),
     }
 }

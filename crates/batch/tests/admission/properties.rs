@@ -155,7 +155,9 @@ proptest! {
                 fields.remove("template");
                 fields.retain(|_, value| !value.is_null() && *value != 0);
                 let parts = fields.get_mut("partitionPolicy").and_then(Value::as_object_mut);
-                parts.map(|parts| parts.retain(|_, value| *value != 0));
+                if let Some(parts) = parts {
+                    parts.retain(|_, value| *value != 0);
+                }
             }
             (patch, done)
         };

@@ -10,6 +10,7 @@
 //! with a zero byte.
 
 use super::{Receipt, encode, scan::good_record};
+use crate::regular_file;
 use evictd_eviction::record::Record;
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -89,14 +90,10 @@ impl Intents {
         let mut make = DirBuilder::new();
         make.recursive(true).mode(0o755);
         make.create(directory).map_err(failed("make", directory))?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o640)
-            .open(&path)
-            .map_err(failed("open", &path))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = regular_file::open(&path, options.mode(0o640));
+        let file = file.map_err(failed("open", &path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(IntentsError::InUse { path }),

@@ -21,6 +21,7 @@ pub use past::{EarlierDecisions, OpenRecords, PastEviction, evicted};
 pub use recorder::{Recorder, RecorderState};
 pub use scan::Scanner;
 
+use crate::regular_file;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -314,7 +315,8 @@ impl History {
             path: path.clone(),
             source,
         };
-        let file = match File::open(&path) {
+        let opened = regular_file::open(&path, OpenOptions::new().read(true));
+        let file = match opened {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
@@ -334,11 +336,9 @@ impl History {
     }
 
     fn open_current(&mut self) -> io::Result<()> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o640)
-            .open(self.path(CURRENT))?;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o640);
+        let file = regular_file::open(&self.path(CURRENT), &mut options)?;
         if let Some(handle) = &self.handle {
             handle.sync_all()?;
         }
@@ -548,7 +548,8 @@ pub fn read(directory: &Path) -> Result<Records, HistoryError> {
     // missed.
     for name in [CURRENT, PREVIOUS] {
         let path = directory.join(name);
-        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.ino(), file)));
+        let opened = regular_file::open(&path, OpenOptions::new().read(true));
+        let opened = opened.and_then(|file| Ok((file.metadata()?.ino(), file)));
         let (inode, file) = match opened {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

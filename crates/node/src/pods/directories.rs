@@ -1,6 +1,7 @@
 //! The content of the manifest directories: each file is read once, and again only if it has changed.
 
 use super::{Listed, Listing, ManifestRules, Warning, manifest::Contents};
+use crate::regular_file;
 use evictd_document::{Mistake, SMALL};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -251,7 +252,7 @@ pub(super) fn is_manifest_name(name: &OsStr) -> bool {
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let file = regular_file::open_linked(path).map_err(|error| error.to_string())?;
     let mut limited = file.take(SMALL + 1);
     limited
         .read_to_end(&mut bytes)

@@ -2,13 +2,13 @@
 //! answers.
 
 use super::Listing;
-use crate::whole_file;
+use crate::{regular_file, whole_file};
 use evictd_kernel::clock::Clock;
 use evictd_pod::wire;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use std::{collections::BTreeSet, fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, io, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
 /// File name in the runtime directory.
@@ -70,7 +70,7 @@ impl SnapshotFile {
 
     /// The content; empty if there is no file. `Err` says why the file cannot be used.
     pub(super) fn read(&self) -> Result<Snapshot, String> {
-        let text = match fs::read_to_string(self.path()) {
+        let text = match regular_file::read(&self.path()) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Snapshot::default()),
             Err(error) => return Err(error.to_string()),
@@ -156,5 +156,21 @@ fn prune(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(prune),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    #[test]
+    fn a_pipe_at_pods_json_does_not_hang_the_start() {
+        let place = tempfile::tempdir().unwrap();
+        mkfifo(&place.path().join(FILE), Mode::S_IRWXU).unwrap();
+        let directory = place.path().to_owned();
+        let file = SnapshotFile::new(directory, "n".to_owned(), BTreeSet::new());
+        assert!(file.read().unwrap_err().contains("not a regular file"));
     }
 }

@@ -1,9 +1,9 @@
 //! Since when each image is here and when it was last used, in a file in the runtime directory.
 
-use crate::whole_file;
+use crate::{regular_file, whole_file};
 use evictd_eviction::reclaim::{ImageUses, Inventory};
 use jiff::Timestamp;
-use std::{fs, io, path::PathBuf, sync::Mutex, sync::PoisonError};
+use std::{io, path::PathBuf, sync::Mutex, sync::PoisonError};
 use tokio::task::spawn_blocking;
 
 /// File name in the runtime directory.
@@ -21,11 +21,11 @@ pub(super) struct UsesFile {
 impl UsesFile {
     /// Reads what an earlier run has kept. Without a file, or with one that is no good, times count from now on.
     pub(super) fn open(directory: PathBuf) -> Self {
-        let read = fs::read(directory.join(FILE));
+        let read = regular_file::read(&directory.join(FILE));
         let uses = match read {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ImageUses::default()),
             Err(error) => Err(error.to_string()),
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
+            Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
         };
         let uses = uses.unwrap_or_else(|error| {
             let path = directory.join(FILE);
@@ -60,5 +60,20 @@ impl UsesFile {
             tracing::warn!("cannot write {}: {problem}", path.display());
         }
         *told = problem;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    #[test]
+    fn a_pipe_at_images_json_does_not_hang_the_start() {
+        let place = tempfile::tempdir().unwrap();
+        mkfifo(&place.path().join(FILE), Mode::S_IRWXU).unwrap();
+        let read = UsesFile::open(place.path().to_owned());
+        assert!(read.uses.into_inner().is_ok());
     }
 }
