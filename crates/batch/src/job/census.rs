@@ -1,11 +1,13 @@
 //! Which pods of a job are there, which are missing and which are too many (S6-040 to S6-043).
 
-use super::call::{Call, RoundError};
-use super::creation::{Creation, Shared};
+use super::call::Call;
+use super::creation::Creation;
 use super::dependencies;
 use super::ending;
+use super::failure::RoundError;
 use super::info::{Pods, is_marked};
 use super::object::pod_name;
+use super::pods::Shared;
 use super::rules::Rules;
 use super::status;
 use super::surroundings::Surroundings;
@@ -98,7 +100,7 @@ impl Census {
                 self.missing.pop_front();
                 continue;
             };
-            let pod = Creation::new(shared, *task, index);
+            let pod = Creation::new(Arc::<Shared>::clone(shared), *task, index);
             self.made.push(Made {
                 task: *task,
                 name: pod.name(),

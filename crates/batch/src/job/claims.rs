@@ -1,6 +1,7 @@
 //! Claims on volumes of a job (S6-045).
 
-use super::call::{Call, Resource, RoundError};
+use super::call::{Call, Resource};
+use super::failure::RoundError;
 use super::object::{metadata, namespace};
 use super::surroundings::Surroundings;
 use crate::wire::Job;

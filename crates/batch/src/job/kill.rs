@@ -1,9 +1,10 @@
 //! Ends pods of a job (S6-031 to S6-035): marks them, takes back what plugins made, writes the status, deletes them, and
 //! deletes the PodGroup. Volcano deletes them right after it has marked them.
 
-use super::call::{Answer, Call, Done, Notice, Refusal, RoundError};
+use super::call::{Answer, Call, Done, Notice, Refusal};
 use super::dependencies::Waiting;
 use super::ending;
+use super::failure::RoundError;
 use super::group;
 use super::info::{JobInfo, partition};
 use super::names::{ENDING, OUT_OF_SYNC};

@@ -1,9 +1,10 @@
 //! The life of one job: what happens to it, as requests that are carried out one after the other.
 
-use super::call::{Answer, Call, Notice, RoundError};
+use super::call::{Answer, Call, Notice};
 use super::delay::{Delayed, Delays};
 use super::duration;
 use super::ending;
+use super::failure::RoundError;
 use super::handler;
 use super::info::{JobInfo, is_marked};
 use super::policy::choose;

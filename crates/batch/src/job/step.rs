@@ -1,6 +1,7 @@
 //! What a round wants next.
 
-use super::call::{Answer, Call, Done, Notice, Refusal, RoundError};
+use super::call::{Answer, Call, Done, Notice, Refusal};
+use super::failure::RoundError;
 use crate::wire::Job;
 
 /// What a round wants next, and what it wants to be told.

@@ -1,14 +1,15 @@
 //! Brings a job's objects and status in line with it (S6-036 to S6-045).
 
-use super::call::{Answer, Call, Done, KeyPair, MOST_PODS, Notice, Refusal, RoundError};
+use super::call::{Answer, Call, Done, KeyPair, Notice, Refusal};
 use super::census::{Census, Made};
 use super::claims;
-use super::creation::Shared;
 use super::dependencies::Waiting;
+use super::failure::{MOST_PODS, RoundError};
 use super::group;
 use super::info::{JobInfo, Pods};
 use super::phase::Phase;
 use super::plugins;
+use super::pods::Shared;
 use super::rules::Rules;
 use super::status;
 use super::step::{Next, Step, checked, listed};

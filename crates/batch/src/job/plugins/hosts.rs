@@ -1,7 +1,6 @@
 //! The names by which the pods of a job find each other.
 
-use super::super::call::RoundError;
-use super::super::creation::MOST_BYTES;
+use super::super::failure::{MOST_BYTES, RoundError};
 use super::super::object::pod_name;
 use crate::wire::{Job, TaskSpec};
 

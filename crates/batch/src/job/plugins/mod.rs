@@ -15,7 +15,8 @@ mod tensorflow;
 
 pub(super) use names::{Names, names};
 
-use super::call::{Call, KeyPair, Resource, RoundError};
+use super::call::{Call, KeyPair, Resource};
+use super::failure::RoundError;
 use super::object::Spec;
 use crate::wire::{Job, JobStatus, TaskSpec};
 use serde_json::{Map, Value};
@@ -190,12 +191,14 @@ pub(super) fn on_pod(
             Plugin::Env => env::on_pod(&mut made),
             // It adds to what is beside the spec, above.
             Plugin::Hcclrank => {}
-            Plugin::Mpi => mpi::on_pod(&mut made, arguments, names),
+            Plugin::Mpi => mpi::on_pod(&mut made, arguments, names.mpi.as_ref()),
             Plugin::Pytorch => pytorch::on_pod(&mut made, arguments),
             Plugin::Ray => ray::on_pod(&mut made, arguments),
             Plugin::Ssh => ssh::on_pod(&mut made, arguments),
             Plugin::Svc => svc::on_pod(&mut made, arguments),
-            Plugin::Tensorflow => tensorflow::on_pod(&mut made, arguments, names),
+            Plugin::Tensorflow => {
+                tensorflow::on_pod(&mut made, arguments, names.tensorflow.as_ref())
+            }
         }
     }
 }

@@ -1,9 +1,8 @@
 //! `mpi`: the master knows its workers, and ssh is open everywhere (S6-058).
 
-use super::super::call::RoundError;
+use super::super::failure::RoundError;
 use super::arguments::Arguments;
 use super::hosts::Room;
-use super::names::Names;
 use super::{Made, open_port, push_env};
 use crate::wire::Job;
 
@@ -24,14 +23,18 @@ pub(super) fn workers(
     Ok(Some((master, workers)))
 }
 
-pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String], names: &Names) {
+pub(super) fn on_pod(
+    made: &mut Made<'_>,
+    arguments: &[String],
+    workers: Option<&(String, String)>,
+) {
     let arguments = Arguments::read(arguments, &KNOWN);
     let port = arguments.number("port", 22);
     let is_master = made.task.name == arguments.text("master", "master");
-    if is_master && names.mpi.is_none() {
+    if is_master && workers.is_none() {
         return;
     }
-    let workers = names.mpi.as_ref().filter(|_| is_master);
+    let workers = workers.filter(|_| is_master);
     made.spec.each_container(|container| {
         open_port(container, "mpijob-port", port);
         if let Some((_, workers)) = workers {

@@ -1,6 +1,6 @@
 //! Names of pods that other pods of the job are told: written once for all of them, and never longer than a pod may be.
 
-use super::super::call::RoundError;
+use super::super::failure::RoundError;
 use super::{Plugin, mpi, of, svc, tensorflow};
 use crate::wire::{Job, TaskSpec};
 

@@ -1,6 +1,7 @@
 //! `ssh`: the pods of a job log in to each other without a password (S6-057).
 
-use super::super::call::{Call, KeyPair, Resource, RoundError};
+use super::super::call::{Call, KeyPair, Resource};
+use super::super::failure::RoundError;
 use super::super::object::list_at;
 use super::arguments::Arguments;
 use super::hosts::Room;

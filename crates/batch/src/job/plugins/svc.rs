@@ -1,6 +1,7 @@
 //! `svc`: the pods of a job find each other by name (S6-056).
 
-use super::super::call::{Call, Resource, RoundError};
+use super::super::call::{Call, Resource};
+use super::super::failure::RoundError;
 use super::super::names::{JOB_NAME, JOB_NAMESPACE};
 use super::super::object::{list_at, namespace};
 use super::arguments::Arguments;

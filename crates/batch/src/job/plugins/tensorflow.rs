@@ -1,9 +1,8 @@
 //! `tensorflow`: every container knows the whole cluster, in `TF_CONFIG` (S6-058).
 
-use super::super::call::RoundError;
+use super::super::failure::RoundError;
 use super::arguments::Arguments;
 use super::hosts::Room;
-use super::names::Names;
 use super::{Made, push_env};
 use crate::wire::{Job, TaskSpec};
 use serde::Serialize;
@@ -83,8 +82,8 @@ pub(super) fn cluster(job: &Job, arguments: &[String]) -> Result<Option<Cluster>
     Ok(Some(cluster))
 }
 
-pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String], names: &Names) {
-    let Some(cluster) = &names.tensorflow else {
+pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String], cluster: Option<&Cluster>) {
+    let Some(cluster) = cluster else {
         return;
     };
     let arguments = Arguments::read(arguments, &KNOWN);
