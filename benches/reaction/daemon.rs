@@ -31,7 +31,8 @@ impl Daemon {
     /// Returns once it watches the node with this hard threshold and these further lines of configuration.
     pub(crate) fn start(node: &Node, hard: &str, lines: &str) -> Self {
         let off = SIGNALS.iter().filter(|signal| !hard.contains(*signal));
-        let off: String = off.map(|signal| format!(", {signal}: null")).collect();
+        let off: Vec<String> = off.map(|signal| format!("{signal}: null")).collect();
+        let off = off.join(", ");
         let (place, cgroup) = (node.directory.display(), node.cgroup.display());
         let config = format!(
             "apiVersion: evictd.dev/v1alpha1
@@ -39,7 +40,7 @@ kind: EvictionConfiguration
 nodeName: bench
 nodeCgroup: {cgroup}
 cgroupRoots: [{cgroup}]
-evictionHard: {{{hard}{off}}}
+evictionHard: {{{hard}, {off}}}
 pods: {{source: manifests, manifests: {place}/manifests, staticPodPath: ''}}
 metrics: {{address: ''}}
 socket: {place}/evictd.sock

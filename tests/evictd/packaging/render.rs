@@ -384,7 +384,7 @@ fn probes_have_a_port_of_their_own_and_both_are_at_the_pods_own_address() {
     assert_eq!(let_in, [json!({"port": "metrics", "protocol": "TCP"})]);
 }
 
-/// The Deployments with the file of the NetworkPolicy, and the port that others than probes may reach.
+/// The Deployments with the file of the `NetworkPolicy`, and the port that others than probes may reach.
 const DEPLOYMENTS: [(&str, &str, &str); 3] = [
     (
         "scheduler/deployment.yaml",

@@ -98,9 +98,7 @@ impl Housekeeper {
 
     /// Since when the decision on a signal waits for figures of usage.
     pub fn awaits_figures(&self) -> Option<(Signal, Timestamp)> {
-        let since = self.awaited.since.into_iter();
-        since
-            .filter_map(|(signal, since)| Some((signal, since?)))
-            .next()
+        let mut since = self.awaited.since.into_iter();
+        since.find_map(|(signal, since)| Some((signal, since?)))
     }
 }

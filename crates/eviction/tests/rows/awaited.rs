@@ -47,7 +47,7 @@ impl Young {
     }
 
     /// The same with so many process ids left of 1000.
-    fn cycle_with(&mut self, second: i64, left: i64, pids: Option<i64>) -> Option<Decision> {
+    fn cycle_with(&mut self, second: i64, left: i64, ids_left: Option<i64>) -> Option<Decision> {
         let now = at(second);
         let seen = |available, capacity| Observation {
             available,
@@ -55,8 +55,8 @@ impl Young {
             time: Some(now),
         };
         let disk = (Signal::NodefsAvailable, seen(left * MI, 10_000 * MI));
-        let pids = pids.map(|left| (Signal::PidAvailable, seen(left, 1000)));
-        let seen: Observations = [disk].into_iter().chain(pids).collect();
+        let processes = ids_left.map(|left| (Signal::PidAvailable, seen(left, 1000)));
+        let seen: Observations = [disk].into_iter().chain(processes).collect();
         let mut step = self.keeper.begin(now, &seen);
         loop {
             let (pods, usage) = (&self.pods[..], &self.usage);

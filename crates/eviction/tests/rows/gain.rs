@@ -418,15 +418,15 @@ proptest! {
 }
 
 /// With a working set of so many MiB, of which so many are no file cache.
-fn reading(working_set: i64, without_cache: i64) -> Option<PodUsage> {
+fn reading(working_set: i64, without_cache: i64) -> PodUsage {
     let mut usage = memory(working_set * MI).unwrap();
     usage.without_cache = Some(Figure::bytes(without_cache * MI));
-    Some(usage)
+    usage
 }
 
 #[test]
 fn file_cache_in_use_is_no_gain_where_memory_available_counts_it_as_available() {
-    let pods = || vec![(priority("reader", 0), reading(300, 40))];
+    let pods = || vec![(priority("reader", 0), Some(reading(300, 40)))];
     let decision = decide(ours(low()), pods());
     let withheld = decision.withheld.as_ref();
     assert!(

@@ -266,8 +266,8 @@ fn a_signal_that_nobody_could_lift_an_hour_ago_has_its_place_again() {
     let mut node = memory_and_pids(200 * MI);
     let pods = std::mem::take(&mut node.pods);
     let left = |pids| [(MEMORY, 50 * MI), (Signal::PidAvailable, pids)];
-    let none = turn(&mut node, 0, &left(500));
-    assert_eq!(none.withheld, Some(Withheld::NoPods));
+    let first = turn(&mut node, 0, &left(500));
+    assert_eq!(first.withheld, Some(Withheld::NoPods));
     node.pods = pods;
     assert_eq!(turn(&mut node, 3600, &left(50)).signal, "memory.available");
 }

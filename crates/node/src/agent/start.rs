@@ -244,11 +244,6 @@ pub async fn ready(
     )
     .await;
     let usage = usage::find(config, pods.source, &hierarchies).await;
-    let binder = Binder::new(
-        hierarchies.clone(),
-        config.roots.proc.clone(),
-        pod_roots.clone(),
-    );
     let boot_id = boot_id(&config.roots.proc);
     let found = history::find(config, clock, &boot_id)?;
     let (earlier, intents) = (found.earlier, found.intents);
@@ -302,8 +297,7 @@ pub async fn ready(
         wake_listeners: wake_listeners(config, &hierarchies),
         sampler,
         filesystems,
-        pod_cache: PodCache::new(pods.listings, binder)
-            .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
+        pod_cache: pod_cache(config, pods.listings, (&hierarchies, &pod_roots)),
         allocatable,
         usage: usage
             .reader(config, &directories, (hierarchies.clone(), &runtime), clock)
@@ -331,6 +325,20 @@ pub async fn ready(
         give_order,
         shared,
     })
+}
+
+fn pod_cache(
+    config: &Effective,
+    listings: tokio::sync::watch::Receiver<Arc<crate::pods::Listing>>,
+    (hierarchies, pod_roots): (&Hierarchies, &[PathBuf]),
+) -> PodCache {
+    let binder = Binder::new(
+        hierarchies.clone(),
+        config.roots.proc.clone(),
+        pod_roots.to_vec(),
+    );
+    let ranks_unknown = config.unknown_pods == config::UnknownPods::Rank;
+    PodCache::new(listings, binder).ranking_unknown(ranks_unknown)
 }
 
 /// What this machine cannot tell or do, in the log and on the status page.

@@ -90,7 +90,7 @@ mod tests {
         pause.over().await;
         assert_eq!(begun.elapsed().as_millis(), 250);
         assert!(!pause.lasts());
-        let again = tokio::time::timeout(Duration::from_secs(60), pause.over());
+        let again = tokio::time::timeout(Duration::from_mins(1), pause.over());
         assert!(again.await.is_err(), "it would end a cycle each time");
     }
 }

@@ -31,6 +31,17 @@ const WALK_AGAIN: Duration = Duration::from_millis(250);
 /// How long the problem of a walk is told.
 const TOLD: SignedDuration = SignedDuration::from_mins(2);
 
+/// What a decision needs under the rules.
+#[derive(Debug, Clone, Copy)]
+struct Needs {
+    /// Decisions on disks wait until it is known who writes.
+    growth: bool,
+    /// Writable layers count for the signal that is decided on.
+    layers: bool,
+    /// Figures from before a crossing do not decide.
+    since_crossing: bool,
+}
+
 /// Measures what pods use, from the kubelet, cgroups and directories.
 pub struct UsageReader {
     /// Asks the kubelet, if configured; figures that it does not report come from the other sources.
@@ -50,12 +61,7 @@ pub struct UsageReader {
     growth: Growth,
     /// The same on each filesystem, by UID and device, and what they write to all devices.
     growth_by_filesystem: Growth,
-    /// Whether decisions on disks wait until it is known who writes.
-    awaits_growth: bool,
-    /// Whether writable layers count for the signal that is decided on.
-    layers_count: bool,
-    /// Whether figures from before a crossing do not decide.
-    since_crossing: bool,
+    needs: Needs,
     /// Begins while a layer is not known yet: walking again at once finds no more.
     between_walks: Pause,
     files_left: FilesLeft,
@@ -86,9 +92,11 @@ impl UsageReader {
             findings: None,
             growth: Growth::default(),
             growth_by_filesystem: Growth::default(),
-            awaits_growth: false,
-            layers_count: true,
-            since_crossing: false,
+            needs: Needs {
+                growth: false,
+                layers: true,
+                since_crossing: false,
+            },
             between_walks: Pause::default(),
             postponement: Postponement::default(),
             looked_for_layers: false,
@@ -116,9 +124,11 @@ impl UsageReader {
 
     /// For these rules, which may rank by who writes fastest: then a decision waits for a second walk.
     pub(crate) fn with(&mut self, rules: &Rules, signal: Signal) -> &mut Self {
-        self.awaits_growth = rules.fastest_writer_first;
-        self.layers_count = rules.layers_are_on(signal);
-        self.since_crossing = rules.figures == Figures::Evictd;
+        self.needs = Needs {
+            growth: rules.fastest_writer_first,
+            layers: rules.layers_are_on(signal),
+            since_crossing: rules.figures == Figures::Evictd,
+        };
         self
     }
 
@@ -136,7 +146,7 @@ impl UsageReader {
             return None;
         }
         let told = self.kubelet_usage_since(signal, crossed, now, set);
-        let told = if self.since_crossing {
+        let told = if self.needs.since_crossing {
             told.and_then(|usage| measured_since(usage, signal, crossed))
         } else {
             told
@@ -146,7 +156,7 @@ impl UsageReader {
             None if is_walked_for(signal) => {
                 let walk = self.walk(now, crossed, set, WalkScope::AllPods)?;
                 let mut usage = walk.usage_of(set);
-                if !self.since_crossing {
+                if !self.needs.since_crossing {
                     forget_unwalked(&mut usage);
                 }
                 if self.waits_for_growth(now, (signal, crossed), &usage) {
@@ -299,7 +309,7 @@ impl UsageReader {
     ) -> bool {
         let mut pods = usage.pods.iter().flatten();
         let unknown = pods.all(|pod| pod.disk_growth.is_none());
-        let ranks = self.awaits_growth && signal.resource() == StarvedResource::EphemeralStorage;
+        let ranks = self.needs.growth && signal.resource() == StarvedResource::EphemeralStorage;
         ranks && unknown && now.duration_since(crossed) < MAX_AGE
     }
 
@@ -433,7 +443,7 @@ impl UsageReader {
             return;
         };
         let decides = (scope, purpose) == (WalkScope::AllPods, Purpose::Decision);
-        meter.asks_runtime(!decides || self.layers_count);
+        meter.asks_runtime(!decides || self.needs.layers);
         let pods: Vec<usize> = (0..set.pods.len())
             .filter(|index| {
                 scope == WalkScope::AllPods || local_storage::limited(&set.pods[*index])

@@ -197,7 +197,7 @@ pub(super) fn on_pod(
             Plugin::Ssh => ssh::on_pod(&mut made, arguments),
             Plugin::Svc => svc::on_pod(&mut made, arguments),
             Plugin::Tensorflow => {
-                tensorflow::on_pod(&mut made, arguments, names.tensorflow.as_ref())
+                tensorflow::on_pod(&mut made, arguments, names.tensorflow.as_ref());
             }
         }
     }
