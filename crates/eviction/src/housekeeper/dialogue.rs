@@ -249,7 +249,9 @@ impl Housekeeper {
             Step::Reclaim(other) => other.signal != need.signal,
             _ => false,
         };
-        is_other.then(|| self.wait(now, other))
+        // Where the other signal waits, too, the first one is watched: its victim is credited by what it still uses.
+        let step = is_other.then(|| self.wait(now, other));
+        step.filter(|step| matches!(step, Step::Rank(_) | Step::Reclaim(_)))
     }
 
     /// Notes that this decision evicts no pod, so that it is not repeated too soon. The kubelet's rules repeat it
