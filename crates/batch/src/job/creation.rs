@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Of what the pods of a job are put together.
-pub(super) trait Blueprint: Send + Sync {
+pub(super) trait Recipe: Send + Sync {
     fn name(&self, task: usize, index: i32) -> String;
     fn least_bytes(&self, task: usize) -> usize;
     fn pod(&self, task: usize, index: i32) -> Value;
@@ -15,14 +15,14 @@ pub(super) trait Blueprint: Send + Sync {
 /// A pod that is to be made.
 #[derive(Clone)]
 pub struct Creation {
-    shared: Arc<dyn Blueprint>,
+    shared: Arc<dyn Recipe>,
     /// Its place among the tasks of the job.
     task: usize,
     index: i32,
 }
 
 impl Creation {
-    pub(super) fn new(shared: Arc<dyn Blueprint>, task: usize, index: i32) -> Self {
+    pub(super) fn new(shared: Arc<dyn Recipe>, task: usize, index: i32) -> Self {
         Self {
             shared,
             task,

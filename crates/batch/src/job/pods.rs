@@ -1,7 +1,7 @@
 //! What the pods of a job have in common, and how each is put together of it.
 
 use super::claims;
-use super::creation::Blueprint;
+use super::creation::Recipe;
 use super::failure::{MOST_BYTES, RoundError};
 use super::object::pod_name;
 use super::plugins::{self, Names};
@@ -71,7 +71,7 @@ fn least_bytes(job: &Job, task: &TaskSpec, names: &Names) -> usize {
         .saturating_add((containers + count("initContainers")).saturating_mul(every))
 }
 
-impl Blueprint for Shared {
+impl Recipe for Shared {
     fn name(&self, task: usize, index: i32) -> String {
         let task = self.job.spec.tasks.get(task);
         let task = task.map_or("", |task| &task.name);
