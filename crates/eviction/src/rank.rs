@@ -455,14 +455,9 @@ impl Ranking<'_> {
         let figure = self.known(Some(usage.working_set))?;
         let counted = usage.swap.filter(|_| self.rules.swap_counts);
         let swap = counted.map_or(0, |swap| swap.value);
-        let without_cache = usage
-            .without_cache
-            .filter(|_| self.rules.cache_is_available)
-            .map_or(figure.value, |one| one.value.min(figure.value));
         let gain = match self.signal {
             Signal::MemoryPsi => None,
             Signal::SwapAvailable => usage.swap.map(|swap| swap.value),
-            Signal::MemoryAvailable => Some(without_cache),
             _ => Some(figure.value),
         };
         Some(Used { figure, swap, gain })

@@ -266,8 +266,6 @@ pub struct Rules {
     pub messages_name_what_counted: bool,
     /// Enforce limits on local storage of init containers that run on beside the others. Kubelets do from 1.37 on (S7-282).
     pub limits_sidecars: bool,
-    /// `memory.available` counts file cache in use as available, so that a pod's end gives none of it back.
-    pub cache_is_available: bool,
     /// A signal of which the node has a capacity of 0 counts as observed, as in the kubelet.
     pub zero_capacity_counts: bool,
     /// Why no pod may be evicted for a disk signal with a node-level reclaim, if nothing on this node can do that
@@ -313,7 +311,6 @@ impl Rules {
             samples_follow_actions: false,
             messages_name_what_counted: false,
             limits_sidecars: false,
-            cache_is_available: false,
             zero_capacity_counts: true,
             withhold_disk_evictions: None,
         }
@@ -349,7 +346,6 @@ impl Rules {
             samples_follow_actions: true,
             messages_name_what_counted: true,
             limits_sidecars: true,
-            cache_is_available: true,
             zero_capacity_counts: false,
             ..Self::kubelet()
         }

@@ -55,8 +55,6 @@ impl FromIterator<Option<PodUsage>> for Usage {
 pub struct PodUsage {
     /// Memory that the kernel cannot easily reclaim.
     pub working_set: Option<Figure<Bytes>>,
-    /// The working set without file cache in use, which the kernel counts as available.
-    pub without_cache: Option<Figure<Bytes>>,
     /// Anonymous memory.
     pub anon: Option<Figure<Bytes>>,
     /// Memory that is in swap.
@@ -125,7 +123,6 @@ impl PodUsage {
         }
         let own = [
             &mut self.working_set,
-            &mut self.without_cache,
             &mut self.anon,
             &mut self.swap,
             &mut self.io,

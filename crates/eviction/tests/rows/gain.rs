@@ -417,33 +417,6 @@ proptest! {
     }
 }
 
-/// With a working set of so many MiB, of which so many are no file cache.
-fn reading(working_set: i64, without_cache: i64) -> PodUsage {
-    let mut usage = memory(working_set * MI).unwrap();
-    usage.without_cache = Some(Figure::bytes(without_cache * MI));
-    usage
-}
-
-#[test]
-fn file_cache_in_use_is_no_gain_where_memory_available_counts_it_as_available() {
-    let pods = || vec![(priority("reader", 0), Some(reading(300, 40)))];
-    let decision = decide(ours(low()), pods());
-    let withheld = decision.withheld.as_ref();
-    assert!(
-        matches!(withheld, Some(Withheld::NoRelief { .. })),
-        "{}",
-        decision.why
-    );
-    assert_eq!(decision.ranked[0].gain, Some(Quantity::bytes(40 * MI)));
-    // The kubelet's figure counts it as used, so that its end frees it.
-    let working_set = Rules {
-        cache_is_available: false,
-        ..ours(low())
-    };
-    let decision = decide(working_set, pods());
-    assert_eq!(victim(&decision), Some("default/reader"));
-}
-
 #[test]
 fn swap_that_is_not_known_is_no_gain_of_zero() {
     let known = |swap: Option<i64>| {

@@ -450,8 +450,6 @@ impl Effective {
             requires_relief: rules.requires_relief && !self.evict_without_relief,
             small_gains_last: rules.small_gains_last && self.small_gains_last,
             evict_at_own_limit: self.evict_at_own_limit,
-            cache_is_available: rules.cache_is_available
-                && self.memory_available == MemoryAvailable::MemAvailable,
             longest_owner_backoff: Some(self.returning_owner_back_off)
                 .filter(SignedDuration::is_positive),
             ..rules

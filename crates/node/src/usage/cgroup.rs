@@ -248,10 +248,6 @@ impl Figures {
         };
         *usage = PodUsage {
             working_set: self.memory.map(|memory| bytes(memory.working_set)),
-            without_cache: self
-                .memory
-                .and_then(|memory| memory.without_cache)
-                .map(bytes),
             anon: self.memory.map(|memory| bytes(memory.anon)),
             swap: self.memory.and_then(|memory| memory.swap).map(bytes),
             processes: self.processes.map(processes),
@@ -330,8 +326,6 @@ pub(crate) struct Memory {
     pub(crate) working_set: u64,
     /// File cache that has not been used for a while.
     pub(crate) inactive_file: u64,
-    /// Everything except file cache; `None` if the kernel does not report its cache in use.
-    without_cache: Option<u64>,
     anon: u64,
     /// Anonymous memory and files in memory: neither is cache, and the kernel cannot reclaim them.
     pub(super) unreclaimable: u64,
@@ -352,7 +346,6 @@ pub(crate) struct MemoryFiles {
 #[derive(Debug)]
 struct Fields {
     inactive_file: &'static str,
-    active_file: &'static str,
     anon: &'static str,
     shmem: &'static str,
     swap: &'static str,
@@ -361,7 +354,6 @@ struct Fields {
 
 const V1: Fields = Fields {
     inactive_file: "total_inactive_file",
-    active_file: "total_active_file",
     anon: "total_rss",
     shmem: "total_shmem",
     swap: "total_swap",
@@ -369,7 +361,6 @@ const V1: Fields = Fields {
 };
 const V2: Fields = Fields {
     inactive_file: "inactive_file",
-    active_file: "active_file",
     anon: "anon",
     shmem: "shmem",
     swap: "",
@@ -420,12 +411,8 @@ impl MemoryFiles {
             Some(swap) => Some(swap?),
             None => stat.swap,
         };
-        let working_set = usage.saturating_sub(stat.inactive_file);
         Ok(Memory {
-            working_set,
-            without_cache: stat
-                .active_file
-                .map(|active| working_set.saturating_sub(active)),
+            working_set: usage.saturating_sub(stat.inactive_file),
             inactive_file: stat.inactive_file,
             anon: stat.anon,
             unreclaimable: stat.anon.saturating_add(stat.shmem),
@@ -438,7 +425,6 @@ impl MemoryFiles {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stat {
     inactive_file: u64,
-    active_file: Option<u64>,
     anon: u64,
     /// Old kernels do not report it on cgroup v1.
     shmem: u64,
@@ -447,13 +433,11 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &str, fields: &Fields) -> Option<Self> {
-        let (mut inactive_file, mut active_file) = (None, None);
-        let (mut anon, mut shmem, mut swap) = (None, None, None);
+        let (mut inactive_file, mut anon, mut shmem, mut swap) = (None, None, None, None);
         for line in text.lines() {
             let (name, value) = line.split_once(' ')?;
             let place = match name {
                 _ if name == fields.inactive_file => &mut inactive_file,
-                _ if name == fields.active_file => &mut active_file,
                 _ if name == fields.anon => &mut anon,
                 _ if name == fields.shmem => &mut shmem,
                 _ if name == fields.swap => &mut swap,
@@ -463,7 +447,6 @@ impl Stat {
         }
         Some(Self {
             inactive_file: inactive_file?,
-            active_file,
             anon: anon?,
             shmem: shmem.unwrap_or(0),
             swap,

@@ -25,8 +25,7 @@ pub(super) fn measured_since(
         return all.then_some(usage);
     }
     for pod in usage.pods.iter_mut().flatten().filter(|pod| before(pod)) {
-        (pod.working_set, pod.without_cache, pod.anon) = (None, None, None);
-        (pod.swap, pod.processes) = (None, None);
+        (pod.working_set, pod.anon, pod.swap, pod.processes) = (None, None, None, None);
     }
     Some(usage)
 }
@@ -49,7 +48,6 @@ pub(super) fn merge(usage: &mut Usage, cgroups: Usage) {
             (Some(_), None) => {}
             (Some(whole), Some(cgroup)) => {
                 whole.working_set = whole.working_set.or(cgroup.working_set);
-                whole.without_cache = whole.without_cache.or(cgroup.without_cache);
                 whole.anon = whole.anon.or(cgroup.anon);
                 whole.swap = whole.swap.or(cgroup.swap);
                 whole.processes = whole.processes.or(cgroup.processes);
