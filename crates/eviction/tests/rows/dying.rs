@@ -231,8 +231,8 @@ fn the_victim_of_the_first_signal_is_watched_although_another_signal_waits_for_i
     let step = node.keeper.begin(at(1), &seen(1, &left));
     let step = match step {
         Step::LocalStorage => {
-            let none = evictd_eviction::Answer::<evictd_pod::Pod>::LocalStorage(None);
-            node.keeper.answer(at(1), none).0
+            let no_check = evictd_eviction::Answer::<evictd_pod::Pod>::LocalStorage(None);
+            node.keeper.answer(at(1), no_check).0
         }
         other => other,
     };
