@@ -18,6 +18,7 @@ fuzz_target!(|json: &[u8]| {
     let rules = Rules::evictd();
     let usage = Usage {
         pods: vec![Some(PodUsage::default())],
+        ..Usage::default()
     };
     for signal in Signal::ALL {
         let rows = Ranking {
