@@ -1,4 +1,4 @@
-//! What a decision of the webhook takes, whatever somebody sends.
+//! The memory that a decision of the webhook takes, for hostile reviews too.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_batch::admission::{

@@ -36,7 +36,7 @@ fn job(spec: &Value) -> Value {
         "status": {"state": {"phase": "Pending"}}})
 }
 
-/// What came of a synchronisation: pods that were made, the most of them in one step, and what went wrong.
+/// The result of a synchronisation: pods created, the most in one step, and errors.
 #[derive(Debug, Default)]
 struct Came {
     pods: usize,

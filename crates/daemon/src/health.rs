@@ -1,4 +1,4 @@
-//! The checks of a daemon, told in the words of Kubernetes at `/healthz`, `/livez` and `/readyz`.
+//! The health checks of a daemon, in Kubernetes' format, at `/healthz`, `/livez` and `/readyz`.
 
 use crate::probes::Probe;
 use axum::http::StatusCode;

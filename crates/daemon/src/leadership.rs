@@ -1,4 +1,4 @@
-//! Which of several processes works: by a Lease that others of the same trade may share.
+//! Leader election by a Lease, which kube-scheduler or Volcano may hold as well.
 
 use crate::cluster::Cluster;
 use evictd_cluster_client::lease::{self, Elected, Memo, Role};

@@ -1,4 +1,4 @@
-//! The signals by which a daemon is told what to do.
+//! The signals that stop a daemon or reload its configuration.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -1,4 +1,4 @@
-//! What runs in a daemon, and how it ends.
+//! The tasks of a daemon, and how they end.
 //!
 //! ```text
 //!   SIGTERM, SIGINT --> stopping: readiness fails, listeners close, what is under way is finished (`finish`)

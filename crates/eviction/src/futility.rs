@@ -40,7 +40,7 @@ pub(crate) struct Futile {
 }
 
 impl Futile {
-    /// Notes that a pod was chosen for this threshold, of which so much is missing.
+    /// Notes that a pod was chosen for this threshold; `short` is what the signal lacks, in its unit.
     pub(crate) fn chosen(
         &mut self,
         now: Timestamp,

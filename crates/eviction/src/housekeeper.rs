@@ -73,7 +73,7 @@ pub struct Housekeeper {
     without_cgroup: BTreeSet<String>,
     /// Dry run or pause.
     terminations_off: bool,
-    /// Decisions that are not made in this cycle.
+    /// Why decisions are not made at present.
     pauses: Pauses,
     reclaim: ReclaimState,
     /// Signals for which the last decision found only pods that wait at limits of their own.
@@ -146,7 +146,7 @@ impl Housekeeper {
         &self.rules
     }
 
-    /// When a decision that evicts no pod is made again at the earliest; `None` if the last one evicted a pod.
+    /// When the first decision that evicted no pod may be repeated; `None` if none of them waits.
     pub fn next_decision(&self, now: Timestamp) -> Option<Timestamp> {
         self.pauses.next_end(now)
     }

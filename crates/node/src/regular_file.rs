@@ -1,5 +1,5 @@
-//! Opens files that somebody else may have put there: only regular ones, so that a pipe never keeps evictd waiting, and in
-//! its own directories never by a link that leads elsewhere.
+//! Opens regular files only, because a pipe would block evictd for ever. In evictd's own directories symbolic links are
+//! refused, because they could lead elsewhere.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};

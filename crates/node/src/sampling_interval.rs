@@ -11,8 +11,8 @@ use evictd_eviction::{
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// The shortest sleep between two cycles: half of it passes on average before a crossing is seen. It is this short only
-/// within some 12 MiB of a threshold.
+/// The shortest sleep between two cycles. On average half of it passes before a crossing is seen. For memory it is this short
+/// within 12 MiB of a threshold.
 pub const SHORTEST: Duration = Duration::from_millis(3);
 
 /// The longest sleep while a signal is below a threshold. Nothing has to be caught in time then, but a pod that may

@@ -87,7 +87,7 @@ impl ScalarSums {
         self.0.iter().copied()
     }
 
-    /// Adds `times` times what a pod asks for. What nobody asks for is left out: its symbol may be freed.
+    /// Adds a pod's requests `times` times. Requests of zero are left out, because their symbols may be freed.
     pub(crate) fn add(&mut self, list: &[(Symbol, i64)], times: i64) {
         if list.len() > SHORT {
             self.merge(list, times);

@@ -1,5 +1,5 @@
-//! What the webhook answers: each request has a limit of time and size. What cannot be decided in time is an error, and the
-//! webhook configuration says what that means.
+//! The endpoints of the webhook. Each request has limits of time and size. A decision that takes too long is an error, which
+//! the webhook configuration's failure policy handles.
 //!
 //! | path | what |
 //! |---|---|
@@ -134,7 +134,7 @@ async fn answer(reviews: &Arc<Reviews>, request: Request) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, "the webhook stops\n").into_response();
     };
     let reviews = Arc::clone(reviews);
-    // A decision that nobody waits for any more keeps its turn until its end.
+    // A decision keeps its turn until its end, also after its request has timed out.
     let decided = spawn_blocking(move || {
         let answer = decide(&reviews, endpoint, &body);
         drop((turn, body));

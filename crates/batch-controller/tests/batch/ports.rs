@@ -1,4 +1,4 @@
-//! What the ports of the running controllers answer, and what no log has.
+//! The ports of the running controllers, and secrets that no log may contain.
 
 use crate::live::{Live, job, running};
 use crate::served::job as reviewed_job;

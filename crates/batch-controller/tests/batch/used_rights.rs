@@ -16,7 +16,7 @@ fn live(arguments: &[&str]) -> Live {
 
 /// What cannot be seen here, and why.
 const UNSEEN: [&str; 4] = [
-    // No call: an API server asks it of whoever names an owner that waits for what it owns.
+    // Not seen as a call: the API server checks this right when an owner reference blocks the owner's deletion.
     "update jobs/finalizers batch.volcano.sh",
     // A claim is seen by its watch before it is made a second time, but not always.
     "get persistentvolumeclaims ",

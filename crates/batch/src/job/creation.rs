@@ -1,11 +1,11 @@
-//! A pod that is to be made. What it needs is shared with the other pods of its job, and put together only when it is sent: a
-//! job may have tens of thousands of pods, each with the names of all others in it.
+//! A pod to be created. It is built only when it is sent, from data that all pods of its job share: a job may have tens of
+//! thousands of pods, each with the names of all others in it.
 
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// Of what the pods of a job are put together.
+/// Builds the pods of a job.
 pub(super) trait Recipe: Send + Sync {
     fn name(&self, task: usize, index: i32) -> String;
     fn least_bytes(&self, task: usize) -> usize;

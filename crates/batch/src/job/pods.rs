@@ -1,4 +1,4 @@
-//! What the pods of a job have in common, and how each is put together of it.
+//! Builds the pods of a job from what they share.
 
 use super::claims;
 use super::creation::Recipe;
@@ -32,7 +32,7 @@ impl Shared {
         }))
     }
 
-    /// Whether pods of the task can be stored at all. It is told before the first is put together.
+    /// An error if pods of the task are too large to be stored. It is checked before the first pod is built.
     pub(super) fn check(&self, task: usize) -> Result<(), RoundError> {
         let bytes = self.least.get(task).copied().unwrap_or_default();
         if bytes <= MOST_BYTES {
@@ -52,7 +52,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// What the template has, and what each container gets beside it.
+/// The template's bytes, and those that plugins and volumes add to each container.
 fn least_bytes(job: &Job, task: &TaskSpec, names: &Names) -> usize {
     let spec = &task.template["spec"];
     let count = |kind: &str| spec[kind].as_array().map_or(0, Vec::len);

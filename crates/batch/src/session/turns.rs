@@ -74,7 +74,7 @@ impl Turns {
         Ok(turns)
     }
 
-    /// Times after `now` count as `now`: clocks differ and are set back, and nobody keeps nodes longer by it.
+    /// Times after `now` count as `now`: clocks differ and are set back, which must not keep nodes longer.
     pub(crate) fn not_after(&mut self, now: Timestamp) {
         for turn in &mut self.0 {
             turn.since = turn.since.min(now);

@@ -9,7 +9,7 @@ use tracing::warn;
 pub struct Reflector<S: Store> {
     store: S,
     known: S::Table,
-    /// During a list: those that it has not named yet. What is left at its end is gone.
+    /// During a list: objects that the list has not contained yet. Those left at its end are deleted.
     unlisted: Option<S::Table>,
     /// Large objects, by their keys, and how many bytes of the budget each has.
     large: HashMap<[Box<str>; 2], usize>,
@@ -31,7 +31,7 @@ impl<S: Store> Reflector<S> {
         }
     }
 
-    /// What was kept from before a restart: it is gone unless the first list names it.
+    /// Starts with objects kept from before a restart. Those that the first list lacks are deleted.
     #[must_use]
     pub fn with(mut self, kept: impl IntoIterator<Item = S::Kept>) -> Self {
         for kept in kept {

@@ -1,4 +1,4 @@
-//! What receives the objects of a collection, and what it is given.
+//! The receiver of a collection's objects, and the form in which it gets them.
 
 use super::Outline;
 use serde::de::DeserializeOwned;

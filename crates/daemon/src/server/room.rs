@@ -1,4 +1,4 @@
-//! The places of a listener, and who has to leave when all are taken.
+//! The connections of a listener, and which one is closed when there are too many.
 
 use super::Limits;
 use super::connection::Phase;

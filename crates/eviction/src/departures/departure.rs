@@ -408,8 +408,8 @@ impl Departure {
         }
     }
 
-    /// Whether no other victim may be chosen for `need` until this pod has left. Where what it uses is not credited, it is
-    /// waited for until that is free, as long as the kubelet waits (S1-059).
+    /// Whether this pod has to leave before another victim may be chosen for `need`. Without credit for its usage, decisions
+    /// wait until the usage is free, at most as long as the kubelet waits (S1-059).
     pub(super) fn blocks(&self, now: Timestamp, need: UsageNeed, credited: bool) -> bool {
         let within = |since: Timestamp, limit| now.duration_since(since) < limit;
         match self.stage {

@@ -83,7 +83,7 @@ impl Housekeeper {
         self.wait(now, step)
     }
 
-    /// Where a hard threshold is met, pods that are leaving do not keep all of their grace.
+    /// The event that shortens grace periods; `None` while no hard threshold is met.
     pub(super) fn cut_graces(&self, now: Timestamp) -> Option<Event> {
         Some(Event::CutGraces {
             hard_since: self.hard_since()?,

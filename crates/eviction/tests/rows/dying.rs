@@ -222,22 +222,3 @@ fn nothing_of_a_dying_pod_is_credited_to_a_soft_threshold_after_its_time() {
     let next = node.evicted(42, &[(MEMORY, 50 * MI)]);
     assert_eq!(next.as_deref(), Some("default/b"));
 }
-
-#[test]
-fn the_victim_of_the_first_signal_is_watched_although_another_signal_waits_for_it_too() {
-    let both = hard(&[("memory.available", "100Mi"), ("pid.available", "100")]);
-    let mut node = large_one_dying(evictd(both), 0);
-    let left = [(MEMORY, 50 * MI), (Signal::PidAvailable, 50)];
-    let step = node.keeper.begin(at(1), &seen(1, &left));
-    let step = match step {
-        Step::LocalStorage => {
-            let no_check = evictd_eviction::Answer::<evictd_pod::Pod>::LocalStorage(None);
-            node.keeper.answer(at(1), no_check).0
-        }
-        other => other,
-    };
-    let Step::Watch(need) = step else {
-        panic!("{step:?}");
-    };
-    assert_eq!(need.signal, MEMORY);
-}

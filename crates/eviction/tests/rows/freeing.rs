@@ -2,11 +2,11 @@
 
 use crate::node::{MI, Node, at, disk, evictd, files, hard, kubelet, pod, seen};
 use evictd_eviction::{
-    Answer, Cause, Rules, Signal, Step,
+    Answer, Cause, Observation, Observations, Rules, Signal, Step,
     departures::{Departure, Ending, Event, PodState, Purpose, RemainingUsage},
 };
 use evictd_pod::Pod;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -89,6 +89,53 @@ fn nobody_else_goes_while_the_filesystem_frees_the_removed_files() {
         removed(&mut node, 3, "filler", listed);
         assert!(!waits(&mut node, 3, 150), "half of what it held is back");
     }
+}
+
+#[test]
+fn a_victim_is_watched_although_a_signal_without_a_victim_has_its_pause() {
+    let both = hard(&[("nodefs.available", "200Mi"), ("memory.available", "100Mi")]);
+    let mut node = chosen(Rules {
+        requires_relief: true,
+        local_storage_capacity_isolation: false,
+        ..evictd(both)
+    });
+    let left = [(DISK, 50 * MI), (Signal::MemoryAvailable, 50 * MI)];
+    let look = |millisecond| {
+        let now = Timestamp::from_millisecond(millisecond).unwrap();
+        let seen = left.map(|(signal, available)| {
+            let observed = Observation {
+                available,
+                capacity: 1 << 30,
+                time: Some(now),
+            };
+            (signal, observed)
+        });
+        (now, seen.into_iter().collect::<Observations>())
+    };
+    // Nothing is known of the pods' memory, so that no pod is evicted for it.
+    let (now, seen) = look(1000);
+    let Step::Rank(need) = node.keeper.begin(now, &seen) else {
+        panic!("memory.available acts");
+    };
+    assert_eq!(need.signal, Signal::MemoryAvailable);
+    let ranked = Answer::Ranked {
+        need,
+        pods: &node.pods,
+        usage: &node.usage,
+        fresh: None,
+    };
+    let decisions = node.keeper.answer(now, ranked).1;
+    assert!(decisions.iter().all(|one| one.eviction.is_none()));
+    // In the pause after that decision.
+    let (now, seen) = look(1500);
+    let step = node.keeper.begin(now, &seen);
+    assert!(matches!(step, Step::Reclaim(_)), "{step:?}");
+    let reclaimed = Answer::<Pod>::Reclaimed(None);
+    let step = node.keeper.answer(now, reclaimed).0;
+    assert!(
+        matches!(step, Step::Watch(need) if need.signal == DISK),
+        "{step:?}"
+    );
 }
 
 #[test]

@@ -210,7 +210,7 @@ impl Layers {
         self.known.contains_key(place)
     }
 
-    /// The runtime's name for this container. The API server has it only after the kubelet has reported it.
+    /// The runtime's id of this container. The API server has the id only after the kubelet has reported it.
     pub(super) fn container(&self, place: &(String, String)) -> Option<&str> {
         self.running.get(place).map(String::as_str)
     }

@@ -2,14 +2,20 @@
 
 use evictd_eviction::{
     Signal, StarvedResource, Usage,
-    usage::{Extent, PodUsage},
+    usage::{Extent, FsUsage, PodUsage},
 };
 use jiff::Timestamp;
 
-/// Whether a layer of a container is not known yet.
-pub(super) fn lacks_layers(usage: &Usage) -> bool {
-    let mut containers = usage.pods.iter().flatten().flat_map(|pod| &pod.containers);
-    containers.any(|container| container.rootfs.extent == Extent::Unknown)
+/// Whether some files exist whose amount is unknown.
+pub(super) fn lacks_files(usage: &Usage) -> bool {
+    let is_unknown = |files: &FsUsage| files.extent == Extent::Unknown;
+    usage.pods.iter().flatten().any(|pod| {
+        let mut containers = pod.containers.iter();
+        let mut volumes = pod.volumes.iter().map(|volume| &volume.usage);
+        is_unknown(&pod.kubelet_files)
+            || volumes.any(is_unknown)
+            || containers.any(|one| is_unknown(&one.rootfs) || is_unknown(&one.logs))
+    })
 }
 
 /// The usage without figures from before the crossing; `None` where directories are walked instead.
@@ -56,9 +62,37 @@ pub(super) fn merge(usage: &mut Usage, cgroups: Usage) {
     }
 }
 
-/// To the kubelet a pod of which it has no figure is one without statistics, which it ranks first (S1-060).
+/// The kubelet has no statistics of such pods, and ranks pods without statistics first (S1-060).
 pub(super) fn forget_unwalked(usage: &mut Usage) {
     for pod in &mut usage.pods {
         *pod = pod.take().filter(|known| *known != PodUsage::not_walked());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_eviction::{figure::Figure, usage::VolumeUsage};
+
+    #[test]
+    fn files_whose_amount_is_unknown_are_noticed_wherever_they_are() {
+        let unknown = FsUsage {
+            extent: Extent::Unknown,
+            ..FsUsage::default()
+        };
+        let volume = PodUsage {
+            volumes: vec![VolumeUsage {
+                usage: unknown,
+                ..VolumeUsage::default()
+            }],
+            ..PodUsage::default()
+        };
+        let known = PodUsage {
+            ephemeral_storage: Some(Figure::bytes(1)),
+            ..PodUsage::default()
+        };
+        let lacks = |pod: Option<PodUsage>| lacks_files(&[pod].into_iter().collect());
+        assert!(lacks(Some(PodUsage::not_walked())) && lacks(Some(volume)));
+        assert!(!lacks(Some(known)) && !lacks(None));
     }
 }

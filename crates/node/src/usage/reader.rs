@@ -5,7 +5,7 @@ use super::{
     CgroupUsage, DiskMeter, DiskRoots, Method, SummaryUsage, UsageSource, UsageWarning,
     files_left::FilesLeft,
     ledger::{DiskLedger, Findings},
-    merging::{forget_unwalked, is_walked_for, lacks_layers, measured_since, merge},
+    merging::{forget_unwalked, is_walked_for, lacks_files, measured_since, merge},
     postponement::{Pause, Postponement},
     pressure::PressureMeter,
     raise_open_files, remaining,
@@ -26,7 +26,7 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// While a layer is not known yet, so much time passes between walks for a decision.
+/// The pause between walks for a decision while the amount of some files is unknown.
 const WALK_AGAIN: Duration = Duration::from_millis(250);
 /// How long the problem of a walk is told.
 const TOLD: SignedDuration = SignedDuration::from_mins(2);
@@ -62,7 +62,7 @@ pub struct UsageReader {
     /// The same on each filesystem, by UID and device, and what they write to all devices.
     growth_by_filesystem: Growth,
     needs: Needs,
-    /// Begins while a layer is not known yet: walking again at once finds no more.
+    /// Lasts after a walk that left something unknown: walking again at once finds no more.
     between_walks: Pause,
     files_left: FilesLeft,
     postponement: Postponement,
@@ -260,7 +260,7 @@ impl UsageReader {
     }
 
     /// Finds out once, with the first pods, whether their writable layers can be walked here. Evictions for a disk are
-    /// slower where they cannot, and that is told before the first.
+    /// slower where they cannot, so evictd logs that at its start.
     pub(crate) fn look_for_layers(&mut self, now: Timestamp, set: &Arc<PodSet>) {
         if self.looked_for_layers || set.pods.is_empty() {
             return;
@@ -517,7 +517,7 @@ impl UsageReader {
                 findings.compare(walk.begun, &walk.written, &mut self.growth_by_filesystem);
                 self.findings = Some((walk.begun, findings));
             }
-            let decides = walk.purpose == Purpose::Decision && lacks_layers(&walk.usage);
+            let decides = walk.purpose == Purpose::Decision && lacks_files(&walk.usage);
             self.between_walks = if decides {
                 Pause::of(WALK_AGAIN)
             } else {

@@ -74,7 +74,7 @@ impl Walk {
             || set.pods.iter().all(|pod| known.contains(pod.uid.as_str()))
     }
 
-    /// The indices of this set's pods of which some directory could not be read.
+    /// The indices of this set's pods with a directory that could not be read.
     pub(super) fn unread(&self, set: &PodSet) -> Vec<usize> {
         let unread: HashSet<&str> = self
             .warnings

@@ -130,7 +130,7 @@ impl Keyed for KeptPod {
     }
 }
 
-/// A pod that has a node: what tells it apart, and what it shares with others.
+/// A bound pod: its identity, and the specification that it shares with equal pods.
 pub(super) struct Placed {
     uid: Uid,
     version: Version,

@@ -8,7 +8,7 @@ use crate::wire::Job;
 
 const KNOWN: [(&str, bool); 3] = [("master", false), ("worker", false), ("port", false)];
 
-/// The name of the master, and the workers that it is told, if there are any.
+/// The master's name and the list of workers for its environment; `None` without a task of workers.
 pub(super) fn workers(
     job: &Job,
     arguments: &[String],

@@ -1,4 +1,4 @@
-//! Names of pods that other pods of the job are told: written once for all of them, and never longer than a pod may be.
+//! Names of the job's pods that plugins write into every pod: built once for all pods, and bounded by the size of a pod.
 
 use super::super::failure::RoundError;
 use super::{Plugin, mpi, of, svc, tensorflow};
