@@ -249,6 +249,7 @@ pub async fn ready(
     let (earlier, intents) = (found.earlier, found.intents);
     let unfinished = earlier.open.values().filter_map(Unfinished::read).collect();
     let past = earlier.evictions();
+    let published = earlier.published_notices();
     let mut first_status = first_status(config, (&pods, &usage), &directories, clock);
     first_status.last_decision = earlier.last;
     let waiting = found.history.in_memory();
@@ -285,6 +286,11 @@ pub async fn ready(
     let shared_api = (fleet, heartbeat);
     let cluster = cluster::start(config, &pods, clock, shared_api, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
+    if let Some(cluster) = &cluster {
+        published
+            .into_iter()
+            .for_each(|notice| cluster.delivery_queue.watch_reason(notice));
+    }
     let pauses = pauses(config, clock, node.as_ref());
     let allocatable = allocatable(config, pods.source, node);
     if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {

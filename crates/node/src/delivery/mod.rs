@@ -182,6 +182,14 @@ impl DeliveryQueue {
         first_attempt
     }
 
+    /// Writes the reason of a notice again where its kubelet empties it. An earlier run has published the notice.
+    pub(crate) fn watch_reason(&self, notice: Notice) {
+        if notice.way == Way::Status {
+            let delivery_queue = self.clone();
+            tokio::spawn(async move { restore_reason(&delivery_queue, &notice).await });
+        }
+    }
+
     /// Withdraws the pending notice about this pod.
     pub fn withdraw(&self, uid: &str, why: &str) {
         if let Some(entry) = self.pending().get_mut(uid) {

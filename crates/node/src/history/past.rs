@@ -3,7 +3,8 @@
 use super::{HistoryError, read};
 use evictd_eviction::{
     NodeCondition, Owner,
-    record::{Method, Outcome, Record},
+    departures::NOTICE_OWED,
+    record::{Method, Notice, Outcome, Publication, Record},
 };
 use jiff::Timestamp;
 use std::{
@@ -58,6 +59,8 @@ pub struct EarlierDecisions {
     ask: BTreeSet<String>,
     span: RangeInclusive<Timestamp>,
     evictions: BTreeMap<String, PastEviction>,
+    /// The notices of the last [`NOTICE_OWED`] that no record has closed, or one as published (true).
+    notices: BTreeMap<String, (Notice, bool)>,
 }
 
 impl EarlierDecisions {
@@ -70,6 +73,7 @@ impl EarlierDecisions {
             ask,
             span,
             evictions: BTreeMap::new(),
+            notices: BTreeMap::new(),
         }
     }
 
@@ -90,6 +94,7 @@ impl EarlierDecisions {
             Some(past) => drop(self.evictions.insert(id.clone(), past)),
             None => drop(self.evictions.remove(id)),
         }
+        self.note_notice(&record);
         if self.ask.contains(id) {
             self.asked.insert(id.clone(), record.clone());
         }
@@ -102,6 +107,38 @@ impl EarlierDecisions {
         if record.is_eviction() && self.last.as_ref().is_none_or(later) {
             self.last = Some(record);
         }
+    }
+
+    /// Only records of pending notices have their text, so it is kept until the notice is closed.
+    fn note_notice(&mut self, record: &Record) {
+        let since = self.span.end().saturating_sub(NOTICE_OWED);
+        if since.is_ok_and(|since| record.time < since) {
+            return;
+        }
+        match &record.publication {
+            Some(Publication::Waiting {
+                notice: Some(notice),
+            }) => {
+                let entry = (Notice::clone(notice), false);
+                self.notices.insert(record.id.clone(), entry);
+            }
+            Some(Publication::Published) => {
+                if let Some((_, published)) = self.notices.get_mut(&record.id) {
+                    *published = true;
+                }
+            }
+            Some(Publication::Recorded { .. } | Publication::NotPublished { .. }) => {
+                self.notices.remove(&record.id);
+            }
+            Some(Publication::Waiting { notice: None } | Publication::Unknown) | None => {}
+        }
+    }
+
+    /// The notices that were published in the last [`NOTICE_OWED`]: a kubelet may still empty their reasons.
+    pub fn published_notices(&self) -> Vec<Notice> {
+        let notices = self.notices.values();
+        let published = notices.filter(|(_, published)| *published);
+        published.map(|(notice, _)| notice.clone()).collect()
     }
 
     /// Adds the intents of the last run, and returns those that the history lacks. Intents from before a reboot do
@@ -215,6 +252,32 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(past[0].owner.to_string(), "ReplicaSet shop/web");
+    }
+
+    #[test]
+    fn notices_published_in_the_last_minutes_are_known_after_a_start() {
+        let place = tempfile::tempdir().unwrap();
+        let waiting = |id: &str| {
+            let notice = json!({ "id": id, "namespace": "shop", "name": "web", "uid": id, "reason": "Evicted",
+                "message": "m", "disruptionTarget": null, "way": "status", "record": "{}",
+                "time": Timestamp::from_second(0).unwrap() });
+            json!({ "publication": { "state": "waiting", "notice": notice } })
+        };
+        let published = json!({ "publication": { "state": "published" } });
+        let gone = json!({ "publication": { "state": "recorded", "why": "it is gone" } });
+        let records = [
+            decision("long ago", 399, waiting("long ago")),
+            decision("long ago", 399, published.clone()),
+            decision("published", 400, waiting("published")),
+            decision("pending", 401, waiting("pending")),
+            decision("gone", 402, waiting("gone")),
+            decision("gone", 402, gone),
+            decision("published", 400, published),
+        ];
+        let earlier = before(place.path(), &records, [1000, 1000]);
+        let notices = earlier.published_notices();
+        let ids: Vec<&str> = notices.iter().map(|notice| notice.id.as_str()).collect();
+        assert_eq!(ids, ["published"]);
     }
 
     #[test]

@@ -93,6 +93,13 @@ impl Story {
     }
 
     fn with(notice: Notice, pod: Value, settled: watch::Receiver<bool>, play: Play) -> Self {
+        let (story, delivery_queue) = Self::before(pod, settled, play);
+        drop(delivery_queue.submit(notice));
+        story
+    }
+
+    /// A story in which nothing has been asked for yet.
+    fn before(pod: Value, settled: watch::Receiver<bool>, play: Play) -> (Self, DeliveryQueue) {
         let fake = Arc::new(Mutex::new(Fake {
             pod,
             play,
@@ -103,8 +110,7 @@ impl Story {
         let server = Router::new().fallback(answer).with_state(Arc::clone(&fake));
         let actions = Actions::new(kube::Client::new(server, "default"));
         let (delivery_queue, publications) = DeliveryQueue::new(actions, settled);
-        drop(delivery_queue.submit(notice));
-        Self { fake, publications }
+        (Self { fake, publications }, delivery_queue)
     }
 
     async fn outcome(&mut self) -> DeliveryOutcome {
@@ -407,6 +413,21 @@ async fn a_reason_that_is_emptied_after_it_was_told_is_written_again_however_oft
     let fake = story.fake.lock().unwrap();
     assert_eq!(fake.pod["status"]["reason"], "Evicted");
     assert_eq!(fake.patches.len(), 1 + 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_an_earlier_run_has_published_is_written_again() {
+    for (way, writes) in [(Way::Status, 1), (Way::Delete(1), 0)] {
+        let mut pod = running();
+        taken_over(&mut pod);
+        ended(&mut pod);
+        let settled = watch::channel(true).1;
+        let (story, delivery_queue) = Story::before(pod, settled, Box::new(|_, _, _| 200));
+        delivery_queue.watch_reason(notice(way));
+        sleep(Duration::from_mins(15)).await;
+        let fake = story.fake.lock().unwrap();
+        assert_eq!(fake.patches.len(), writes, "{way:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
