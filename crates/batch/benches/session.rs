@@ -17,8 +17,9 @@
 #![allow(clippy::unwrap_used, reason = "in a bench a panic is the report")]
 
 use divan::Bencher;
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Setting};
+use evictd_batch::session::{Cache, Objects, Setting};
 use evictd_placement::Cluster;
 use serde_json::{Value, json};
 
@@ -29,10 +30,10 @@ fn main() {
 /// How a session decides.
 const FORMS: [&str; 2] = ["volcano", "ours"];
 
-fn named(form: &str) -> Form {
-    match form {
-        "volcano" => Form::volcano(),
-        _ => Form::default(),
+fn named(compat: &str) -> Compat {
+    match compat {
+        "volcano" => Compat::VOLCANO,
+        _ => Compat::EVICTD,
     }
 }
 
@@ -169,7 +170,7 @@ impl Recipe {
         cluster
     }
 
-    fn measure(self, bencher: Bencher<'_, '_>, form: &Form, bound: usize) {
+    fn measure(self, bencher: Bencher<'_, '_>, compat: Compat, bound: usize) {
         let objects = self.objects();
         let conf = Conf::read("").unwrap();
         let mut cluster = Self::cluster(&objects);
@@ -178,7 +179,7 @@ impl Recipe {
             cache.set_now(now);
         }
         bencher.bench_local(|| {
-            let outcome = cache.session(&mut cluster, &conf, form);
+            let outcome = cache.session(&mut cluster, &conf, compat);
             assert_eq!(outcome.bound.len(), bound);
             outcome
         });
@@ -186,37 +187,37 @@ impl Recipe {
 }
 
 #[divan::bench(sample_count = 5, args = FORMS)]
-fn gangs(bencher: Bencher<'_, '_>, form: &str) {
-    GANGS.measure(bencher, &named(form), 10_000);
+fn gangs(bencher: Bencher<'_, '_>, compat: &str) {
+    GANGS.measure(bencher, named(compat), 10_000);
 }
 
 #[divan::bench(sample_count = 5, args = FORMS)]
-fn nodes(bencher: Bencher<'_, '_>, form: &str) {
-    NODES.measure(bencher, &named(form), 1000);
+fn nodes(bencher: Bencher<'_, '_>, compat: &str) {
+    NODES.measure(bencher, named(compat), 1000);
 }
 
 #[divan::bench(sample_count = 5, args = FORMS)]
-fn full(bencher: Bencher<'_, '_>, form: &str) {
-    FULL.measure(bencher, &named(form), 0);
+fn full(bencher: Bencher<'_, '_>, compat: &str) {
+    FULL.measure(bencher, named(compat), 0);
 }
 
 #[divan::bench(sample_count = 5, args = FORMS)]
-fn racks(bencher: Bencher<'_, '_>, form: &str) {
-    RACKS.measure(bencher, &named(form), 1000);
+fn racks(bencher: Bencher<'_, '_>, compat: &str) {
+    RACKS.measure(bencher, named(compat), 1000);
 }
 
 #[divan::bench(sample_count = 5, args = FORMS)]
-fn racks_full(bencher: Bencher<'_, '_>, form: &str) {
+fn racks_full(bencher: Bencher<'_, '_>, compat: &str) {
     let recipe = Recipe {
         size: 1601,
         ..RACKS
     };
-    recipe.measure(bencher, &named(form), 0);
+    recipe.measure(bencher, named(compat), 0);
 }
 
 #[divan::bench(sample_count = 10, args = FORMS)]
-fn calm(bencher: Bencher<'_, '_>, form: &str) {
-    CALM.measure(bencher, &named(form), 0);
+fn calm(bencher: Bencher<'_, '_>, compat: &str) {
+    CALM.measure(bencher, named(compat), 0);
 }
 
 /// What is on the nodes is taken from the cluster anew.

@@ -1,8 +1,9 @@
-//! Jobs, pod groups and queues: what a batch system decides, without I/O, clock or threads.
+//! Jobs, pod groups and queues: the decisions of a batch system, without I/O, clock or threads.
 #![forbid(unsafe_code)]
 
 pub mod admission;
 pub mod bus;
+pub mod compat;
 pub mod conf;
 pub mod job;
 pub mod pod_group;

@@ -1,4 +1,4 @@
-//! What failed is tried again, later each time (S6-016).
+//! Retries of failed work, with a growing delay (S6-016).
 
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ impl<T: Ord + Clone> Retries<T> {
         true
     }
 
-    /// Forgets the failures of what succeeded.
+    /// Clears the failures of work that succeeded.
     pub(crate) fn succeeded(&mut self, what: &T) {
         self.tries.remove(what);
     }
@@ -70,7 +70,7 @@ impl<T: Ord + Clone> Retries<T> {
         waiting.map(|(what, _)| what.clone()).collect()
     }
 
-    /// Makes all due: what they lacked may be there now.
+    /// Makes all due at once, because a missing object may exist now.
     pub(crate) fn hurry(&mut self, now: Timestamp) {
         let waiting = self
             .tries

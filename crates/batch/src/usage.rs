@@ -1,10 +1,10 @@
-//! What a pod uses, as quotas count it.
+//! The usage of a pod as quotas count it.
 
 use evictd_pod::wire::{PodSpec, ResourceList};
 use evictd_pod::{Quantity, Requests};
 
-/// What quotas count for one pod: cpu, memory and storage by both of their names, limits, huge pages, extended resources,
-/// and the pod itself (S6-046, S6-061).
+/// The amounts that quotas count for one pod: cpu, memory and storage by both of their names, limits, huge pages,
+/// extended resources, and the pod itself (S6-046, S6-061).
 pub(crate) fn pod_usage(spec: &PodSpec) -> ResourceList {
     let mut usage = ResourceList::default();
     usage.insert("pods", Quantity::count(1));

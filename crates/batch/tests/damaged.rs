@@ -1,7 +1,7 @@
 //! Files that are damaged anywhere are answered or refused, and nothing panics.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_batch::job::Rules;
+use evictd_batch::compat::Compat;
 use evictd_batch::reconcile::{JobCase, QueueCase};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ proptest! {
         }
         let now = "2026-01-01T01:00:00Z".parse().unwrap();
         if let Ok(job) = serde_json::from_value::<JobCase>(input.clone()) {
-            for rules in [Rules::VOLCANO, Rules::OURS] {
+            for rules in [Compat::VOLCANO, Compat::EVICTD] {
                 let _ = job.answer(rules, now);
             }
         }

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_batch::bus::{Action, Event};
+use evictd_batch::compat::Compat;
 use evictd_batch::job::{
-    Answer, Call, Done, JobInfo, Next, Request, Round, RoundError, Rules, Surroundings, Task,
+    Answer, Call, Done, JobInfo, Lister, Next, Request, Round, RoundError, Task,
 };
 use evictd_batch::wire::{Job, PodGroup, TaskPod};
 use serde_json::{Value, from_value, json};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// A cluster with every queue, and a group that was let in.
 struct Around;
 
-impl Surroundings for Around {
+impl Lister for Around {
     fn has_queue(&self, _: &str) -> bool {
         true
     }
@@ -54,7 +55,7 @@ fn synchronised(job: &Value) -> Came {
     let task = Task {
         action: &Action::SyncJob,
         request: &request,
-        rules: Rules::OURS,
+        compat: Compat::EVICTD,
     };
     let now = "2026-01-01T01:00:00Z".parse().unwrap();
     let (mut round, mut step) = Round::start(&mut info, task, now, &Around);

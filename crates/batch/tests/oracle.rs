@@ -1,7 +1,7 @@
 //! What Volcano ed72c7c8 answered to requests and changes: its job controller and its queue controller, exactly.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_batch::job::Rules;
+use evictd_batch::compat::Compat;
 use evictd_batch::reconcile::{JobCase, QueueCase};
 use serde_json::Value;
 use std::fs;
@@ -66,7 +66,7 @@ fn every_request_to_a_job_is_answered_as_volcanos_controller_does() {
     check("job", 59, |input| {
         let case: JobCase = serde_json::from_value(input.clone()).unwrap();
         let now = "2026-01-01T01:00:00Z".parse().unwrap();
-        let outcome = case.answer(Rules::VOLCANO, now).unwrap();
+        let outcome = case.answer(Compat::VOLCANO, now).unwrap();
         serde_json::to_value(outcome).unwrap()
     });
 }

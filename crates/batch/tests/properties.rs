@@ -8,8 +8,9 @@ mod properties {
     mod reserving;
 }
 
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting};
+use evictd_batch::session::{Cache, Objects, Outcome, Setting};
 use evictd_placement::Cluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -102,7 +103,7 @@ fn objects(jobs: &[Job], weights: &[i32], cores: u32) -> Objects {
 }
 
 /// Runs a session twice; says whether the cluster was left as it was once all pods are gone.
-fn run(objects: &Objects, conf: &str, form: &Form) -> (Outcome, bool) {
+fn run(objects: &Objects, conf: &str, compat: Compat) -> (Outcome, bool) {
     let mut cluster = Cluster::new();
     for node in &objects.nodes {
         assert!(cluster.add_node(node));
@@ -123,11 +124,11 @@ fn run(objects: &Objects, conf: &str, form: &Form) -> (Outcome, bool) {
     let before = pods(&cluster);
     let conf = Conf::read(conf).unwrap();
     let mut cache = Cache::of(&mut cluster, objects, Setting::default());
-    let outcome = cache.session(&mut cluster, &conf, form);
+    let outcome = cache.session(&mut cluster, &conf, compat);
     // Nothing is left of a session.
     assert_eq!(
         json(&outcome),
-        json(&cache.session(&mut cluster, &conf, form))
+        json(&cache.session(&mut cluster, &conf, compat))
     );
     for pod in &objects.pods {
         cache.remove_pod(&mut cluster, &pod.metadata);
@@ -238,9 +239,9 @@ proptest! {
         let conf = Conf::read(CONFS[conf]).unwrap();
         let nothing = Objects::default();
         change(&mut cluster, &mut cache, &nothing, &before);
-        cache.session(&mut cluster, &conf, &Form::default());
+        cache.session(&mut cluster, &conf, Compat::EVICTD);
         change(&mut cluster, &mut cache, &before, &after);
-        let own = cache.session(&mut cluster, &conf, &Form::default());
+        let own = cache.session(&mut cluster, &conf, Compat::EVICTD);
         let mut cluster = Cluster::new();
         for node in &after.nodes {
             cluster.add_node(node);
@@ -249,7 +250,7 @@ proptest! {
             cluster.add_pod(pod.clone()).unwrap();
         }
         let mut anew = Cache::of(&mut cluster, &after, Setting::default());
-        let anew = anew.session(&mut cluster, &conf, &Form::default());
+        let anew = anew.session(&mut cluster, &conf, Compat::EVICTD);
         prop_assert_eq!(json(&own), json(&anew));
     }
 
@@ -262,8 +263,8 @@ proptest! {
         ours in any::<bool>(),
     ) {
         let objects = objects(&jobs, &weights, cores);
-        let form = if ours { Form::default() } else { Form::volcano() };
-        let (outcome, same) = run(&objects, CONFS[conf], &form);
+        let compat = if ours { Compat::EVICTD } else { Compat::VOLCANO };
+        let (outcome, same) = run(&objects, CONFS[conf], compat);
         prop_assert!(same);
         let bound = by_job(outcome.bound.iter());
         for (index, job) in jobs.iter().enumerate() {
@@ -294,7 +295,7 @@ proptest! {
         conf in 1_usize..4,
     ) {
         let objects = objects(&jobs, &[1, 1, 1], cores);
-        let (outcome, _) = run(&objects, CONFS[conf], &Form::default());
+        let (outcome, _) = run(&objects, CONFS[conf], Compat::EVICTD);
         let gone = by_job(outcome.evicted.iter().map(|own| &own.pod));
         let bound = by_job(outcome.bound.iter());
         for (index, job) in jobs.iter().enumerate() {
@@ -316,7 +317,7 @@ proptest! {
         cores in 1_u32..9,
     ) {
         let objects = objects(&jobs, &weights, cores);
-        let (outcome, _) = run(&objects, CONFS[1], &Form::volcano());
+        let (outcome, _) = run(&objects, CONFS[1], Compat::VOLCANO);
         let queues = outcome.queues_at_open.unwrap();
         let all: f64 = queues.values().map(|own| own.deserved.as_ref().unwrap()["cpu"].0).sum();
         prop_assert!(all <= f64::from(cores) * 3000.0 + 0.1, "{all}");
@@ -341,7 +342,7 @@ proptest! {
         let mut gone = Vec::new();
         for _ in 0..20 {
             let objects = objects(&jobs, &weights, cores);
-            let (outcome, _) = run(&objects, &conf, &Form::default());
+            let (outcome, _) = run(&objects, &conf, Compat::EVICTD);
             gone.push(outcome.evicted.len());
             for own in &outcome.evicted {
                 *node_of(&mut jobs, &own.pod) = None;

@@ -1,7 +1,8 @@
 //! Sessions as Volcano ed72c7c8 ran them.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_batch::session::{Form, Objects, Setting, simulate};
+use evictd_batch::compat::Compat;
+use evictd_batch::session::{Objects, Setting, simulate};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -41,7 +42,7 @@ fn difference(own: &Value, wanted: &Value, place: &str) -> Option<String> {
 
 fn answer(input: &Value) -> Value {
     let objects = Objects::deserialize(input).unwrap();
-    match simulate(&objects, &Setting::default(), &Form::volcano()) {
+    match simulate(&objects, &Setting::default(), Compat::VOLCANO) {
         Ok((outcome, _)) => serde_json::to_value(outcome).unwrap(),
         Err(error) => json!({ "confError": error.to_string() }),
     }

@@ -1,9 +1,11 @@
 //! Traces: what is played, what is told of it, and what holds for every trace.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::Form;
-use evictd_batch::trace::{Player, Recipe, Report, Rules, Seconds, Trace, generate, play};
+use evictd_batch::trace::{
+    Recipe, Report, Seconds, Simulator, SimulatorOptions, Trace, generate, play,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,18 +19,18 @@ fn trace(value: Value) -> Trace {
     trace
 }
 
-fn rules(conf: &str, form: Form) -> Rules {
+fn options(conf: &str, compat: Compat) -> SimulatorOptions {
     let conf = Conf::read(conf).unwrap();
     assert!(conf.warnings.is_empty(), "{:?}", conf.warnings);
-    Rules {
+    SimulatorOptions {
         conf,
-        form,
+        compat,
         period: Seconds::from_millis(1000),
     }
 }
 
 fn played(trace: &Trace, conf: &str) -> Report {
-    play(trace, &rules(conf, Form::default()), &mut |_, _| ())
+    play(trace, &options(conf, Compat::EVICTD), &mut |_, _| ())
 }
 
 /// A job in a queue: its arrival and duration, and of its pods how many, how many start together, and cores of each.
@@ -160,17 +162,17 @@ fn sessions_are_a_period_apart() {
         .map(|index| job(&format!("job-{index}"), "a", [index, 7], [1, 1, 2]))
         .collect();
     let trace = cluster(1, &jobs);
-    let mut rules = rules(FIFO, Form::default());
-    rules.period = Seconds::from_millis(3000);
-    let mut player = Player::new(&trace, &rules);
+    let mut options = options(FIFO, Compat::EVICTD);
+    options.period = Seconds::from_millis(3000);
+    let mut simulator = Simulator::new(&trace, &options);
     let mut before = None;
-    while player.step() {
-        let now = player.now().as_millis();
+    while simulator.step() {
+        let now = simulator.now().as_millis();
         assert_eq!(now % 3000, 0);
         assert!(before < Some(now), "{before:?} {now}");
         before = Some(now);
     }
-    assert_eq!(player.ended(), 20);
+    assert_eq!(simulator.ended(), 20);
 }
 
 #[test]
@@ -189,11 +191,11 @@ fn who_takes_the_same_room_from_each_other_for_ever_is_broken_off() {
     ];
     // Nobody has a share, and everybody may take from other queues.
     let conf = "actions: \"allocate, reclaim\"\ntiers:\n- plugins:\n  - name: priority\n  - name: conformance\n  - name: predicates\n";
-    let with = |form| play(&cluster(1, &jobs), &rules(conf, form), &mut |_, _| ());
+    let with = |compat| play(&cluster(1, &jobs), &options(conf, compat), &mut |_, _| ());
     // Ours takes nothing for a queue of which nobody says what it deserves.
-    let ours = with(Form::default());
+    let ours = with(Compat::EVICTD);
     assert_eq!((ours.finished, ours.reclaimed_pods), (2, 0));
-    let report = with(Form::volcano());
+    let report = with(Compat::VOLCANO);
     assert!(report.broken_off);
     assert_eq!((report.finished, report.unfinished.len()), (0, 2));
     assert!(report.reclaimed_pods > 1000, "{}", report.reclaimed_pods);
@@ -423,8 +425,8 @@ proptest! {
     fn volcanos_way_counts_alike(jobs in jobs(false)) {
         let trace = three_queues(&jobs);
         for conf in [FIFO, DRF, PROPORTION] {
-            let rules = rules(conf, Form::volcano());
-            holds_always(&trace, &play(&trace, &rules, &mut |_, _| ()));
+            let options = options(conf, Compat::VOLCANO);
+            holds_always(&trace, &play(&trace, &options, &mut |_, _| ()));
         }
     }
 }

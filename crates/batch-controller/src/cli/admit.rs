@@ -1,6 +1,6 @@
 //! `evictd-batch admit`: whether an object would be let in, and what it would get, without a cluster.
 
-use super::form::Form;
+use super::compat::CompatArg;
 use clap::Args;
 use evictd_batch::admission::{Answer, Question};
 use evictd_command::{Failure, Output, View};
@@ -27,8 +27,8 @@ pub(super) struct Arguments {
     /// What is asked, JSON or YAML; - is stdin.
     file: PathBuf,
     /// Whose answer it is: ours names the fields that it fills in, Volcano's writes all tasks of a job back.
-    #[arg(long, value_enum, default_value_t = Form::Evictd, value_name = "FORM")]
-    form: Form,
+    #[arg(long, value_enum, default_value_t = CompatArg::Evictd, value_name = "FORM")]
+    form: CompatArg,
     #[command(flatten)]
     output: Output,
 }
@@ -38,8 +38,8 @@ impl Arguments {
         let document = Document::read(&self.file, LARGE).map_err(Failure::input)?;
         let question: Question = document.parse().map_err(Failure::input)?;
         let answer = match self.form {
-            Form::Evictd => question.answer(),
-            Form::Volcano => question.answer_of_volcano(),
+            CompatArg::Evictd => question.answer(),
+            CompatArg::Volcano => question.answer_of_volcano(),
         };
         let answer = answer.map_err(|error| {
             let field = (error.field.to_owned(), error.problem);

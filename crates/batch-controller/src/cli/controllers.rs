@@ -1,6 +1,6 @@
 //! `evictd-batch controllers`: jobs and queues of a cluster.
 
-use super::form::Form;
+use super::compat::CompatArg;
 use super::service::{Served, runtime};
 use crate::controllers::{RunError, Settings, run};
 use anyhow::anyhow;
@@ -21,9 +21,9 @@ const EXAMPLE: &str = "Examples:
 pub(super) struct Arguments {
     #[command(flatten)]
     served: Served,
-    /// Whose rules decide: ours, or exactly Volcano's.
-    #[arg(long, value_enum, default_value_t = Form::Evictd)]
-    form: Form,
+    /// Decide as evictd, or exactly as Volcano.
+    #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
+    form: CompatArg,
     /// Schedulers whose plain pods get a PodGroup each, with --form volcano; may be given several times.
     #[arg(long, value_name = "NAME", default_values_t = ["volcano".to_owned()])]
     scheduler_name: Vec<String>,
@@ -62,10 +62,10 @@ impl Arguments {
         self.logging.start();
         let lease = Duration::from_secs(self.leader_elect_lease_duration);
         let settings = Settings {
-            rules: self.form.rules(),
+            compat: self.form.compat(),
             plain_pods_of: match self.form {
-                Form::Evictd => Vec::new(),
-                Form::Volcano => self.scheduler_name,
+                CompatArg::Evictd => Vec::new(),
+                CompatArg::Volcano => self.scheduler_name,
             },
             most_tries: u32::try_from(self.max_requeue_num).ok(),
             listen: address("--listen-address", &self.listen_address)?,

@@ -2,10 +2,10 @@
 
 mod admit;
 mod cluster;
+mod compat;
 mod connection;
 mod controllers;
 mod demo;
-mod form;
 mod issue;
 mod job;
 mod kind;

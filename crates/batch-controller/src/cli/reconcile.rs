@@ -1,6 +1,6 @@
 //! `evictd-batch reconcile`: what the controllers would do, on a file.
 
-use super::form::Form;
+use super::compat::CompatArg;
 use clap::Args;
 use evictd_batch::reconcile::{JobCase, JobOutcome, QueueCase, QueueOutcome, Unanswerable};
 use evictd_command::{Failure, Output, View, printable_line};
@@ -35,9 +35,9 @@ then what it asks of the job or the queue."#;
 pub(super) struct Arguments {
     /// The job or queues, what is around them, and what happens, JSON or YAML; - is stdin.
     file: PathBuf,
-    /// Whose rules decide: ours, or exactly Volcano's.
-    #[arg(long, value_enum, default_value_t = Form::Evictd)]
-    form: Form,
+    /// Decide as evictd, or exactly as Volcano.
+    #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
+    form: CompatArg,
     #[command(flatten)]
     output: Output,
 }
@@ -70,7 +70,7 @@ impl Arguments {
         }
         let case: JobCase = document.parse().map_err(Failure::input)?;
         let outcome = case
-            .answer(self.form.rules(), Timestamp::UNIX_EPOCH)
+            .answer(self.form.compat(), Timestamp::UNIX_EPOCH)
             .map_err(unanswerable)?;
         self.output.print(&outcome, job_page)
     }

@@ -4,9 +4,11 @@ mod generate;
 mod page;
 mod trace;
 
-use clap::{Args, ValueEnum};
+use super::compat::CompatArg;
+use clap::Args;
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::ConfError;
-use evictd_batch::session::{Form, Objects, Setting, simulate};
+use evictd_batch::session::{Objects, Setting, simulate};
 use evictd_command::{Failure, Output, warn};
 use evictd_document::{Document, LARGE};
 use serde::Serialize;
@@ -61,20 +63,11 @@ pub(super) struct Arguments {
     trace: trace::TraceArguments,
     #[command(flatten)]
     generate: generate::GenerateArguments,
-    /// Whose rules decide: ours, or exactly Volcano's.
-    #[arg(long, value_enum, default_value_t = FormName::Evictd)]
-    form: FormName,
+    /// Decide as evictd, or exactly as Volcano.
+    #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
+    form: CompatArg,
     #[command(flatten)]
     output: Output,
-}
-
-/// Whose rules decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FormName {
-    /// Ours.
-    Evictd,
-    /// Volcano's, with all that it does by mistake.
-    Volcano,
 }
 
 /// The answer where the configuration cannot be used.
@@ -86,27 +79,24 @@ struct Refused {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let form = match self.form {
-            FormName::Evictd => Form::default(),
-            FormName::Volcano => Form::volcano(),
-        };
+        let compat = self.form.compat();
         if self.generate.is_asked() {
             return self.generate.run(self.output);
         }
         match &self.file {
-            Some(file) => self.session(file, &form),
-            None => self.trace.run(&form, self.output),
+            Some(file) => self.session(file, compat),
+            None => self.trace.run(compat, self.output),
         }
     }
 
-    fn session(&self, file: &std::path::Path, form: &Form) -> Result<(), Failure> {
+    fn session(&self, file: &std::path::Path, compat: Compat) -> Result<(), Failure> {
         let document = Document::read(file, LARGE).map_err(Failure::input)?;
         let mut objects: Objects = document.parse().map_err(Failure::input)?;
         objects
             .pods
             .iter_mut()
             .for_each(evictd_pod::defaults::complete);
-        let (outcome, warnings) = match simulate(&objects, &Setting::default(), form) {
+        let (outcome, warnings) = match simulate(&objects, &Setting::default(), compat) {
             Ok(answer) => answer,
             Err(error) => return self.refuse(&document, &error),
         };

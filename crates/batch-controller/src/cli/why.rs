@@ -5,8 +5,8 @@ mod gathered;
 mod live;
 mod page;
 
+use super::compat::CompatArg;
 use super::connection::Connection;
-use super::form::Form;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_batch::conf::Conf;
@@ -43,9 +43,9 @@ pub(super) struct Arguments {
     /// The scheduler's volcano-scheduler.conf. Default: the built-in one, or that of the session in the file.
     #[arg(long, value_name = "FILE")]
     conf: Option<PathBuf>,
-    /// Whose rules decide: ours, or exactly Volcano's.
-    #[arg(long, value_enum, default_value_t = Form::Evictd)]
-    form: Form,
+    /// Decide as evictd, or exactly as Volcano.
+    #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
+    form: CompatArg,
     /// `schedulerName` of the pods that sessions place.
     #[arg(long, value_name = "NAME", default_value = "volcano")]
     scheduler_name: String,
@@ -95,7 +95,7 @@ impl Arguments {
             events,
             ..
         } = gathered;
-        let form = self.form.session();
+        let compat = self.form.compat();
         let case = Case {
             cluster,
             objects,
@@ -107,7 +107,7 @@ impl Arguments {
                 ..Setting::default()
             },
             conf,
-            form: &form,
+            compat,
         };
         case.why(&self.namespace, &self.job).map_err(Failure::input)
     }

@@ -10,8 +10,9 @@ use super::metrics::Metrics;
 use super::wakes::Wakes;
 use super::watches::{Delta, KINDS, News, WatchedQueue};
 use evictd_batch::bus::Action;
+use evictd_batch::compat::Compat;
 use evictd_batch::job::{
-    Belonging, Call, CommandTarget, JobCommand, JobEvent, JobMachine, Rules, expires,
+    Belonging, Call, CommandTarget, JobCommand, JobEvent, JobMachine, expires,
 };
 use evictd_batch::queue::{QueueCommand, QueueEvent, QueueMachine};
 use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
@@ -44,7 +45,7 @@ struct Found {
 }
 
 pub(super) struct Engine {
-    rules: Rules,
+    compat: Compat,
     most_tries: Option<u32>,
     known: Known,
     jobs: HashMap<String, JobMachine>,
@@ -69,13 +70,13 @@ pub(super) struct Ports {
 
 impl Engine {
     pub(super) fn new(
-        rules: Rules,
+        compat: Compat,
         most_tries: Option<u32>,
         ports: Ports,
     ) -> (Self, mpsc::UnboundedReceiver<Back>) {
         let (back, received) = mpsc::unbounded_channel();
         let engine = Self {
-            rules,
+            compat,
             most_tries,
             known: Known::default(),
             jobs: HashMap::new(),
@@ -387,9 +388,9 @@ impl Engine {
         let Some((namespace, name)) = key.split_once('/') else {
             return;
         };
-        let (rules, most) = (self.rules, self.most_tries);
+        let (compat, most) = (self.compat, self.most_tries);
         let machine = self.jobs.entry(key.to_owned());
-        let machine = machine.or_insert_with(|| JobMachine::new(namespace, name, rules, most));
+        let machine = machine.or_insert_with(|| JobMachine::new(namespace, name, compat, most));
         let commands = machine.on_event(Timestamp::now(), event, &self.known);
         let job = machine.info().job.clone();
         let gone = machine.is_gone();

@@ -99,7 +99,7 @@ impl Known {
     }
 }
 
-impl job::Surroundings for Known {
+impl job::Lister for Known {
     fn has_queue(&self, name: &str) -> bool {
         self.queues.contains_key(name)
     }
@@ -122,7 +122,7 @@ impl job::Surroundings for Known {
     }
 }
 
-impl queue::Surroundings for Known {
+impl queue::Lister for Known {
     fn queue(&self, name: &str) -> Option<Arc<View>> {
         self.queues.get(name).map(|(view, _)| Arc::clone(view))
     }

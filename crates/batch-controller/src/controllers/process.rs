@@ -7,7 +7,7 @@ use super::health::{Check, Health};
 use super::metrics::Metrics;
 use super::plain;
 use super::watches;
-use evictd_batch::job::Rules;
+use evictd_batch::compat::Compat;
 use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, pod_at_work};
 use evictd_daemon::cluster::Cluster;
 use evictd_daemon::leadership::{Leadership, LeaseSettings};
@@ -49,8 +49,8 @@ pub enum RunError {
 /// How the controllers work.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Whose rules decide.
-    pub rules: Rules,
+    /// Which differences from Volcano apply.
+    pub compat: Compat,
     /// How often a request is tried; `None` without end.
     pub most_tries: Option<u32>,
     /// Names of schedulers whose plain pods get PodGroups; of none in our own form.
@@ -146,7 +146,7 @@ fn work(
         metrics,
         synced,
     };
-    let (engine, back) = Engine::new(settings.rules, settings.most_tries, ports);
+    let (engine, back) = Engine::new(settings.compat, settings.most_tries, ports);
     let (send, news) = mpsc::unbounded_channel();
     watches::start(&cluster.access, &send, watches);
     daemon.spawn(engine.run(news, back));

@@ -22,15 +22,15 @@ pub const MOST_PARTS: usize = 1000;
 /// Bytes that an object may take once it is read; honest jobs of [`MOST_TASKS`] take two thirds of it.
 pub const MOST_BYTES: usize = 16 << 20;
 
-/// What the first field of a map takes: maps are trees whose nodes have room for several.
+/// The size of a map's first field: maps are trees whose nodes have room for several.
 const MAP: usize = 640;
-/// What each further field of a map takes beside its texts.
+/// The size of each further field, without its texts.
 const FIELD: usize = 110;
-/// What a list with something in it takes.
+/// The size of a list that is not empty.
 const LIST: usize = 128;
-/// What each item of a list takes; lists have up to twice the room that they need.
+/// The size of each item; lists allocate up to twice the room that they need.
 const ITEM: usize = 64;
-/// What a text takes beside its bytes.
+/// The size of a text beside its bytes.
 const TEXT: usize = 16;
 
 /// Why an object is refused before it is read.
@@ -54,13 +54,13 @@ pub enum Excess {
     Large,
 }
 
-/// Counts what a text of JSON holds. It takes no memory that grows with the text.
+/// Counts the size of JSON text, in constant memory.
 pub fn check_text(endpoint: Endpoint, text: &str) -> Result<(), Excess> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     check(endpoint, &mut deserializer)
 }
 
-/// Counts what an object holds that was read already.
+/// Counts the size of a parsed object.
 pub(super) fn check_value(endpoint: Endpoint, object: &Value) -> Result<(), Excess> {
     check(endpoint, object)
 }
@@ -153,7 +153,7 @@ struct Count {
     volumes: usize,
     parts: usize,
     bytes: usize,
-    /// What stopped the count.
+    /// Why counting stopped.
     excess: Option<Excess>,
 }
 
@@ -295,7 +295,7 @@ struct Item<'c> {
     /// The list's.
     place: Place,
     count: &'c mut Count,
-    /// What the list itself takes, with its first item.
+    /// The size of the list itself, with its first item.
     bytes: usize,
 }
 
@@ -401,8 +401,8 @@ mod tests {
         };
         assert_eq!(of(Endpoint::QueuesValidate, all(MOST_AMOUNTS)), Ok(()));
         let over = of(Endpoint::QueuesMutate, all(MOST_AMOUNTS + 1)).unwrap_err();
-        let told = "the queue has more than 256 resources in one list, which is the most that is decided on";
-        assert_eq!(over.to_string(), told);
+        let reported = "the queue has more than 256 resources in one list, which is the most that is decided on";
+        assert_eq!(over.to_string(), reported);
         let parts = |count: usize| json!({"subGroupPolicy": vec![json!({}); count]});
         assert_eq!(of(Endpoint::PodGroupsMutate, parts(MOST_PARTS)), Ok(()));
         let over = of(Endpoint::PodGroupsValidate, parts(MOST_PARTS + 1)).unwrap_err();

@@ -1,10 +1,10 @@
-//! What is wrong with a field of an object, in the words of Kubernetes' validation.
+//! Field errors, in the words of Kubernetes' validation.
 
 use std::collections::BTreeSet;
 
-/// Mistakes that are told of one object.
+/// The errors reported for one object.
 const MOST: usize = 10;
-/// Bytes of one mistake that are told.
+/// The bytes reported of one error.
 const LONGEST: usize = 1024;
 
 /// The beginning of a text that is longer than this.
@@ -12,7 +12,7 @@ fn beginning(text: &str, longest: usize) -> Option<&str> {
     (text.len() > longest).then(|| &text[..text.floor_char_boundary(longest)])
 }
 
-/// A text that is no longer than what all mistakes together may be.
+/// Truncates a text to the length of all errors together.
 pub(super) fn bounded(mut text: String) -> String {
     if let Some(kept) = beginning(&text, MOST * LONGEST) {
         text.truncate(kept.len());
@@ -50,7 +50,7 @@ pub(super) fn listed(texts: &[String]) -> String {
     format!("[{}]", texts.join(" "))
 }
 
-/// What was found wrong, in order: the first [`MOST`], each up to [`LONGEST`] bytes, and how many more there are.
+/// The errors in order: the first [`MOST`], each up to [`LONGEST`] bytes, and the number of the others.
 #[derive(Debug, Default)]
 pub(super) struct Mistakes {
     told: Vec<String>,
@@ -148,7 +148,7 @@ impl Mistakes {
         self.told.into_iter().chain(more).collect()
     }
 
-    /// All of them as one text: a single one as it is, several in brackets, each told once.
+    /// All errors as one text, each once: a single one as it is, several in brackets.
     pub(super) fn aggregate(self) -> Option<String> {
         let mut seen = BTreeSet::new();
         let told = self.into_texts().into_iter();

@@ -1,4 +1,4 @@
-//! What admission knows of other objects: the queues, and which queue a namespace names.
+//! The objects that admission reads: queues, and the queue annotation of namespaces.
 
 use crate::wire::Queue;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ impl Known {
         self.queues.insert(name, queue);
     }
 
-    /// The queue is gone.
+    /// A queue was deleted.
     pub fn remove_queue(&mut self, name: &str) {
         let Some(queue) = self.queues.remove(name) else {
             return;
@@ -36,7 +36,7 @@ impl Known {
         }
     }
 
-    /// A namespace with the queue that its annotation names; `None` if it has none, or if the namespace is gone.
+    /// A namespace with its queue annotation; `None` without one, or if the namespace was deleted.
     pub fn set_namespace(&mut self, name: &str, queue: Option<String>) {
         match queue {
             Some(queue) => self.namespaces.insert(name.to_owned(), queue),
@@ -64,7 +64,7 @@ impl Known {
         self.queues.values()
     }
 
-    /// The queues whose parent it is, by name. One without a parent belongs to nobody here, although `root` is above it.
+    /// The names of the queues whose parent it is. A queue without a parent is no child, although `root` is above it.
     pub(super) fn children(&self, parent: &str) -> Vec<&Queue> {
         let names = self.children.get(parent).into_iter().flatten();
         names.filter_map(|name| self.queues.get(name)).collect()

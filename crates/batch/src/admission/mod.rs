@@ -1,5 +1,5 @@
-//! Admission: what jobs, queues, pod groups and pods get when they are made, and whether they are let in, in Volcano's
-//! words (S6-074 to S6-085). [`rules`] are those of the rules that need no other object, for the API server itself.
+//! Admission of jobs, queues, pod groups and pods: defaults and validation, in Volcano's words (S6-074 to S6-085).
+//! [`rules`] are those that need no other object, for the API server itself.
 //!
 //! ```
 //! use evictd_batch::admission::{Endpoint, Known, Request, Settings, admit};
@@ -48,7 +48,7 @@ use evictd_pod::wire::{Pod, PodSpec};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is asked, each at a path of its own (S6-074).
+/// The webhooks, each at its own path (S6-074).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// Defaults of a job.
@@ -101,7 +101,7 @@ impl Endpoint {
         Self::ALL.into_iter().find(|known| known.path() == path)
     }
 
-    /// What is said of another operation than those that it is for.
+    /// The error for an operation that a webhook does not handle.
     fn refused(self, operation: &str) -> String {
         match self {
             Self::JobsMutate | Self::PodsMutate => "expect operation to be 'CREATE' ".to_owned(),
@@ -118,7 +118,7 @@ impl Endpoint {
     }
 }
 
-/// What the administrator chose.
+/// The administrator's options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Names of our scheduler; jobs that name none get the first.
@@ -150,7 +150,7 @@ impl Default for Settings {
 /// A request of the API server.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What is asked.
+    /// The request.
     pub endpoint: Endpoint,
     /// `CREATE`, `UPDATE`, `DELETE`.
     pub operation: &'a str,
@@ -158,7 +158,7 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// Namespace of the object; its own may be missing.
     pub namespace: &'a str,
-    /// The object as it would be; null where it would be gone.
+    /// The new object; null when it is deleted.
     pub object: &'a Value,
     /// The object as it is, where there is one.
     pub old_object: Option<&'a Value>,
@@ -169,7 +169,7 @@ pub struct Request<'a> {
 pub struct Verdict {
     /// Why not; `None` lets it in.
     pub denied: Option<String>,
-    /// What is changed of the object.
+    /// The patch of the object.
     pub patch: Vec<PatchOperation>,
 }
 
@@ -241,11 +241,11 @@ fn decide(request: &Request<'_>, known: &Known, settings: &Settings) -> Result<V
         }
         (Endpoint::PodGroupsMutate, "CREATE") => {
             let group: PodGroup = read(object)?;
-            let own = group.metadata.namespace.as_str();
-            let namespace = if own.is_empty() {
+            let namespace = group.metadata.namespace.as_str();
+            let namespace = if namespace.is_empty() {
                 request.namespace
             } else {
-                own
+                namespace
             };
             return Ok(Verdict::patch(pod_group::patch(&group, namespace, known)));
         }

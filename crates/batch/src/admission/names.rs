@@ -1,5 +1,4 @@
-//! How Kubernetes wants names to be, and how it says so. Each function returns what is wrong, in the order in which it is
-//! told; nothing means that the name is good.
+//! Kubernetes' rules for names. Each function returns the errors in order; an empty list means that the name is valid.
 
 /// A label of a domain name, RFC 1123: names of containers, namespaces, volumes.
 pub(super) fn dns_label(name: &str) -> Vec<String> {
@@ -42,16 +41,16 @@ pub(super) fn qualified(name: &str) -> Vec<String> {
         )
     };
     let parts: Vec<&str> = name.split('/').collect();
-    let own = match parts.as_slice() {
-        [own] => own,
-        [prefix, own] => {
+    let name_part = match parts.as_slice() {
+        [name_part] => name_part,
+        [prefix, name_part] => {
             if prefix.is_empty() {
                 wrong.push("prefix part must be non-empty".to_owned());
             } else {
                 let of_prefix = dns_subdomain(prefix).into_iter();
                 wrong.extend(of_prefix.map(|message| format!("prefix part {message}")));
             }
-            own
+            name_part
         }
         _ => {
             wrong.push(format!(
@@ -61,12 +60,12 @@ pub(super) fn qualified(name: &str) -> Vec<String> {
             return wrong;
         }
     };
-    if own.is_empty() {
+    if name_part.is_empty() {
         wrong.push("name part must be non-empty".to_owned());
     }
-    let long = at_most(own, 63).into_iter();
+    let long = at_most(name_part, 63).into_iter();
     wrong.extend(long.map(|message| format!("name part {message}")));
-    if !is_name_part(own) {
+    if !is_name_part(name_part) {
         wrong.push(format!("name part {}", form()));
     }
     wrong
@@ -143,7 +142,7 @@ fn at_most(text: &str, bytes: usize) -> Vec<String> {
         .collect()
 }
 
-/// What the form is, with examples and the regular expression.
+/// The rule, with examples and the regular expression.
 fn example(what: &str, expression: &str, examples: &[&str]) -> String {
     let examples: Vec<_> = examples.iter().map(|one| format!("'{one}', ")).collect();
     let examples = examples.join(" or ");

@@ -1,4 +1,4 @@
-//! What admission changes: a JSON patch (RFC 6902) of additions and replacements.
+//! The changes by admission: a JSON patch (RFC 6902) of additions and replacements.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,15 +6,15 @@ use serde_json::Value;
 /// One operation of a JSON patch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PatchOperation {
-    /// What is done at the path.
+    /// The operation at the path.
     pub op: Op,
     /// A JSON pointer (RFC 6901).
     pub path: String,
-    /// What is there afterwards.
+    /// The new value.
     pub value: Value,
 }
 
-/// What an operation does; both set a field of an object.
+/// The kind of operation; both set a field of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
@@ -79,9 +79,9 @@ mod tests {
         }
         let absent = [PatchOperation::replace("/spec/c", 1)];
         assert_eq!(patched(&object, &absent), None);
-        let told = serde_json::to_value(&patch[1]).unwrap();
+        let reported = serde_json::to_value(&patch[1]).unwrap();
         assert_eq!(
-            told,
+            reported,
             json!({"op": "replace", "path": "/spec/a", "value": 3})
         );
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The queue of groups that name none, which a namespace can replace.
 const QUEUE: &str = "default";
 
-/// A group in exactly the default queue goes to the one that its namespace names.
+/// A group in the default queue moves to the queue that its namespace names.
 pub(super) fn patch(group: &PodGroup, namespace: &str, known: &Known) -> Vec<PatchOperation> {
     let named = known.queue_of_namespace(namespace);
     let named = named.filter(|_| group.spec.queue == QUEUE);
@@ -44,23 +44,23 @@ fn queue(name: &str, known: &Known) -> Option<String> {
 /// The group's own, and that of the first part of it where that is wrong.
 fn network(group: &PodGroup) -> String {
     let spec = &group.spec;
-    let own = spec
+    let spec_error = spec
         .network_topology
         .as_ref()
-        .filter(|own| has_both_tiers(own));
+        .filter(|topology| has_both_tiers(topology));
     let mut parts = spec.sub_group_policy.iter();
     let part = parts.find(|part| {
-        let own = NetworkTopology::deserialize(&part["networkTopology"]);
-        own.is_ok_and(|own| has_both_tiers(&own))
+        let topology = NetworkTopology::deserialize(&part["networkTopology"]);
+        topology.is_ok_and(|topology| has_both_tiers(&topology))
     });
     let both = job::topology::BOTH_TIERS;
-    let own = own.map(|_| format!("{both}."));
+    let both_error = spec_error.map(|_| format!("{both}."));
     let part = part.map(|part| {
         format!(
             "in subGroupPolicy '{}': {both}.",
             part["name"].as_str().unwrap_or_default()
         )
     });
-    let all: Vec<_> = own.into_iter().chain(part).collect();
+    let all: Vec<_> = both_error.into_iter().chain(part).collect();
     all.join(" ")
 }

@@ -6,7 +6,7 @@ use evictd_pod::wire::{Metadata, null_is_default};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What is asked, and what else there is.
+/// An admission request with the objects that it depends on.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Question {
@@ -51,7 +51,7 @@ impl Namespace {
     }
 }
 
-/// What is decided.
+/// The decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
     /// Whether it is let in.
@@ -59,7 +59,7 @@ pub struct Answer {
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What is changed.
+    /// The patch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub patch: Vec<PatchOperation>,
     /// The object with the changes, if there are any.
@@ -67,13 +67,13 @@ pub struct Answer {
     pub patched: Option<Value>,
 }
 
-/// A mistake in a question: the field, and what is wrong with it.
+/// An invalid request: the field and the error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct QuestionError {
     /// The key: `path`.
     pub field: &'static str,
-    /// What is wrong, and what would be right.
+    /// The error, and the valid values.
     pub problem: String,
 }
 
@@ -145,8 +145,8 @@ impl Question {
     }
 }
 
-/// `{"enable-queue-allocated-pods-check": true}` or `["--enable-queue-allocated-pods-check"]`; the case of letters, and dashes
-/// in a name, do not matter, and it may be shortened to what tells it from others.
+/// `{"enable-queue-allocated-pods-check": true}` or `["--enable-queue-allocated-pods-check"]`. Case and dashes do not
+/// matter, and a name may be shortened to an unambiguous prefix.
 fn settings(flags: &Value) -> Result<Settings, QuestionError> {
     let mut settings = Settings::default();
     match flags {
@@ -237,7 +237,7 @@ mod tests {
         ] {
             assert!(deleted(off).unwrap().allowed);
         }
-        for (wrong, told) in [
+        for (wrong, reported) in [
             (
                 json!({"max-queue-depth": -1}),
                 "flags: max-queue-depth cannot be -1",
@@ -245,7 +245,7 @@ mod tests {
             (json!(["--other"]), "flags: there is no flag --other"),
             (json!(3), "flags: has to be a map or a list of flags"),
         ] {
-            assert_eq!(deleted(wrong).unwrap_err(), told);
+            assert_eq!(deleted(wrong).unwrap_err(), reported);
         }
     }
 

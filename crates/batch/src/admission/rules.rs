@@ -1,8 +1,8 @@
-//! The rules that need no other object, as the API server's own admission policies: they hold where the webhook is not asked
-//! or does not answer (S6-086). Texts are fixed, without the names that the webhook tells.
+//! The rules that need no other object, as the API server's own admission policies. They hold even where the webhook is
+//! not called or does not answer (S6-086). Texts are fixed, without the names that the webhook inserts.
 //!
-//! Whether names are there only once is left to the webhook: a policy could only compare each with each, and the API server
-//! refuses what costs too much (`kubernetes.io/docs/reference/using-api/cel`), an honest job of some hundred tasks among it.
+//! The webhook alone checks that names are unique. A policy would have to compare all pairs, and the API server rejects
+//! expensive policies (`kubernetes.io/docs/reference/using-api/cel`), even for an honest job of some hundred tasks.
 //!
 //! Numbers below zero and the form of a task's name are here only: the webhook leaves them to the definition of the resource
 //! and to these policies, as Volcano's does (S6-077).
@@ -17,7 +17,7 @@ use super::queue::validate::{KEPT, STATES};
 pub struct Policy {
     /// Its name, also that of its binding.
     pub name: &'static str,
-    /// The API group of what it is about.
+    /// The API group of its resource.
     pub group: &'static str,
     /// The version within the group.
     pub version: &'static str,
@@ -25,20 +25,20 @@ pub struct Policy {
     pub resource: &'static str,
     /// `CREATE`, `UPDATE`, `DELETE`.
     pub operations: &'static [&'static str],
-    /// What it is about at all, by name and CEL.
+    /// Conditions under which it applies, by name and CEL.
     pub condition: Option<(&'static str, &'static str)>,
-    /// What several rules use, by name and CEL.
+    /// Shared expressions, by name and CEL.
     pub variables: Vec<(&'static str, String)>,
-    /// What has to hold.
+    /// The validations.
     pub rules: Vec<Rule>,
 }
 
-/// What has to hold of an object.
+/// A validation of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// CEL that is true where it holds.
     pub expression: String,
-    /// What is said where it does not.
+    /// The message if it fails.
     pub message: String,
 }
 

@@ -6,7 +6,7 @@ use evictd_pod::Quantity;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Maps whose keys are the user's; what is in them is left alone, and empty ones are left out.
+/// Maps with the user's keys; their values are kept as they are, and empty maps are left out.
 const MAPS: [&str; 8] = [
     "labels",
     "annotations",
@@ -78,7 +78,7 @@ fn fields(object: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// A value without what is empty, below any field.
+/// A value without empty fields, at any depth.
 pub(super) fn cleaned(value: &Value) -> Value {
     match value {
         Value::Object(_) => fields(value).into(),
@@ -118,7 +118,7 @@ fn amounts(entries: &Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// One that cannot be read stays; whoever reads the object tells of it.
+/// An invalid quantity stays as it is, and fails validation later.
 fn amount(value: &Value) -> Value {
     match Quantity::deserialize(value) {
         Ok(quantity) => quantity.to_string().into(),

@@ -1,7 +1,7 @@
-//! What is to be done with a job or a queue.
+//! The actions on jobs and queues.
 
-/// An action on a job or a queue (S6-007). A text that is no known action is kept: it is executed as a synchronisation, or
-/// as whatever the phase does with what it does not know (S6-028).
+/// An action on a job or a queue (S6-007). An unknown one is kept as text, and handled as a sync or as the phase's
+/// default (S6-028).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
     /// Ends all pods; the job can be resumed.
@@ -16,7 +16,7 @@ pub enum Action {
     RestartPartition,
     /// Ends all pods for good.
     TerminateJob,
-    /// Ends what still runs; the job counts as complete.
+    /// Kills the running pods; the job counts as completed.
     CompleteJob,
     /// Starts an aborted job again.
     ResumeJob,

@@ -1,4 +1,4 @@
-//! What happened to a job or its pods.
+//! The events of a job or its pods.
 
 /// An event of a job, as policies name it (S6-008).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -7,7 +7,7 @@ pub enum Event {
     Any,
     /// A pod failed.
     PodFailed,
-    /// A pod was deleted by somebody else.
+    /// A pod was deleted, but not by the controller.
     PodEvicted,
     /// A pod waits.
     PodPending,

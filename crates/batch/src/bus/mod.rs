@@ -1,4 +1,4 @@
-//! What jobs and queues are told: actions (S6-007) and events (S6-008) by the names that Volcano gives them.
+//! Actions (S6-007) and events (S6-008), by Volcano's names.
 
 mod action;
 mod event;

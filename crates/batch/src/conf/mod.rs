@@ -17,7 +17,7 @@ pub use names::{Action, PluginName, Switch, Switches};
 use serde_json::{Map, Value};
 use wire::Reader;
 
-/// What stands in place of an empty file (S6-092).
+/// The configuration for an empty file (S6-092).
 pub const BUILT_IN: &str = "\
 actions: \"enqueue, allocate, backfill\"
 tiers:
@@ -42,7 +42,7 @@ pub struct Conf {
     pub tiers: Vec<Vec<Plugin>>,
     /// Arguments of actions.
     pub arguments: Vec<(Action, Arguments)>,
-    /// What was passed over, a line each, with its place.
+    /// The ignored parts, a line each, with their places.
     pub warnings: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub struct Plugin {
 #[derive(Debug, Clone, Default)]
 pub struct Arguments(pub(crate) Map<String, Value>);
 
-/// Why a configuration cannot be used. Whoever has one that can goes on with that one.
+/// Why a configuration is unusable. A caller with an earlier one keeps using it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfError {
     /// It is not YAML, or not of this shape.
@@ -90,7 +90,8 @@ impl Conf {
         for tier in &conf.tiers {
             let has = |name: PluginName, hierarchy: bool| {
                 let mut plugins = tier.iter();
-                plugins.any(|own| own.name == name && (!hierarchy || own.is_hierarchical()))
+                plugins
+                    .any(|plugin| plugin.name == name && (!hierarchy || plugin.is_hierarchical()))
             };
             if has(PluginName::Drf, true) && has(PluginName::Proportion, false) {
                 return Err(ConfError::HierarchyAndProportion);
@@ -102,7 +103,7 @@ impl Conf {
     /// The arguments of an action.
     pub fn arguments_of(&self, action: Action) -> Option<&Arguments> {
         let mut all = self.arguments.iter();
-        all.find(|(own, _)| *own == action)
+        all.find(|(known, _)| *known == action)
             .map(|(_, arguments)| arguments)
     }
 }

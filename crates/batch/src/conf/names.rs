@@ -1,6 +1,6 @@
 //! The names in a configuration.
 
-/// What a session does, in its order.
+/// An action of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Lets jobs in.
@@ -36,7 +36,7 @@ impl Action {
     }
 
     pub(crate) fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|own| own.as_str() == name)
+        Self::ALL.into_iter().find(|action| action.as_str() == name)
     }
 }
 
@@ -47,13 +47,13 @@ pub enum PluginName {
     Gang,
     /// By priority.
     Priority,
-    /// Spares what the cluster itself needs.
+    /// Protects pods that are critical for the cluster.
     Conformance,
     /// Dominant resource fairness.
     Drf,
     /// Queues share by weight.
     Proportion,
-    /// Queues share by what they deserve.
+    /// Queues share by their deserved amounts.
     Capacity,
     /// Lets in a little more than there is room for.
     Overcommit,
@@ -96,7 +96,7 @@ impl PluginName {
     }
 
     pub(crate) fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|own| own.as_str() == name)
+        Self::ALL.into_iter().find(|plugin| plugin.as_str() == name)
     }
 }
 
@@ -126,7 +126,7 @@ pub enum Switch {
     JobOrder,
     /// Whether a job has enough to start.
     JobReady,
-    /// Whether it will have once others have gone.
+    /// Whether it will have enough after pending evictions.
     JobPipelined,
     /// Whether it lacks something.
     JobStarving,

@@ -10,7 +10,7 @@ fn s6_092_an_empty_file_is_the_built_in_one() {
     let names: Vec<Vec<&str>> = conf
         .tiers
         .iter()
-        .map(|tier| tier.iter().map(|own| own.name.as_str()).collect())
+        .map(|tier| tier.iter().map(|tier| tier.name.as_str()).collect())
         .collect();
     assert_eq!(names[0], ["priority", "gang", "conformance"]);
     assert_eq!(
@@ -35,18 +35,18 @@ tiers:
 ";
     let conf = Conf::read(text).unwrap();
     assert_eq!(conf.actions, [Action::Allocate, Action::Backfill]);
-    let own = &conf.tiers[0][0];
-    assert!(!own.at(Switch::NodeOrder) && own.at(Switch::JobOrder));
+    let plugin = &conf.tiers[0][0];
+    assert!(!plugin.at(Switch::NodeOrder) && plugin.at(Switch::JobOrder));
     assert_eq!(
-        own.arguments.number("binpack.weight", 1.0).to_bits(),
+        plugin.arguments.number("binpack.weight", 1.0).to_bits(),
         5.0_f64.to_bits()
     );
     assert_eq!(
-        own.arguments.number("binpack.cpu", 1.0).to_bits(),
+        plugin.arguments.number("binpack.cpu", 1.0).to_bits(),
         3.0_f64.to_bits()
     );
     assert_eq!(
-        own.arguments.text("binpack.resources"),
+        plugin.arguments.text("binpack.resources"),
         Some("nvidia.com/gpu")
     );
     let arguments = conf.arguments_of(Action::Allocate).unwrap();
@@ -65,8 +65,8 @@ tiers:
     enableAllocatable: false
 ";
     let conf = Conf::read(text).unwrap();
-    let own = &conf.tiers[0][0];
-    assert!(!own.at(Switch::Overused) && own.at(Switch::Allocatable));
+    let plugin = &conf.tiers[0][0];
+    assert!(!plugin.at(Switch::Overused) && plugin.at(Switch::Allocatable));
     assert_eq!(
         conf.warnings,
         ["tiers[0].plugins[0].enableAllocatable: unknown key; the nearest is enabledAllocatable"]

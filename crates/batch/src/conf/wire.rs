@@ -60,8 +60,9 @@ impl Reader {
         }
         let mut arguments = Vec::new();
         let configurations = list(file.get("configurations"), "configurations")?;
-        for (index, own) in configurations.iter().enumerate() {
-            arguments.extend(self.configuration(own, &format!("configurations[{index}]"))?);
+        for (index, configuration) in configurations.iter().enumerate() {
+            arguments
+                .extend(self.configuration(configuration, &format!("configurations[{index}]"))?);
         }
         Ok(Conf {
             actions,
@@ -91,21 +92,24 @@ impl Reader {
         self.unknown(tier, place, &OF_TIER);
         let place = format!("{place}.plugins");
         let mut plugins = Vec::new();
-        for (index, own) in list(tier.get("plugins"), &place)?.iter().enumerate() {
-            plugins.extend(self.plugin(own, &format!("{place}[{index}]"))?);
+        for (index, plugin) in list(tier.get("plugins"), &place)?.iter().enumerate() {
+            plugins.extend(self.plugin(plugin, &format!("{place}[{index}]"))?);
         }
         Ok(plugins)
     }
 
     /// A plugin; `None` for one that is not built.
     fn plugin(&mut self, value: &Value, place: &str) -> Result<Option<Plugin>, ConfError> {
-        let Some(own) = map(value, place)? else {
+        let Some(fields) = map(value, place)? else {
             return Ok(None);
         };
         let keys = Switch::KEYS.iter().map(|(key, _)| *key);
         let keys: Vec<&str> = keys.chain(OF_CONFIGURATION).collect();
-        self.unknown(own, place, &keys);
-        let written = own.get("name").and_then(Value::as_str).unwrap_or_default();
+        self.unknown(fields, place, &keys);
+        let written = fields
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let Some(name) = PluginName::find(written) else {
             let reason = if NOT_BUILT.contains(&written) {
                 "this plugin of Volcano is not built".to_owned()
@@ -120,7 +124,7 @@ impl Reader {
         };
         let mut switches = Switches::default();
         for (key, switch) in Switch::KEYS {
-            match own.get(key) {
+            match fields.get(key) {
                 None | Some(Value::Null) => {}
                 Some(Value::Bool(on)) => {
                     if let Some(switch) = switch {
@@ -133,7 +137,7 @@ impl Reader {
         Ok(Some(Plugin {
             name,
             switches,
-            arguments: arguments(own, place)?,
+            arguments: arguments(fields, place)?,
         }))
     }
 
@@ -143,23 +147,26 @@ impl Reader {
         value: &Value,
         place: &str,
     ) -> Result<Option<(Action, Arguments)>, ConfError> {
-        let Some(own) = map(value, place)? else {
+        let Some(fields) = map(value, place)? else {
             return Ok(None);
         };
-        self.unknown(own, place, &OF_CONFIGURATION);
-        let written = own.get("name").and_then(Value::as_str).unwrap_or_default();
+        self.unknown(fields, place, &OF_CONFIGURATION);
+        let written = fields
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let Some(action) = Action::find(written) else {
             self.warnings.push(format!(
                 "{place}.name: {written}: unknown action; it is skipped"
             ));
             return Ok(None);
         };
-        Ok(Some((action, arguments(own, place)?)))
+        Ok(Some((action, arguments(fields, place)?)))
     }
 }
 
-fn arguments(own: &Map<String, Value>, place: &str) -> Result<Arguments, ConfError> {
-    let value = own.get("arguments").unwrap_or(&Value::Null);
+fn arguments(fields: &Map<String, Value>, place: &str) -> Result<Arguments, ConfError> {
+    let value = fields.get("arguments").unwrap_or(&Value::Null);
     let arguments = map(value, &format!("{place}.arguments"))?;
     Ok(Arguments(arguments.cloned().unwrap_or_default()))
 }

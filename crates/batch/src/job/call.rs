@@ -1,4 +1,4 @@
-//! What a round asks the API server for, and how it answers.
+//! The calls that a round makes to the API server, and the answers.
 
 use super::creation::Creation;
 use crate::wire::{Job, TaskPod};
@@ -43,7 +43,7 @@ impl Resource {
     }
 }
 
-/// A whole object, which may be a Secret: its text for logs names it and leaves out what it holds.
+/// A whole object, perhaps a Secret: its text for logs has its name and no data.
 #[derive(Clone, PartialEq)]
 pub struct Object(Value);
 
@@ -115,7 +115,7 @@ pub enum Call {
     UpdatePodGroup {
         /// Its name.
         name: String,
-        /// What changes.
+        /// The merge patch.
         patch: Value,
     },
     /// Deletes the job's PodGroup.
@@ -148,7 +148,7 @@ pub enum Call {
     MakeKeys,
 }
 
-/// What a call that succeeded brought.
+/// The result of a successful call.
 #[derive(Debug, Clone)]
 pub enum Done {
     /// Nothing but that.

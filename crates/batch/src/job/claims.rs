@@ -2,8 +2,8 @@
 
 use super::call::{Call, Resource};
 use super::failure::RoundError;
+use super::lister::Lister;
 use super::object::{metadata, namespace};
-use super::surroundings::Surroundings;
 use crate::wire::Job;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -43,11 +43,11 @@ pub(super) fn name(job: &Job, index: usize) -> String {
 }
 
 /// The claims that are to be made. A claim that is named, and is not there, is an error.
-pub(super) fn wanted(job: &Job, around: &dyn Surroundings) -> Result<Vec<Call>, RoundError> {
+pub(super) fn wanted(job: &Job, lister: &dyn Lister) -> Result<Vec<Call>, RoundError> {
     let mut calls = Vec::new();
     for (index, volume) in job.spec.volumes.iter().enumerate() {
         let name = name(job, index);
-        if around.has_claim(namespace(job), &name) {
+        if lister.has_claim(namespace(job), &name) {
             continue;
         }
         if !volume.volume_claim_name.is_empty() {

@@ -1,10 +1,10 @@
-//! A user's Command acts at most once (S6-012): it is deleted first, and only whoever deleted it acts.
+//! A user's Command acts at most once (S6-012): it is deleted first, and only a successful deletion acts.
 
 use super::call::Refusal;
 use super::names::{JOB_API, JOB_KIND};
 use crate::wire::Command;
 
-/// What a Command is for.
+/// The target of a Command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandTarget<'c> {
     /// A job of the namespace that the Command is in.
@@ -32,7 +32,7 @@ pub enum CommandTarget<'c> {
 const OF_QUEUES: &str = "default";
 
 impl<'c> CommandTarget<'c> {
-    /// What the Command is for; `None` if that is for another controller.
+    /// The target of the Command; `None` if it is for another controller.
     pub fn of(command: &'c Command) -> Option<Self> {
         let target = command.target_object.as_ref()?;
         let namespace = command.metadata.namespace_or_default();
@@ -52,12 +52,12 @@ impl<'c> CommandTarget<'c> {
     }
 }
 
-/// What becomes of a Command after the try to delete it.
+/// The result of deleting a Command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is deleted, and acts now.
     Act,
-    /// Somebody else has deleted it, or it was deleted by a call whose answer was lost.
+    /// Another client deleted it, or the answer to our deletion was lost.
     Drop,
     /// It is still there; it is tried again.
     Retry,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// An action that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delayed {
-    /// What led to it.
+    /// The event that led to it.
     pub request: Request,
     /// The action.
     pub action: Action,
@@ -20,7 +20,7 @@ pub struct Delayed {
 #[derive(Debug, Clone, Default)]
 pub struct Delays(BTreeMap<String, Delayed>);
 
-/// What an action is about.
+/// The target of an action.
 #[derive(PartialEq, Eq)]
 enum Level {
     Job,
@@ -54,8 +54,8 @@ impl Delays {
         true
     }
 
-    /// Takes back what the request shows to be settled: an action because a pod waits, if the same pod waits no longer; one
-    /// because a pod failed or was evicted, if it runs.
+    /// Cancels the delayed actions that a request settles: one for a pending pod if that pod is no longer pending, one
+    /// for a failed or evicted pod if that pod runs.
     pub fn settle(&mut self, request: &Request) {
         if !matches!(
             request.event,

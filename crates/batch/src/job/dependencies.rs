@@ -1,13 +1,13 @@
-//! Tasks that wait for others of their job (S6-043), and what the job needs meanwhile.
+//! Tasks that depend on others of their job (S6-043), and the smaller gang of the job meanwhile.
 //!
-//! With Volcano the gang of a job counts all of its tasks from the beginning, so that one whose tasks depend on each other
-//! waits for ever for pods that are only made once others run (spark-operator#3154). With ours the gang counts the tasks
-//! whose turn has come, and grows when others have theirs.
+//! In Volcano the gang of a job counts all of its tasks from the beginning. A job whose tasks depend on each other then
+//! waits for ever for pods that are only created once others run (spark-operator#3154). In evictd the gang counts the
+//! tasks whose turn has come, and grows with the others.
 
 use super::info::Pods;
+use super::lister::Lister;
 use super::object::{namespace, pod_name};
-use super::rules::Rules;
-use super::surroundings::Surroundings;
+use crate::compat::{Compat, Difference};
 use crate::wire::{Job, JobSpec, JobStatus, TaskPod, TaskSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use std::sync::Arc;
 /// Finds a pod by its task and its name.
 pub(super) type Find<'f> = dyn Fn(&str, &str) -> Option<Arc<TaskPod>> + 'f;
 
-/// Looks for a pod among those that are known of the job, then around it.
+/// Looks for a pod among those that are known of the job, then lister it.
 pub(super) fn finder<'f>(
     job: &'f Job,
     pods: &'f BTreeMap<String, Pods>,
-    around: &'f dyn Surroundings,
+    lister: &'f dyn Lister,
 ) -> impl Fn(&str, &str) -> Option<Arc<TaskPod>> + 'f {
     |task, name| {
         let known = pods.get(task).and_then(|pods| pods.get(name)).cloned();
-        known.or_else(|| around.pod(namespace(job), name))
+        known.or_else(|| lister.pod(namespace(job), name))
     }
 }
 
 /// Whether the tasks that this one waits for are ready: one of several with `any`, else all of them (S6-043).
-pub(super) fn are_ready(job: &Job, task: &TaskSpec, rules: Rules, find: &Find<'_>) -> bool {
+pub(super) fn are_ready(job: &Job, task: &TaskSpec, compat: Compat, find: &Find<'_>) -> bool {
     let Some(wait) = &task.depends_on else {
         return true;
     };
-    let ready = |name: &String| is_ready(job, name, rules, find);
+    let ready = |name: &String| is_ready(job, name, compat, find);
     if wait.name.len() > 1 && wait.iteration == "any" {
         wait.name.iter().any(ready)
     } else {
@@ -41,12 +41,12 @@ pub(super) fn are_ready(job: &Job, task: &TaskSpec, rules: Rules, find: &Find<'_
 }
 
 /// Whether as many pods of the task are done or ready as it needs. One that there is not never is.
-fn is_ready(job: &Job, name: &str, rules: Rules, find: &Find<'_>) -> bool {
+fn is_ready(job: &Job, name: &str, compat: Compat, find: &Find<'_>) -> bool {
     let Some(task) = job.spec.tasks.iter().find(|task| task.name == name) else {
         return false;
     };
     let needed = match task.min_available {
-        None if !rules.unset_needs_all => return true,
+        None if !compat.has(Difference::UnsetMinAvailableNeedsAll) => return true,
         needed => needed.unwrap_or(task.replicas),
     };
     let pods = (0..task.replicas).filter_map(|index| {
@@ -85,20 +85,20 @@ impl Waiting {
     pub(super) fn of(
         job: &Job,
         pods: &BTreeMap<String, Pods>,
-        rules: Rules,
-        around: &dyn Surroundings,
+        compat: Compat,
+        lister: &dyn Lister,
     ) -> Self {
         let mut tasks = job.spec.tasks.iter();
-        if !rules.gangs_grow || tasks.all(|task| task.depends_on.is_none()) {
+        if !compat.has(Difference::GrowingGang) || tasks.all(|task| task.depends_on.is_none()) {
             return Self::default();
         }
-        let find = finder(job, pods, around);
+        let find = finder(job, pods, lister);
         let has_pod = |task: &TaskSpec| {
             let pods = pods.get(&task.name);
             let mut pods = pods.into_iter().flat_map(BTreeMap::values);
             pods.any(|pod| pod.metadata.deletion_timestamp.is_none())
         };
-        let waits = |task: &&TaskSpec| !are_ready(job, task, rules, &find) && !has_pod(task);
+        let waits = |task: &&TaskSpec| !are_ready(job, task, compat, &find) && !has_pod(task);
         let tasks = job.spec.tasks.iter().filter(waits);
         Self {
             tasks: tasks.map(|task| task.name.clone()).collect(),
@@ -123,7 +123,7 @@ impl Waiting {
         i32::try_from(min).unwrap_or(spec.min_available)
     }
 
-    /// What the phase of the job goes by.
+    /// The counts that decide the phase.
     pub(super) fn under_way(&self, spec: &JobSpec, status: &JobStatus) -> UnderWay {
         let starting = |task: &&TaskSpec| self.is_starting(task, status);
         let of = |phases: &[&str]| -> i64 {
@@ -164,8 +164,8 @@ fn counted(task: &TaskSpec, status: &JobStatus, phases: &[&str]) -> i64 {
     phases.iter().filter_map(of_phase).map(i64::from).sum()
 }
 
-/// How many pods the job needs while some tasks are left out: what those need is not asked for, but what the others need
-/// is, as far as the job asks for so many at all.
+/// The number of pods that the job needs while some tasks are left out: its minimum less their minimum, and at least
+/// the minimum of the others as far as the job asks for so many.
 fn min_without(spec: &JobSpec, left_out: impl Fn(&TaskSpec) -> bool) -> i64 {
     let min = i64::from(spec.min_available);
     let (out, others): (Vec<&TaskSpec>, Vec<&TaskSpec>) =

@@ -14,7 +14,7 @@ const UNITS: [(&str, i128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// The duration that a text in Go's notation means; `None` if it is none, or beyond what 64 bits of nanoseconds hold.
+/// Parses a duration in Go's notation; `None` if it is invalid or beyond 64 bits of nanoseconds.
 pub fn parse(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

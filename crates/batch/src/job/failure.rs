@@ -1,4 +1,4 @@
-//! Why a round fails, and the bounds of what a job may want.
+//! The errors of a round, and the limits of a job's size.
 
 /// The most bytes that a pod may have; an API server stores no larger object.
 pub(super) const MOST_BYTES: usize = 3 << 19;
@@ -60,7 +60,7 @@ pub enum RoundError {
     /// Any other call failed.
     #[error("{what}: {why}")]
     Call {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// How it was answered.
         why: String,

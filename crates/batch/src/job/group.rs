@@ -2,9 +2,9 @@
 
 use super::call::{Call, Notice};
 use super::dependencies::{Waiting, needed};
+use super::lister::Lister;
 use super::names::{self, IN_STAGES};
 use super::object::{group_name, metadata, namespace};
-use super::surroundings::Surroundings;
 use super::transition;
 use crate::usage::{pod_usage, times};
 use crate::wire::{Job, NetworkTopology, PartitionPolicy, PodGroup, TaskSpec};
@@ -15,13 +15,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The job's PodGroup; one that has the job's own name is of an older version, and counts as well.
-pub(super) fn of_job(job: &Job, around: &dyn Surroundings) -> Option<Arc<PodGroup>> {
-    let group = |name: &str| around.pod_group(namespace(job), name);
+pub(super) fn of_job(job: &Job, lister: &dyn Lister) -> Option<Arc<PodGroup>> {
+    let group = |name: &str| lister.pod_group(namespace(job), name);
     group(&group_name(job)).or_else(|| group(&job.metadata.name))
 }
 
-/// The event that tells the user why the job waits: the newest condition that holds, unless it says that the group is
-/// scheduled (S6-039).
+/// The event that says why the job waits: the newest condition that holds, unless it is Scheduled (S6-039).
 pub(super) fn pending(job: &Job, group: &PodGroup) -> Option<Notice> {
     let conditions = group.status.conditions.iter().rev();
     let holding = conditions.filter(|condition| condition.status == "True");
@@ -39,9 +38,9 @@ pub(super) fn pending(job: &Job, group: &PodGroup) -> Option<Notice> {
 
 /// The call that makes the job's PodGroup, or brings it in line with the job; `None` if it is. It leaves out tasks that wait
 /// for others.
-pub(super) fn wanted(job: &Job, waiting: &Waiting, around: &dyn Surroundings) -> Option<Call> {
-    let resources = min_resources(job, waiting, around);
-    match of_job(job, around) {
+pub(super) fn wanted(job: &Job, waiting: &Waiting, lister: &dyn Lister) -> Option<Call> {
+    let resources = min_resources(job, waiting, lister);
+    match of_job(job, lister) {
         Some(group) => update(job, waiting, &group, &resources),
         None => Some(create(job, waiting, &resources)),
     }
@@ -93,7 +92,7 @@ fn create(job: &Job, waiting: &Waiting, resources: &ResourceList) -> Call {
     }
 }
 
-/// The queue is not among what is brought in line.
+/// The queue is not part of the sync.
 fn update(
     job: &Job,
     waiting: &Waiting,
@@ -147,7 +146,7 @@ fn update(
     })
 }
 
-/// As a merge patch: what is no longer named is taken out.
+/// As a merge patch that removes names no longer used.
 fn replacing(known: Option<&ResourceList>, resources: &ResourceList) -> Value {
     let mut patch = json!(resources);
     let gone = known.into_iter().flat_map(ResourceList::keys);
@@ -193,17 +192,17 @@ fn parts(job: &Job, waiting: &Waiting) -> Vec<Value> {
     divided.collect()
 }
 
-/// A task with what one of its pods uses.
+/// A task with the usage of one of its pods.
 struct Share<'a> {
     task: &'a TaskSpec,
     priority: i32,
     usage: ResourceList,
 }
 
-/// What the pods use that are needed first: those of the tasks with the highest priority class (S6-046).
-fn min_resources(job: &Job, waiting: &Waiting, around: &dyn Surroundings) -> ResourceList {
+/// The usage of the pods that are needed first: those of the tasks with the highest priority class (S6-046).
+fn min_resources(job: &Job, waiting: &Waiting, lister: &dyn Lister) -> ResourceList {
     let mut shares: Vec<Share<'_>> = tasks(job, waiting)
-        .map(|task| share(task, around))
+        .map(|task| share(task, lister))
         .collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.priority));
     let wanted = i64::from(waiting.min_available(&job.spec));
@@ -216,11 +215,11 @@ fn min_resources(job: &Job, waiting: &Waiting, around: &dyn Surroundings) -> Res
     sum.0
 }
 
-fn share<'a>(task: &'a TaskSpec, around: &dyn Surroundings) -> Share<'a> {
+fn share<'a>(task: &'a TaskSpec, lister: &dyn Lister) -> Share<'a> {
     let spec = PodSpec::deserialize(&task.template["spec"]).unwrap_or_default();
     let class = &spec.priority_class_name;
     let priority = (!class.is_empty())
-        .then(|| around.priority(class))
+        .then(|| lister.priority(class))
         .flatten();
     Share {
         task,
@@ -229,7 +228,7 @@ fn share<'a>(task: &'a TaskSpec, around: &dyn Surroundings) -> Share<'a> {
     }
 }
 
-/// What pods use together.
+/// The usage of pods together.
 #[derive(Default)]
 struct Sum(ResourceList);
 

@@ -1,20 +1,23 @@
-//! What changed in the cluster, as requests to jobs (S6-047 to S6-050).
+//! Turns changes in the cluster into requests to jobs (S6-047 to S6-050).
 
 use super::info::{Belonging, JobInfo, is_marked, partition};
 use super::request::Request;
-use super::rules::Rules;
 use crate::bus::Event;
+use crate::compat::{Compat, Difference};
 use crate::wire::{Job, PodGroup, TaskPod};
 
 /// The request of a pod that appears; it is not yet in `info`, or it is already.
-pub fn pod_added(info: &JobInfo, pod: &TaskPod, rules: Rules) -> Option<Request> {
+pub fn pod_added(info: &JobInfo, pod: &TaskPod, compat: Compat) -> Option<Request> {
     let belonging = Belonging::of(pod)?;
     let phase = pod.status.phase.as_str();
     let (event, exit_code) = if is_marked(pod) {
         (Event::OutOfSync, 0)
-    } else if rules.ended_while_away && phase == "Failed" {
+    } else if compat.has(Difference::EndedWhileAway) && phase == "Failed" {
         (Event::PodFailed, exit_code(pod))
-    } else if rules.ended_while_away && phase == "Succeeded" && info.is_completed(belonging.task) {
+    } else if compat.has(Difference::EndedWhileAway)
+        && phase == "Succeeded"
+        && info.is_completed(belonging.task)
+    {
         (Event::TaskCompleted, 0)
     } else {
         (Event::PodPending, 0)
@@ -48,7 +51,7 @@ pub fn pod_changed(info: &JobInfo, old: &TaskPod, new: &TaskPod) -> Option<Reque
     Some(request(new, belonging, event, exit_code))
 }
 
-/// The request of a pod that is gone; it is still in `info` if it ever was.
+/// The request of a deleted pod; it is still in `info` if it ever was.
 pub fn pod_deleted(info: &JobInfo, pod: &TaskPod) -> Option<Request> {
     let belonging = Belonging::of(pod)?;
     let event = if is_marked(pod) || !info.has_pod(pod) {

@@ -11,7 +11,7 @@ pub type Pods = BTreeMap<String, Arc<TaskPod>>;
 /// A job and its pods. A pod may be seen before its job, and stay after it.
 #[derive(Debug, Clone, Default)]
 pub struct JobInfo {
-    /// The job, once it was seen, until it is gone.
+    /// The job, from its first sight until its deletion.
     pub job: Option<Arc<Job>>,
     /// Its pods, by task.
     pub pods: BTreeMap<String, Pods>,
@@ -19,7 +19,7 @@ pub struct JobInfo {
     pub refused: BTreeSet<String>,
 }
 
-/// What a pod says about the job that it belongs to.
+/// The job that a pod names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Belonging<'a> {
     /// Namespace of both.
@@ -35,7 +35,7 @@ pub struct Belonging<'a> {
 }
 
 impl<'a> Belonging<'a> {
-    /// What the pod says; `None` if no job controls it, or an annotation is missing or no number (S6-047).
+    /// Reads the pod's annotations; `None` if no job controls it, or an annotation is missing or no number (S6-047).
     pub fn of(pod: &'a TaskPod) -> Option<Self> {
         let metadata = &pod.metadata;
         let owner = metadata
@@ -56,7 +56,7 @@ impl<'a> Belonging<'a> {
     }
 }
 
-/// Whether a controller has decided that the pod goes, so that its end is no event (S6-035).
+/// Whether a controller has decided to kill the pod, so that its end is no event (S6-035).
 pub fn is_marked(pod: &TaskPod) -> bool {
     pod.metadata.annotations.contains_key(OUT_OF_SYNC)
 }
@@ -94,7 +94,7 @@ impl JobInfo {
         self.pods.get(task)?.get(name)
     }
 
-    /// Adds a pod, or takes its newer state; returns what was known of it before.
+    /// Adds or updates a pod; returns its earlier state.
     pub fn set_pod(&mut self, pod: Arc<TaskPod>) -> Option<Arc<TaskPod>> {
         let pods = self.pods.entry(task_of(&pod).to_owned()).or_default();
         pods.insert(pod.metadata.name.clone(), pod)

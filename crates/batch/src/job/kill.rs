@@ -1,21 +1,21 @@
-//! Ends pods of a job (S6-031 to S6-035): marks them, takes back what plugins made, writes the status, deletes them, and
-//! deletes the PodGroup. Volcano deletes them right after it has marked them.
+//! Kills pods of a job (S6-031 to S6-035). It marks them, deletes plugins' objects, writes the status, then deletes the
+//! pods and the PodGroup. Volcano deletes pods right after marking them.
 
 use super::call::{Answer, Call, Done, Notice, Refusal};
 use super::dependencies::Waiting;
-use super::ending;
 use super::failure::RoundError;
 use super::group;
 use super::info::{JobInfo, partition};
+use super::lister::Lister;
 use super::names::{ENDING, OUT_OF_SYNC};
 use super::plugins;
 use super::request::Request;
-use super::rules::Rules;
 use super::status;
 use super::step::{Next, Step, checked, listed};
-use super::surroundings::Surroundings;
+use super::termination;
 use super::transition::{Retain, Rule, Target};
 use crate::bus::Action;
+use crate::compat::{Compat, Difference};
 use crate::wire::{Job, JobStatus, TaskPod};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -24,16 +24,16 @@ use std::sync::Arc;
 /// A pod and its task.
 type Owned = (String, Arc<TaskPod>);
 
-/// The ending of pods that is under way.
+/// The termination of pods that is under way.
 #[derive(Debug)]
 pub(super) struct Kill {
-    rules: Rules,
+    compat: Compat,
     job: Arc<Job>,
     rule: Rule,
     /// Whether only some pods are meant.
     partial: bool,
-    /// What its marks say; with [`Rules::endings_resume`] only.
-    ending: Option<String>,
+    /// The action of its marks; only with [`Difference::ResumeTermination`].
+    termination: Option<String>,
     /// Those that go.
     going: Vec<Owned>,
     /// All others.
@@ -70,9 +70,9 @@ impl Kill {
         job: Arc<Job>,
         retain: Retain,
         rule: Rule,
-        rules: Rules,
+        compat: Compat,
     ) -> Self {
-        let mut kill = Self::new(job, rule, rules);
+        let mut kill = Self::new(job, rule, compat);
         let last = kill.status.retry_count >= kill.job.spec.max_retry.saturating_sub(1);
         let soft = last || retain == Retain::Soft;
         for (task, pod) in all_pods(info) {
@@ -85,11 +85,11 @@ impl Kill {
             }
         }
         kill.hold(info);
-        let finished = rule == Rule::Keep && rules.finished_stays;
+        let finished = rule == Rule::Keep && compat.has(Difference::FinishedIsFinal);
         if !finished {
             kill.status.version = kill.status.version.saturating_add(1);
         }
-        if !rules.version_of_success
+        if !compat.has(Difference::VersionOncePerKill)
             && let Some(known) = &mut info.job
         {
             Arc::make_mut(known).status.version = kill.status.version;
@@ -104,9 +104,9 @@ impl Kill {
         job: Arc<Job>,
         (target, request): (Target, &Request),
         rule: Rule,
-        rules: Rules,
+        compat: Compat,
     ) -> Option<Self> {
-        let mut kill = Self::new(job, rule, rules);
+        let mut kill = Self::new(job, rule, compat);
         kill.partial = true;
         let mut tasks = kill.job.spec.tasks.iter();
         let task = tasks.rfind(|task| task.name == request.task_name);
@@ -141,12 +141,12 @@ impl Kill {
         self.staying.extend(held);
     }
 
-    fn new(job: Arc<Job>, rule: Rule, rules: Rules) -> Self {
+    fn new(job: Arc<Job>, rule: Rule, compat: Compat) -> Self {
         Self {
-            rules,
+            compat,
             rule,
             partial: false,
-            ending: None,
+            termination: None,
             going: Vec::new(),
             staying: Vec::new(),
             held: 0,
@@ -160,22 +160,17 @@ impl Kill {
         }
     }
 
-    pub(super) fn start(
-        &mut self,
-        action: &Action,
-        now: Timestamp,
-        around: &dyn Surroundings,
-    ) -> Step {
-        let resumes = self.rules.endings_resume;
-        self.ending = resumes.then(|| ending::text(action, &self.job.status));
+    pub(super) fn start(&mut self, action: &Action, now: Timestamp, lister: &dyn Lister) -> Step {
+        let resumes = self.compat.has(Difference::ResumeTermination);
+        self.termination = resumes.then(|| termination::text(action, &self.job.status));
         if self.going.is_empty() && self.held > 0 {
             return self.failure();
         }
-        self.proceed(now, around)
+        self.proceed(now, lister)
     }
 
-    /// Goes on until there is something to call, or nothing left to do.
-    fn proceed(&mut self, now: Timestamp, around: &dyn Surroundings) -> Step {
+    /// Continues until a call is due or the kill is done.
+    fn proceed(&mut self, now: Timestamp, lister: &dyn Lister) -> Step {
         loop {
             let calls = match self.stage {
                 Stage::Mark => self.marks(),
@@ -185,7 +180,7 @@ impl Kill {
                     Err(error) => return self.step(Next::Done(Err(error))),
                 },
                 Stage::Write => self.write(now),
-                Stage::Group => self.group(around),
+                Stage::Group => self.group(lister),
             };
             if !calls.is_empty() {
                 return self.step(Next::Calls(calls));
@@ -200,7 +195,7 @@ impl Kill {
         &mut self,
         answers: Vec<Answer>,
         now: Timestamp,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
     ) -> Step {
         let taken = match self.stage {
             Stage::Mark => {
@@ -220,14 +215,14 @@ impl Kill {
         }
         match self.advance() {
             Some(end) => end,
-            None => self.proceed(now, around),
+            None => self.proceed(now, lister),
         }
     }
 
-    /// The next stage; or the end, after the last one or if pods could not be marked or ended. Volcano deletes before it
-    /// writes, so that a crash between loses what it has not written.
+    /// The next stage, or the end: after the last one, or if pods could not be marked or deleted. Volcano deletes
+    /// before it writes, so a crash in between loses the status.
     fn advance(&mut self) -> Option<Step> {
-        let resumes = self.rules.endings_resume;
+        let resumes = self.compat.has(Difference::ResumeTermination);
         let failed = !self.failed.is_empty();
         self.stage = match self.stage {
             Stage::Mark if resumes && failed => return Some(self.failure()),
@@ -270,7 +265,11 @@ impl Kill {
     /// All are marked before the first is deleted, so that no deletion is taken for an eviction (S6-035).
     fn marks(&self) -> Vec<Call> {
         let mut annotations = BTreeMap::from([(OUT_OF_SYNC, "true".to_owned())]);
-        annotations.extend(self.ending.clone().map(|ending| (ENDING, ending)));
+        annotations.extend(
+            self.termination
+                .clone()
+                .map(|termination| (ENDING, termination)),
+        );
         let names = self.going.iter().map(|(_, pod)| pod.metadata.name.clone());
         let mark = |name| Call::MarkPod {
             name,
@@ -315,7 +314,7 @@ impl Kill {
     }
 
     fn plugins(&mut self) -> Result<Vec<Call>, RoundError> {
-        if self.partial && self.rules.targets_keep_plugins {
+        if self.partial && self.compat.has(Difference::TargetKeepsPluginObjects) {
             return Ok(Vec::new());
         }
         let controlled = self.status.controlled_resources.get_or_insert_default();
@@ -323,31 +322,34 @@ impl Kill {
     }
 
     fn write(&mut self, now: Timestamp) -> Vec<Call> {
-        let own = &mut self.status;
-        status::clear(own);
-        let others = !self.partial || self.rules.kills_count_what_stays;
+        let current = &mut self.status;
+        status::clear(current);
+        let others = !self.partial || self.compat.has(Difference::KillCountsRetained);
         let others = self
             .staying
             .iter()
             .filter(|(_, pod)| others && is_terminating(pod));
-        let ending = self.going.len() + others.count();
-        own.terminating = i32::try_from(ending).unwrap_or(i32::MAX);
-        if self.rules.kills_count_what_stays {
+        let termination = self.going.len() + others.count();
+        current.terminating = i32::try_from(termination).unwrap_or(i32::MAX);
+        if self.compat.has(Difference::KillCountsRetained) {
             let staying = self.staying.iter().filter(|(_, pod)| !is_terminating(pod));
-            staying.for_each(|(task, pod)| status::count(own, task, pod));
+            staying.for_each(|(task, pod)| status::count(current, task, pod));
         }
-        if self.rule.apply(&self.job.spec, own, &Waiting::default()) {
-            status::stamp(own, now);
+        if self
+            .rule
+            .apply(&self.job.spec, current, &Waiting::default())
+        {
+            status::stamp(current, now);
         }
-        own.running_duration = status::running_duration(&self.job, own);
-        let finished = self.rule == Rule::Keep && self.rules.finished_stays;
+        current.running_duration = status::running_duration(&self.job, current);
+        let finished = self.rule == Rule::Keep && self.compat.has(Difference::FinishedIsFinal);
         if finished {
-            status::forget_empty(&self.job, own);
+            status::forget_empty(&self.job, current);
         }
-        if finished && *own == self.job.status {
+        if finished && *current == self.job.status {
             return Vec::new();
         }
-        vec![status::write(&self.job, own)]
+        vec![status::write(&self.job, current)]
     }
 
     fn written(&mut self, answers: Vec<Answer>) -> Result<(), RoundError> {
@@ -359,8 +361,8 @@ impl Kill {
         Ok(())
     }
 
-    fn group(&self, around: &dyn Surroundings) -> Vec<Call> {
-        let group = group::of_job(&self.job, around);
+    fn group(&self, lister: &dyn Lister) -> Vec<Call> {
+        let group = group::of_job(&self.job, lister);
         let name = group.map(|group| group.metadata.name.clone());
         name.map(|name| Call::DeletePodGroup { name })
             .into_iter()

@@ -1,19 +1,19 @@
-//! The life of one job: what happens to it, as requests that are carried out one after the other.
+//! The life of one job: events become requests, which are carried out one after the other.
 
 use super::call::{Answer, Call, Notice};
 use super::delay::{Delayed, Delays};
 use super::duration;
-use super::ending;
 use super::failure::RoundError;
 use super::handler;
 use super::info::{JobInfo, is_marked};
+use super::lister::Lister;
 use super::policy::choose;
 use super::request::Request;
 use super::round::{Round, Task};
-use super::rules::Rules;
 use super::step::{Next, Step};
-use super::surroundings::Surroundings;
+use super::termination;
 use crate::bus::{Action, Event};
+use crate::compat::{Compat, Difference};
 use crate::retries::Retries;
 use crate::wire::{Job, PodGroup, TaskPod};
 use jiff::Timestamp;
@@ -32,11 +32,11 @@ pub enum JobEvent {
     Job(Box<Job>),
     /// The job and its pods, as a controller that begins finds them.
     Found(Box<Job>, Vec<Arc<TaskPod>>),
-    /// The job is gone.
+    /// The job was deleted.
     JobGone,
     /// A pod appears or changed.
     Pod(Arc<TaskPod>),
-    /// A pod is gone.
+    /// A pod was deleted.
     PodGone(Arc<TaskPod>),
     /// Its PodGroup changed: before, and after.
     Group(Arc<PodGroup>, Arc<PodGroup>),
@@ -44,9 +44,9 @@ pub enum JobEvent {
     Command(Action),
     /// The answers to the calls of [`JobCommand::Calls`], in their order.
     Answers(Vec<Answer>),
-    /// What was read of a pod; `None` if there is none of this name, `Err` if it could not be read.
+    /// The result of reading a pod; `None` if it does not exist, `Err` if reading failed.
     Read(String, Result<Option<Arc<TaskPod>>, ()>),
-    /// The queue or a claim that the job names has appeared: what failed for want of it is tried at once.
+    /// A queue or claim that the job names has appeared; failed requests are retried at once.
     Appeared,
     /// The time of [`JobCommand::Wake`] has come.
     Tick,
@@ -70,7 +70,7 @@ pub enum JobCommand {
 pub struct JobMachine {
     namespace: String,
     name: String,
-    rules: Rules,
+    compat: Compat,
     /// `None`: without end.
     most_tries: Option<u32>,
     info: JobInfo,
@@ -81,7 +81,7 @@ pub struct JobMachine {
     deletions: Retries<String>,
     delays: Delays,
     active: Option<Active>,
-    /// Whether pods were marked since it was looked what has marked them.
+    /// Whether marked pods have not been checked for interrupted terminations yet.
     marked: bool,
 }
 
@@ -94,7 +94,7 @@ struct Active {
     end: End,
 }
 
-/// What follows a round.
+/// The request to continue with after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// If it fails, the request is tried again.
@@ -107,11 +107,11 @@ enum End {
 
 impl JobMachine {
     /// A job of which nothing is known yet. `most_tries` is [`MOST_TRIES`] in Volcano; `None` tries without end.
-    pub fn new(namespace: &str, name: &str, rules: Rules, most_tries: Option<u32>) -> Self {
+    pub fn new(namespace: &str, name: &str, compat: Compat, most_tries: Option<u32>) -> Self {
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            rules,
+            compat,
             most_tries,
             info: JobInfo::default(),
             waiting: VecDeque::new(),
@@ -124,7 +124,7 @@ impl JobMachine {
         }
     }
 
-    /// What is known of the job.
+    /// The job and its pods.
     pub fn info(&self) -> &JobInfo {
         &self.info
     }
@@ -134,12 +134,12 @@ impl JobMachine {
         self.info.is_gone() && self.active.is_none()
     }
 
-    /// Takes an event; returns what is to be done, in this order.
+    /// Takes an event; returns the commands, in order.
     pub fn on_event(
         &mut self,
         now: Timestamp,
         event: JobEvent,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
     ) -> Vec<JobCommand> {
         let mut commands = Vec::new();
         match event {
@@ -157,15 +157,15 @@ impl JobMachine {
             JobEvent::Command(action) => self.command(action, &mut commands),
             JobEvent::Answers(answers) => {
                 if let Some(mut active) = self.active.take() {
-                    let step = active.round.answered(answers, now, around);
-                    self.step(active, step, now, around, &mut commands);
+                    let step = active.round.answered(answers, now, lister);
+                    self.step(active, step, now, lister, &mut commands);
                 }
             }
             JobEvent::Read(name, pod) => self.read(name, pod, now),
             JobEvent::Appeared => self.retries.hurry(now),
             JobEvent::Tick => {}
         }
-        self.run(now, around, &mut commands);
+        self.run(now, lister, &mut commands);
         while let Some(name) = self.reads.due(now) {
             commands.push(JobCommand::Read(name));
         }
@@ -173,7 +173,7 @@ impl JobMachine {
         commands
     }
 
-    /// When something is due. What is due during a round is looked at when it ends.
+    /// When something is due. Anything due during a round is handled at its end.
     fn next(&self) -> Option<Timestamp> {
         let deletions = self.deletions.next();
         let rounds = [self.retries.next(), self.delays.next(), deletions];
@@ -207,7 +207,7 @@ impl JobMachine {
         self.marked = true;
         self.set_job(job);
         for pod in pods {
-            self.ask(handler::pod_added(&self.info, pod, self.rules));
+            self.ask(handler::pod_added(&self.info, pod, self.compat));
         }
     }
 
@@ -225,7 +225,7 @@ impl JobMachine {
         let old = self.info.set_pod(Arc::clone(pod));
         let request = match old.filter(|old| old.metadata.uid == pod.metadata.uid) {
             Some(old) => handler::pod_changed(&self.info, &old, pod),
-            None => handler::pod_added(&self.info, pod, self.rules),
+            None => handler::pod_added(&self.info, pod, self.compat),
         };
         self.ask(request);
     }
@@ -276,15 +276,15 @@ impl JobMachine {
     }
 
     /// Begins rounds until one needs answers, or nothing is left to be done now.
-    fn run(&mut self, now: Timestamp, around: &dyn Surroundings, commands: &mut Vec<JobCommand>) {
+    fn run(&mut self, now: Timestamp, lister: &dyn Lister, commands: &mut Vec<JobCommand>) {
         while self.active.is_none() {
             if let Some(delayed) = self.delays.due(now) {
                 let (request, action) = (delayed.request, delayed.action);
-                self.start(request, action, End::Delayed, now, around, commands);
+                self.start(request, action, End::Delayed, now, lister, commands);
             } else if let Some(request) = self.waiting.pop_front() {
-                self.decide(request, now, around, commands);
+                self.decide(request, now, lister, commands);
             } else if let Some(request) = self.retries.due(now) {
-                self.decide(request, now, around, commands);
+                self.decide(request, now, lister, commands);
             } else if self.deletions.due(now).is_some() {
                 let job = self.info.job.as_ref();
                 let request = job.map(|job| handler::job_added(job));
@@ -295,10 +295,10 @@ impl JobMachine {
         }
     }
 
-    /// Looks whether another process has begun an ending that nobody carries on; whether there is one now that waits.
+    /// Looks for a termination that an earlier process began; returns whether one is pending now.
     fn resume(&mut self) -> bool {
         let quiet = self.marked && self.retries.next().is_none();
-        if !quiet || !self.rules.endings_resume {
+        if !quiet || !self.compat.has(Difference::ResumeTermination) {
             return false;
         }
         self.marked = false;
@@ -306,7 +306,7 @@ impl JobMachine {
             return false;
         };
         let pods = self.info.pods.values().flat_map(BTreeMap::values);
-        let found: Vec<_> = pods.map(|pod| ending::resumed(&job, pod)).collect();
+        let found: Vec<_> = pods.map(|pod| termination::resumed(&job, pod)).collect();
         for request in found {
             self.ask(request);
         }
@@ -317,18 +317,18 @@ impl JobMachine {
         &mut self,
         mut request: Request,
         now: Timestamp,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
         commands: &mut Vec<JobCommand>,
     ) {
         self.delays.settle(&request);
         let Some(job) = self.info.job.clone() else {
             return;
         };
-        if ending::is_over(&self.info, &job, &request) {
+        if termination::is_over(&self.info, &job, &request) {
             self.retries.succeeded(&request);
             request = handler::job_added(&job);
         }
-        let choice = choose(&job, &request, self.rules);
+        let choice = choose(&job, &request, self.compat);
         if let Some(delay) = choice.delay {
             let name = choice.action.as_str();
             let message = format!("Execute action {name} after {}", duration::shown(delay));
@@ -346,14 +346,14 @@ impl JobMachine {
             let message = format!("Start to execute action {} ", choice.action.as_str());
             commands.push(JobCommand::Notice(Notice::normal("ExecuteAction", message)));
         }
-        self.start(request, choice.action, End::Usual, now, around, commands);
+        self.start(request, choice.action, End::Usual, now, lister, commands);
     }
 
-    /// A synchronisation sees what all others that wait have seen, so that it stands for them.
+    /// One sync covers all pending syncs, because it sees the state that they would see.
     fn settle_syncs(&mut self, job: &Job) {
-        let (delays, rules) = (&mut self.delays, self.rules);
+        let (delays, compat) = (&mut self.delays, self.compat);
         self.waiting.retain(|other| {
-            let choice = choose(job, other, rules);
+            let choice = choose(job, other, compat);
             let same = choice.action == Action::SyncJob && choice.delay.is_none();
             if same {
                 delays.settle(other);
@@ -368,32 +368,32 @@ impl JobMachine {
         action: Action,
         end: End,
         now: Timestamp,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
         commands: &mut Vec<JobCommand>,
     ) {
         let task = Task {
             action: &action,
             request: &request,
-            rules: self.rules,
+            compat: self.compat,
         };
         self.info.refused = self.deletions.waiting(now);
-        let (round, step) = Round::start(&mut self.info, task, now, around);
+        let (round, step) = Round::start(&mut self.info, task, now, lister);
         let active = Active {
             round,
             request,
             action,
             end,
         };
-        self.step(active, step, now, around, commands);
+        self.step(active, step, now, lister, commands);
     }
 
-    /// Takes what a round wants next.
+    /// Handles the next step of a round.
     fn step(
         &mut self,
         active: Active,
         step: Step,
         now: Timestamp,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
         commands: &mut Vec<JobCommand>,
     ) {
         commands.extend(step.notices.into_iter().map(JobCommand::Notice));
@@ -417,7 +417,7 @@ impl JobMachine {
                     self.delays.supersede(&active.action, &active.request);
                 }
             }
-            Next::Done(Err(error)) => self.failed(active, &error, now, around, commands),
+            Next::Done(Err(error)) => self.failed(active, &error, now, lister, commands),
         }
     }
 
@@ -426,7 +426,7 @@ impl JobMachine {
         active: Active,
         error: &RoundError,
         now: Timestamp,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
         commands: &mut Vec<JobCommand>,
     ) {
         let request = active.request;
@@ -434,7 +434,7 @@ impl JobMachine {
             return;
         }
         let missing = matches!(error, RoundError::Queue(_) | RoundError::Claim(_));
-        let patient = missing && self.rules.waits_for_what_is_missing;
+        let patient = missing && self.compat.has(Difference::WaitForMissing);
         let most = self.most_tries.filter(|_| !patient);
         if self.retries.failed(request.clone(), most, now) {
             return;
@@ -447,7 +447,7 @@ impl JobMachine {
             Action::TerminateJob,
             End::Last,
             now,
-            around,
+            lister,
             commands,
         );
     }

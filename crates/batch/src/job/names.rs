@@ -20,7 +20,7 @@ pub(super) const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable"
 pub(crate) const IN_STAGES: &str = "batch.evictd.dev/in-stages";
 /// The mark of a pod whose end is no event (S6-035).
 pub(super) const OUT_OF_SYNC: &str = "volcano.sh/controller-out-of-sync";
-/// By which ending the pod was marked; of our own.
+/// By which termination the pod was marked; of our own.
 pub(super) const ENDING: &str = "batch.evictd.dev/ending";
 
 /// `apiVersion` of jobs.

@@ -19,7 +19,7 @@ pub(super) fn group_name(job: &Job) -> String {
     format!("{}-{}", job.metadata.name, job.metadata.uid)
 }
 
-/// `ownerReferences` of what belongs to the job.
+/// `ownerReferences` to the job.
 pub(super) fn owner(job: &Job) -> Value {
     json!([{
         "apiVersion": JOB_API,
@@ -31,7 +31,7 @@ pub(super) fn owner(job: &Job) -> Value {
     }])
 }
 
-/// `metadata` of what belongs to the job.
+/// `metadata` of an object of the job.
 pub(super) fn metadata(job: &Job, name: &str) -> Value {
     json!({"name": name, "namespace": namespace(job), "ownerReferences": owner(job)})
 }

@@ -13,7 +13,7 @@ pub enum Phase {
     Aborting,
     /// They are; it can be resumed.
     Aborted,
-    /// What still runs is ended.
+    /// The running pods are being killed.
     Completing,
     /// It is; final.
     Completed,

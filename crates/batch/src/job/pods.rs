@@ -1,4 +1,4 @@
-//! Builds the pods of a job from what they share.
+//! Builds the pods of a job from their shared parts.
 
 use super::claims;
 use super::creation::Recipe;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the pods of a job have in common.
+/// The shared parts of a job's pods.
 pub(super) struct Shared {
     job: Arc<Job>,
     names: Names,

@@ -2,12 +2,12 @@
 
 use super::duration;
 use super::request::Request;
-use super::rules::Rules;
 use crate::bus::{Action, Event};
+use crate::compat::{Compat, Difference};
 use crate::wire::{Job, LifecyclePolicy};
 use jiff::SignedDuration;
 
-/// What a request leads to.
+/// The action for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// The action.
@@ -33,10 +33,10 @@ impl Choice {
     }
 }
 
-/// What the request leads to, in this order (S6-051): the action that it names; a synchronisation if the event is an
-/// internal one, or belongs to another job of the same name, or to pods of an older version; the first policy of the
-/// pod's task that matches; the first of the job; a synchronisation.
-pub fn choose(job: &Job, request: &Request, rules: Rules) -> Choice {
+/// The action for a request, in this order (S6-051). First the action that it names. Then a sync, if the event is
+/// internal, or belongs to another job of the same name or to pods of an older version. Then the first matching policy
+/// of the pod's task, then of the job; at last a sync.
+pub fn choose(job: &Job, request: &Request, compat: Compat) -> Choice {
     if let Some(action) = &request.action {
         return Choice::now(action.clone());
     }
@@ -55,7 +55,7 @@ pub fn choose(job: &Job, request: &Request, rules: Rules) -> Choice {
         .flatten();
     let of_task = of_task.map_or(&[][..], |task| &task.policies);
     let mut policies = of_task.iter().chain(&job.spec.policies);
-    match policies.find(|policy| matches(policy, request, rules)) {
+    match policies.find(|policy| matches(policy, request, compat)) {
         Some(policy) => Choice::of(policy),
         None => Choice::now(Action::SyncJob),
     }
@@ -63,7 +63,7 @@ pub fn choose(job: &Job, request: &Request, rules: Rules) -> Choice {
 
 /// Whether the policy is about the request (S6-052): one of its events, or its exit code. `PodPending` never matches a
 /// policy without a timeout (S6-053).
-fn matches(policy: &LifecyclePolicy, request: &Request, rules: Rules) -> bool {
+fn matches(policy: &LifecyclePolicy, request: &Request, compat: Compat) -> bool {
     let events = policy.events.iter().chain([&policy.event]);
     let named = events
         .filter(|name| !name.is_empty())
@@ -76,6 +76,6 @@ fn matches(policy: &LifecyclePolicy, request: &Request, rules: Rules) -> bool {
     let Some(code) = policy.exit_code else {
         return false;
     };
-    let ended = !rules.zero_is_an_exit_code || request.event == Event::PodFailed;
+    let ended = !compat.has(Difference::ExitCodeZero) || request.event == Event::PodFailed;
     code == request.exit_code && ended
 }

@@ -1,8 +1,8 @@
-//! What a job is asked to do, and by whom.
+//! The requests to a job, and their sources.
 
 use crate::bus::{Action, Event};
 
-/// One request to a job (S6-014): what happened, and to which pod; or what to do.
+/// One request to a job (S6-014): an event of a pod, or an action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Request {
     /// The job's namespace.
@@ -19,11 +19,11 @@ pub struct Request {
     pub pod_uid: String,
     /// The pod's partition.
     pub partition_id: String,
-    /// What happened.
+    /// The event.
     pub event: Event,
     /// The exit code of the pod's first container; 0 also if there is none.
     pub exit_code: i32,
-    /// What to do, if that is decided; otherwise the policies decide (S6-051).
+    /// The action, if it is given; otherwise the policies decide (S6-051).
     pub action: Option<Action>,
     /// The version of the job that the pod was made for.
     pub job_version: i32,

@@ -1,9 +1,9 @@
-//! The status of a job: what is counted, and how it is written.
+//! The counts in a job's status, and how it is written.
 
 use super::call::Call;
 use super::duration;
 use super::phase::Phase;
-use super::rules::Rules;
+use crate::compat::{Compat, Difference};
 use crate::wire::{Job, JobCondition, JobStatus, TaskPod};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -52,7 +52,7 @@ pub(super) fn stamp(status: &mut JobStatus, now: Timestamp) {
     });
 }
 
-/// Takes back an empty map of what the plugins made, where there was none.
+/// Removes an empty map of plugins' objects that was not there before.
 pub(super) fn forget_empty(job: &Job, status: &mut JobStatus) {
     let made = &mut status.controlled_resources;
     if made.as_ref().is_some_and(BTreeMap::is_empty) {
@@ -61,8 +61,9 @@ pub(super) fn forget_empty(job: &Job, status: &mut JobStatus) {
 }
 
 /// Whether two statuses say the same. For Volcano one that counts no pod at all never does.
-pub(super) fn is_same(old: &JobStatus, new: &JobStatus, rules: Rules) -> bool {
-    old == new && (rules.equal_is_unchanged || !new.task_status_count.is_empty())
+pub(super) fn is_same(old: &JobStatus, new: &JobStatus, compat: Compat) -> bool {
+    old == new
+        && (compat.has(Difference::EqualStatusIsUnchanged) || !new.task_status_count.is_empty())
 }
 
 /// How long the job took until its phase changed last.
@@ -74,7 +75,7 @@ pub(super) fn running_duration(job: &Job, status: &JobStatus) -> Option<String> 
     Some(duration::shown(until?.duration_since(since?.timestamp())))
 }
 
-/// The call that makes the stored status this one. What the stored one has beyond our fields stays.
+/// The call that updates the stored status. Unknown stored fields stay.
 pub(super) fn write(job: &Job, status: &JobStatus) -> Call {
     let (old, new) = (to_value(&job.status), to_value(status));
     let patch = json!({

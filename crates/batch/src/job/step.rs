@@ -1,10 +1,10 @@
-//! What a round wants next.
+//! The steps of a round.
 
 use super::call::{Answer, Call, Done, Notice, Refusal};
 use super::failure::RoundError;
 use crate::wire::Job;
 
-/// What a round wants next, and what it wants to be told.
+/// The next step of a round, and the answer that it needs.
 #[derive(Debug)]
 pub struct Step {
     /// Events on the job.
@@ -44,7 +44,7 @@ impl Step {
     }
 }
 
-/// Turns the first failure into the error of a round; what is there already or gone already is none.
+/// Turns the first failure into the error of a round. An object that exists or is deleted already is no failure.
 pub(super) fn checked(what: &'static str, answers: Vec<Answer>) -> Result<Vec<Done>, RoundError> {
     let harmless = |answer: Answer| match answer {
         Err(Refusal::NotFound | Refusal::AlreadyExists) => Ok(Done::Nothing),

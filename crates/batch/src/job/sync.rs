@@ -1,20 +1,20 @@
 //! Brings a job's objects and status in line with it (S6-036 to S6-045).
 
 use super::call::{Answer, Call, Done, KeyPair, Notice, Refusal};
-use super::census::{Census, Made};
 use super::claims;
 use super::dependencies::Waiting;
 use super::failure::{MOST_PODS, RoundError};
 use super::group;
 use super::info::{JobInfo, Pods};
+use super::lister::Lister;
 use super::phase::Phase;
 use super::plugins;
+use super::pod_diff::{Made, PodDiff};
 use super::pods::Shared;
-use super::rules::Rules;
 use super::status;
 use super::step::{Next, Step, checked, listed};
-use super::surroundings::Surroundings;
 use super::transition::{Rule, replicas};
+use crate::compat::{Compat, Difference};
 use crate::wire::{Job, JobStatus};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// A synchronisation that is under way.
 #[derive(Debug)]
 pub(super) struct Sync {
-    rules: Rules,
+    compat: Compat,
     job: Arc<Job>,
     rule: Rule,
     /// Whether plugins, claims and PodGroup were made in an earlier phase.
@@ -34,8 +34,8 @@ pub(super) struct Sync {
     keys: Option<KeyPair>,
     /// The tasks that wait for others.
     waiting: Waiting,
-    census: Census,
-    /// What the pods that are being made share.
+    pod_diff: PodDiff,
+    /// The shared parts of the pods that are being created.
     shared: Option<Arc<Shared>>,
     /// Pods that are too many, but whose deletion was refused a short while ago.
     held: usize,
@@ -64,7 +64,7 @@ enum Stage {
     Write,
 }
 
-/// What a stage wants.
+/// The calls of a stage.
 enum Want {
     Calls(Vec<Call>),
     Stage(Stage),
@@ -72,7 +72,7 @@ enum Want {
     Fail(RoundError, Option<(&'static str, &'static str)>),
 }
 
-/// The reason of an event, and what its message begins with (S6-037).
+/// The reason of an event, and the beginning of its message (S6-037).
 type Failure = (&'static str, &'static str);
 
 const OF_STATUS: Failure = ("JobStatusError", "Failed to initialize job status, err:");
@@ -82,16 +82,16 @@ const OF_PODS: Failure = ("FailedCreate", "Error creating pods:");
 const OF_GROUP: Failure = ("PodGroupError", "Failed to create PodGroup, err:");
 
 impl Sync {
-    pub(super) fn new(info: &JobInfo, job: Arc<Job>, rule: Rule, rules: Rules) -> Self {
+    pub(super) fn new(info: &JobInfo, job: Arc<Job>, rule: Rule, compat: Compat) -> Self {
         Self {
-            rules,
+            compat,
             rule,
             initiated: status::is_initiated(&job.status),
             pods: info.pods.clone(),
             refused: info.refused.clone(),
             keys: None,
             waiting: Waiting::default(),
-            census: Census::default(),
+            pod_diff: PodDiff::default(),
             shared: None,
             held: 0,
             status: job.status.clone(),
@@ -103,11 +103,11 @@ impl Sync {
         }
     }
 
-    pub(super) fn start(&mut self, now: Timestamp, around: &dyn Surroundings) -> Step {
+    pub(super) fn start(&mut self, now: Timestamp, lister: &dyn Lister) -> Step {
         let queue = &self.job.spec.queue;
-        if !around.has_queue(queue) {
+        if !lister.has_queue(queue) {
             let error = RoundError::Queue(queue.clone());
-            if self.rules.waits_for_what_is_missing {
+            if self.compat.has(Difference::WaitForMissing) {
                 let message = format!(
                     "the job waits, because there is no queue \"{queue}\": create it, or make the job anew with another one"
                 );
@@ -119,13 +119,13 @@ impl Sync {
         if pods > MOST_PODS {
             return self.failed(RoundError::TooLarge(pods), Some(OF_PODS));
         }
-        self.proceed(now, around)
+        self.proceed(now, lister)
     }
 
-    /// Goes on until there is something to call, or nothing left to do.
-    fn proceed(&mut self, now: Timestamp, around: &dyn Surroundings) -> Step {
+    /// Continues until a call is due or the sync is done.
+    fn proceed(&mut self, now: Timestamp, lister: &dyn Lister) -> Step {
         loop {
-            match self.wanted(now, around) {
+            match self.wanted(now, lister) {
                 Want::Stage(stage) => self.stage = stage,
                 Want::Calls(calls) => return self.step(Next::Calls(calls)),
                 Want::End => return self.step(Next::Done(Ok(()))),
@@ -134,7 +134,7 @@ impl Sync {
         }
     }
 
-    fn wanted(&mut self, now: Timestamp, around: &dyn Surroundings) -> Want {
+    fn wanted(&mut self, now: Timestamp, lister: &dyn Lister) -> Want {
         match self.stage {
             Stage::Begin => self.begin(now),
             Stage::Keys => {
@@ -145,7 +145,7 @@ impl Sync {
                 )
             }
             Stage::Plugins => self.plugins(),
-            Stage::Claims => match claims::wanted(&self.job, around) {
+            Stage::Claims => match claims::wanted(&self.job, lister) {
                 Ok(calls) => calls_or(calls, Stage::NameClaims),
                 Err(error) => Want::Fail(error, Some(OF_CLAIM)),
             },
@@ -155,15 +155,16 @@ impl Sync {
                 calls_or(Vec::from_iter(claims::names(&self.job)), Stage::Group)
             }
             Stage::Group => {
-                self.waiting = Waiting::of(&self.job, &self.pods, self.rules, around);
-                let call = group::wanted(&self.job, &self.waiting, around);
+                self.waiting = Waiting::of(&self.job, &self.pods, self.compat, lister);
+                let call = group::wanted(&self.job, &self.waiting, lister);
                 calls_or(Vec::from_iter(call), Stage::Gate)
             }
-            Stage::Gate => self.gate(now, around),
+            Stage::Gate => self.gate(now, lister),
             Stage::Look => {
-                self.census.take(&self.job, &self.pods, self.rules, around);
+                self.pod_diff
+                    .take(&self.job, &self.pods, self.compat, lister);
                 self.hold();
-                match self.census.shared(&self.job) {
+                match self.pod_diff.shared(&self.job) {
                     Ok(shared) => self.shared = shared,
                     Err(error) => return Want::Fail(error, Some(OF_PODS)),
                 }
@@ -171,14 +172,14 @@ impl Sync {
             }
             Stage::Create => {
                 let shared = self.shared.clone();
-                let calls = shared.map(|shared| self.census.next(&shared));
+                let calls = shared.map(|shared| self.pod_diff.next(&shared));
                 calls_or(calls.unwrap_or_default(), Stage::Delete)
             }
             Stage::Delete => {
-                if self.census.surplus.is_empty() && self.held > 0 {
+                if self.pod_diff.surplus.is_empty() && self.held > 0 {
                     return self.held();
                 }
-                let calls = self.census.surplus.iter().map(|pod| Call::DeletePod {
+                let calls = self.pod_diff.surplus.iter().map(|pod| Call::DeletePod {
                     name: pod.metadata.name.clone(),
                     uid: pod.metadata.uid.to_string(),
                 });
@@ -192,7 +193,7 @@ impl Sync {
         &mut self,
         answers: Vec<Answer>,
         now: Timestamp,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
     ) -> Step {
         match self.taken(answers) {
             Want::Stage(stage) => self.stage = stage,
@@ -200,7 +201,7 @@ impl Sync {
             Want::End => return self.step(Next::Done(Ok(()))),
             Want::Fail(error, failure) => return self.failed(error, failure),
         }
-        self.proceed(now, around)
+        self.proceed(now, lister)
     }
 
     /// Takes the answers to the calls of the stage.
@@ -272,7 +273,7 @@ impl Sync {
     }
 
     fn plugins(&mut self) -> Want {
-        let stale = self.rules.hosts_follow_a_waiting_job && self.may_have_stale_hosts();
+        let stale = self.compat.has(Difference::HostsFollowScaling) && self.may_have_stale_hosts();
         let controlled = self.status.controlled_resources.get_or_insert_default();
         let (calls, next) = if self.initiated {
             (plugins::on_update(&self.job), Stage::Group)
@@ -300,8 +301,8 @@ impl Sync {
     }
 
     /// Pods are made once the PodGroup was let in; until then the phase follows from the old counts (S6-038).
-    fn gate(&mut self, now: Timestamp, around: &dyn Surroundings) -> Want {
-        let group = group::of_job(&self.job, around);
+    fn gate(&mut self, now: Timestamp, lister: &dyn Lister) -> Want {
+        let group = group::of_job(&self.job, lister);
         if let Some(group) = &group {
             self.notices.extend(group::pending(&self.job, group));
             if !matches!(&*group.status.phase, "" | "Pending") {
@@ -311,7 +312,7 @@ impl Sync {
         let before = self.status.clone();
         self.rule
             .apply(&self.job.spec, &mut self.status, &self.waiting);
-        let before = if self.rules.equal_is_unchanged {
+        let before = if self.compat.has(Difference::EqualStatusIsUnchanged) {
             status::forget_empty(&self.job, &mut self.status);
             &self.job.status
         } else {
@@ -327,13 +328,13 @@ impl Sync {
     /// A pod that is there already counts once it is seen (S6-041).
     fn created(&mut self, answers: Vec<Answer>) -> Want {
         let mut failed = Vec::new();
-        let made = std::mem::take(&mut self.census.made);
+        let made = std::mem::take(&mut self.pod_diff.made);
         for (Made { task, name }, answer) in made.into_iter().zip(answers) {
             match answer {
                 Ok(Done::Pod(pod)) => {
                     let task = self.job.spec.tasks.get(task);
                     let task = task.map_or("", |task| &task.name);
-                    status::count(&mut self.census.counts, task, &pod);
+                    status::count(&mut self.pod_diff.counts, task, &pod);
                 }
                 Ok(_) | Err(Refusal::AlreadyExists) => {}
                 Err(refusal) => failed.push((name, refusal)),
@@ -346,40 +347,40 @@ impl Sync {
         self.notices.push(Notice::warning("FailedCreate", message));
         let error = RoundError::Create {
             failed: failed.len(),
-            tasks: self.census.tasks,
+            tasks: self.pod_diff.tasks,
         };
         Want::Fail(error, None)
     }
 
     /// Leaves pods alone whose deletion was refused a short while ago.
     fn hold(&mut self) {
-        let all = self.census.surplus.len();
+        let all = self.pod_diff.surplus.len();
         let pods = &self.refused;
-        self.census
+        self.pod_diff
             .surplus
             .retain(|pod| !pods.contains(&pod.metadata.name));
-        self.held = all - self.census.surplus.len();
+        self.held = all - self.pod_diff.surplus.len();
     }
 
     /// It was said already why they could not be deleted.
     fn held(&self) -> Want {
         let error = RoundError::Delete {
             failed: self.held,
-            total: self.held + self.census.surplus.len(),
+            total: self.held + self.pod_diff.surplus.len(),
         };
         Want::Fail(error, None)
     }
 
     fn deleted(&mut self, answers: Vec<Answer>) -> Want {
         let mut failed = Vec::new();
-        for (pod, answer) in self.census.surplus.iter().zip(answers) {
+        for (pod, answer) in self.pod_diff.surplus.iter().zip(answers) {
             let name = pod.metadata.name.clone();
             match answer {
                 Err(refusal) if refusal != Refusal::NotFound => {
                     self.unsure.push(name.clone());
                     failed.push((name, refusal));
                 }
-                _ => self.census.counts.terminating += 1,
+                _ => self.pod_diff.counts.terminating += 1,
             }
         }
         if failed.is_empty() {
@@ -393,40 +394,40 @@ impl Sync {
         self.notices.push(Notice::warning("FailedDelete", message));
         let error = RoundError::Delete {
             failed: failed.len(),
-            total: self.census.surplus.len(),
+            total: self.pod_diff.surplus.len(),
         };
         Want::Fail(error, None)
     }
 
     /// The status from the counts (S6-042).
     fn counted(&mut self, now: Timestamp) -> Want {
-        let before = if self.rules.equal_is_unchanged {
+        let before = if self.compat.has(Difference::EqualStatusIsUnchanged) {
             self.job.status.clone()
         } else {
             self.status.clone()
         };
-        let own = &mut self.status;
-        let counts = std::mem::take(&mut self.census.counts);
-        own.pending = counts.pending;
-        own.running = counts.running;
-        own.succeeded = counts.succeeded;
-        own.failed = counts.failed;
-        own.terminating = counts.terminating;
-        own.unknown = counts.unknown;
-        own.task_status_count = counts.task_status_count;
-        own.min_available = self.job.spec.min_available;
-        if !self.rules.equal_is_unchanged {
-            own.running_duration = None;
+        let current = &mut self.status;
+        let counts = std::mem::take(&mut self.pod_diff.counts);
+        current.pending = counts.pending;
+        current.running = counts.running;
+        current.succeeded = counts.succeeded;
+        current.failed = counts.failed;
+        current.terminating = counts.terminating;
+        current.unknown = counts.unknown;
+        current.task_status_count = counts.task_status_count;
+        current.min_available = self.job.spec.min_available;
+        if !self.compat.has(Difference::EqualStatusIsUnchanged) {
+            current.running_duration = None;
         }
-        self.rule.apply(&self.job.spec, own, &self.waiting);
-        if self.rules.equal_is_unchanged {
-            status::forget_empty(&self.job, own);
+        self.rule.apply(&self.job.spec, current, &self.waiting);
+        if self.compat.has(Difference::EqualStatusIsUnchanged) {
+            status::forget_empty(&self.job, current);
         }
-        if status::is_same(&before, own, self.rules) {
+        if status::is_same(&before, current, self.compat) {
             return Want::End;
         }
-        status::stamp(own, now);
-        Want::Calls(vec![status::write(&self.job, own)])
+        status::stamp(current, now);
+        Want::Calls(vec![status::write(&self.job, current)])
     }
 
     fn step(&mut self, next: Next) -> Step {

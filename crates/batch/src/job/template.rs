@@ -10,8 +10,7 @@ use super::object::{Spec, group_name, list_at, map_at, metadata, namespace, pod_
 use crate::wire::{Job, TaskSpec};
 use serde_json::{Map, Value, json};
 
-/// The pod of the task with this index, as it is created before plugins add to it. What the template has beyond what is
-/// set here stays as it is.
+/// The pod of the task with this index, before plugins add to it. Other fields of the template stay as they are.
 pub(super) fn pod(job: &Job, task: &TaskSpec, index: i32) -> Map<String, Value> {
     let template = task.template.as_object();
     let given = template
@@ -70,16 +69,16 @@ fn annotate(annotations: &mut Map<String, Value>, job: &Job, task: &TaskSpec, in
     if !task.topology_policy.is_empty() {
         set(NUMA_POLICY, task.topology_policy.clone());
     }
-    let own = &job.metadata.annotations;
+    let of_job = &job.metadata.annotations;
     for key in [PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE] {
-        if let Some(value) = own.get(key) {
+        if let Some(value) = of_job.get(key) {
             set(key, value.to_owned());
         }
     }
     let budget = [BUDGET_MIN_AVAILABLE, BUDGET_MAX_UNAVAILABLE];
     let mut budget = budget
         .into_iter()
-        .filter_map(|key| own.get(key).map(|value| (key, value)));
+        .filter_map(|key| of_job.get(key).map(|value| (key, value)));
     if let Some((key, value)) = budget.next() {
         set(key, value.to_owned());
     }

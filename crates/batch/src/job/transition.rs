@@ -1,4 +1,4 @@
-//! Phases by actions: what is done with the pods, and what the phase becomes (S6-017 to S6-028).
+//! The procedure and the next phase for each phase and action (S6-017 to S6-028).
 
 use super::dependencies::Waiting;
 use super::phase::Phase;
@@ -25,10 +25,10 @@ pub enum Retain {
     Soft,
 }
 
-/// What an action does with a job.
+/// The procedure of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Procedure {
-    /// Makes what is missing, ends what is too much, and counts.
+    /// Creates missing pods, deletes surplus ones, and counts.
     Sync(Rule),
     /// Ends all pods.
     Kill(Retain, Rule),
@@ -36,7 +36,7 @@ pub enum Procedure {
     KillTarget(Target, Rule),
 }
 
-/// How the phase follows from what was counted.
+/// How the counts decide the phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// It stays.
@@ -55,7 +55,7 @@ pub enum Rule {
     WhileRestarting,
 }
 
-/// What the action does with a job in this phase.
+/// The procedure of an action in this phase.
 pub fn procedure(phase: Phase, action: &Action) -> Procedure {
     match phase {
         Phase::Pending => starting(action, Rule::WhilePending),

@@ -1,4 +1,4 @@
-//! The group of a plain pod, and what becomes of it.
+//! The PodGroup of a bare pod, and its deletion.
 
 use crate::usage::{self, pod_usage};
 use crate::wire::{PodGroup, QUEUE_NAME};
@@ -46,7 +46,7 @@ pub enum Call {
         /// A merge patch.
         patch: Value,
     },
-    /// Deletes a PodGroup; one that is gone already is as good.
+    /// Deletes a PodGroup; one that does not exist counts as deleted.
     DeleteGroup {
         /// Namespace.
         namespace: String,
@@ -55,7 +55,7 @@ pub enum Call {
     },
 }
 
-/// What is known around a plain pod.
+/// The objects around a bare pod.
 #[derive(Debug, Clone, Copy)]
 pub struct Plain<'a> {
     /// The pod.
@@ -84,8 +84,8 @@ pub fn is_plain(pod: &Pod, schedulers: &[String]) -> bool {
     schedulers.contains(&pod.spec.scheduler_name) && !grouped && pod.spec.scheduling_group.is_none()
 }
 
-/// What a pod that appears needs: its group, then the annotation that names it. The annotation of a group that is being
-/// made may be written at once: a scheduler waits for the group. Nothing for a pod that is not plain.
+/// The calls for a new pod: create its group, then annotate the pod. The annotation need not wait for the group,
+/// because the scheduler waits for it. Empty for a pod with a group.
 pub fn plain_pod(plain: Plain<'_>, schedulers: &[String]) -> Vec<Call> {
     let metadata = &plain.pod.metadata;
     if !is_plain(plain.pod, schedulers) {
@@ -107,7 +107,7 @@ pub fn plain_pod(plain: Plain<'_>, schedulers: &[String]) -> Vec<Call> {
     calls
 }
 
-/// What the controller reads of a `ReplicaSet` or a `StatefulSet`.
+/// The fields of a `ReplicaSet` or a `StatefulSet` that the controller reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Scaled<'a> {
     /// Namespace and UID.
@@ -116,7 +116,7 @@ pub struct Scaled<'a> {
     pub replicas: Option<i32>,
 }
 
-/// What a set that appears or changes needs: without replicas, its pods' group goes (S6-061).
+/// The calls for a new or changed set: without replicas, its pods' group is deleted (S6-061).
 pub fn scaled(set: Scaled<'_>) -> Option<Call> {
     (set.replicas == Some(0)).then(|| Call::DeleteGroup {
         namespace: set.metadata.namespace_or_default().to_owned(),
@@ -126,7 +126,7 @@ pub fn scaled(set: Scaled<'_>) -> Option<Call> {
 
 fn group(plain: Plain<'_>, name: &str) -> Value {
     let pod = plain.pod;
-    let own = &pod.metadata;
+    let metadata = &pod.metadata;
     let min_member = min_member(plain.owners);
     let mut spec = json!({
         "minMember": min_member,
@@ -134,10 +134,10 @@ fn group(plain: Plain<'_>, name: &str) -> Value {
         "minResources": times(&pod_usage(&pod.spec), min_member),
     });
     // Without it the definition's default counts, which is `default` (S6-060).
-    if let Some(queue) = own.annotations.get(QUEUE_NAME) {
+    if let Some(queue) = metadata.annotations.get(QUEUE_NAME) {
         spec["queue"] = queue.into();
     }
-    if let Some(topology) = topology(&own.annotations) {
+    if let Some(topology) = topology(&metadata.annotations) {
         spec["networkTopology"] = topology;
     }
     let mut annotations = Map::new();
@@ -146,20 +146,20 @@ fn group(plain: Plain<'_>, name: &str) -> Value {
             annotations.insert(key.to_owned(), text.into());
         }
     }
-    copy(&mut annotations, &own.annotations, &ANNOTATIONS);
+    copy(&mut annotations, &metadata.annotations, &ANNOTATIONS);
     let budget = BUDGETS
         .into_iter()
-        .find(|key| own.annotations.contains_key(key));
-    copy(&mut annotations, &own.annotations, budget.as_slice());
+        .find(|key| metadata.annotations.contains_key(key));
+    copy(&mut annotations, &metadata.annotations, budget.as_slice());
     let mut labels = Map::new();
-    copy(&mut labels, &own.labels, &LABELS);
+    copy(&mut labels, &metadata.labels, &LABELS);
     json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {
             "name": name,
-            "namespace": own.namespace_or_default(),
-            "ownerReferences": owners(own),
+            "namespace": metadata.namespace_or_default(),
+            "ownerReferences": owners(metadata),
             "annotations": annotations,
             "labels": labels,
         },
@@ -201,7 +201,7 @@ fn owners(pod: &Metadata) -> Value {
     }])
 }
 
-/// What the first owner says that says something; one if it is no number, or below zero (S6-061).
+/// The value of the first owner that has one; 1 if it is no number or negative (S6-061).
 fn min_member(owners: &[TextMap]) -> i32 {
     let said = owners
         .iter()

@@ -1,4 +1,4 @@
-//! Which PodGroups are in which queue, and what changes there ask of queues (S6-063, S6-073).
+//! The PodGroups of each queue, and the requests that follow from their changes (S6-063, S6-073).
 
 use super::round::Request;
 use super::view::View;
@@ -46,14 +46,14 @@ impl Groups {
         (old.status.phase != new.status.phase).then(|| self.group_added(new))
     }
 
-    /// Forgets a PodGroup that is gone.
+    /// A PodGroup was deleted.
     pub fn group_deleted(&mut self, group: &PodGroup) -> Request {
         let queue = &group.spec.queue;
         self.forget(queue, &key(group));
         sync(queue)
     }
 
-    /// Forgets all that is known of a queue that is gone.
+    /// A queue was deleted.
     pub fn queue_deleted(&mut self, queue: &View) {
         self.0.remove(queue.name());
     }

@@ -1,9 +1,9 @@
-//! The lives of all queues: what changes in the cluster, as requests that are carried out one after the other. They depend
-//! on each other, and there are few of them.
+//! The lives of all queues: changes in the cluster become requests, which are carried out one after the other. Queues
+//! depend on each other, and there are few.
 
 use super::groups::{Groups, queue_added, queue_changed};
 use super::round::{Answer, Call, Next, Notice, Request, Round, Step};
-use super::view::{Surroundings, View};
+use super::view::{Lister, View};
 use crate::bus::{Action, Event};
 use crate::retries::Retries;
 use crate::wire::PodGroup;
@@ -19,11 +19,11 @@ pub const MOST_TRIES: u32 = 15;
 pub enum QueueEvent {
     /// A queue appears or changed: before, if it was there, and after.
     Queue(Option<Arc<View>>, Arc<View>),
-    /// A queue is gone.
+    /// A queue was deleted.
     QueueGone(Arc<View>),
     /// A PodGroup appears or changed: before, if it was there, and after.
     Group(Option<Arc<PodGroup>>, Arc<PodGroup>),
-    /// A PodGroup is gone.
+    /// A PodGroup was deleted.
     GroupGone(Arc<PodGroup>),
     /// A user's Command to the queue of this name, which has been deleted.
     Command(String, Action),
@@ -44,7 +44,7 @@ pub enum QueueCommand {
     Wake(Timestamp),
 }
 
-/// All queues, and what they wait for.
+/// All queues with their pending requests.
 #[derive(Debug)]
 pub struct QueueMachine {
     groups: Groups,
@@ -72,12 +72,12 @@ impl QueueMachine {
         &self.groups
     }
 
-    /// Takes an event; returns what is to be done, in this order.
+    /// Takes an event; returns the commands, in order.
     pub fn on_event(
         &mut self,
         now: Timestamp,
         event: QueueEvent,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
     ) -> Vec<QueueCommand> {
         let mut commands = Vec::new();
         match event {
@@ -108,7 +108,7 @@ impl QueueMachine {
             }),
             QueueEvent::Answer(answer) => {
                 if let Some((request, mut round)) = self.active.take() {
-                    let step = round.answered(answer, around);
+                    let step = round.answered(answer, lister);
                     self.step(request, round, step, now, &mut commands);
                 }
             }
@@ -120,10 +120,10 @@ impl QueueMachine {
                 break;
             };
             let groups = self.groups.of(&request.queue);
-            let (round, step) = Round::start(request.clone(), groups, around);
+            let (round, step) = Round::start(request.clone(), groups, lister);
             self.step(request, round, step, now, &mut commands);
         }
-        // What is due during a round is looked at when it ends.
+        // Anything due during a round is handled at its end.
         let next = self.retries.next().filter(|_| self.active.is_none());
         commands.extend(next.map(QueueCommand::Wake));
         commands
@@ -147,7 +147,9 @@ impl QueueMachine {
         let queue = &request.queue;
         let notices = step.notices.into_iter();
         commands.extend(notices.map(|notice| QueueCommand::Notice(queue.clone(), notice)));
-        step.requests.into_iter().for_each(|own| self.ask(own));
+        step.requests
+            .into_iter()
+            .for_each(|request| self.ask(request));
         for key in step.forgotten {
             self.groups.forget(queue, &key);
         }

@@ -1,10 +1,9 @@
-//! The queue controller as values (S6-063 to S6-073): what a queue is asked to do, and the round that does it, call by
-//! call.
+//! The queue controller as values (S6-063 to S6-073): the requests to a queue, and the round that carries one out, call
+//! by call.
 //!
-//! [`Groups`] knows which PodGroups are in which queue, and turns changes in the cluster into [`Request`]s. A [`Round`]
-//! carries one request out: it hands out [`Call`]s, and takes their answers, until it is done. Requests for other queues of
-//! the hierarchy come out of it as well. A [`QueueMachine`] carries requests out one after the other, and tries again what
-//! failed.
+//! [`Groups`] keeps the PodGroups of each queue, and turns changes in the cluster into [`Request`]s. A [`Round`]
+//! carries one request out: it returns [`Call`]s and takes their answers, until it is done. It may also return requests
+//! for other queues of the hierarchy. A [`QueueMachine`] runs requests one after the other and retries failed ones.
 
 mod groups;
 mod machine;
@@ -16,4 +15,4 @@ pub use groups::{Groups, queue_added, queue_changed};
 pub use machine::{MOST_TRIES, QueueCommand, QueueEvent, QueueMachine};
 pub use round::{Answer, Call, Next, Notice, Request, Round, RoundError, Step};
 pub use state::{Procedure, State, Wanted, procedure};
-pub use view::{CLOSED_BY_PARENT, ROOT, Surroundings, View, ViewMetadata, ViewSpec, ViewStatus};
+pub use view::{CLOSED_BY_PARENT, Lister, ROOT, View, ViewMetadata, ViewSpec, ViewStatus};

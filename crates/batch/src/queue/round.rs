@@ -1,7 +1,7 @@
 //! One round of a queue: a request is carried out, call by call.
 
 use super::state::{Procedure, State, Wanted, procedure};
-use super::view::{CLOSED_BY_PARENT, ROOT, Surroundings, View};
+use super::view::{CLOSED_BY_PARENT, Lister, ROOT, View};
 use crate::bus::{Action, Event};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 pub struct Request {
     /// The queue.
     pub queue: String,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// What to do.
+    /// The action.
     pub action: Action,
 }
 
@@ -59,10 +59,10 @@ pub enum RoundError {
     State {
         /// The queue.
         queue: String,
-        /// What stands there.
+        /// The error.
         state: String,
     },
-    /// What was asked for could not be done.
+    /// A call failed.
     #[error("sync queue {queue} failed for {why}, event is {event}, action is {action}")]
     Failed {
         /// The queue.
@@ -76,7 +76,7 @@ pub enum RoundError {
     },
 }
 
-/// What a round wants next, and what it brought so far.
+/// The next step of a round, and its results so far.
 #[derive(Debug, Default)]
 pub struct Step {
     /// Events on the queue.
@@ -111,7 +111,7 @@ pub struct Round {
     queue: Arc<View>,
     /// The queue as the last call left it.
     newest: Arc<View>,
-    /// What is still to be done, in order.
+    /// The remaining steps, in order.
     tasks: VecDeque<Task>,
     /// That which waits for the answer to its call.
     current: Option<Task>,
@@ -136,7 +136,7 @@ enum Task {
     Ask(Request),
 }
 
-/// Why a state is applied, which decides what is told about it (S6-071).
+/// Why a state is applied; it decides the events (S6-071).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     Sync,
@@ -149,9 +149,9 @@ impl Round {
     pub fn start<'a>(
         request: Request,
         groups: impl Iterator<Item = &'a str>,
-        around: &dyn Surroundings,
+        lister: &dyn Lister,
     ) -> (Self, Step) {
-        let found = around.queue(&request.queue);
+        let found = lister.queue(&request.queue);
         let queue = found.clone().unwrap_or_default();
         let mut round = Self {
             newest: Arc::clone(&queue),
@@ -162,13 +162,13 @@ impl Round {
             step: Step::default(),
         };
         let step = match found {
-            Some(_) => round.begin(&groups.collect::<Vec<_>>(), around),
+            Some(_) => round.begin(&groups.collect::<Vec<_>>(), lister),
             None => round.done(Ok(())),
         };
         (round, step)
     }
 
-    fn begin(&mut self, groups: &[&str], around: &dyn Surroundings) -> Step {
+    fn begin(&mut self, groups: &[&str], lister: &dyn Lister) -> Step {
         let state = &self.queue.status.state;
         let Some(known) = State::of(state) else {
             let error = RoundError::State {
@@ -180,7 +180,7 @@ impl Round {
         let empty = groups.is_empty();
         match procedure(known, &self.request.action) {
             Procedure::Sync(wanted) => {
-                let gone = groups.iter().filter(|key| !around.has_group(key));
+                let gone = groups.iter().filter(|key| !lister.has_group(key));
                 self.step.forgotten = gone.map(|key| (*key).to_owned()).collect();
                 let state = Task::State(wanted.state(empty), Why::Sync);
                 self.tasks.extend([Task::Parent, state, Task::Hierarchy]);
@@ -197,7 +197,7 @@ impl Round {
                 self.tasks.extend([Task::CloseChildren, state]);
             }
         }
-        self.proceed(around)
+        self.proceed(lister)
     }
 
     fn done(&mut self, result: Result<(), RoundError>) -> Step {
@@ -217,7 +217,7 @@ impl Round {
     }
 
     /// Takes the answer to the call of the last step.
-    pub fn answered(&mut self, answer: Answer, around: &dyn Surroundings) -> Step {
+    pub fn answered(&mut self, answer: Answer, lister: &dyn Lister) -> Step {
         let taken = match (self.current.take(), answer) {
             (Some(task), Ok(queue)) => {
                 self.succeeded(&task, queue);
@@ -227,7 +227,7 @@ impl Round {
             (None, _) => Ok(()),
         };
         match taken {
-            Ok(()) => self.proceed(around),
+            Ok(()) => self.proceed(lister),
             Err(why) => self.failed(why),
         }
     }
@@ -245,7 +245,7 @@ impl Round {
         }
     }
 
-    /// Tells that a call failed; returns why the round did.
+    /// Records the event of a failed call; returns the round's error.
     fn refused(&mut self, task: &Task, why: String) -> String {
         match task {
             Task::State(new, Why::Open) => {
@@ -280,10 +280,10 @@ impl Round {
         });
     }
 
-    /// Goes on until there is something to call, or nothing left to do.
-    fn proceed(&mut self, around: &dyn Surroundings) -> Step {
+    /// Continues until a call is due or the round is done.
+    fn proceed(&mut self, lister: &dyn Lister) -> Step {
         while let Some(task) = self.tasks.pop_front() {
-            match self.call(&task, around) {
+            match self.call(&task, lister) {
                 Ok(Some(call)) => {
                     self.current = Some(task);
                     self.step.next = Next::Call(call);
@@ -297,7 +297,7 @@ impl Round {
     }
 
     /// The call that a task needs, if any.
-    fn call(&mut self, task: &Task, around: &dyn Surroundings) -> Result<Option<Call>, String> {
+    fn call(&mut self, task: &Task, lister: &dyn Lister) -> Result<Option<Call>, String> {
         let name = self.queue.name();
         match task {
             Task::Parent if name == ROOT || !self.queue.spec.parent.is_empty() => Ok(None),
@@ -310,10 +310,10 @@ impl Round {
                 queue: name.to_owned(),
                 state: *state,
             })),
-            Task::Hierarchy => self.follow(around).map(|()| None),
-            Task::OpenChildren => self.open_children(around).map(|()| None),
+            Task::Hierarchy => self.follow(lister).map(|()| None),
+            Task::OpenChildren => self.open_children(lister).map(|()| None),
             Task::CloseChildren => {
-                let children = around.children(name).into_iter();
+                let children = lister.children(name).into_iter();
                 for child in children.filter(|child| !child.is_closing()).rev() {
                     self.close(child);
                 }
@@ -334,12 +334,12 @@ impl Round {
         self.tasks.push_front(Task::Annotate(queue, true));
     }
 
-    fn follow(&mut self, around: &dyn Surroundings) -> Result<(), String> {
+    fn follow(&mut self, lister: &dyn Lister) -> Result<(), String> {
         let queue = Arc::clone(&self.newest);
         if queue.name() == ROOT {
             return Ok(());
         }
-        let above = around.queue(&queue.spec.parent);
+        let above = lister.queue(&queue.spec.parent);
         let above = above.ok_or_else(|| missing(&queue.spec.parent))?;
         if above.is_closing() && !queue.is_closing() {
             self.close(queue);
@@ -352,10 +352,10 @@ impl Round {
         Ok(())
     }
 
-    fn open_children(&mut self, around: &dyn Surroundings) -> Result<(), String> {
+    fn open_children(&mut self, lister: &dyn Lister) -> Result<(), String> {
         let (name, parent) = (self.queue.name(), &self.queue.spec.parent);
         if !parent.is_empty() && parent != ROOT {
-            let above = around.queue(parent).ok_or_else(|| {
+            let above = lister.queue(parent).ok_or_else(|| {
                 let missing = missing(parent);
                 format!("Failed to get parent queue {parent} of queue {name}: {missing}")
             })?;
@@ -365,7 +365,7 @@ impl Round {
                 ));
             }
         }
-        let children = around.children(name).into_iter();
+        let children = lister.children(name).into_iter();
         let closed = children.filter(|child| child.is_closed_by_parent());
         let requests = closed.map(|child| request(&child, Action::OpenQueue));
         self.step.requests.extend(requests);

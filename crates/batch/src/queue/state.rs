@@ -56,7 +56,7 @@ impl Wanted {
     }
 }
 
-/// What an action does with a queue.
+/// The procedure of an action on a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Procedure {
     /// Brings its state in line, and that with the queue above it.
@@ -67,7 +67,7 @@ pub enum Procedure {
     Close,
 }
 
-/// What the action does with a queue in this state.
+/// The procedure of an action in this state.
 pub fn procedure(state: State, action: &Action) -> Procedure {
     use Action::{CloseQueue, OpenQueue};
     match (state, action) {

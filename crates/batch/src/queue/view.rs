@@ -1,4 +1,4 @@
-//! A queue as its controller sees it, and what the controller asks about others.
+//! A queue as its controller sees it, and the other objects that the controller reads.
 
 use evictd_pod::wire::null_is_default;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub const ROOT: &str = "root";
 /// The annotation of a queue that was closed because the one above it was (S6-072).
 pub const CLOSED_BY_PARENT: &str = "volcano.sh/closed-by-parent";
 
-/// A Queue with what its controller reads of it.
+/// The fields of a Queue that its controller reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct View {
@@ -78,7 +78,7 @@ impl View {
 }
 
 /// Looks things up in whatever the caller knows of the cluster.
-pub trait Surroundings {
+pub trait Lister {
     /// A queue.
     fn queue(&self, name: &str) -> Option<Arc<View>>;
 

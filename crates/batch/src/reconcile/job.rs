@@ -1,10 +1,11 @@
-//! One request to a job, or what one change asks of it.
+//! One request to a job, or the requests that follow from one change.
 
 use super::{Unanswerable, patch};
 use crate::bus::{Action, Event};
+use crate::compat::Compat;
 use crate::job::{
-    Answer, Call, Done, JobInfo, KeyPair, Next, Notice, Refusal, Request, Round, Rules,
-    Surroundings, Task, choose, group_changed, job_changed, pod_added, pod_changed, pod_deleted,
+    Answer, Call, Done, JobInfo, KeyPair, Lister, Next, Notice, Refusal, Request, Round, Task,
+    choose, group_changed, job_changed, pod_added, pod_changed, pod_deleted,
 };
 use crate::wire::{Job, PodGroup, TaskPod};
 use evictd_pod::wire::{PriorityClass, null_is_default};
@@ -14,7 +15,7 @@ use serde_json::{Map, Number, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A job, what is around it, and what happens.
+/// A job with its objects, and a request or a change.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobCase {
@@ -30,9 +31,9 @@ pub struct JobCase {
     /// Classes that give priorities.
     #[serde(deserialize_with = "null_is_default")]
     pub priority_classes: Vec<PriorityClass>,
-    /// What is asked.
+    /// The request.
     pub request: Option<Asked>,
-    /// What changes instead: `addPod`, `updatePod`, `deletePod`, `updatePodGroup`, `updateJob`.
+    /// The change instead: `addPod`, `updatePod`, `deletePod`, `updatePodGroup`, `updateJob`.
     pub handler: Option<String>,
     /// The object before the change.
     pub old: Option<Value>,
@@ -53,10 +54,10 @@ pub struct JobCase {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Asked {
-    /// What to do; else the policies decide.
+    /// The action; without one the policies decide.
     #[serde(deserialize_with = "null_is_default")]
     pub action: String,
-    /// What happened.
+    /// The event.
     #[serde(deserialize_with = "null_is_default")]
     pub event: String,
     /// The exit code of the pod's first container.
@@ -79,7 +80,7 @@ pub struct Asked {
     pub job_uid: String,
 }
 
-/// What becomes of a job.
+/// The outcome for a job.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum JobOutcome {
@@ -102,7 +103,7 @@ pub enum JobOutcome {
     Taken(Box<Choices>),
 }
 
-/// What an action did.
+/// The result of an action.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Choices {
@@ -118,7 +119,7 @@ pub struct Choices {
     pub cached_version: Option<i32>,
     /// Pods that are still there.
     pub kept_pods: Vec<String>,
-    /// Pods that are gone.
+    /// Deleted pods.
     pub deleted_pods: Vec<String>,
     /// Pods that are still there and whose end is no event.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -134,7 +135,7 @@ pub struct Choices {
     pub events: Vec<String>,
 }
 
-/// The API server, and what the controller's listers know.
+/// The API server, and the controller's listers.
 struct Cluster<'a> {
     case: &'a JobCase,
     job: Value,
@@ -145,7 +146,7 @@ struct Cluster<'a> {
     resources: BTreeSet<String>,
 }
 
-impl Surroundings for Cluster<'_> {
+impl Lister for Cluster<'_> {
     fn has_queue(&self, name: &str) -> bool {
         self.queue == name
     }
@@ -176,9 +177,9 @@ impl Cluster<'_> {
         match call {
             Call::MarkPod { name, annotations } => {
                 let pod = self.pods.get_mut(&name).ok_or(Refusal::NotFound)?;
-                let own = &mut Arc::make_mut(pod).metadata.annotations;
+                let of_pod = &mut Arc::make_mut(pod).metadata.annotations;
                 for (name, value) in annotations {
-                    own.insert(name, &value);
+                    of_pod.insert(name, &value);
                 }
             }
             Call::DeletePod { name, .. } => return self.delete_pod(&name),
@@ -257,8 +258,8 @@ fn text(value: &Value) -> String {
 }
 
 impl JobCase {
-    /// What becomes of it; `now` is written wherever a time is.
-    pub fn answer(&self, rules: Rules, now: Timestamp) -> Result<JobOutcome, Unanswerable> {
+    /// The outcome; `now` stands for every time.
+    pub fn answer(&self, compat: Compat, now: Timestamp) -> Result<JobOutcome, Unanswerable> {
         let wrong = |error: serde_json::Error| Unanswerable::new("job", error.to_string());
         let job = self.job.clone().unwrap_or_default();
         let mut info = JobInfo::default();
@@ -278,12 +279,12 @@ impl JobCase {
             }
         }
         match (&self.handler, &self.request) {
-            (Some(handler), _) => self.handle(handler, &mut info, rules),
+            (Some(handler), _) => self.handle(handler, &mut info, compat),
             (None, Some(asked)) => {
                 let Some(job) = info.job.clone() else {
                     return Err(Unanswerable::new("job", "the request needs one"));
                 };
-                Ok(self.act(&mut info, &job, &asked.request(&job), rules, now))
+                Ok(self.act(&mut info, &job, &asked.request(&job), compat, now))
             }
             (None, None) => Err(Unanswerable::new(
                 "request",
@@ -305,11 +306,11 @@ impl JobCase {
         &self,
         handler: &str,
         info: &mut JobInfo,
-        rules: Rules,
+        compat: Compat,
     ) -> Result<JobOutcome, Unanswerable> {
         let (old, new) = (self.old.as_ref(), self.new.as_ref());
         let request = match handler {
-            "addPod" => pod_added(info, &Self::object(new, "new")?, rules),
+            "addPod" => pod_added(info, &Self::object(new, "new")?, compat),
             "updatePod" => {
                 let (old, new) = (Self::object(old, "old")?, Self::object(new, "new")?);
                 let new: Arc<TaskPod> = Arc::new(new);
@@ -339,10 +340,10 @@ impl JobCase {
         info: &mut JobInfo,
         job: &Job,
         request: &Request,
-        rules: Rules,
+        compat: Compat,
         now: Timestamp,
     ) -> JobOutcome {
-        let choice = choose(job, request, rules);
+        let choice = choose(job, request, compat);
         let action = choice.action.as_str().to_owned();
         if let Some(delay) = choice.delay {
             return JobOutcome::Delayed {
@@ -355,7 +356,7 @@ impl JobCase {
         let task = Task {
             action: &choice.action,
             request,
-            rules,
+            compat,
         };
         let (mut round, mut step) = Round::start(info, task, now, &cluster);
         let mut notices = Vec::new();

@@ -1,5 +1,5 @@
-//! What the controllers would do, on a file instead of a cluster: one request to a job or a queue, or what one change asks
-//! of them.
+//! Runs the controllers on a file instead of a cluster: one request to a job or a queue, or the requests that follow
+//! from one change.
 //!
 //! The state machines are those of [`crate::job`] and [`crate::queue`]; only the API server is played here.
 
@@ -16,7 +16,7 @@ pub use queue::{QueueCase, QueueOutcome};
 pub struct Unanswerable {
     /// The field that is wrong or missing.
     pub field: &'static str,
-    /// What to do about it.
+    /// How to correct it.
     pub message: String,
 }
 

@@ -1,10 +1,9 @@
-//! One request to a queue, or what one change asks of it.
+//! One request to a queue, or the requests that follow from one change.
 
 use super::{Unanswerable, patch};
 use crate::bus::{Action, Event};
 use crate::queue::{
-    Answer, Call, Groups, Next, Notice, Request, Round, Surroundings, View, queue_added,
-    queue_changed,
+    Answer, Call, Groups, Lister, Next, Notice, Request, Round, View, queue_added, queue_changed,
 };
 use crate::wire::PodGroup;
 use evictd_pod::wire::null_is_default;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Queues, the PodGroups in them, and what happens.
+/// Queues with their PodGroups, and a request or a change.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct QueueCase {
@@ -26,9 +25,9 @@ pub struct QueueCase {
     /// PodGroups that the controller knows and that there are no longer.
     #[serde(deserialize_with = "null_is_default")]
     pub stale_pod_groups: Vec<PodGroup>,
-    /// What is asked.
+    /// The request.
     pub request: Option<Asked>,
-    /// What changes instead: `addQueue`, `updateQueue`, `deleteQueue`, `addPodGroup`, `updatePodGroup`, `deletePodGroup`.
+    /// The change instead: `addQueue`, `updateQueue`, `deleteQueue`, `addPodGroup`, `updatePodGroup`, `deletePodGroup`.
     pub handler: Option<String>,
     /// The object before the change.
     pub old: Option<Value>,
@@ -43,15 +42,15 @@ pub struct Asked {
     /// The queue.
     #[serde(deserialize_with = "null_is_default")]
     pub queue_name: String,
-    /// What happened.
+    /// The event.
     #[serde(deserialize_with = "null_is_default")]
     pub event: String,
-    /// What to do.
+    /// The action.
     #[serde(deserialize_with = "null_is_default")]
     pub action: String,
 }
 
-/// What becomes of the queues.
+/// The outcome for the queues.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum QueueOutcome {
@@ -67,7 +66,7 @@ pub enum QueueOutcome {
     Done {
         /// The queues then, by name.
         queues: BTreeMap<String, Value>,
-        /// What was written: `queue subresource patch`.
+        /// The writes: `queue subresource patch`.
         writes: Vec<String>,
         /// Requests that follow.
         enqueued: Vec<Value>,
@@ -79,14 +78,14 @@ pub enum QueueOutcome {
     },
 }
 
-/// The API server, and what the controller's listers know.
+/// The API server, and the controller's listers.
 struct Cluster {
     queues: BTreeMap<String, Value>,
     groups: BTreeSet<String>,
     writes: Vec<String>,
 }
 
-impl Surroundings for Cluster {
+impl Lister for Cluster {
     fn queue(&self, name: &str) -> Option<Arc<View>> {
         view(self.queues.get(name)?).ok()
     }
@@ -128,7 +127,7 @@ impl Cluster {
                 patch::merge(queue, &state);
             }
         }
-        // What is empty is not stored.
+        // Empty fields are not stored.
         let metadata = queue["metadata"].as_object_mut();
         if let Some(metadata) = metadata
             && metadata.get("annotations") == Some(&json!({}))
@@ -140,7 +139,7 @@ impl Cluster {
 }
 
 impl QueueCase {
-    /// What becomes of it.
+    /// The outcome.
     pub fn answer(&self) -> Result<QueueOutcome, Unanswerable> {
         let mut groups = Groups::default();
         for group in self.pod_groups.iter().chain(&self.stale_pod_groups) {

@@ -8,11 +8,11 @@ pub(crate) type ReasonId = u32;
 
 pub(crate) const NO_REASON: ReasonId = 0;
 
-/// What a node says.
+/// The reasons of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Refusal {
     pub(crate) texts: Vec<String>,
-    /// Nobody who leaves could change it (S6-135).
+    /// Evictions cannot change it (S6-135).
     pub(crate) unresolvable: bool,
 }
 
@@ -58,7 +58,7 @@ impl Reasons {
 pub(crate) enum FitError {
     /// In these words.
     Words(Arc<str>),
-    /// What each node says.
+    /// By node.
     Nodes(Arc<NodesFit>),
 }
 
@@ -66,12 +66,12 @@ pub(crate) enum FitError {
 pub(crate) struct NodesFit {
     /// `0/3 nodes are unavailable: ...`
     pub(crate) text: Box<str>,
-    /// By node, those where nobody who leaves could help; empty where there are none.
+    /// By node, whether evictions cannot help; empty if no node is so.
     pub(crate) unresolvable: Box<[bool]>,
 }
 
 impl FitError {
-    /// What the nodes say, one after the other.
+    /// Summarizes the reasons of all nodes.
     pub(crate) fn of_nodes(reasons: &Reasons, nodes: &[ReasonId]) -> Self {
         let mut counts: Vec<u32> = vec![0; reasons.refusals.len()];
         for id in nodes {
@@ -119,7 +119,7 @@ impl FitError {
         }
     }
 
-    /// Whether nobody who leaves a node could help there.
+    /// Whether evictions from a node cannot help.
     pub(crate) fn is_unresolvable(&self, node: usize) -> bool {
         match self {
             Self::Words(_) => false,

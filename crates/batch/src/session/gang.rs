@@ -1,8 +1,8 @@
-//! What a job needs to start: its smallest gang, as pods that are alike.
+//! The smallest gang of a job: the pods that it needs to start, grouped by likeness.
 
 use super::Session;
-use super::model::Job;
 use super::resource::{Dim, Resource};
+use super::snapshot::Job;
 use super::task::{Role, Status, Task};
 
 /// Pods of a gang that are alike.
@@ -11,12 +11,12 @@ pub(crate) struct Part {
     /// One of them; none where they are not made yet.
     pub(crate) task: Option<usize>,
     pub(crate) role: Role,
-    /// What each asks for.
+    /// The request of each pod.
     pub(crate) request: Resource,
     pub(crate) count: usize,
 }
 
-/// What a job lacks to start.
+/// The pods that a job lacks to start.
 #[derive(Debug)]
 pub(crate) enum Gang {
     /// Nothing, or nothing is known of it.
@@ -28,7 +28,7 @@ pub(crate) enum Gang {
 }
 
 impl Gang {
-    /// What all of it asks for.
+    /// The request of the whole gang.
     pub(crate) fn need(&self) -> Resource {
         match self {
             Self::Nothing => Resource::default(),
@@ -38,7 +38,7 @@ impl Gang {
     }
 }
 
-/// What all pods of these parts ask for together.
+/// The request of all these pods together.
 pub(crate) fn need_of(parts: &[Part]) -> Resource {
     parts.iter().fold(Resource::default(), |mut sum, part| {
         let mut all = part.request.clone();
@@ -50,21 +50,20 @@ pub(crate) fn need_of(parts: &[Part]) -> Resource {
 }
 
 impl Session<'_> {
-    /// The smallest set of pods with which a job can start. Where not all of them are made yet, it follows from what its
-    /// group says.
-    pub(crate) fn smallest_gang(&mut self, job: usize) -> Gang {
-        let there = self.model.by_role(job, Task::is_there);
-        let own = &self.model.jobs[job];
-        let mut needed = own.min_member - own.ready() - own.pending_best_effort;
+    /// The smallest set of pods with which a job can start. It follows from the group's spec if not all pods exist.
+    pub(crate) fn smallest_gang(&mut self, job_id: usize) -> Gang {
+        let there = self.snapshot.by_role(job_id, Task::is_there);
+        let job = &self.snapshot.jobs[job_id];
+        let mut needed = job.min_member - job.ready() - job.pending_best_effort;
         let mut by_role: Vec<(Role, i32)> = Vec::new();
-        if own.goes_by_role() {
-            let lacking = own.min_task_member.iter().map(|(role, min)| {
+        if job.goes_by_role() {
+            let lacking = job.min_task_member.iter().map(|(role, min)| {
                 let there = there.get(role).copied().unwrap_or(0);
                 (*role, min.saturating_sub(there))
             });
             by_role.extend(lacking.filter(|(_, lacking)| *lacking > 0));
         }
-        let Some(mut waiting) = self.waiting_parts(job) else {
+        let Some(mut waiting) = self.waiting_parts(job_id) else {
             return Gang::Nothing;
         };
         let mut parts = Vec::new();
@@ -72,51 +71,51 @@ impl Session<'_> {
             needed = needed.saturating_sub(lacking);
             let of_role = |part: &Part| part.role == role;
             if !pick(&mut waiting, lacking, of_role, &mut parts) {
-                return self.gang_of_group(job);
+                return self.gang_of_group(job_id);
             }
         }
         if !pick(&mut waiting, needed, |_| true, &mut parts) {
-            return self.gang_of_group(job);
+            return self.gang_of_group(job_id);
         }
         if parts.is_empty() {
             return Gang::Nothing;
         }
-        // What is hardest to place comes first.
-        let total = &self.model.total;
+        // The hardest to place come first.
+        let total = &self.snapshot.total;
         let size = |part: &Part| part.request.dominant(total).1;
         parts.sort_by(|one, other| size(other).total_cmp(&size(one)));
         Gang::Parts(parts)
     }
 
-    /// The tasks of a job that wait, those that are alike together, what asks for least first; `None` if one of them cannot
-    /// be read, which it is told when room is given out.
+    /// The pending tasks of a job, grouped by likeness, smallest request first. `None` if a task cannot be compiled; it
+    /// gets a fit error in allocate.
     pub(crate) fn waiting_parts(&mut self, job: usize) -> Option<Vec<Part>> {
         let mut parts: Vec<(usize, Part)> = Vec::new();
-        let tasks: Vec<usize> = self.model.tasks_of(job, Status::Pending).collect();
-        for task in tasks {
-            let own = &self.model.tasks[task];
-            if own.gated || own.best_effort {
+        let tasks: Vec<usize> = self.snapshot.tasks_of(job, Status::Pending).collect();
+        for task_id in tasks {
+            let task = &self.snapshot.tasks[task_id];
+            if task.gated || task.best_effort {
                 continue;
             }
-            let (judge, view) = self.asking();
-            let class = judge.class(view, task)?;
-            let own = &self.model.tasks[task];
+            let (evaluator, view) = self.evaluation();
+            let class = evaluator.class(view, task_id)?;
+            let task = &self.snapshot.tasks[task_id];
             let mut known = parts.iter_mut();
             if let Some((_, part)) =
-                known.find(|(other, part)| *other == class && part.role == own.role)
+                known.find(|(other, part)| *other == class && part.role == task.role)
             {
                 part.count += 1;
                 continue;
             }
             let part = Part {
-                task: Some(task),
-                role: own.role,
-                request: own.request.clone(),
+                task: Some(task_id),
+                role: task.role,
+                request: task.request.clone(),
                 count: 1,
             };
             parts.push((class, part));
         }
-        let total = &self.model.total;
+        let total = &self.snapshot.total;
         let mut parts: Vec<Part> = parts.into_iter().map(|(_, part)| part).collect();
         let size = |part: &Part| part.request.dominant(total).1;
         parts.sort_by(|one, other| size(one).total_cmp(&size(other)));
@@ -125,19 +124,19 @@ impl Session<'_> {
 
     /// The gang of which not all pods are made: where all are of one task, each asks for the same part of the whole.
     fn gang_of_group(&self, job: usize) -> Gang {
-        let own = &self.model.jobs[job];
-        let (Some(need), Ok(count)) = (&own.min_resources, usize::try_from(own.min_member)) else {
+        let job = &self.snapshot.jobs[job];
+        let (Some(need), Ok(count)) = (&job.min_resources, usize::try_from(job.min_member)) else {
             return Gang::Nothing;
         };
-        let need = own.without_gated(need);
-        if count == 0 || need.is_empty() || own.ready() > 0 {
+        let need = job.without_gated(need);
+        if count == 0 || need.is_empty() || job.ready() > 0 {
             return Gang::Nothing;
         }
-        let Some(role) = only_role(own) else {
-            return Gang::Sum(need, own.min_member);
+        let Some(role) = only_role(job) else {
+            return Gang::Sum(need, job.min_member);
         };
         let mut request = need;
-        request.scale(1.0 / f64::from(own.min_member));
+        request.scale(1.0 / f64::from(job.min_member));
         request.set(Dim::PODS, 1.0);
         Gang::Parts(vec![Part {
             task: None,
@@ -174,7 +173,7 @@ fn pick(
         part.count -= taken;
         left -= taken;
         let mut known = picked.iter_mut();
-        if let Some(known) = known.find(|own| own.task == part.task) {
+        if let Some(known) = known.find(|known_part| known_part.task == part.task) {
             known.count += taken;
         } else {
             picked.push(Part {

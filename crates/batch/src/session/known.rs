@@ -1,4 +1,4 @@
-//! The objects of jobs as they are known: what watches have told, and what was decided since.
+//! The objects of jobs as watches report them, with the decisions that watches do not show yet.
 
 use super::objects::key;
 use super::upstream::upstream_job;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 /// Objects by `namespace/name`, or by name where there are no namespaces.
 type ByKey<T> = BTreeMap<Arc<str>, Arc<T>>;
 
-/// Pods of the sessions' own scheduler, pod groups and queues, for whoever carries out what sessions come to.
+/// Pods of the batch scheduler, pod groups and queues, for the shell that carries out sessions.
 ///
-/// What a session has decided counts from then on, although no watch has told it yet: a pod is on its node, or goes. What a
-/// watch says of the same pod meanwhile does not undo that; that it was not done does.
+/// A decision counts as soon as it is made: a pod is on its node, or terminating. A watch event that does not show it
+/// yet does not undo it; a failure does.
 #[derive(Debug, Default)]
 pub struct Known {
     assumed: BTreeMap<Arc<str>, Assumed>,
@@ -25,7 +25,7 @@ pub struct Known {
     queues: ByKey<Queue>,
 }
 
-/// What was decided about a pod and is not told by a watch yet.
+/// A decision about a pod that no watch has confirmed yet.
 #[derive(Debug, Default)]
 struct Assumed {
     /// Its node.
@@ -35,7 +35,7 @@ struct Assumed {
 }
 
 impl Assumed {
-    /// Takes note of what a watch says, and adds to the pod what it does not say yet; whether anything is left.
+    /// Applies a watch event, and adds the decisions that it does not show yet. Returns whether any is left.
     fn confirm(&mut self, pod: &mut Arc<Pod>) -> bool {
         if !pod.spec.node_name.is_empty() {
             self.node = None;
@@ -58,7 +58,8 @@ fn name(metadata: &Metadata) -> Arc<str> {
 }
 
 impl Known {
-    /// A pod came or changed. It is kept also after its end: its gang counts it. Returns it with what was decided about it.
+    /// A pod was added or changed. It stays after its end, because its gang counts it. Returns it with the decisions
+    /// about it.
     pub fn put_pod(&mut self, mut pod: Arc<Pod>) -> Arc<Pod> {
         let key = key(&pod.metadata);
         let before = self.pods.get(&key);
@@ -71,7 +72,7 @@ impl Known {
         pod
     }
 
-    /// A pod is gone.
+    /// A pod was deleted.
     pub fn remove_pod(&mut self, metadata: &Metadata) {
         let key = key(metadata);
         self.assumed.remove(&key);
@@ -134,7 +135,7 @@ impl Known {
         self.groups.insert(key(&group.metadata), group);
     }
 
-    /// A group is gone.
+    /// A group was deleted.
     pub fn remove_group(&mut self, metadata: &Metadata) {
         self.groups.remove(&key(metadata));
     }
@@ -149,7 +150,7 @@ impl Known {
         self.upstream.insert(upstream_job(&group.metadata), group);
     }
 
-    /// A group of `scheduling.k8s.io` is gone.
+    /// A group of `scheduling.k8s.io` was deleted.
     pub fn remove_upstream(&mut self, metadata: &Metadata) {
         self.upstream.remove(&upstream_job(metadata));
     }
@@ -164,7 +165,7 @@ impl Known {
         self.queues.insert(name(&queue.metadata), queue);
     }
 
-    /// A queue is gone.
+    /// A queue was deleted.
     pub fn remove_queue(&mut self, metadata: &Metadata) {
         self.queues.remove(&name(metadata));
     }

@@ -1,15 +1,16 @@
-//! One session: it looks at jobs, queues and nodes, takes the actions of the configuration in their order, and says at
-//! its end what is to be bound, evicted and written (S6-087 to S6-142).
+//! A scheduling session takes a snapshot of jobs, queues and nodes and runs the configured actions in order. It returns
+//! the pods to bind and evict and the statuses to write (S6-087 to S6-142).
 //!
-//! It works on the scheduler's own [`Cluster`] with tentative placements and leaves it as it found it, so that whoever
-//! carries the [`Outcome`] out tells the cluster of what really happened.
+//! It works on the scheduler's own [`Cluster`] with tentative placements and leaves it as it was. The caller carries
+//! the [`Outcome`] out and updates the cluster.
 //!
 //! Where a file says nothing of the order among equals, the name decides; so a session with the same objects always comes
 //! to the same end.
 //!
 //! ```
+//! use evictd_batch::compat::Compat;
 //! use evictd_batch::conf::Conf;
-//! use evictd_batch::session::{Cache, Form, Objects, Setting};
+//! use evictd_batch::session::{Cache, Objects, Setting};
 //! use evictd_placement::Cluster;
 //!
 //! let pod = |name: &str| {
@@ -31,7 +32,7 @@
 //!
 //! // Only one of the two fits, so that the job is not let in.
 //! let conf = Conf::read("").expect("the built-in one");
-//! let outcome = cache.session(&mut cluster, &conf, &Form::default());
+//! let outcome = cache.session(&mut cluster, &conf, Compat::EVICTD);
 //! assert!(outcome.bound.is_empty());
 //! assert_eq!(outcome.phases["default/train"], "Pending");
 //!
@@ -40,7 +41,7 @@
 //! let two = serde_json::from_value(two)?;
 //! cluster.add_node(&two);
 //! cache.node(&cluster, &two);
-//! let outcome = cache.session(&mut cluster, &conf, &Form::default());
+//! let outcome = cache.session(&mut cluster, &conf, Compat::EVICTD);
 //! assert_eq!(outcome.binds["default/train-worker-0"], "one");
 //! assert_eq!(outcome.binds["default/train-worker-1"], "two");
 //! # Ok::<(), serde_json::Error>(())
@@ -49,45 +50,44 @@
 mod actions;
 mod cache;
 mod close;
-mod closeup;
+mod diagnosis;
 mod dispatch;
 mod domains;
+mod evaluate;
 mod fit;
-mod form;
+mod free_capacity;
 mod gang;
-mod judge;
 mod known;
-mod model;
 mod objects;
-mod order;
+mod observer;
 mod outcome;
 mod packing;
 mod parts;
 mod plain;
 mod plugins;
+mod priority_queue;
 mod reservation;
 mod resource;
-mod rooms;
 mod simulation;
-mod statement;
+mod snapshot;
 mod task;
-mod tournament;
+mod topology;
+mod transaction;
 mod turns;
 mod upstream;
-mod watch;
-mod within;
+mod winner_tree;
 
 pub use cache::Cache;
-pub use closeup::{
-    Ahead, Closeup, Hold, Lack, NearNode, Places, QueueStand, RolePlaces, Scarce, Stand,
+pub use diagnosis::{
+    Ahead, BlockingReason, Feasibility, JobDiagnosis, MissingAmount, NearMiss, QueueUsage,
+    ResourceUsage, RoleFeasibility, Shortfall,
 };
-pub use form::Form;
 pub use known::Known;
 pub(crate) use objects::{GROUP, TASK_SPEC};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
-    Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, Outcome, PodCondition, QueueOutcome,
-    Refused, Said, UpstreamOutcome,
+    Amounts, Event, Eviction, GroupCondition, GroupOutcome, JobShareOutcome, Outcome, PodCondition,
+    QueueOutcome, Refused, UpstreamOutcome,
 };
 
 pub use plain::plain_job;
@@ -95,32 +95,33 @@ pub use simulation::simulate;
 pub use turns::Turns;
 pub use upstream::{upstream_job, upstream_job_of};
 
+use crate::compat::Compat;
 use crate::conf::{Action, Conf};
+use evaluate::{Evaluator, View};
 use evictd_placement::{Cluster, Statement};
-use judge::{Judge, View};
-use model::Model;
+use observer::Watch;
 use plugins::Plugins;
 use reservation::Reservation;
+use snapshot::Snapshot;
 use task::Status;
-use watch::Watch;
-use within::KnownDomains;
+use topology::TopologyDomains;
 
 /// A session under way.
 pub(crate) struct Session<'c> {
     cluster: &'c mut Cluster,
     placement: Statement,
     conf: &'c Conf,
-    form: &'c Form,
-    model: Model,
+    compat: Compat,
+    snapshot: Snapshot,
     plugins: Plugins,
-    judge: Judge,
-    /// Nodes that are kept for a job that has waited long.
+    evaluator: Evaluator,
+    /// Nodes that are reserved for a job that has waited long.
     reservation: Option<Reservation>,
     /// Domains of which groups have to be in one.
-    domains: KnownDomains,
+    domains: TopologyDomains,
     /// The nodes that changed, one after the other.
     log: Vec<usize>,
-    /// Tasks that were put somewhere or sent away, with what they were before, in the order in which that was done.
+    /// Tasks that were placed or evicted, with their status before, in order.
     touched: Vec<(usize, Status)>,
     /// Tasks with their nodes.
     binds: Vec<(usize, usize)>,
@@ -129,30 +130,30 @@ pub(crate) struct Session<'c> {
 }
 
 impl<'c> Session<'c> {
-    /// Runs a session; the model is given back as it was.
+    /// Runs a session; the snapshot is given back as it was.
     fn run(
         cluster: &'c mut Cluster,
-        mut model: Model,
+        mut snapshot: Snapshot,
         conf: &'c Conf,
-        form: &'c Form,
+        compat: Compat,
         watch: &mut impl Watch,
-    ) -> (Model, Outcome) {
-        model.note_freed(cluster);
-        model.set_priorities(form);
+    ) -> (Snapshot, Outcome) {
+        snapshot.note_freed(cluster);
+        snapshot.set_priorities(compat);
         let mut session = Session {
             placement: Statement::default(),
             conf,
-            form,
-            plugins: Plugins::open(&model, conf, form),
-            judge: Judge::new(&conf.tiers, &model),
+            compat,
+            plugins: Plugins::open(&snapshot, conf, compat),
+            evaluator: Evaluator::new(&conf.tiers, &snapshot),
             reservation: None,
-            domains: KnownDomains::default(),
+            domains: TopologyDomains::default(),
             log: Vec::new(),
             touched: Vec::new(),
             binds: Vec::new(),
             evicted: Vec::new(),
             events: Vec::new(),
-            model,
+            snapshot,
             cluster,
         };
         let mut outcome = Outcome::default();
@@ -162,7 +163,10 @@ impl<'c> Session<'c> {
         session.act(watch);
         session.report_actions(&mut outcome);
         session.close(&mut outcome);
-        outcome.again_at = session.reservation.as_ref().map(|own| own.until);
+        outcome.again_at = session
+            .reservation
+            .as_ref()
+            .map(|reservation| reservation.until);
         watch.closed(&mut session);
         (session.leave(), outcome)
     }
@@ -183,27 +187,27 @@ impl Session<'_> {
         }
     }
 
-    /// Who is asked about nodes, and what is looked at.
-    fn asking(&mut self) -> (&mut Judge, View<'_>) {
+    /// The node evaluation, and the state that it reads.
+    fn evaluation(&mut self) -> (&mut Evaluator, View<'_>) {
         let view = View {
             cluster: self.cluster,
-            model: &self.model,
+            snapshot: &self.snapshot,
             log: self.log.as_slice(),
             domains: &self.domains,
-            kept: self
+            reserved: self
                 .reservation
                 .as_ref()
-                .map_or(&[], |own| own.nodes.as_slice()),
+                .map_or(&[], |reservation| reservation.nodes.as_slice()),
         };
-        (&mut self.judge, view)
+        (&mut self.evaluator, view)
     }
 
-    /// Something that is told of a pod group.
+    /// Records an event of a pod group.
     fn group_event(&mut self, job: usize, kind: &str, reason: &str, message: String) {
-        let own = &self.model.jobs[job];
-        // A group of scheduling.k8s.io is told everything by its conditions, and so is a pod that is a job of its own.
-        if own.has_object() {
-            let event = Event::new("PodGroup", &own.key, kind, reason, message);
+        let job = &self.snapshot.jobs[job];
+        // Groups of scheduling.k8s.io and bare pods are described by their conditions alone.
+        if job.has_object() {
+            let event = Event::new("PodGroup", &job.key, kind, reason, message);
             self.events.push(event);
         }
     }

@@ -1,4 +1,4 @@
-//! Kubernetes' and Volcano's objects, and what is read from each.
+//! The objects of Kubernetes and Volcano, and the fields that sessions read.
 
 use super::task::Status;
 use crate::wire::{self, PodGroup, QUEUE_NAME};
@@ -26,7 +26,7 @@ pub fn reads_annotation(key: &str) -> bool {
     [GROUP, TASK_SPEC, TASK_PRIORITY, PREEMPTABLE, QUEUE_NAME].contains(&key)
 }
 
-/// What a cluster holds, as lists of objects.
+/// The objects of a cluster.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Objects {
@@ -45,7 +45,7 @@ pub struct Objects {
     /// Kubernetes' own groups, `scheduling.k8s.io/v1beta1`.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub upstream_pod_groups: Vec<evictd_pod::wire::PodGroup>,
-    /// What such groups were made from.
+    /// The workloads of such groups.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub workloads: Vec<wire::Workload>,
     /// Queues.
@@ -63,7 +63,7 @@ pub struct Setting {
     pub scheduler: String,
     /// The queue of jobs that name none.
     pub default_queue: String,
-    /// Whether a pod of no group is a job of its own, as [`Form::plain_pods`](super::Form) says.
+    /// Whether a pod of no group is a job of its own, as [`Difference::BarePods`](crate::compat::Difference) says.
     pub plain_pods: bool,
 }
 
@@ -100,8 +100,8 @@ pub(crate) fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
-/// What a pod asks for, with itself as one pod. One that waits and names too many resources gets no node: only its cpu and
-/// memory are counted, so that nobody compares the others in each session.
+/// A pod's request, with one `pods` for itself. A pending pod with too many resource names gets no node; only its cpu
+/// and memory are counted, so that sessions do not compare the rest.
 pub(crate) fn request_of(pod: &Pod, status: Status) -> ResourceList {
     let requests = Requests::of(pod, Counted::Scheduled);
     let each = requests.each();

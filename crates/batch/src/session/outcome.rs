@@ -1,4 +1,4 @@
-//! What a session comes to, as it is printed and as a shell carries it out.
+//! The outcome of a session, as it is printed and as a shell carries it out.
 
 use crate::wire::PodGroupStatus;
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ pub struct Amount(pub f64);
 
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // What a double can hold exactly is printed as a whole number.
+        // A double of this size is exact, and printed as a whole number.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if self.0.abs() > EXACT * EXACT {
             return serializer.serialize_str("unlimited");
@@ -59,23 +59,23 @@ pub struct Outcome {
     pub bound: Vec<String>,
     /// Pods that are evicted.
     pub evicted: Vec<Eviction>,
-    /// Pods that get a node once others have gone.
+    /// Pods that get a node after pending evictions.
     pub pipelined: BTreeMap<String, String>,
     /// Pods that hold room in this session and are not bound: `pod -> node`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocated_not_bound: Vec<String>,
     /// Of each job the phase of its pod group.
     pub phases: BTreeMap<String, String>,
-    /// Of each job what becomes of its pod group.
+    /// The outcome of each job's pod group.
     pub pod_groups: BTreeMap<String, GroupOutcome>,
-    /// What there is to say of groups of `scheduling.k8s.io`, which are told nothing else.
+    /// The outcome of groups of `scheduling.k8s.io`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub upstream_pod_groups: BTreeMap<String, UpstreamOutcome>,
-    /// What pods are told that were not placed.
+    /// The conditions of pods that were not placed.
     pub pod_conditions: BTreeMap<String, PodCondition>,
-    /// What each queue's tasks hold, as it is written to its status.
+    /// The amounts of each queue's tasks, for its status.
     pub queue_allocated: BTreeMap<String, BTreeMap<String, String>>,
-    /// Whatever is told beside.
+    /// Further events.
     pub events: Vec<Event>,
     /// When another session is due although nothing has changed: nodes are kept for a job no longer than until then.
     #[serde(skip)]
@@ -95,23 +95,23 @@ pub struct Refused {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueOutcome {
-    /// What its tasks hold.
+    /// The amounts that its tasks hold.
     pub allocated: Amounts,
-    /// What it deserves.
+    /// The deserved amounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deserved: Option<Amounts>,
-    /// What its jobs hold beyond what they need.
+    /// The amounts that its jobs hold beyond their minResources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elastic: Option<Amounts>,
-    /// What jobs that were let in are waiting for.
+    /// The amounts promised to enqueued jobs.
     pub inqueue: Amounts,
     /// The most that it can have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real_capability: Option<Amounts>,
-    /// What its tasks hold and wait for.
+    /// The amounts that its tasks hold or wait for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Amounts>,
-    /// The largest part of what it deserves that it holds.
+    /// The largest part of its deserved share that is allocated.
     pub share: f64,
 }
 
@@ -125,7 +125,7 @@ pub struct JobShareOutcome {
     pub share: f64,
 }
 
-/// A pod that goes.
+/// An evicted pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Eviction {
     /// `namespace/name`.
@@ -134,11 +134,11 @@ pub struct Eviction {
     pub reason: String,
 }
 
-/// What becomes of a pod group.
+/// The outcome of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GroupOutcome {
     /// By type and reason.
-    pub conditions: Vec<Said>,
+    pub conditions: Vec<GroupCondition>,
     /// Pods that failed.
     pub failed: i32,
     /// Its phase.
@@ -149,14 +149,14 @@ pub struct GroupOutcome {
     pub succeeded: i32,
     /// How many tasks there are of each status.
     pub tasks: BTreeMap<String, i32>,
-    /// Whether its status differs from what is stored.
+    /// Whether its status differs from the stored one.
     pub written: bool,
     /// The whole status as it is written; a condition without a time was said just now.
     #[serde(skip)]
     pub status: PodGroupStatus,
 }
 
-/// What a group of `scheduling.k8s.io` is told by its conditions.
+/// The outcome of a group of `scheduling.k8s.io`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UpstreamOutcome {
@@ -164,13 +164,13 @@ pub enum UpstreamOutcome {
     Scheduled,
     /// They have not: why, for people.
     Unschedulable(String),
-    /// All of it goes for another one.
+    /// The whole group is preempted.
     Preempted,
 }
 
 /// A condition of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Said {
+pub struct GroupCondition {
     /// `Unschedulable`, `Scheduled`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -182,7 +182,7 @@ pub struct Said {
     pub message: String,
 }
 
-/// What a pod is told: its condition `PodScheduled`.
+/// The condition `PodScheduled` of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCondition {
@@ -197,7 +197,7 @@ pub struct PodCondition {
     pub status: String,
 }
 
-/// An event of an object. That a pod was evicted or bound is told by whoever does it.
+/// An event of an object. The event of a binding or an eviction is written with the call itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     /// `Pod` or `PodGroup`.

@@ -23,7 +23,7 @@ pub(crate) struct Size<'s> {
     pub(crate) count: usize,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packed {
     /// The size of each pod and the place of its bin.
@@ -34,18 +34,20 @@ pub(crate) enum Packed {
     Unknown,
 }
 
-/// Packs all pods into bins; sizes that come first are tried first. `slots` says how many pods of a size fit into a bin that
-/// is empty but for what takes its room already.
+/// Packs all pods into bins; earlier sizes are tried first. `slots` returns how many pods of a size fit into the free
+/// room of a bin.
 pub(crate) fn pack(
     bins: &mut [Bin],
     sizes: &[Size<'_>],
     slots: impl Fn(&Resource, &Resource) -> usize,
 ) -> Packed {
     for (at, size) in sizes.iter().enumerate() {
-        let larger = sizes.iter().enumerate();
-        let larger = larger.filter(|(_, own)| size.request.within(own.request, Unnamed::Zero));
-        let (which, counts): (Vec<usize>, Vec<usize>) =
-            larger.map(|(at, own)| (at, own.count)).unzip();
+        let (which, counts): (Vec<usize>, Vec<usize>) = sizes
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| size.request.within(other.request, Unnamed::Zero))
+            .map(|(at, other)| (at, other.count))
+            .unzip();
         let open = |bin: &&Bin| which.iter().any(|at| bin.takes[*at]);
         // Each of them takes at least the place of one of this size.
         let places = bins.iter().filter(open).fold(0_usize, |sum, bin| {
@@ -65,14 +67,14 @@ pub(crate) fn pack(
         bins,
         sizes,
         pods,
-        steps: 0,
+        operations: 0,
         chosen: Vec::new(),
     };
     if search.place() {
         let pods = search.pods.into_iter();
         return Packed::Fits(pods.zip(search.chosen).collect());
     }
-    if search.steps < STEPS {
+    if search.operations < STEPS {
         Packed::TooMany(0)
     } else {
         Packed::Unknown
@@ -84,13 +86,13 @@ struct Search<'s> {
     sizes: &'s [Size<'s>],
     /// The size of each pod.
     pods: Vec<usize>,
-    steps: usize,
+    operations: usize,
     /// The bins of the first pods.
     chosen: Vec<usize>,
 }
 
 impl Search<'_> {
-    /// Places the pods that are left. Of pods of one size each goes into the bin of the one before it, or a later one.
+    /// Places the remaining pods. Pods of one size use the bin of the one before, or a later one.
     fn place(&mut self) -> bool {
         let at = self.chosen.len();
         let Some(size) = self.pods.get(at).copied() else {
@@ -100,15 +102,15 @@ impl Search<'_> {
         let first = if same { self.chosen[at - 1] } else { 0 };
         let request = self.sizes[size].request;
         for bin in first..self.bins.len() {
-            if self.steps >= STEPS {
+            if self.operations >= STEPS {
                 return false;
             }
-            self.steps += 1;
-            let own = &mut self.bins[bin];
-            if !own.takes[size] || !request.within(&own.room, Unnamed::Zero) {
+            self.operations += 1;
+            let free = &mut self.bins[bin];
+            if !free.takes[size] || !request.within(&free.room, Unnamed::Zero) {
                 continue;
             }
-            own.room.sub(request);
+            free.room.sub(request);
             self.chosen.push(bin);
             if self.place() {
                 return true;

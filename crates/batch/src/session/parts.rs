@@ -1,7 +1,7 @@
-//! Which part of the cluster, and of the time, belongs to a queue and to a namespace in it. Nodes that are kept stand empty, so that
-//! nobody may have more of them kept, counted in nodes and time, than its part.
+//! The part of the cluster, and of the time, of a queue and of a namespace in it. Reserved nodes stand idle, so a
+//! tenant gets no more of them, in nodes and time, than its part.
 
-use super::model::{COMPLETED, Model};
+use super::snapshot::{COMPLETED, Snapshot};
 use hashbrown::{HashMap, HashSet};
 
 /// The parts of those that have jobs, each above 0 and at most 1.
@@ -13,11 +13,11 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// `deserved` is which part of the cluster a queue deserves by the plugin that divides it, if there is one. A queue's part is not
-    /// below that of its weight, because what a queue deserves may follow from what it asks for just now.
-    pub(crate) fn of(model: &Model, deserved: impl Fn(usize) -> Option<f64>) -> Self {
+    /// `deserved` is the part of the cluster that a queue deserves by a plugin. A queue's part is not below its weight,
+    /// because the deserved share may depend on current requests.
+    pub(crate) fn of(snapshot: &Snapshot, deserved: impl Fn(usize) -> Option<f64>) -> Self {
         let mut tenants: HashMap<usize, HashSet<&str>> = HashMap::new();
-        for (_, job) in model.live_jobs() {
+        for (_, job) in snapshot.live_jobs() {
             if job.phase != COMPLETED {
                 tenants
                     .entry(job.queue)
@@ -25,7 +25,7 @@ impl Parts {
                     .insert(job.namespace());
             }
         }
-        let weight = |queue: usize| model.queues[queue].weight.max(0.0);
+        let weight = |queue: usize| snapshot.queues[queue].weight.max(0.0);
         let sum: f64 = tenants.keys().map(|queue| weight(*queue)).sum();
         let part = |queue: usize| {
             let by_weight = if sum > 0.0 { weight(queue) / sum } else { 1.0 };
@@ -35,7 +35,7 @@ impl Parts {
             by_queue: tenants.keys().map(|queue| (*queue, part(*queue))).collect(),
             namespaces: tenants
                 .iter()
-                .map(|(queue, own)| (*queue, own.len()))
+                .map(|(queue, namespaces)| (*queue, namespaces.len()))
                 .collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! Pods that no group holds: each is a job of its own, for which nobody has to make an object (volcano#4348).
+//! Bare pods: a pod without a group is a job of its own, without an object (volcano#4348).
 
 use super::objects::key;
 use evictd_pod::wire::Metadata;

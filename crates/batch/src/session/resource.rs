@@ -1,5 +1,5 @@
-//! Amounts of resources as Volcano counts them (S6-091): floating point, compared with a tolerance of a tenth of a unit,
-//! and a dimension that an amount does not name is not the same as one of which it holds nothing.
+//! Amounts of resources as Volcano counts them (S6-091): floating point, compared with a tolerance of a tenth of a
+//! unit. A resource that an amount does not name differs from one with the amount zero.
 
 use evictd_pod::resources::{CPU, MEMORY, PODS};
 use evictd_pod::wire::ResourceList;
@@ -150,7 +150,7 @@ pub(crate) const fn number(amount: i64) -> f64 {
     amount as f64
 }
 
-/// What a dimension holds that one side of a comparison does not name.
+/// The value of a resource that one side of a comparison does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unnamed {
     Zero,
@@ -171,7 +171,7 @@ pub(crate) fn at_most(left: f64, right: f64) -> bool {
     left < right || (left - right).abs() < EPSILON
 }
 
-/// Both lists in one pass, because each insertion into a list moves all that comes after it. `join` gets what each side names.
+/// Merges both lists in one pass, because an insertion into a list moves its rest.
 fn merged(
     left: &[(Dim, f64)],
     right: &[(Dim, f64)],
@@ -181,14 +181,14 @@ fn merged(
     let mut put = |dim, left, right| merged.extend(join(left, right).map(|amount| (dim, amount)));
     let mut left = left.iter().copied().peekable();
     for (dim, amount) in right {
-        while let Some((before, own)) = left.next_if(|(known, _)| known < dim) {
-            put(before, Some(own), None);
+        while let Some((before, left_amount)) = left.next_if(|(known, _)| known < dim) {
+            put(before, Some(left_amount), None);
         }
         let same = left.next_if(|(known, _)| known == dim);
-        put(*dim, same.map(|(_, own)| own), Some(*amount));
+        put(*dim, same.map(|(_, amount)| amount), Some(*amount));
     }
-    for (dim, own) in left {
-        put(dim, Some(own), None);
+    for (dim, amount) in left {
+        put(dim, Some(amount), None);
     }
     merged
 }
@@ -217,7 +217,7 @@ impl Resource {
         }
     }
 
-    /// What it names, in the order of the dimensions.
+    /// The named resources, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Dim, f64)> {
         let common = [(Dim::CPU, self.cpu), (Dim::MEMORY, self.memory)];
         common.into_iter().chain(self.scalars.iter().copied())
@@ -232,7 +232,7 @@ impl Resource {
         match dim {
             Dim::CPU => self.cpu = amount,
             Dim::MEMORY => self.memory = amount,
-            _ => match self.scalars.binary_search_by_key(&dim, |(own, _)| *own) {
+            _ => match self.scalars.binary_search_by_key(&dim, |(known, _)| *known) {
                 Ok(at) => self.scalars[at].1 = amount,
                 Err(at) => self.scalars.insert(at, (dim, amount)),
             },
@@ -264,13 +264,13 @@ impl Resource {
             }
             return;
         }
-        self.scalars = merged(&self.scalars, other, |own, other| match other {
-            Some(amount) => Some(own.unwrap_or(0.0) + times * amount),
-            None => own,
+        self.scalars = merged(&self.scalars, other, |amount, other| match other {
+            Some(other) => Some(amount.unwrap_or(0.0) + times * other),
+            None => amount,
         });
     }
 
-    /// Takes away; what it does not name stays unnamed if it names nothing at all beside cpu and memory.
+    /// Subtracts. An amount that names only cpu and memory gets no further resources.
     pub(crate) fn sub(&mut self, other: &Self) {
         self.cpu -= other.cpu;
         self.memory -= other.memory;
@@ -337,20 +337,20 @@ impl Resource {
     pub(crate) fn raise_to(&mut self, other: &Self) {
         self.cpu = self.cpu.max(other.cpu);
         self.memory = self.memory.max(other.memory);
-        self.scalars = merged(&self.scalars, &other.scalars, |own, other| {
-            own.map_or(other, |own| Some(own.max(other.unwrap_or(own))))
+        self.scalars = merged(&self.scalars, &other.scalars, |amount, other| {
+            amount.map_or(other, |amount| Some(amount.max(other.unwrap_or(amount))))
         });
     }
 
-    /// What it holds beyond the other, naming only such dimensions.
+    /// The excess over the other, naming only exceeded resources.
     pub(crate) fn beyond(&self, other: &Self) -> Self {
-        let more = |own: f64, other: f64| (own > other).then_some(own - other);
+        let more = |amount: f64, other: f64| (amount > other).then_some(amount - other);
         Self {
             cpu: more(self.cpu, other.cpu).unwrap_or(0.0),
             memory: more(self.memory, other.memory).unwrap_or(0.0),
-            // What only the other names counts as nothing here, and a negative amount there leaves something.
-            scalars: merged(&self.scalars, &other.scalars, |own, other| {
-                more(own.unwrap_or(0.0), other.unwrap_or(0.0))
+            // A resource that only the other names counts as zero here; a negative amount there leaves an excess.
+            scalars: merged(&self.scalars, &other.scalars, |amount, other| {
+                more(amount.unwrap_or(0.0), other.unwrap_or(0.0))
             }),
         }
     }
@@ -359,9 +359,9 @@ impl Resource {
     pub(crate) fn dominant(&self, whole: &Self) -> (Option<Dim>, f64) {
         let mut dominant = (None, 0.0);
         for (dim, amount) in whole.some() {
-            let own = share(self.get(dim), amount);
-            if own > dominant.1 {
-                dominant = (Some(dim), own);
+            let part = share(self.get(dim), amount);
+            if part > dominant.1 {
+                dominant = (Some(dim), part);
             }
         }
         dominant
@@ -379,12 +379,12 @@ mod tests {
     #[test]
     fn s6_091_amounts_compare_with_a_tenth_of_a_unit_and_pods_do_not_count_as_something() {
         let mut dims = Dims::default();
-        let own = read(&mut dims, r#"{"cpu": "1", "memory": "1Ki", "pods": "1"}"#);
-        let mut other = own.clone();
+        let amount = read(&mut dims, r#"{"cpu": "1", "memory": "1Ki", "pods": "1"}"#);
+        let mut other = amount.clone();
         other.memory -= 0.05;
-        assert!(own.within(&other, Unnamed::Zero));
+        assert!(amount.within(&other, Unnamed::Zero));
         other.memory -= 1.0;
-        assert!(!own.within(&other, Unnamed::Zero));
+        assert!(!amount.within(&other, Unnamed::Zero));
         assert!(read(&mut dims, r#"{"pods": "1"}"#).is_empty());
         assert!(!read(&mut dims, r#"{"example.com/gpu": "1"}"#).is_empty());
     }
@@ -393,11 +393,11 @@ mod tests {
     fn quotas_of_counts_are_no_resources_of_pods() {
         let mut dims = Dims::default();
         let text = r#"{"count/pods": "3", "requests.cpu": "2", "nvidia.com/gpu": "1", "cpu": "1"}"#;
-        let own = read(&mut dims, text);
-        let names: Vec<&str> = own.iter().map(|(dim, _)| dims.name(dim)).collect();
+        let amount = read(&mut dims, text);
+        let names: Vec<&str> = amount.iter().map(|(dim, _)| dims.name(dim)).collect();
         assert_eq!(names, ["cpu", "memory", "nvidia.com/gpu"]);
         assert_eq!(
-            own.get(dims.find("nvidia.com/gpu").unwrap()).to_bits(),
+            amount.get(dims.find("nvidia.com/gpu").unwrap()).to_bits(),
             1000.0_f64.to_bits()
         );
     }
@@ -447,8 +447,8 @@ mod tests {
     #[test]
     fn only_what_is_named_is_beyond() {
         let mut dims = Dims::default();
-        let own = read(&mut dims, r#"{"cpu": "3", "memory": "1Ki", "pods": "2"}"#);
-        let beyond = own.beyond(&read(
+        let amount = read(&mut dims, r#"{"cpu": "3", "memory": "1Ki", "pods": "2"}"#);
+        let beyond = amount.beyond(&read(
             &mut dims,
             r#"{"cpu": "1", "memory": "2Ki", "pods": "2"}"#,
         ));

@@ -1,24 +1,25 @@
-//! A session with no cluster: objects in, what it comes to out.
+//! A session without a cluster: objects in, outcome out.
 
+use super::Cache;
 use super::objects::{Objects, Setting};
 use super::outcome::Outcome;
-use super::{Cache, Form};
+use crate::compat::{Compat, Difference};
 use crate::conf::{Conf, ConfError};
 use evictd_placement::Cluster;
 use hashbrown::HashSet;
 
-/// Runs one session on what a cluster holds, by the configuration that stands among it. With the outcome come warnings,
-/// a line each: what of the configuration was passed over, and pods that cannot be read.
+/// Runs one session on objects, with the configuration among them. Returns warnings beside the outcome: ignored
+/// configuration, and pods that cannot be read.
 pub fn simulate(
     objects: &Objects,
     setting: &Setting,
-    form: &Form,
+    compat: Compat,
 ) -> Result<(Outcome, Vec<String>), ConfError> {
     let conf = Conf::read(&objects.conf)?;
     let mut warnings: Vec<String> = conf
         .warnings
         .iter()
-        .map(|own| format!("conf: {own}"))
+        .map(|warning| format!("conf: {warning}"))
         .collect();
     let mut cluster = Cluster::new();
     for (index, node) in objects.nodes.iter().enumerate() {
@@ -46,10 +47,10 @@ pub fn simulate(
         }
     }
     let setting = Setting {
-        plain_pods: form.plain_pods,
+        plain_pods: compat.has(Difference::BarePods),
         ..setting.clone()
     };
     let mut cache = Cache::of(&mut cluster, objects, setting);
-    let outcome = cache.session(&mut cluster, &conf, form);
+    let outcome = cache.session(&mut cluster, &conf, compat);
     Ok((outcome, warnings))
 }

@@ -12,7 +12,7 @@ pub(crate) enum Status {
     Pending,
     /// It got a node in this session.
     Allocated,
-    /// It gets a node once others have gone from there.
+    /// It gets a node after pending evictions.
     Pipelined,
     /// It was sent to its node in this session.
     Binding,
@@ -87,10 +87,7 @@ pub(crate) struct Context {
 pub(crate) type Role = u32;
 
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "what a pod says of itself, each on its own"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "independent fields of a pod")]
 pub(crate) struct Task {
     /// `namespace/name`.
     pub(crate) key: Arc<str>,
@@ -110,7 +107,7 @@ pub(crate) struct Task {
     pub(crate) gated: bool,
     pub(crate) preemptable: bool,
     pub(crate) never_preempts: bool,
-    /// What the cluster itself needs (S6-125).
+    /// It is critical for the cluster (S6-125).
     pub(crate) critical: bool,
     pub(crate) created: Option<Timestamp>,
     /// Since when it is on its node, if that is known.
@@ -127,8 +124,8 @@ pub(crate) struct Task {
     pub(crate) evicts: bool,
     /// Where it stood in the last try that was given up.
     pub(crate) last: Option<Context>,
-    /// What it was told: `PodScheduled` with status, reason and message.
-    pub(crate) told: Option<[Box<str>; 3]>,
+    /// Its last condition `PodScheduled`: status, reason and message.
+    pub(crate) last_condition: Option<[Box<str>; 3]>,
     pub(crate) nominated: Box<str>,
     /// Why its pod cannot be read.
     pub(crate) mistake: Option<Box<str>>,

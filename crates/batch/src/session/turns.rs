@@ -29,7 +29,7 @@ struct Turn {
     /// Absent while nodes are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
-    /// The most of the cluster's nodes that were kept at a time, in hundredths. What is not known counts as all.
+    /// The most nodes reserved at a time, in hundredths of the cluster. Unknown counts as all.
     #[serde(default = "all_nodes")]
     kept: u8,
 }
@@ -66,7 +66,7 @@ impl Turns {
     ///
     /// # Errors
     ///
-    /// If the text is not what [`Turns::to_text`] writes.
+    /// If the text does not come from [`Turns::to_text`].
     pub fn from_text(text: &str, now: Timestamp) -> Result<Self, serde_json::Error> {
         let mut turns: Self = serde_json::from_str(text)?;
         turns.not_after(now);
@@ -114,8 +114,8 @@ impl Turns {
         until.checked_add(until.duration_since(last.since)).ok()
     }
 
-    /// The order among jobs that wait for a turn: first a queue, and in a queue a namespace, whose last turn is longest ago, so that
-    /// many large jobs of one tenant do not take the turns of all others.
+    /// The order of jobs that wait for a turn: the queue, and in it the namespace, whose last turn is longest ago comes
+    /// first. So many large jobs of one tenant do not take every turn.
     pub(crate) fn rank(&self, candidate: Candidate<'_>) -> impl Ord + use<> {
         let namespace = candidate.job.split('/').next().unwrap_or_default();
         let last = |of: &dyn Fn(&Turn) -> bool| self.0.iter().rposition(of);
@@ -221,8 +221,8 @@ mod tests {
             candidate("c/two", "r"),
             candidate("d/one", "s"),
         ];
-        waiting.sort_by_key(|own| turns.rank(*own));
-        let order = waiting.map(|own| own.job);
+        waiting.sort_by_key(|candidate| turns.rank(*candidate));
+        let order = waiting.map(|candidate| candidate.job);
         assert_eq!(order, ["d/one", "c/two", "a/two", "b/two"]);
     }
 

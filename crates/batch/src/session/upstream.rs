@@ -1,4 +1,4 @@
-//! Kubernetes' own groups of pods, `scheduling.k8s.io/v1beta1`, as jobs: what such a job has beyond any other.
+//! Kubernetes' own pod groups, `scheduling.k8s.io/v1beta1`, as jobs.
 
 use crate::wire::queue_of;
 use evictd_pod::wire::{Metadata, Pod, PodGroup};
@@ -26,7 +26,7 @@ pub fn upstream_job_of(pod: &Pod) -> Option<Arc<str>> {
     (!gated).then(|| job_key(pod.metadata.namespace_or_default(), name))
 }
 
-/// What such a group says, and what its pods say in its place.
+/// The fields of such a group, and those that its pods give in its place.
 #[derive(Debug, Default)]
 pub(crate) struct Upstream {
     /// The queue that it names; empty if it names none.
@@ -35,7 +35,7 @@ pub(crate) struct Upstream {
     workload: Box<str>,
     /// The priority that it was given.
     priority: Option<i32>,
-    /// Nobody of it goes without all others.
+    /// Its pods are evicted together or not at all.
     pub(crate) goes_whole: bool,
     /// Its pods must be on nodes with the same value of each of these labels.
     pub(crate) topology: Vec<Box<str>>,
@@ -56,7 +56,10 @@ impl Upstream {
     pub(crate) fn read(&mut self, group: &PodGroup) {
         let (spec, metadata) = (&group.spec, &group.metadata);
         self.queue = queue_of(metadata).into();
-        let workload = spec.workload_ref.as_ref().map(|own| &*own.workload_name);
+        let workload = spec
+            .workload_ref
+            .as_ref()
+            .map(|reference| &*reference.workload_name);
         let workload = workload.filter(|name| !name.is_empty());
         let namespace = metadata.namespace_or_default();
         let workload = workload.map(|name| format!("{namespace}/{name}"));
@@ -66,29 +69,31 @@ impl Upstream {
         self.priority = spec.priority.filter(|priority| named || *priority != 0);
         self.goes_whole = spec.disruption_mode.all.is_some();
         let topology = spec.scheduling_constraints.topology.iter();
-        self.topology = topology.map(|own| own.key.as_str().into()).collect();
+        self.topology = topology
+            .map(|constraint| constraint.key.as_str().into())
+            .collect();
     }
 
     /// A pod of it came.
     pub(crate) fn add(&mut self, key: &Arc<str>, pod: &Pod) {
-        let own = OfPod {
+        let of_pod = OfPod {
             queue: queue_of(&pod.metadata).into(),
             priority: pod.spec.priority.unwrap_or(0),
         };
-        if !own.queue.is_empty() || own.priority != 0 {
-            self.pods.insert(Arc::clone(key), own);
+        if !of_pod.queue.is_empty() || of_pod.priority != 0 {
+            self.pods.insert(Arc::clone(key), of_pod);
         }
     }
 
-    /// A pod of it goes.
+    /// A pod of it is deleted.
     pub(crate) fn remove(&mut self, key: &str) {
         self.pods.remove(key);
     }
 
-    /// The queue that the group names, or its workload, or the first of its pods that names one; empty if nobody does.
+    /// The queue named by the group, its workload, or the first of its pods that names one; empty if none does.
     pub(crate) fn queue_name<'q>(&'q self, workloads: &'q QueuesOfWorkloads) -> &'q str {
         let workload = workloads.get(&self.workload);
-        let pods = self.pods.values().map(|own| &own.queue);
+        let pods = self.pods.values().map(|pod| &pod.queue);
         let mut named = [&self.queue].into_iter().chain(workload).chain(pods);
         named.find(|name| !name.is_empty()).map_or("", |name| name)
     }
@@ -96,7 +101,7 @@ impl Upstream {
     /// The priority that the group was given, else that of its class, else the highest of its `pods` pods.
     pub(crate) fn priority(&self, class: Option<i32>, pods: usize) -> i32 {
         let without = (self.pods.len() < pods).then_some(0);
-        let of_pods = self.pods.values().map(|own| own.priority).chain(without);
+        let of_pods = self.pods.values().map(|pod| pod.priority).chain(without);
         self.priority.or(class).or(of_pods.max()).unwrap_or(0)
     }
 

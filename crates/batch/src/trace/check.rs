@@ -1,4 +1,4 @@
-//! What is wrong with a trace although it can be read.
+//! Validates a trace that was parsed.
 
 use super::wire::{Job, Nodes, Queue, Trace};
 use crate::admission::dns_subdomain;
@@ -9,42 +9,42 @@ use hashbrown::HashSet;
 const MOST_NODES: u64 = 100_000;
 const MOST_PODS: u64 = 10_000_000;
 
-/// A mistake: its field, `jobs[3].queue`, and what is wrong with it.
+/// An error: its field, `jobs[3].queue`, and its description.
 type Mistake = (String, String);
 
 impl Trace {
-    /// Every mistake: its field, `jobs[3].queue`, and what is wrong with it. A trace without mistakes can be played.
+    /// Every error: its field, `jobs[3].queue`, and its description. A trace without errors can be played.
     pub fn mistakes(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         if self.nodes.is_empty() {
             found.push(("nodes".to_owned(), "there are none".to_owned()));
         }
-        let nodes = self.nodes.iter().map(|own| u64::from(own.count)).sum();
+        let nodes = self.nodes.iter().map(|node| u64::from(node.count)).sum();
         too_many(&mut found, "nodes", nodes, MOST_NODES);
         let pods = self.jobs.iter().flat_map(|job| &job.tasks);
         let pods = pods.map(|task| u64::from(task.replicas)).sum();
         too_many(&mut found, "jobs", pods, MOST_PODS);
         let mut names = HashSet::new();
-        for (index, own) in self.nodes.iter().enumerate() {
-            of_nodes(&mut found, own, &format!("nodes[{index}]"), &mut names);
+        for (index, node) in self.nodes.iter().enumerate() {
+            of_nodes(&mut found, node, &format!("nodes[{index}]"), &mut names);
         }
         let mut queues = HashSet::new();
-        for (index, own) in self.queues.iter().enumerate() {
-            of_queue(&mut found, own, &format!("queues[{index}]"));
-            if !queues.insert(own.name.as_str()) {
-                twice(&mut found, &format!("queues[{index}].name"), &own.name);
+        for (index, queue) in self.queues.iter().enumerate() {
+            of_queue(&mut found, queue, &format!("queues[{index}]"));
+            if !queues.insert(queue.name.as_str()) {
+                twice(&mut found, &format!("queues[{index}].name"), &queue.name);
             }
         }
         if queues.is_empty() {
             queues.insert("default");
         }
         let mut seen = Seen::default();
-        for (index, own) in self.jobs.iter().enumerate() {
+        for (index, job) in self.jobs.iter().enumerate() {
             let place = format!("jobs[{index}]");
-            of_job(&mut found, own, &place, &mut seen);
-            if !queues.contains(own.queue_name()) {
-                let message = self.no_queue(own);
-                let field = if own.queue.is_some() { ".queue" } else { "" };
+            of_job(&mut found, job, &place, &mut seen);
+            if !queues.contains(job.queue_name()) {
+                let message = self.no_queue(job);
+                let field = if job.queue.is_some() { ".queue" } else { "" };
                 found.push((format!("{place}{field}"), message));
             }
         }

@@ -1,23 +1,22 @@
-//! How evenly queues have what they are entitled to.
+//! How evenly queues get the amounts that they are entitled to.
 
 /// A queue's claim at a moment, in parts of the cluster (0 to 1).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim {
     pub(super) weight: f64,
-    /// What its pods hold and wait for.
+    /// The amount that its pods hold or wait for.
     pub(super) wants: f64,
-    /// What its pods hold.
+    /// The amount that its pods hold.
     pub(super) holds: f64,
 }
 
-/// Jain's index of what queues hold in proportion to what they are entitled to: from 1/n, where one of n queues has
-/// everything, to 1, where all have the same part of what they are entitled to. `None` where fewer than two queues want
-/// something, or nobody holds anything.
+/// Jain's index of the queues' allocations in proportion to their entitlements. It is 1/n if one of n queues has
+/// everything, and 1 if all have the same part. `None` if fewer than two queues have demand, or no pod holds anything.
 pub(super) fn index(claims: &[Claim]) -> Option<f64> {
     let claims: Vec<Claim> = claims
         .iter()
         .copied()
-        .filter(|own| own.wants > 0.0)
+        .filter(|claim| claim.wants > 0.0)
         .collect();
     if claims.len() < 2 {
         return None;
@@ -26,7 +25,7 @@ pub(super) fn index(claims: &[Claim]) -> Option<f64> {
     let ratios = claims
         .iter()
         .zip(entitled)
-        .map(|(own, part)| own.holds / part);
+        .map(|(claim, part)| claim.holds / part);
     jain(ratios)
 }
 
@@ -41,30 +40,30 @@ fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (count * squares))
 }
 
-/// What each queue is entitled to: the cluster is divided by weight; whoever wants less gets what it wants, and the rest
-/// is divided among the others in the same way (weighted max-min fairness). All want something.
+/// The entitlement of each queue: the cluster is divided by weight, a queue gets at most its demand, and the rest is
+/// divided again (weighted max-min fairness). All queues have demand.
 fn entitled(claims: &[Claim]) -> Vec<f64> {
     let mut parts = vec![None; claims.len()];
     let mut left = 1.0_f64;
     loop {
         let open = || claims.iter().zip(&parts).filter(|(_, part)| part.is_none());
-        let weights: f64 = open().map(|(own, _)| own.weight).sum();
+        let weights: f64 = open().map(|(claim, _)| claim.weight).sum();
         let level = left / weights;
         let content: Vec<bool> = claims
             .iter()
             .zip(&parts)
-            .map(|(own, part)| part.is_none() && own.wants <= level * own.weight)
+            .map(|(claim, part)| part.is_none() && claim.wants <= level * claim.weight)
             .collect();
         if !content.contains(&true) {
             let parts = parts.iter().zip(claims);
             return parts
-                .map(|(part, own)| part.unwrap_or(level * own.weight))
+                .map(|(part, claim)| part.unwrap_or(level * claim.weight))
                 .collect();
         }
-        for ((own, part), content) in claims.iter().zip(&mut parts).zip(content) {
+        for ((claim, part), content) in claims.iter().zip(&mut parts).zip(content) {
             if content {
-                *part = Some(own.wants);
-                left -= own.wants;
+                *part = Some(claim.wants);
+                left -= claim.wants;
             }
         }
     }
@@ -133,8 +132,8 @@ mod tests {
             }
             let parts = entitled(&claims);
             prop_assert!(parts.iter().sum::<f64>() <= 1.0 + 1e-9);
-            for (part, own) in parts.iter().zip(&claims) {
-                prop_assert!(*part > 0.0 && *part <= own.wants + 1e-9);
+            for (part, claim) in parts.iter().zip(&claims) {
+                prop_assert!(*part > 0.0 && *part <= claim.wants + 1e-9);
             }
         }
     }

@@ -8,14 +8,14 @@ use evictd_pod::wire::ResourceList;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What kind of trace is made.
+/// The options of a generated trace.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recipe {
     /// How many jobs come.
     pub jobs: u32,
     /// Another seed makes another trace; the same one always the same.
     pub seed: u64,
-    /// The work of all jobs, as a part of what the cluster could do in the time in which they come, above 0.
+    /// The work of all jobs as a part of the cluster's capacity while they arrive, above 0.
     pub load: f64,
 }
 
@@ -61,7 +61,7 @@ const PEAK: f64 = 14.0 * HOUR;
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Makes a trace. Its [`Trace::statistics`] say from which distributions it was drawn, and what came of it.
+/// Generates a trace. Its [`Trace::statistics`] name the distributions, and the resulting figures.
 pub fn generate(recipe: &Recipe) -> Trace {
     let mut random = Random::new(recipe.seed);
     let mut jobs: Vec<Job> = (0..recipe.jobs).map(|_| job(&mut random)).collect();

@@ -41,12 +41,12 @@ impl Nodes {
 impl Trace {
     /// Its nodes.
     pub(super) fn node_objects(&self) -> impl Iterator<Item = Node> {
-        self.nodes.iter().flat_map(|own| {
-            let mut allocatable = own.allocatable.clone();
+        self.nodes.iter().flat_map(|template| {
+            let mut allocatable = template.allocatable.clone();
             if !allocatable.contains_key(PODS) {
                 allocatable.insert(PODS, Quantity::count(PODS_OF_NODE));
             }
-            own.names().map(move |name| {
+            template.names().map(move |name| {
                 let mut node = Node::default();
                 let labels = [("kubernetes.io/hostname".to_owned(), name.clone())];
                 node.metadata.labels = labels.into_iter().collect();
@@ -87,22 +87,22 @@ fn class_name(priority: i32) -> String {
 }
 
 /// A queue that is open.
-pub(super) fn queue(own: &Queue) -> wire::Queue {
+pub(super) fn queue(traced: &Queue) -> wire::Queue {
     let mut queue = wire::Queue::default();
-    queue.metadata.name.clone_from(&own.name);
+    queue.metadata.name.clone_from(&traced.name);
     queue.metadata.creation_timestamp = timestamp(0).map(Time::from);
-    queue.spec.weight = i32::try_from(own.weight).unwrap_or(i32::MAX);
-    queue.spec.priority = own.priority;
-    queue.spec.deserved = own.deserved.clone();
-    queue.spec.capability = own.capability.clone();
-    queue.spec.guarantee.resource = own.guarantee.clone();
-    queue.spec.reclaimable = own.reclaimable;
+    queue.spec.weight = i32::try_from(traced.weight).unwrap_or(i32::MAX);
+    queue.spec.priority = traced.priority;
+    queue.spec.deserved = traced.deserved.clone();
+    queue.spec.capability = traced.capability.clone();
+    queue.spec.guarantee.resource = traced.guarantee.clone();
+    queue.spec.reclaimable = traced.reclaimable;
     "Open".clone_into(&mut queue.status.state);
     queue
 }
 
 impl Job {
-    /// What the pods of a task have in common: `namespace/job-task`.
+    /// The shared parts of a task's pods: `namespace/job-task`.
     pub(super) fn pods_key(&self, task: &Task) -> String {
         format!("{}/{}-{}", self.namespace(), self.name, task.name)
     }
@@ -137,7 +137,7 @@ impl Job {
         }
     }
 
-    /// What the pods request that start together.
+    /// The request of the pods that start together.
     fn least_resources(&self) -> ResourceList {
         let mut sum = ResourceList::default();
         for task in &self.tasks {

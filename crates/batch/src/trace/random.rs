@@ -50,7 +50,11 @@ mod tests {
         let mut random = Random::new(1);
         let normal: Vec<f64> = (0..20_000).map(|_| random.normal()).collect();
         let mean = normal.iter().sum::<f64>() / 20_000.0;
-        let variance = normal.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / 20_000.0;
+        let variance = normal
+            .iter()
+            .map(|value| (value - mean).powi(2))
+            .sum::<f64>()
+            / 20_000.0;
         assert!(mean.abs() < 0.03, "{mean}");
         assert!((variance - 1.0).abs() < 0.05, "{variance}");
         let picked =

@@ -1,6 +1,6 @@
-//! What playing a trace comes to.
+//! The report of a simulation.
 
-use super::ledger::Ledger;
+use super::usage::UsageRecorder;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct Report {
     pub reclaimed_pods: u64,
     /// Jobs that lost a pod at least once.
     pub evicted_jobs: usize,
-    /// By resource, what pods have used that came to their end, in the resource's unit times seconds.
+    /// By resource, the usage of pods that completed, in the resource's unit times seconds.
     pub work_seconds: BTreeMap<String, f64>,
     /// The same of pods that were evicted and had to start over.
     pub lost_work_seconds: BTreeMap<String, f64>,
@@ -54,7 +54,7 @@ pub struct Unfinished {
     pub queue: String,
     /// Whether it ever started.
     pub started: bool,
-    /// What the last session said of it.
+    /// The last session's message about it.
     pub reason: String,
 }
 
@@ -130,7 +130,7 @@ impl Spread {
             let rank = (count * percent).div_ceil(100).max(1);
             millis.get(rank - 1).copied().map_or(0.0, in_seconds)
         };
-        let sum: u128 = millis.iter().map(|own| u128::from(*own)).sum();
+        let sum: u128 = millis.iter().map(|milli| u128::from(*milli)).sum();
         let mean = sum.checked_div(count as u128).unwrap_or(0);
         Self {
             mean: in_seconds(u64::try_from(mean).unwrap_or(u64::MAX)),
@@ -143,28 +143,29 @@ impl Spread {
 }
 
 impl Timeline {
-    pub(super) fn of(ledger: &Ledger, queues: &[String]) -> Self {
+    pub(super) fn of(usage: &UsageRecorder, queues: &[String]) -> Self {
         use super::wire::in_seconds;
-        let resources = ledger.resources();
-        let mut own = Self {
-            span_seconds: in_seconds(ledger.series().span()),
+        let resources = usage.resources();
+        let mut statistics = Self {
+            span_seconds: in_seconds(usage.series().span()),
             ..Self::default()
         };
-        for average in ledger.series().averages() {
-            own.seconds.push(in_seconds(average.from));
+        for average in usage.series().averages() {
+            statistics.seconds.push(in_seconds(average.from));
             let mut amounts = average.amounts.into_iter();
             for queue in queues {
-                let queue = own.queues.entry(queue.clone()).or_default();
+                let queue = statistics.queues.entry(queue.clone()).or_default();
                 for resource in resources {
                     let list = queue.entry(resource.to_string()).or_default();
                     list.push(amounts.next().flatten().unwrap_or(0.0));
                 }
             }
-            own.fairness.push(amounts.next().flatten());
-            own.waiting_jobs
+            statistics.fairness.push(amounts.next().flatten());
+            statistics
+                .waiting_jobs
                 .push(amounts.next().flatten().unwrap_or(0.0));
         }
-        own
+        statistics
     }
 }
 
@@ -175,13 +176,13 @@ mod tests {
     #[test]
     fn ranks_are_those_of_jobs() {
         let spread = Spread::of((1..=200).map(|rank| rank * 1000).collect());
-        let told = |own: &Spread| serde_json::to_value(own).unwrap_or_default();
+        let json_of = |spread: &Spread| serde_json::to_value(spread).unwrap_or_default();
         let wanted = serde_json::json!({"mean": 100.5, "p50": 100.0, "p95": 190.0, "p99": 198.0, "max": 200.0});
-        assert_eq!(told(&spread), wanted);
+        assert_eq!(json_of(&spread), wanted);
         let one = Spread::of(vec![7000]);
         let wanted =
             serde_json::json!({"mean": 7.0, "p50": 7.0, "p95": 7.0, "p99": 7.0, "max": 7.0});
-        assert_eq!(told(&one), wanted);
+        assert_eq!(json_of(&one), wanted);
         assert_eq!(Spread::of(Vec::new()), Spread::default());
     }
 }

@@ -105,7 +105,10 @@ mod tests {
     use super::*;
 
     fn averages(series: &Series) -> Vec<Option<f64>> {
-        series.averages().map(|own| own.amounts[0]).collect()
+        series
+            .averages()
+            .map(|average| average.amounts[0])
+            .collect()
     }
 
     #[test]

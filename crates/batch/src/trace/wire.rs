@@ -69,7 +69,7 @@ pub struct Trace {
     /// For people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What whoever made the trace says of it; it is not read.
+    /// The author's description of the trace; it is not read.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub statistics: Value,
     /// How long a pod that has to go still holds its room.
@@ -99,7 +99,7 @@ pub struct Nodes {
     /// How many there are.
     #[serde(default = "one")]
     pub count: u32,
-    /// What the pods on one of them may request in all. 110 pods, unless it says otherwise.
+    /// The allocatable amounts of one; 110 pods by default.
     pub allocatable: ResourceList,
 }
 
@@ -119,16 +119,16 @@ pub struct Queue {
     /// The higher comes first, where shares decide.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// What it deserves, with the plugin capacity.
+    /// Its deserved amounts, with the plugin capacity.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     pub deserved: ResourceList,
     /// The most it may use.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     pub capability: ResourceList,
-    /// What is kept for it alone.
+    /// Its guaranteed amounts.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     pub guarantee: ResourceList,
-    /// Whether others may take back what it uses above its share; absent means yes.
+    /// Whether other queues may reclaim what it uses above its share; absent means yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaimable: Option<bool>,
 }
@@ -197,7 +197,7 @@ pub struct Task {
     /// So many of them start together with the job or not at all; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_available: Option<u32>,
-    /// What one of them requests.
+    /// The request of one pod.
     pub requests: ResourceList,
 }
 

@@ -1,9 +1,10 @@
-//! The cluster as sessions see it: what becomes of pods and pod groups is told to both halves of it in their order.
+//! The simulated cluster: pods and pod groups are updated in the cluster and in the cache, in the right order.
 
 use super::objects;
 use super::wire::{Queue, Trace};
+use crate::compat::Compat;
 use crate::conf::Conf;
-use crate::session::{Cache, Form, Outcome, Setting};
+use crate::session::{Cache, Outcome, Setting};
 use crate::wire::PodGroup;
 use evictd_placement::Cluster;
 use evictd_pod::wire::Pod;
@@ -33,11 +34,11 @@ impl World {
     }
 
     /// A session at a time in milliseconds since the trace's beginning.
-    pub(super) fn session(&mut self, now: u64, conf: &Conf, form: &Form) -> Outcome {
+    pub(super) fn session(&mut self, now: u64, conf: &Conf, compat: Compat) -> Outcome {
         if let Some(now) = objects::timestamp(now) {
             self.cache.set_now(now);
         }
-        self.cache.session(&mut self.cluster, conf, form)
+        self.cache.session(&mut self.cluster, conf, compat)
     }
 
     pub(super) fn group(&mut self, group: &PodGroup) {

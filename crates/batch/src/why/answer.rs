@@ -2,7 +2,7 @@
 
 use super::search::Proposal;
 use super::subject::Subject;
-use crate::session::Closeup;
+use crate::session::JobDiagnosis;
 use serde::Serialize;
 
 /// How it is with a job.
@@ -12,7 +12,8 @@ pub enum State {
     /// It waits for room, or for something that it needs before.
     Waits,
     /// It waits to be let in.
-    NotLetIn,
+    #[serde(rename = "notLetIn")]
+    NotEnqueued,
     /// The next sessions start it, with all as it is.
     Starts,
     /// All its pods have a node.
@@ -31,7 +32,7 @@ pub enum State {
 pub struct Answer {
     /// As it was asked for, `namespace/name`.
     pub job: String,
-    /// What that is: `Job`, `PodGroup`, `Pod`, or `Owner` of pods.
+    /// Its kind: `Job`, `PodGroup`, `Pod`, or the `Owner` of pods.
     pub kind: &'static str,
     /// Its pod group, `namespace/name`, whether it is there or not.
     pub pod_group: String,
@@ -39,18 +40,18 @@ pub struct Answer {
     pub state: State,
     /// The answer in a line.
     pub headline: String,
-    /// What else there is to say, a sentence each.
+    /// Further remarks, a sentence each.
     pub more: Vec<String>,
-    /// What would start it, the smallest change of each kind; what happens by itself comes first. Each was tried.
+    /// The changes that would start it, the smallest of each kind, expected ones first. Each was tried.
     pub soonest: Vec<Proposal>,
-    /// The jobs before it in the queue, as `closeup.ahead` has them by their pod groups.
+    /// The jobs before it in the queue, as `diagnosis.ahead` has them by their pod groups.
     pub ahead: Vec<String>,
-    /// What is known of pods of it that had to go for others, the newest first.
+    /// Its preempted pods, newest first.
     pub history: Vec<String>,
-    /// What the session sees of it; absent where no session looks at it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub closeup: Option<Closeup>,
-    /// What the session would write to the pod group's condition.
+    /// The session's diagnosis; absent if no session considers it.
+    #[serde(rename = "closeup", skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<JobDiagnosis>,
+    /// The message that the session would write to the pod group's condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
 }
@@ -67,7 +68,7 @@ impl Answer {
             soonest: Vec::new(),
             ahead: Vec::new(),
             history: Vec::new(),
-            closeup: None,
+            diagnosis: None,
             said: None,
         }
     }

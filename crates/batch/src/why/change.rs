@@ -1,7 +1,7 @@
-//! One change that could start a job, how it is made, and what it is called.
+//! One change that could start a job, its application, and its description.
 
 use super::subject::Subject;
-use super::world::World;
+use super::what_if::WhatIf;
 use evictd_pod::{Node, Quantity};
 use evictd_scheduling::Remedy;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub enum Change {
         /// Their pod groups.
         #[serde(skip)]
         groups: Vec<String>,
-        /// Their pods that hold room.
+        /// Their pods that reason room.
         pods: Vec<String>,
     },
     /// Pods end.
@@ -32,7 +32,7 @@ pub enum Change {
         /// Its name.
         queue: String,
     },
-    /// A queue is made.
+    /// A queue is pending.
     MakeQueue {
         /// Its name.
         queue: String,
@@ -57,11 +57,11 @@ pub enum Change {
         /// The weight that is enough.
         to: i32,
     },
-    /// A node is changed, or its pods are told to tolerate it.
+    /// A change of a node, or a toleration for its pods.
     Node {
         /// Its name.
         node: String,
-        /// What changes, for people.
+        /// The description.
         change: String,
         /// The same.
         #[serde(skip)]
@@ -106,105 +106,105 @@ impl Change {
     }
 
     /// Makes the change.
-    pub(super) fn apply(&self, world: &mut World<'_>, subject: &Subject) {
+    pub(super) fn apply(&self, what_if: &mut WhatIf<'_>, subject: &Subject) {
         match self {
             Self::JobsEnd { groups, pods, .. } => {
                 for pod in pods {
-                    world.set_pod(pod, None);
+                    what_if.set_pod(pod, None);
                 }
                 for group in groups {
-                    world.set_group(group, None);
+                    what_if.set_group(group, None);
                 }
             }
             Self::PodsEnd { pods } => {
                 for pod in pods {
-                    world.change_pod(pod, |pod| {
+                    what_if.change_pod(pod, |pod| {
                         "Succeeded".clone_into(&mut pod.status.phase);
                     });
                 }
             }
-            Self::OpenQueue { queue } => world.change_queue(queue, |queue| {
+            Self::OpenQueue { queue } => what_if.change_queue(queue, |queue| {
                 "Open".clone_into(&mut queue.status.state);
             }),
-            Self::MakeQueue { queue } => make_queue(world, queue),
+            Self::MakeQueue { queue } => make_queue(what_if, queue),
             Self::Capability {
                 queue,
                 resource,
                 to,
                 ..
-            } => world.change_queue(queue, |queue| {
+            } => what_if.change_queue(queue, |queue| {
                 queue.spec.capability.insert(resource.as_str(), *to);
             }),
             Self::Weight { queue, to, .. } => {
-                world.change_queue(queue, |queue| queue.spec.weight = *to);
+                what_if.change_queue(queue, |queue| queue.spec.weight = *to);
             }
-            Self::Node { node, remedy, .. } => change_node(world, subject, node, remedy),
-            Self::MoreNodes { like, count } => more_nodes(world, like, *count),
-            Self::MinMember { to, .. } => smaller_gang(world, subject, *to),
-            Self::Priority { to, .. } => raise(world, subject, *to),
+            Self::Node { node, remedy, .. } => change_node(what_if, subject, node, remedy),
+            Self::MoreNodes { like, count } => more_nodes(what_if, like, *count),
+            Self::MinMember { to, .. } => smaller_gang(what_if, subject, *to),
+            Self::Priority { to, .. } => raise(what_if, subject, *to),
             Self::RemoveGates { .. } => {
-                for pod in own_pods(world, subject) {
-                    world.change_pod(&pod, |pod| pod.spec.scheduling_gates.clear());
+                for pod in own_pods(what_if, subject) {
+                    what_if.change_pod(&pod, |pod| pod.spec.scheduling_gates.clear());
                 }
             }
         }
     }
 }
 
-fn own_pods(world: &World<'_>, subject: &Subject) -> Vec<String> {
-    subject.pods(world).map(|(key, _)| key.clone()).collect()
+fn own_pods(what_if: &WhatIf<'_>, subject: &Subject) -> Vec<String> {
+    subject.pods(what_if).map(|(key, _)| key.clone()).collect()
 }
 
-fn make_queue(world: &mut World<'_>, name: &str) {
+fn make_queue(what_if: &mut WhatIf<'_>, name: &str) {
     let mut queue = crate::wire::Queue::default();
     name.clone_into(&mut queue.metadata.name);
     queue.spec.weight = 1;
     "Open".clone_into(&mut queue.status.state);
-    world.set_queue(name, Some(Arc::new(queue)));
+    what_if.set_queue(name, Some(Arc::new(queue)));
 }
 
 /// A remedy changes a node, the pods of the job that wait, or both.
-fn change_node(world: &mut World<'_>, subject: &Subject, name: &str, remedy: &Remedy) {
-    let Some(mut node) = world.nodes.get(name).cloned() else {
+fn change_node(what_if: &mut WhatIf<'_>, subject: &Subject, name: &str, remedy: &Remedy) {
+    let Some(mut node) = what_if.nodes.get(name).cloned() else {
         return;
     };
-    for key in own_pods(world, subject) {
+    for key in own_pods(what_if, subject) {
         let mut scratch = (*node).clone();
         let waits = |pod: &evictd_pod::wire::Pod| pod.spec.node_name.is_empty();
-        if world.pods.get(&key).is_some_and(|pod| waits(pod)) {
-            world.change_pod(&key, |pod| remedy.apply(&mut scratch, pod));
+        if what_if.pods.get(&key).is_some_and(|pod| waits(pod)) {
+            what_if.change_pod(&key, |pod| remedy.apply(&mut scratch, pod));
         }
     }
     remedy.apply(
         Arc::make_mut(&mut node),
         &mut evictd_pod::wire::Pod::default(),
     );
-    world.set_node(name, Some(node));
+    what_if.set_node(name, Some(node));
 }
 
-/// What its tasks need alone is lowered, too.
-fn smaller_gang(world: &mut World<'_>, subject: &Subject, to: i32) {
-    world.change_group(&subject.group, |group| {
+/// The minima of its tasks are lowered, too.
+fn smaller_gang(what_if: &mut WhatIf<'_>, subject: &Subject, to: i32) {
+    what_if.change_group(&subject.group, |group| {
         group.spec.min_member = to;
         group.spec.min_task_member.clear();
     });
 }
 
 /// The job, and its pods that wait, are of a class of their own.
-fn raise(world: &mut World<'_>, subject: &Subject, to: i32) {
+fn raise(what_if: &mut WhatIf<'_>, subject: &Subject, to: i32) {
     // No class can have this name.
     let class = "(the job asked about)";
-    world.add_class(class, to);
-    world.change_group(&subject.group, |group| {
+    what_if.add_class(class, to);
+    what_if.change_group(&subject.group, |group| {
         class.clone_into(&mut group.spec.priority_class_name);
     });
-    for pod in own_pods(world, subject) {
-        world.change_pod(&pod, |pod| pod.spec.priority = Some(to));
+    for pod in own_pods(what_if, subject) {
+        what_if.change_pod(&pod, |pod| pod.spec.priority = Some(to));
     }
 }
 
-fn more_nodes(world: &mut World<'_>, like: &str, count: usize) {
-    let Some(model) = world.nodes.get(like).cloned() else {
+fn more_nodes(what_if: &mut WhatIf<'_>, like: &str, count: usize) {
+    let Some(model) = what_if.nodes.get(like).cloned() else {
         return;
     };
     for index in 1..=count {
@@ -215,7 +215,7 @@ fn more_nodes(world: &mut World<'_>, like: &str, count: usize) {
             node.metadata.labels.insert(hostname, &name);
         }
         node.metadata.name.clone_from(&name);
-        world.set_node(&name, Some(Arc::new(node)));
+        what_if.set_node(&name, Some(Arc::new(node)));
     }
 }
 

@@ -1,20 +1,20 @@
-//! What is known of pods that had to go for others.
+//! The preempted pods of a job.
 
 use super::subject::Subject;
-use super::world::World;
+use super::what_if::WhatIf;
 use evictd_pod::wire::null_is_default;
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::cmp::Reverse;
 
-/// The most that is told.
-const TOLD: usize = 5;
+/// The most entries.
+const MOST: usize = 5;
 
-/// A v1 Event, with what is read of it.
+/// A v1 Event with the fields that are read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Event {
-    /// What it is about.
+    /// Its object.
     #[serde(deserialize_with = "null_is_default")]
     pub involved_object: Object,
     /// In a word: `Evict`.
@@ -29,7 +29,7 @@ pub struct Event {
     pub event_time: Option<Timestamp>,
 }
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Object {
@@ -45,15 +45,15 @@ pub struct Object {
 }
 
 /// Sentences, the newest first.
-pub(super) fn of(world: &World<'_>, subject: &Subject, events: &[Event]) -> Vec<String> {
+pub(super) fn of(what_if: &WhatIf<'_>, subject: &Subject, events: &[Event]) -> Vec<String> {
     let group = subject.group.rsplit('/').next().unwrap_or_default();
     let is_own = |object: &Object| {
         let key = format!("{}/{}", object.namespace, object.name);
         let pod = || {
-            let made = subject.job.as_ref().map(|job| &job.metadata.name);
-            let of_job = made.and_then(|job| object.name.strip_prefix(job.as_str()));
+            let pending = subject.job.as_ref().map(|job| &job.metadata.name);
+            let of_job = pending.and_then(|job| object.name.strip_prefix(job.as_str()));
             of_job.is_some_and(|rest| rest.starts_with('-'))
-                || subject.pods(world).any(|(own, _)| *own == key)
+                || subject.pods(what_if).any(|(pod, _)| *pod == key)
         };
         object.namespace == subject.namespace
             && match object.kind.as_str() {
@@ -62,9 +62,9 @@ pub(super) fn of(world: &World<'_>, subject: &Subject, events: &[Event]) -> Vec<
                 _ => false,
             }
     };
-    let own = events.iter().filter(|event| event.reason == "Evict");
-    let own = own.filter(|event| is_own(&event.involved_object));
-    let mut told: Vec<(Option<Timestamp>, String)> = own
+    let evictions = events.iter().filter(|event| event.reason == "Evict");
+    let evictions = evictions.filter(|event| is_own(&event.involved_object));
+    let mut entries: Vec<(Option<Timestamp>, String)> = evictions
         .map(|event| {
             let Object { kind, name, .. } = &event.involved_object;
             let time = event.last_timestamp.or(event.event_time);
@@ -72,24 +72,27 @@ pub(super) fn of(world: &World<'_>, subject: &Subject, events: &[Event]) -> Vec<
             (time, format!("{what} {name}: {}", event.message))
         })
         .collect();
-    for (key, pod) in subject.pods(world) {
+    for (key, pod) in subject.pods(what_if) {
         let conditions = pod.status.conditions.iter();
-        let mut going = conditions.filter(|own| {
-            own.kind == "DisruptionTarget"
-                && own.status == "True"
-                && own.reason == "PreemptionByScheduler"
+        let mut going = conditions.filter(|condition| {
+            condition.kind == "DisruptionTarget"
+                && condition.status == "True"
+                && condition.reason == "PreemptionByScheduler"
         });
         if let Some(condition) = going.next() {
-            told.push((
+            entries.push((
                 condition.last_transition_time,
                 format!("pod {key}: {}", condition.message),
             ));
         }
     }
-    told.sort_by_key(|(time, _)| Reverse(*time));
-    let told = told.into_iter().take(TOLD).map(|(time, text)| match time {
-        Some(time) => format!("{time} {text}"),
-        None => text,
-    });
-    told.collect()
+    entries.sort_by_key(|(time, _)| Reverse(*time));
+    let entries = entries
+        .into_iter()
+        .take(MOST)
+        .map(|(time, text)| match time {
+            Some(time) => format!("{time} {text}"),
+            None => text,
+        });
+    entries.collect()
 }

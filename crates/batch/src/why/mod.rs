@@ -1,11 +1,12 @@
-//! Why a job waits, was preempted or runs in part, and what would start it soonest.
+//! Why a job waits, was preempted or runs in part, and the soonest way to start it.
 //!
-//! Nothing is decided here: a session is run on the cluster as it is, the job is looked at closely meanwhile, and each
-//! change that is proposed was made and sessions were run again until they started the job.
+//! Nothing is decided here: a session runs on the cluster as it is, and a diagnosis of the job is recorded. Each
+//! proposed change was applied and sessions were run again until they started the job.
 //!
 //! ```
+//! use evictd_batch::compat::Compat;
 //! use evictd_batch::conf::Conf;
-//! use evictd_batch::session::{Form, Objects, Setting};
+//! use evictd_batch::session::{Objects, Setting};
 //! use evictd_batch::why::{Case, State};
 //! use evictd_placement::Cluster;
 //!
@@ -26,7 +27,7 @@
 //!     events: Vec::new(),
 //!     setting: Setting::default(),
 //!     conf: &Conf::read("").expect("the built-in one"),
-//!     form: &Form::default(),
+//!     compat: Compat::EVICTD,
 //! };
 //! let answer = case.why("default", "train").expect("it is there");
 //! assert_eq!(answer.state, State::Waits);
@@ -38,18 +39,18 @@
 mod answer;
 mod cause;
 mod change;
-mod ends;
+mod completion;
+mod forecast;
 mod history;
-mod life;
-mod limits;
-mod made;
-mod play;
-mod rooms;
+mod lifetime;
+mod messages;
+mod node_changes;
+mod pending_objects;
+mod queue_changes;
 mod search;
 mod subject;
 mod unknown;
-mod words;
-mod world;
+mod what_if;
 
 pub use answer::{Answer, State};
 pub use change::Change;
@@ -57,19 +58,20 @@ pub use history::Event;
 pub use search::Proposal;
 pub use unknown::Unknown;
 
+use crate::compat::{Compat, Difference};
 use crate::conf::Conf;
-use crate::session::{Form, Objects, Setting};
+use crate::session::{Objects, Setting};
 use crate::wire::Job;
 use evictd_placement::Cluster;
 use std::sync::Arc;
 use subject::Subject;
-use world::World;
+use what_if::WhatIf;
 
-/// What is known of a cluster, and by which rules its scheduler decides.
+/// A cluster's objects, and the options of its scheduler.
 pub struct Case<'a> {
     /// Namespaces, claims, volumes and whatever else decides where pods may be; neither nodes nor pods.
     pub cluster: Cluster,
-    /// Nodes, pods, pod groups, queues and priority classes. What it says of the configuration does not count.
+    /// Nodes, pods, pod groups, queues and priority classes. A configuration among them is ignored.
     pub objects: Objects,
     /// Jobs.
     pub jobs: Vec<Job>,
@@ -80,11 +82,11 @@ pub struct Case<'a> {
     /// The configuration of the scheduler.
     pub conf: &'a Conf,
     /// How it decides.
-    pub form: &'a Form,
+    pub compat: Compat,
 }
 
 impl Case<'_> {
-    /// Why the job of this name waits: a Job, a `PodGroup`, a pod, or whoever owns pods.
+    /// Why the job of this name waits: a Job, a `PodGroup`, a pod, or the owner of pods.
     pub fn why(self, namespace: &str, name: &str) -> Result<Answer, Unknown> {
         let Self {
             cluster,
@@ -93,18 +95,18 @@ impl Case<'_> {
             events,
             setting,
             conf,
-            form,
+            compat,
         } = self;
         // Which pods are jobs is a matter of the form.
         let setting = Setting {
-            plain_pods: form.plain_pods,
+            plain_pods: compat.has(Difference::BarePods),
             ..setting
         };
         let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
-        let mut world = World::new(cluster, objects, setting.clone(), (conf, form));
-        let subject = Subject::find(&world, &jobs, (namespace, name))?;
-        let mut answer = cause::answer(&mut world, &subject, &setting);
-        answer.history = history::of(&world, &subject, &events);
+        let mut what_if = WhatIf::new(cluster, objects, setting.clone(), (conf, compat));
+        let subject = Subject::find(&what_if, &jobs, (namespace, name))?;
+        let mut answer = cause::answer(&mut what_if, &subject, &setting);
+        answer.history = history::of(&what_if, &subject, &events);
         Ok(answer)
     }
 }

@@ -1,8 +1,8 @@
-//! Looks for the smallest changes that start a job. Each is tried before it is told.
+//! Searches for the smallest changes that start a job. Each proposal was tried.
 
 use super::change::Change;
 use super::subject::Subject;
-use super::world::World;
+use super::what_if::WhatIf;
 use serde::Serialize;
 
 /// Changes that start the job, together.
@@ -18,7 +18,7 @@ pub struct Proposal {
 
 /// Tries changes.
 pub(super) struct Search<'s, 'w> {
-    pub(super) world: &'s mut World<'w>,
+    pub(super) what_if: &'s mut WhatIf<'w>,
     pub(super) subject: &'s Subject,
     /// Changes without which nothing else helps.
     pub(super) first: Vec<Change>,
@@ -33,11 +33,11 @@ const EFFORT: usize = 5_000_000;
 const FEWEST_TRIES: usize = 60;
 
 impl<'s, 'w> Search<'s, 'w> {
-    pub(super) fn new(world: &'s mut World<'w>, subject: &'s Subject) -> Self {
-        let size = 1 + world.nodes.len() + world.pods.len();
+    pub(super) fn new(what_if: &'s mut WhatIf<'w>, subject: &'s Subject) -> Self {
+        let size = 1 + what_if.nodes.len() + what_if.pods.len();
         Self {
             tries: (EFFORT / size).clamp(FEWEST_TRIES, TRIES),
-            world,
+            what_if,
             subject,
             first: Vec::new(),
         }
@@ -51,12 +51,12 @@ impl<'s, 'w> Search<'s, 'w> {
     /// After how many sessions these changes start the job.
     pub(super) fn sessions(&mut self, changes: &[Change]) -> Option<usize> {
         self.tries = self.tries.checked_sub(1)?;
-        let mark = self.world.mark();
+        let mark = self.what_if.mark();
         for change in self.first.iter().chain(changes) {
-            change.apply(self.world, self.subject);
+            change.apply(self.what_if, self.subject);
         }
-        let sessions = self.world.starts(self.subject);
-        self.world.undo(mark);
+        let sessions = self.what_if.starts(self.subject);
+        self.what_if.undo(mark);
         sessions
     }
 
@@ -116,8 +116,8 @@ impl<'s, 'w> Search<'s, 'w> {
         high
     }
 
-    /// Leaves out what is not needed: as many as possible at a time, those at the end first. All of them together start the
-    /// job, and so do those that are left.
+    /// Removes unnecessary changes, as many as possible at a time, last first. The full list starts the job, and so
+    /// does the rest.
     pub(super) fn needed<T: Clone>(
         &mut self,
         mut all: Vec<T>,
@@ -135,7 +135,7 @@ impl<'s, 'w> Search<'s, 'w> {
                 }
                 end = begin;
             }
-            // What was needed beside something else may not be needed without it.
+            // A change that was needed beside another may be unnecessary without it.
             if size > 1 || all.len() == before {
                 size /= 2;
             }

@@ -1,8 +1,9 @@
-//! The job that is asked about: by the name of a Job, a PodGroup, a pod, or of whoever owns pods.
+//! The job in question, by the name of a Job, a PodGroup, a pod, or the owner of pods.
 
 use super::Unknown;
-use super::made::Made;
-use super::world::{World, key};
+use super::pending_objects::PendingObjects;
+use super::what_if::{WhatIf, key};
+use crate::compat::Difference;
 use crate::pod_group::group_name;
 use crate::session::{Outcome, plain_job, upstream_job_of};
 use crate::wire::{Job, PodGroup};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// The annotation of a pod that names its group.
 const GROUP: &str = "scheduling.k8s.io/group-name";
 
-/// What the name stands for.
+/// The objects behind the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Job,
@@ -41,7 +42,7 @@ pub(super) struct Subject {
     pub(super) job: Option<Arc<Job>>,
     /// `namespace/name` of its pod group, whether that is there or not.
     pub(super) group: String,
-    pub(super) made: Made,
+    pub(super) pending: PendingObjects,
     /// So many pods start at once or none.
     pub(super) min_member: i32,
 }
@@ -49,7 +50,7 @@ pub(super) struct Subject {
 impl Subject {
     /// Finds it.
     pub(super) fn find(
-        world: &World<'_>,
+        what_if: &WhatIf<'_>,
         jobs: &[Arc<Job>],
         (namespace, name): (&str, &str),
     ) -> Result<Self, Unknown> {
@@ -57,29 +58,33 @@ impl Subject {
             metadata.namespace_or_default() == namespace && metadata.name == name
         };
         let at = format!("{namespace}/{name}");
-        let own = |kind, job: Option<Arc<Job>>, group: String| Self {
+        let subject = |kind, job: Option<Arc<Job>>, group: String| Self {
             kind,
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             job,
             group,
-            made: Made::default(),
+            pending: PendingObjects::default(),
             min_member: 0,
         };
         if let Some(job) = jobs.iter().find(|job| is(&job.metadata)) {
-            let group = group_of(world, job);
-            return Ok(own(Kind::Job, Some(Arc::clone(job)), group).completed(world));
+            let group = group_of(what_if, job);
+            return Ok(subject(Kind::Job, Some(Arc::clone(job)), group).completed(what_if));
         }
-        if let Some(group) = world.groups.get(&at) {
+        if let Some(group) = what_if.groups.get(&at) {
             let job = owner(jobs, group);
-            return Ok(own(Kind::PodGroup, job, at).completed(world));
+            return Ok(subject(Kind::PodGroup, job, at).completed(what_if));
         }
-        if let Some((job, _)) = world.upstream.iter().find(|(_, own)| is(&own.metadata)) {
-            return Ok(own(Kind::PodGroup, None, job.to_string()).completed(world));
+        if let Some((job, _)) = what_if
+            .upstream
+            .iter()
+            .find(|(_, upstream)| is(&upstream.metadata))
+        {
+            return Ok(subject(Kind::PodGroup, None, job.to_string()).completed(what_if));
         }
-        let pods = world.pods.iter();
+        let pods = what_if.pods.iter();
         let pods = pods.filter(|(_, pod)| pod.metadata.namespace_or_default() == namespace);
-        let exact = world.pods.get(&at).map(|pod| (Kind::Pod, pod));
+        let exact = what_if.pods.get(&at).map(|pod| (Kind::Pod, pod));
         let found = exact.or_else(|| {
             let owned = pods.filter(|(_, pod)| is_owned(pod, name));
             // The first that waits, else the first.
@@ -87,36 +92,38 @@ impl Subject {
             owned.map(|(_, pod)| (Kind::Owner, pod))
         });
         let Some((kind, pod)) = found else {
-            return Err(Unknown::of(world, jobs, (namespace, name)));
+            return Err(Unknown::of(what_if, jobs, (namespace, name)));
         };
         let group = match group_of_pod(pod) {
             Some(group) => group,
-            None if world.form.plain_pods => plain_job(&pod.metadata).to_string(),
+            None if what_if.compat.has(Difference::BarePods) => {
+                plain_job(&pod.metadata).to_string()
+            }
             None => format!("{namespace}/{}", group_name(&pod.metadata)),
         };
-        let job = world
+        let job = what_if
             .groups
             .get(&group)
             .and_then(|group| owner(jobs, group));
-        Ok(own(kind, job, group).completed(world))
+        Ok(subject(kind, job, group).completed(what_if))
     }
 
-    /// With what the controllers would make.
-    fn completed(mut self, world: &World<'_>) -> Self {
-        let group = world.groups.get(&self.group);
+    /// With the objects that the controllers would create.
+    fn completed(mut self, what_if: &WhatIf<'_>) -> Self {
+        let group = what_if.groups.get(&self.group);
         if let Some(job) = &self.job {
-            self.made = Made::of(job, group, world);
+            self.pending = PendingObjects::of(job, group, what_if);
         }
-        let group = group.or(self.made.group.as_ref());
+        let group = group.or(self.pending.group.as_ref());
         self.min_member = group.map_or(0, |group| group.spec.min_member);
-        if let Some(upstream) = world.upstream.get(&*self.group) {
+        if let Some(upstream) = what_if.upstream.get(&*self.group) {
             let gang = upstream.spec.scheduling_policy.gang.as_ref();
             self.min_member = gang.map_or(1, |gang| gang.min_count);
         }
         self
     }
 
-    /// What it is called in sentences.
+    /// Its name in sentences.
     pub(super) fn title(&self) -> &str {
         let job = self.job.as_ref().map(|job| job.metadata.name.as_str());
         job.unwrap_or(&self.name)
@@ -125,18 +132,21 @@ impl Subject {
     /// Its pods, `namespace/name`.
     pub(super) fn pods<'w>(
         &self,
-        world: &'w World<'_>,
+        what_if: &'w WhatIf<'_>,
     ) -> impl Iterator<Item = (&'w String, &'w Arc<Pod>)> {
         let group = self.group.clone();
-        world.pods.iter().filter(move |(_, pod)| is_in(pod, &group))
+        what_if
+            .pods
+            .iter()
+            .filter(move |(_, pod)| is_in(pod, &group))
     }
 
     /// Whether a session starts it: pods are bound, and its gang of so many pods is complete.
     pub(super) fn is_started(&self, outcome: &Outcome, min_member: i32) -> bool {
-        let Some(own) = outcome.pod_groups.get(&self.group) else {
+        let Some(group) = outcome.pod_groups.get(&self.group) else {
             return false;
         };
-        let count = |status: &str| own.tasks.get(status).copied().unwrap_or(0);
+        let count = |status: &str| group.tasks.get(status).copied().unwrap_or(0);
         let there = ["Binding", "Bound", "Running", "Succeeded"].map(count);
         let there = there.into_iter().fold(0, i32::saturating_add);
         count("Binding") > 0 && there >= min_member
@@ -169,11 +179,11 @@ pub(super) fn group_of_pod(pod: &Pod) -> Option<String> {
 }
 
 /// The `namespace/name` of a job's group: that of its own name counts as well.
-fn group_of(world: &World<'_>, job: &Job) -> String {
-    let own = key(&job.metadata);
-    let usual = format!("{own}-{}", job.metadata.uid);
-    if !world.groups.contains_key(&usual) && world.groups.contains_key(&own) {
-        return own;
+fn group_of(what_if: &WhatIf<'_>, job: &Job) -> String {
+    let job_key = key(&job.metadata);
+    let usual = format!("{job_key}-{}", job.metadata.uid);
+    if !what_if.groups.contains_key(&usual) && what_if.groups.contains_key(&job_key) {
+        return job_key;
     }
     usual
 }
@@ -185,7 +195,7 @@ fn owner(jobs: &[Arc<Job>], group: &PodGroup) -> Option<Arc<Job>> {
     jobs.iter().find(|job| *job.metadata.uid == **uid).cloned()
 }
 
-/// Whether whoever controls a pod has this name, or is a `ReplicaSet` of a Deployment of it.
+/// Whether the controller of a pod has this name, or is a `ReplicaSet` of a Deployment of it.
 fn is_owned(pod: &Pod, name: &str) -> bool {
     let mut owners = pod.metadata.owner_references.iter();
     owners.any(|owner| {

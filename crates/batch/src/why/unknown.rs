@@ -1,6 +1,6 @@
 //! A job that is not there, with the nearest name that is.
 
-use super::world::World;
+use super::what_if::WhatIf;
 use crate::wire::Job;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,26 +18,28 @@ pub struct Unknown {
 
 /// The name that was meant, perhaps: one that has hardly a letter in common was not.
 pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let distance = |own: &str| strsim::levenshtein(own, name);
-    let nearest = known.min_by_key(|own| distance(own))?;
+    let distance = |known: &str| strsim::levenshtein(known, name);
+    let nearest = known.min_by_key(|candidate| distance(candidate))?;
     (distance(nearest) * 2 <= nearest.len().max(name.len()) + 1).then_some(nearest)
 }
 
 impl Unknown {
     pub(super) fn of(
-        world: &World<'_>,
+        what_if: &WhatIf<'_>,
         jobs: &[Arc<Job>],
         (namespace, name): (&str, &str),
     ) -> Self {
         let jobs = jobs.iter().map(|job| &job.metadata);
-        let groups = world.groups.values().map(|group| &group.metadata);
+        let groups = what_if.groups.values().map(|group| &group.metadata);
         let known: BTreeSet<(&str, &str)> = jobs
             .chain(groups)
-            .map(|own| (own.namespace_or_default(), own.name.as_str()))
+            .map(|job| (job.namespace_or_default(), job.name.as_str()))
             .collect();
-        let elsewhere = known.iter().find(|(_, own)| *own == name);
-        let here = known.iter().filter(|(own, _)| *own == namespace);
-        let nearest = nearest(name, here.map(|(_, own)| *own));
+        let elsewhere = known.iter().find(|(_, job_name)| *job_name == name);
+        let here = known
+            .iter()
+            .filter(|(job_namespace, _)| *job_namespace == namespace);
+        let nearest = nearest(name, here.map(|(_, job_name)| *job_name));
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! A job: pods of several tasks that belong together, and what happens when some of them end.
+//! A job: pods of several tasks that belong together, and its policies.
 
 use evictd_pod::wire::{Metadata, null_is_default};
 use jiff::Timestamp;
@@ -39,7 +39,7 @@ pub struct JobSpec {
     /// Its tasks.
     #[serde(deserialize_with = "null_is_default")]
     pub tasks: Vec<TaskSpec>,
-    /// What happens on an event, in the order of precedence.
+    /// The policies on events, in order of precedence.
     #[serde(deserialize_with = "null_is_default")]
     pub policies: Vec<LifecyclePolicy>,
     /// Plugins of the controller with their arguments.
@@ -91,7 +91,7 @@ pub struct TaskSpec {
     /// `metadata` and `spec` of its pods, as they were written.
     #[serde(deserialize_with = "null_is_default")]
     pub template: Value,
-    /// What happens on an event of one of its pods, before the job's policies.
+    /// The policies for events of its pods, before the job's policies.
     #[serde(deserialize_with = "null_is_default")]
     pub policies: Vec<LifecyclePolicy>,
     /// `none`, `best-effort`, `restricted`, `single-numa-node`.
@@ -149,7 +149,7 @@ pub struct NetworkTopology {
     pub highest_tier_name: String,
 }
 
-/// What happens on an event (S6-004).
+/// The action on an event (S6-004).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LifecyclePolicy {

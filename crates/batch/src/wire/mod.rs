@@ -1,5 +1,5 @@
-//! Objects of batch.volcano.sh, scheduling.volcano.sh and bus.volcano.sh, with only the fields that are used. Unknown
-//! fields are skipped and `null` counts as absent; whoever changes an object patches it, so that nothing is lost.
+//! Objects of batch.volcano.sh, scheduling.volcano.sh and bus.volcano.sh, with only the fields in use. Unknown fields
+//! are skipped and `null` counts as absent. Objects are changed by patches, so that no field is lost.
 
 mod command;
 mod job;

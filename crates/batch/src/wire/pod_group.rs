@@ -39,7 +39,7 @@ pub struct PodGroupSpec {
     /// The class that gives its priority.
     #[serde(deserialize_with = "null_is_default")]
     pub priority_class_name: String,
-    /// What it needs to be let in; absent lets it in at once.
+    /// The amounts that it needs to be enqueued; absent means that it is enqueued at once.
     pub min_resources: Option<ResourceList>,
     /// How near its pods have to be to each other.
     pub network_topology: Option<NetworkTopology>,
@@ -58,7 +58,7 @@ pub struct PodGroupStatus {
     /// `Pending`, `Running`, `Unknown`, `Inqueue`, `Completed` (S6-010).
     #[serde(deserialize_with = "null_is_default")]
     pub phase: String,
-    /// What was last said of it.
+    /// Its conditions.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<PodGroupCondition>,
     /// Pods that run.

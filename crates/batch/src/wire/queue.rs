@@ -29,12 +29,12 @@ pub struct QueueSpec {
     /// The most it may use.
     #[serde(deserialize_with = "null_is_default")]
     pub capability: ResourceList,
-    /// Whether others may take back what it uses above its share; absent means yes.
+    /// Whether other queues may reclaim what it uses above its share; absent means yes.
     pub reclaimable: Option<bool>,
-    /// What is kept for it alone.
+    /// Its guaranteed amounts.
     #[serde(deserialize_with = "null_is_default")]
     pub guarantee: Guarantee,
-    /// What it deserves, with the plugin `capacity`.
+    /// Its deserved amounts, with the plugin `capacity`.
     #[serde(deserialize_with = "null_is_default")]
     pub deserved: ResourceList,
     /// The queue above it; empty means `root`.
@@ -53,7 +53,7 @@ pub struct QueueSpec {
     pub dequeue_strategy: String,
 }
 
-/// What is kept for a queue alone.
+/// The guaranteed amounts of a queue.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Guarantee {
@@ -84,7 +84,7 @@ pub struct QueueStatus {
     /// Groups that are done.
     #[serde(deserialize_with = "null_is_default")]
     pub completed: i32,
-    /// What its pods use.
+    /// The amounts that its pods use.
     #[serde(deserialize_with = "null_is_default")]
     pub allocated: ResourceList,
 }

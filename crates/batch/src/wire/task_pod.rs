@@ -3,7 +3,7 @@
 use evictd_pod::wire::{Metadata, null_is_default};
 use serde::{Deserialize, Serialize};
 
-/// A v1 Pod with what the controllers of jobs read of it.
+/// The fields of a v1 Pod that the job controller reads.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TaskPod {
@@ -40,12 +40,12 @@ pub struct TaskContainer {
     /// How often it was restarted.
     #[serde(deserialize_with = "null_is_default")]
     pub restart_count: i32,
-    /// What it does now.
+    /// Its current state.
     #[serde(deserialize_with = "null_is_default")]
     pub state: TaskContainerState,
 }
 
-/// What a container does; only the end of it matters here.
+/// The state of a container; only its termination is read.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct TaskContainerState {

@@ -1,4 +1,4 @@
-//! What Kubernetes' own groups of pods are made from.
+//! Workloads, which Kubernetes' own pod groups come from.
 
 use evictd_pod::wire::{Metadata, null_is_default};
 use serde::Deserialize;

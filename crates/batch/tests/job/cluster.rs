@@ -1,8 +1,8 @@
 //! A machine and the API server that it changes: every change comes back as an event, when the test lets it.
 
+use evictd_batch::compat::Compat;
 use evictd_batch::job::{
-    Answer, Call, Done, JobCommand, JobEvent, JobMachine, KeyPair, Notice, Refusal, Rules,
-    Surroundings,
+    Answer, Call, Done, JobCommand, JobEvent, JobMachine, KeyPair, Lister, Notice, Refusal,
 };
 use evictd_batch::wire::{Job, PodGroup, TaskPod};
 use jiff::{SignedDuration, Timestamp};
@@ -35,12 +35,12 @@ pub(super) struct Cluster {
     pub(super) failing: BTreeSet<&'static str>,
     /// Calls that were made, by what they were for.
     pub(super) made: Vec<String>,
-    rules: Rules,
+    compat: Compat,
 }
 
 struct Around<'a>(&'a RefCell<Stored>);
 
-impl Surroundings for Around<'_> {
+impl Lister for Around<'_> {
     fn has_queue(&self, _: &str) -> bool {
         self.0.borrow().queue
     }
@@ -82,7 +82,7 @@ fn merge(document: &mut Value, patch: &Value) {
 }
 
 impl Cluster {
-    pub(super) fn new(job: &Value, rules: Rules) -> Self {
+    pub(super) fn new(job: &Value, compat: Compat) -> Self {
         let mut cluster = Self {
             stored: RefCell::new(Stored {
                 queue: true,
@@ -97,7 +97,7 @@ impl Cluster {
             notices: Vec::new(),
             failing: BTreeSet::new(),
             made: Vec::new(),
-            rules,
+            compat,
         };
         cluster.store_job(job.clone());
         cluster.restart();
@@ -106,7 +106,7 @@ impl Cluster {
 
     /// A controller that was killed begins anew, with what is stored; what was under way is lost.
     pub(super) fn restart(&mut self) {
-        self.machine = Some(JobMachine::new("ml", "train", self.rules, Some(15)));
+        self.machine = Some(JobMachine::new("ml", "train", self.compat, Some(15)));
         self.calls.clear();
         self.events.clear();
         self.wake = None;

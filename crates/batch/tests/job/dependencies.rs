@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use super::support::{case, phase, pod, task};
-use evictd_batch::job::Rules;
+use evictd_batch::compat::Compat;
 use serde_json::{Value, json};
 
 /// A driver, and three executors that wait for it; all four are needed.
@@ -12,11 +12,11 @@ fn tasks() -> Value {
     json!([task("driver", 1), executor])
 }
 
-fn spark(rules: Rules, policies: Value) -> Cluster {
+fn spark(compat: Compat, policies: Value) -> Cluster {
     let mut job = case("", tasks(), json!([]))["job"].take();
     job["status"] = json!({});
     job["spec"]["policies"] = policies;
-    let mut cluster = Cluster::new(&job, rules);
+    let mut cluster = Cluster::new(&job, compat);
     cluster.settle();
     cluster.set_group_phase("Inqueue");
     cluster.settle();
@@ -34,7 +34,7 @@ fn all_to(cluster: &mut Cluster, task: &str, phase: &str) {
 
 #[test]
 fn s6_043_the_gang_of_a_driver_grows_by_its_executors_and_the_job_completes() {
-    let mut cluster = spark(Rules::OURS, json!([]));
+    let mut cluster = spark(Compat::EVICTD, json!([]));
     assert_eq!(cluster.demand(), (1, json!({"driver": 1}), json!("1")));
     assert_eq!(cluster.pods(), ["train-driver-0"]);
     assert_eq!(cluster.phase(), "Pending");
@@ -60,7 +60,7 @@ fn s6_043_the_gang_of_a_driver_grows_by_its_executors_and_the_job_completes() {
 
 #[test]
 fn s6_043_with_volcano_the_gang_counts_executors_that_are_not_made() {
-    let mut cluster = spark(Rules::VOLCANO, json!([]));
+    let mut cluster = spark(Compat::VOLCANO, json!([]));
     let whole = (4, json!({"driver": 1, "executor": 3}), json!("4"));
     assert_eq!(cluster.demand(), whole);
     // So its scheduler never starts the driver. If somebody did, the job would not be said to run.
@@ -71,7 +71,7 @@ fn s6_043_with_volcano_the_gang_counts_executors_that_are_not_made() {
 
 #[test]
 fn a_group_that_grew_does_not_shrink_when_its_driver_is_replaced() {
-    let mut cluster = spark(Rules::OURS, json!([]));
+    let mut cluster = spark(Compat::EVICTD, json!([]));
     all_to(&mut cluster, "driver", "Running");
     all_to(&mut cluster, "executor", "Running");
     cluster.remove_pod("train-driver-0");
@@ -82,16 +82,16 @@ fn a_group_that_grew_does_not_shrink_when_its_driver_is_replaced() {
 
 #[test]
 fn a_job_whose_driver_fails_before_its_executors_are_made_fails() {
-    let mut cluster = spark(Rules::OURS, json!([]));
+    let mut cluster = spark(Compat::EVICTD, json!([]));
     all_to(&mut cluster, "driver", "Running");
     assert_eq!(cluster.phase(), "Running");
-    let mut other = spark(Rules::OURS, json!([]));
+    let mut other = spark(Compat::EVICTD, json!([]));
     other.set_phase("train-driver-0", "Failed");
     other.settle();
     assert_eq!((other.phase().as_str(), other.pods().len()), ("Failed", 1));
     // Unless a policy restarts it: then it begins with the driver again.
     let policies = json!([{"action": "RestartJob", "event": "PodFailed"}]);
-    let mut again = spark(Rules::OURS, policies);
+    let mut again = spark(Compat::EVICTD, policies);
     all_to(&mut again, "driver", "Running");
     all_to(&mut again, "driver", "Failed");
     again.set_group_phase("Inqueue");
@@ -109,7 +109,7 @@ fn a_group_that_volcano_made_shrinks_to_what_can_start_and_is_marked() {
         "spec": {"minMember": 4, "minTaskMember": {"driver": 1, "executor": 3}, "queue": "q"},
         "status": {"phase": "Inqueue"},
     });
-    let answer = super::support::answer(job, Rules::OURS);
+    let answer = super::support::answer(job, Compat::EVICTD);
     let group = &answer["podGroups"]["train-u1"];
     assert_eq!(group["minMember"], 1);
     assert_eq!(group["minTaskMember"], json!({"driver": 1}));
@@ -126,7 +126,7 @@ fn what_a_gang_needs_without_those_that_wait() {
         let mut job = case("", tasks, json!([]))["job"].take();
         job["status"] = json!({});
         job["spec"]["minAvailable"] = json!(min);
-        let mut cluster = Cluster::new(&job, Rules::OURS);
+        let mut cluster = Cluster::new(&job, Compat::EVICTD);
         cluster.settle();
         cluster.demand().0
     };
@@ -148,5 +148,8 @@ fn a_task_that_is_not_waited_for_and_lacks_pods_makes_its_job_wait_again() {
     ]);
     let mut job = case("Running", tasks(), pods);
     job["request"] = json!({"action": "SyncJob"});
-    assert_eq!(phase(&super::support::answer(job, Rules::OURS)), "Pending");
+    assert_eq!(
+        phase(&super::support::answer(job, Compat::EVICTD)),
+        "Pending"
+    );
 }

@@ -1,7 +1,8 @@
 //! What changes in the cluster, as requests.
 
 use super::support::{answer, case, pod, task};
-use evictd_batch::job::{JobInfo, Rules};
+use evictd_batch::compat::Compat;
+use evictd_batch::job::JobInfo;
 use evictd_batch::wire::Job;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ fn handled(handler: &str, old: Value, new: Value, pods: Value) -> Value {
     case["handler"] = json!(handler);
     case["old"] = old;
     case["new"] = new;
-    answer(case, Rules::VOLCANO)["requests"].take()
+    answer(case, Compat::VOLCANO)["requests"].take()
 }
 
 fn event(requests: &Value) -> &str {
@@ -200,7 +201,7 @@ fn s6_049_a_task_whose_containers_restart_too_often_has_failed() {
         case["handler"] = json!("updatePod");
         case["old"] = pods[1].clone();
         case["new"] = newer(pods[1].clone());
-        let answer = answer(case, Rules::VOLCANO);
+        let answer = answer(case, Compat::VOLCANO);
         event(&answer["requests"]) == "TaskFailed"
     };
     assert!(failing(0, 3, "Running") && !failing(0, 2, "Running"));

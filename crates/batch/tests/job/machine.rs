@@ -3,14 +3,15 @@
 use super::cluster::Cluster;
 use super::support::{case, task};
 use evictd_batch::bus::Action;
-use evictd_batch::job::{JobEvent, Rules};
+use evictd_batch::compat::Compat;
+use evictd_batch::job::JobEvent;
 use serde_json::{Value, json};
 
 fn cluster(policies: Value) -> Cluster {
     let mut job = case("", json!([task("w", 2)]), json!([]))["job"].take();
     job["status"] = json!({});
     job["spec"]["policies"] = policies;
-    Cluster::new(&job, Rules::OURS)
+    Cluster::new(&job, Compat::EVICTD)
 }
 
 /// A job whose pods run.
@@ -268,10 +269,10 @@ fn an_evicted_pod_is_made_anew_and_a_marked_one_is_no_event() {
 
 #[test]
 fn s6_016_a_job_whose_queue_is_missing_waits_for_it_and_is_terminated_in_volcanos_form() {
-    for (rules, after) in [(Rules::OURS, "Pending"), (Rules::VOLCANO, "Terminated")] {
+    for (compat, after) in [(Compat::EVICTD, "Pending"), (Compat::VOLCANO, "Terminated")] {
         let mut job = case("", json!([task("w", 2)]), json!([]))["job"].take();
         job["status"] = json!({});
-        let mut cluster = Cluster::new(&job, rules);
+        let mut cluster = Cluster::new(&job, compat);
         cluster.stored.get_mut().queue = false;
         cluster.settle();
         let says = !told(&cluster, "QueueNotFound").is_empty();

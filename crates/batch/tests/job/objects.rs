@@ -2,9 +2,8 @@
 
 use super::support::{case, pod, task, volcano};
 use evictd_batch::bus::{Action, Event};
-use evictd_batch::job::{
-    Answer, Call, Done, JobInfo, Next, Request, Round, Rules, Surroundings, Task,
-};
+use evictd_batch::compat::Compat;
+use evictd_batch::job::{Answer, Call, Done, JobInfo, Lister, Next, Request, Round, Task};
 use evictd_batch::wire::{Job, PodGroup, TaskPod};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 /// A cluster in which every queue exists, and this PodGroup.
 pub(super) struct Around(pub(super) Option<PodGroup>);
 
-impl Surroundings for Around {
+impl Lister for Around {
     fn has_queue(&self, _: &str) -> bool {
         true
     }
@@ -38,11 +37,11 @@ impl Surroundings for Around {
 
 /// All calls of a synchronisation of this job, each answered with success.
 pub(super) fn calls(job: &Value, group: &Value) -> Vec<Call> {
-    calls_by(job, group, Rules::OURS)
+    calls_by(job, group, Compat::EVICTD)
 }
 
 /// The same by these rules.
-pub(super) fn calls_by(job: &Value, group: &Value, rules: Rules) -> Vec<Call> {
+pub(super) fn calls_by(job: &Value, group: &Value, compat: Compat) -> Vec<Call> {
     let mut info = JobInfo::default();
     let job: Job = serde_json::from_value(job.clone()).unwrap();
     info.set_job(job.clone());
@@ -51,7 +50,7 @@ pub(super) fn calls_by(job: &Value, group: &Value, rules: Rules) -> Vec<Call> {
     let task = Task {
         action: &Action::SyncJob,
         request: &request,
-        rules,
+        compat,
     };
     let now = "2026-01-01T01:00:00Z".parse().unwrap();
     let (mut round, mut step) = Round::start(&mut info, task, now, &around);

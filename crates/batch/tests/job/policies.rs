@@ -2,7 +2,8 @@
 
 use super::support::{answer, case, pod, task};
 use evictd_batch::bus::{Action, Event};
-use evictd_batch::job::{Choice, Delayed, Delays, Request, Rules, choose};
+use evictd_batch::compat::Compat;
+use evictd_batch::job::{Choice, Delayed, Delays, Request, choose};
 use evictd_batch::wire::{Job, LifecyclePolicy};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ fn request(event: Event) -> Request {
 }
 
 fn chosen(job: &Job, request: &Request) -> String {
-    choose(job, request, Rules::VOLCANO)
+    choose(job, request, Compat::VOLCANO)
         .action
         .as_str()
         .to_owned()
@@ -108,7 +109,7 @@ fn s6_053_a_timeout_delays_and_pending_needs_one() {
         {"action": "RestartJob", "event": "*", "timeout": "1m30s"},
     ]);
     let job = job(policies, json!([]));
-    let choice = choose(&job, &request(Event::PodPending), Rules::OURS);
+    let choice = choose(&job, &request(Event::PodPending), Compat::EVICTD);
     let wanted = Choice {
         action: Action::RestartJob,
         delay: Some(SignedDuration::from_secs(90)),
@@ -177,5 +178,5 @@ fn s6_053_reconcile_says_how_long_an_action_waits() {
     case["job"]["spec"]["policies"] = json!([policy]);
     case["request"] = json!({"event": "PodFailed", "taskName": "w", "jobVersion": 1});
     let wanted = json!({"action": "RestartJob", "delayed": true, "delaySeconds": 90});
-    assert_eq!(answer(case, Rules::OURS), wanted);
+    assert_eq!(answer(case, Compat::EVICTD), wanted);
 }

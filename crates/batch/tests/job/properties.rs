@@ -3,7 +3,8 @@
 use super::cluster::Cluster;
 use super::support::{case, task};
 use evictd_batch::bus::Action;
-use evictd_batch::job::{JobEvent, Phase, Rules};
+use evictd_batch::compat::Compat;
+use evictd_batch::job::{JobEvent, Phase};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -55,7 +56,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-fn cluster(rules: Rules, policies: bool, depends: bool, min: i32) -> Cluster {
+fn cluster(compat: Compat, policies: bool, depends: bool, min: i32) -> Cluster {
     let mut tasks = json!([task("a", 2), task("b", 1)]);
     if depends {
         tasks[1]["dependsOn"] = json!({"name": ["a"]});
@@ -70,7 +71,7 @@ fn cluster(rules: Rules, policies: bool, depends: bool, min: i32) -> Cluster {
             {"action": "CompleteJob", "event": "TaskCompleted"},
         ]);
     }
-    Cluster::new(&job, rules)
+    Cluster::new(&job, compat)
 }
 
 fn happen(cluster: &mut Cluster, what: &Happens) {
@@ -144,8 +145,8 @@ proptest! {
         min in 0_i32..=3,
         story in prop::collection::vec(happens(), 0..40),
     ) {
-        let rules = if volcano { Rules::VOLCANO } else { Rules::OURS };
-        let mut cluster = cluster(rules, policies, depends, min);
+        let compat = if volcano { Compat::VOLCANO } else { Compat::EVICTD };
+        let mut cluster = cluster(compat, policies, depends, min);
         for what in &story {
             happen(&mut cluster, what);
         }
@@ -157,7 +158,7 @@ proptest! {
     fn a_controller_that_is_killed_counts_no_retry_twice_and_makes_all_pods(
         deaths in prop::collection::vec((0_u8..12, 0_usize..4, any::<bool>()), 0..6),
     ) {
-        let mut cluster = cluster(Rules::OURS, true, false, 3);
+        let mut cluster = cluster(Compat::EVICTD, true, false, 3);
         cluster.settle();
         cluster.set_group_phase("Inqueue");
         cluster.settle();

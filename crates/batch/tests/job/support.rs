@@ -1,24 +1,24 @@
 //! Jobs, pods and what is around them, as short as a test can say it.
 
-use evictd_batch::job::Rules;
+use evictd_batch::compat::Compat;
 use evictd_batch::reconcile::JobCase;
 use serde_json::{Value, json};
 
 /// The answer to a case.
-pub(super) fn answer(case: Value, rules: Rules) -> Value {
+pub(super) fn answer(case: Value, compat: Compat) -> Value {
     let case: JobCase = serde_json::from_value(case).unwrap();
     let now = "2026-01-01T01:00:00Z".parse().unwrap();
-    serde_json::to_value(case.answer(rules, now).unwrap()).unwrap()
+    serde_json::to_value(case.answer(compat, now).unwrap()).unwrap()
 }
 
 /// Volcano's answer to a request.
 pub(super) fn volcano(case: Value, request: Value) -> Value {
-    answer(asked(case, request), Rules::VOLCANO)
+    answer(asked(case, request), Compat::VOLCANO)
 }
 
 /// Our answer to a request.
 pub(super) fn ours(case: Value, request: Value) -> Value {
-    answer(asked(case, request), Rules::OURS)
+    answer(asked(case, request), Compat::EVICTD)
 }
 
 pub(super) fn asked(mut case: Value, request: Value) -> Value {

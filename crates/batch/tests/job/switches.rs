@@ -3,7 +3,8 @@
 use super::objects::calls_by;
 use super::support::{answer, case, ours, phase, pod, task, volcano};
 use evictd_batch::bus::Event;
-use evictd_batch::job::{Call, JobInfo, Request, Rules, choose, pod_added};
+use evictd_batch::compat::Compat;
+use evictd_batch::job::{Call, JobInfo, Request, choose, pod_added};
 use serde_json::{Value, json};
 
 fn one(phase: &str, pods: Value) -> Value {
@@ -68,20 +69,20 @@ fn s6_056_a_target_kill_leaves_the_service_alone() {
 
 #[test]
 fn s6_056_hosts_of_a_job_that_is_scaled_while_it_waits() {
-    let told = |status: Value, rules| {
+    let told = |status: Value, compat| {
         let mut job = one("Pending", json!([]))["job"].take();
         job["spec"]["plugins"] = json!({"svc": []});
         job["status"]["controlledResources"] = status;
         let group = json!({"metadata": {"name": "train-u1"}, "status": {"phase": "Pending"}});
-        let calls = calls_by(&job, &group, rules).into_iter();
+        let calls = calls_by(&job, &group, compat).into_iter();
         let maps = calls.filter(|call| matches!(call, Call::ApplyObject { .. }));
         maps.count()
     };
     let made = json!({"plugin-svc": "svc"});
-    assert_eq!(told(made.clone(), Rules::OURS), 1);
-    assert_eq!(told(made, Rules::VOLCANO), 0);
+    assert_eq!(told(made.clone(), Compat::EVICTD), 1);
+    assert_eq!(told(made, Compat::VOLCANO), 0);
     // The first time it is made, once.
-    assert_eq!(told(json!({}), Rules::OURS), 1);
+    assert_eq!(told(json!({}), Compat::EVICTD), 1);
 }
 
 #[test]
@@ -89,16 +90,16 @@ fn s6_052_zero_is_an_exit_code_of_a_pod_that_failed_only() {
     let mut case = one("Running", json!([]));
     case["job"]["spec"]["policies"] = json!([{"action": "AbortJob", "exitCode": 0}]);
     let job = serde_json::from_value(case["job"].take()).unwrap();
-    let chosen = |event: Event, rules| {
+    let chosen = |event: Event, compat| {
         let request = Request {
             job_version: 1,
             ..Request::of_job("ml", "train", event)
         };
-        choose(&job, &request, rules).action.as_str().to_owned()
+        choose(&job, &request, compat).action.as_str().to_owned()
     };
-    assert_eq!(chosen(Event::TaskCompleted, Rules::VOLCANO), "AbortJob");
-    assert_eq!(chosen(Event::TaskCompleted, Rules::OURS), "SyncJob");
-    assert_eq!(chosen(Event::PodFailed, Rules::OURS), "AbortJob");
+    assert_eq!(chosen(Event::TaskCompleted, Compat::VOLCANO), "AbortJob");
+    assert_eq!(chosen(Event::TaskCompleted, Compat::EVICTD), "SyncJob");
+    assert_eq!(chosen(Event::PodFailed, Compat::EVICTD), "AbortJob");
 }
 
 #[test]
@@ -117,17 +118,19 @@ fn s6_042_a_status_that_says_the_same_is_not_written() {
 fn s6_043_a_task_that_says_nothing_is_ready_when_all_its_pods_are() {
     let mut worker = task("x", 1);
     worker["dependsOn"] = json!({"name": ["w"]});
-    let made = |pods: Value, rules| {
+    let made = |pods: Value, compat| {
         let mut job = case("Pending", json!([task("w", 2), worker.clone()]), pods);
         job["job"]["spec"]["tasks"][0]["minAvailable"] = Value::Null;
         job["request"] = json!({"action": "SyncJob"});
-        answer(job, rules)["createdPods"].get("train-x-0").is_some()
+        answer(job, compat)["createdPods"]
+            .get("train-x-0")
+            .is_some()
     };
     let some = json!([pod("w", 0, "Running"), pod("w", 1, "Pending")]);
-    assert!(made(some.clone(), Rules::VOLCANO) && !made(some, Rules::OURS));
+    assert!(made(some.clone(), Compat::VOLCANO) && !made(some, Compat::EVICTD));
     assert!(made(
         json!([pod("w", 0, "Running"), pod("w", 1, "Running")]),
-        Rules::OURS
+        Compat::EVICTD
     ));
 }
 
@@ -139,8 +142,8 @@ fn s6_047_what_ended_while_no_controller_ran_is_an_event() {
     let mut failed = pod("w", 0, "Failed");
     failed["status"]["containerStatuses"] = json!([{"state": {"terminated": {"exitCode": 9}}}]);
     let failed = serde_json::from_value(failed).unwrap();
-    let theirs = pod_added(&info, &failed, Rules::VOLCANO).unwrap();
-    let own = pod_added(&info, &failed, Rules::OURS).unwrap();
+    let theirs = pod_added(&info, &failed, Compat::VOLCANO).unwrap();
+    let own = pod_added(&info, &failed, Compat::EVICTD).unwrap();
     assert_eq!((theirs.event, theirs.exit_code), (Event::PodPending, 0));
     assert_eq!((own.event, own.exit_code), (Event::PodFailed, 9));
     for index in 0..2 {
@@ -150,11 +153,11 @@ fn s6_047_what_ended_while_no_controller_ran_is_an_event() {
     }
     let done = serde_json::from_value(pod("w", 1, "Succeeded")).unwrap();
     assert_eq!(
-        pod_added(&info, &done, Rules::OURS).unwrap().event,
+        pod_added(&info, &done, Compat::EVICTD).unwrap().event,
         Event::TaskCompleted
     );
     assert_eq!(
-        pod_added(&info, &done, Rules::VOLCANO).unwrap().event,
+        pod_added(&info, &done, Compat::VOLCANO).unwrap().event,
         Event::PodPending
     );
 }

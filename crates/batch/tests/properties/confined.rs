@@ -1,7 +1,8 @@
 //! Groups of which all pods have to be in one domain: they never are in two, whatever else goes on.
 
 use crate::CONFS;
-use evictd_batch::session::{Form, Objects, Setting, simulate};
+use evictd_batch::compat::Compat;
+use evictd_batch::session::{Objects, Setting, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -98,8 +99,9 @@ fn node_of(name: &str) -> usize {
 }
 
 /// Runs a session, checks what it did to groups, and carries it out.
-fn step(groups: &mut [Group], nodes: &[Node], conf: &str, form: &Form) {
-    let (outcome, _) = simulate(&objects(groups, nodes, conf), &Setting::default(), form).unwrap();
+fn step(groups: &mut [Group], nodes: &[Node], conf: &str, compat: Compat) {
+    let (outcome, _) =
+        simulate(&objects(groups, nodes, conf), &Setting::default(), compat).unwrap();
     for (index, group) in groups.iter().enumerate().filter(|(_, own)| own.confined) {
         let there = group.pods.iter().filter_map(|(_, node)| *node);
         let there: Vec<usize> = there.collect();
@@ -144,11 +146,11 @@ proptest! {
         conf in prop::sample::select(CONFS.to_vec()),
         ours in any::<bool>(),
     ) {
-        let form = if ours { Form::default() } else { Form::volcano() };
-        step(&mut groups, &nodes, conf, &form);
+        let compat = if ours { Compat::EVICTD } else { Compat::VOLCANO };
+        step(&mut groups, &nodes, conf, compat);
         groups.extend(late);
         for _ in 0..3 {
-            step(&mut groups, &nodes, conf, &form);
+            step(&mut groups, &nodes, conf, compat);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Jobs that are let in once they could be placed: nobody is kept out that would have got its room.
 
-use evictd_batch::session::{Form, Objects, Setting, simulate};
+use evictd_batch::compat::{Compat, Difference};
+use evictd_batch::session::{Objects, Setting, simulate};
 use evictd_batch::wire::PodGroupStatus;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -95,9 +96,9 @@ fn objects(gangs: &[(String, Gang)], cores: &[u8]) -> Objects {
 }
 
 /// Runs a session and carries it out.
-fn step(gangs: &mut [(String, Gang)], cores: &[u8], form: &Form) {
+fn step(gangs: &mut [(String, Gang)], cores: &[u8], compat: Compat) {
     let objects = objects(gangs, cores);
-    let (outcome, _) = simulate(&objects, &Setting::default(), form).unwrap();
+    let (outcome, _) = simulate(&objects, &Setting::default(), compat).unwrap();
     for (name, gang) in gangs {
         let status = &outcome.pod_groups[&format!("default/{name}")].status;
         gang.status.clone_from(status);
@@ -122,7 +123,7 @@ proptest! {
         let named = gangs.into_iter().enumerate();
         let mut gangs: Vec<_> = named.map(|(index, gang)| (format!("j{index}"), gang)).collect();
         for _ in 0..gangs.len() + 3 {
-            step(&mut gangs, &cores, &Form::default());
+            step(&mut gangs, &cores, Compat::EVICTD);
         }
         let waiting = |(_, gang): &(String, Gang)| gang.status.phase == "Pending";
         for at in 0..gangs.len() {
@@ -132,10 +133,10 @@ proptest! {
             // Only it is let in, whether it fits or not.
             let mut others = gangs.clone();
             others[at].1.status.phase = "Inqueue".to_owned();
-            let form = Form { admits_what_fits: false, ..Form::default() };
+            let compat = Compat::EVICTD.without(Difference::EnqueueWhatFits);
             let (name, _) = others[at].clone();
             others.retain(|own| !waiting(own));
-            step(&mut others, &cores, &form);
+            step(&mut others, &cores, compat);
             let (_, tried) = others.into_iter().find(|(own, _)| *own == name).unwrap();
             prop_assert!(tried.nodes.iter().all(Option::is_none), "{name} of {gangs:#?} on {cores:?}");
         }

@@ -1,8 +1,9 @@
 //! With unchanged demand a cluster comes to rest, whatever the tiers of the configuration are.
 
 use crate::{Job, node_of, objects};
+use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting};
+use evictd_batch::session::{Cache, Objects, Outcome, Setting};
 use evictd_placement::Cluster;
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -89,7 +90,7 @@ impl World {
     }
 
     /// Runs a session and carries it out; how many pods go.
-    fn step(&mut self, conf: &Conf, form: &Form) -> usize {
+    fn step(&mut self, conf: &Conf, compat: Compat) -> usize {
         let objects = self.objects();
         let mut cluster = Cluster::new();
         for node in &objects.nodes {
@@ -100,7 +101,7 @@ impl World {
             cluster.add_pod(pod.clone()).unwrap();
         }
         let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
-        let outcome = cache.session(&mut cluster, conf, form);
+        let outcome = cache.session(&mut cluster, conf, compat);
         self.carry_out(&outcome)
     }
 
@@ -158,9 +159,13 @@ proptest! {
         };
         let text = conf(&tiers, shared, reclaims && shared);
         let conf = Conf::read(&text).unwrap();
-        let form = Form { admits_what_fits, ..Form::default() };
+        let compat = if admits_what_fits {
+            Compat::EVICTD
+        } else {
+            Compat::EVICTD.without(Difference::EnqueueWhatFits)
+        };
         let pods: usize = world.jobs.iter().map(|job| job.pods.len()).sum();
-        let gone: Vec<usize> = (0..30).map(|_| world.step(&conf, &form)).collect();
+        let gone: Vec<usize> = (0..30).map(|_| world.step(&conf, compat)).collect();
         let last: usize = gone.iter().rev().take(8).sum();
         prop_assert!(last == 0, "{gone:?}\n{text}");
         // As if each job took room from each pod once.
@@ -170,7 +175,7 @@ proptest! {
 }
 
 /// Two jobs of which each comes first by one of two plugins in different tiers: of what is there each can have all.
-fn two(tiers: &[Vec<&'static str>], priorities: [usize; 2], form: &Form) -> Vec<usize> {
+fn two(tiers: &[Vec<&'static str>], priorities: [usize; 2], compat: Compat) -> Vec<usize> {
     let job = |priority: usize, nodes: [Option<usize>; 3]| Job {
         queue: 0,
         min: 1,
@@ -193,7 +198,7 @@ fn two(tiers: &[Vec<&'static str>], priorities: [usize; 2], form: &Form) -> Vec<
         nominated: BTreeMap::new(),
     };
     let conf = Conf::read(&conf(tiers, false, false)).unwrap();
-    (0..20).map(|_| world.step(&conf, form)).collect()
+    (0..20).map(|_| world.step(&conf, compat)).collect()
 }
 
 #[test]
@@ -206,17 +211,14 @@ fn priority_and_drf_in_different_tiers_pull_nobody_to_and_fro() {
         ([vec!["priority"], vec!["conformance"]], [0, 0]),
     ];
     for (tiers, priorities) in layouts {
-        let gone = |form: &Form| -> Vec<usize> { two(&tiers, priorities, form) };
+        let gone = |compat: Compat| -> Vec<usize> { two(&tiers, priorities, compat) };
         let last = |gone: &[usize]| gone.iter().rev().take(8).sum::<usize>();
-        let theirs = Form {
-            keeps_order: false,
-            ..Form::default()
-        };
-        for form in [Form::volcano(), theirs] {
-            let gone = gone(&form);
+        let theirs = Compat::EVICTD.without(Difference::PreemptByJobOrder);
+        for compat in [Compat::VOLCANO, theirs] {
+            let gone = gone(compat);
             assert!(last(&gone) > 0, "{tiers:?} {priorities:?}: {gone:?}");
         }
-        let own = gone(&Form::default());
+        let own = gone(Compat::EVICTD);
         assert_eq!(last(&own), 0, "{tiers:?} {priorities:?}: {own:?}");
     }
 }

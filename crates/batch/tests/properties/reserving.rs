@@ -1,7 +1,8 @@
 //! A large job in a stream of small ones: it starts within a bound, and one that fits nowhere is in nobody's way.
 
+use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting, Turns};
+use evictd_batch::session::{Cache, Objects, Outcome, Setting, Turns};
 use evictd_batch::wire::PodGroupStatus;
 use evictd_placement::Cluster;
 use jiff::{SignedDuration, Timestamp};
@@ -130,7 +131,7 @@ impl Stream {
     }
 
     /// A minute: pods end, new jobs come, and a session is run and carried out.
-    fn minute(&mut self, form: &Form) {
+    fn minute(&mut self, compat: Compat) {
         self.now += SignedDuration::from_mins(1);
         for job in &mut self.jobs {
             for (_, left) in job.nodes.iter_mut().flatten() {
@@ -142,7 +143,7 @@ impl Stream {
             .retain(|job| !job.nodes.iter().flatten().any(|(_, left)| *left == 0));
         self.done += before - self.jobs.len();
         self.fill();
-        let outcome = self.session(form);
+        let outcome = self.session(compat);
         for job in &mut self.jobs {
             let mut status = outcome.pod_groups[&format!("default/{}", job.name)]
                 .status
@@ -160,7 +161,7 @@ impl Stream {
         }
     }
 
-    fn session(&mut self, form: &Form) -> Outcome {
+    fn session(&mut self, compat: Compat) -> Outcome {
         let objects = self.objects();
         let mut cluster = Cluster::new();
         for node in &objects.nodes {
@@ -173,32 +174,29 @@ impl Stream {
         let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
         cache.set_now(self.now);
         cache.set_turns(std::mem::take(&mut self.turns));
-        let outcome = cache.session(&mut cluster, &Conf::read("").unwrap(), form);
+        let outcome = cache.session(&mut cluster, &Conf::read("").unwrap(), compat);
         self.turns = cache.turns().clone();
         outcome
     }
 
     /// A large job comes when the nodes are full; after how many minutes it starts, if it does within an hour.
-    fn starts(&mut self, pods: usize, unmade: bool, form: &Form) -> Option<usize> {
+    fn starts(&mut self, pods: usize, unmade: bool, compat: Compat) -> Option<usize> {
         for _ in 0..3 {
-            self.minute(form);
+            self.minute(compat);
         }
         let mut large = Job::new("large".to_owned(), self.now, (pods, CORES), 1000);
         large.unmade = unmade;
         self.jobs.push(large);
         (1..60).find(|_| {
-            self.minute(form);
+            self.minute(compat);
             let mut jobs = self.jobs.iter();
             jobs.any(|job| job.name == "large" && job.nodes[0].is_some())
         })
     }
 }
 
-fn without() -> Form {
-    Form {
-        reserves: false,
-        ..Form::default()
-    }
+fn without() -> Compat {
+    Compat::EVICTD.without(Difference::ReserveNodes)
 }
 
 proptest! {
@@ -219,12 +217,12 @@ proptest! {
         if bounded {
             stream.capability = part * CORES;
         }
-        let form = if also_admits {
-            Form::default()
+        let compat = if also_admits {
+            Compat::EVICTD
         } else {
-            Form { reserves: true, ..Form::volcano() }
+            Compat::VOLCANO.with(Difference::ReserveNodes)
         };
-        let started = stream.starts(part, unmade, &form);
+        let started = stream.starts(part, unmade, compat);
         // It waits ten minutes, then for the longest pod that runs, and a session or two; one more where its pods are made first.
         let most = 10 + longest + 3 + usize::from(unmade);
         prop_assert!(started.is_some_and(|minutes| minutes <= most), "{started:?}");
@@ -235,12 +233,12 @@ proptest! {
         nodes in 1_usize..4,
         lengths in prop::collection::vec(1_usize..6, 3..8),
     ) {
-        let done = |form: &Form| {
+        let done = |compat: Compat| {
             let mut stream = Stream::new(nodes, &lengths);
-            let started = stream.starts(nodes + 1, false, form);
+            let started = stream.starts(nodes + 1, false, compat);
             (started, stream.done)
         };
-        let (own, theirs) = (done(&Form::default()), done(&without()));
+        let (own, theirs) = (done(Compat::EVICTD), done(without()));
         prop_assert_eq!(own, theirs);
         prop_assert_eq!(own.0, None);
     }
@@ -250,11 +248,8 @@ proptest! {
 fn a_share_that_is_just_enough_is_kept_for_a_large_job() {
     let mut stream = Stream::new(3, &[4, 5, 1]);
     stream.capability = CORES;
-    let form = Form {
-        reserves: true,
-        ..Form::volcano()
-    };
-    let started = stream.starts(1, false, &form);
+    let compat = Compat::VOLCANO.with(Difference::ReserveNodes);
+    let started = stream.starts(1, false, compat);
     assert!(started.is_some_and(|minutes| minutes <= 18), "{started:?}");
 }
 
@@ -262,8 +257,8 @@ fn a_share_that_is_just_enough_is_kept_for_a_large_job() {
 fn without_a_reservation_a_large_job_starves() {
     // Of the pods on a node never all end at once.
     let lengths = [3, 4, 5, 4];
-    let started = |form: &Form| Stream::new(2, &lengths).starts(2, false, form);
-    assert_eq!(started(&without()), None);
-    assert_eq!(started(&Form::volcano()), None);
-    assert!(started(&Form::default()).is_some_and(|minutes| minutes <= 18));
+    let started = |compat: Compat| Stream::new(2, &lengths).starts(2, false, compat);
+    assert_eq!(started(without()), None);
+    assert_eq!(started(Compat::VOLCANO), None);
+    assert!(started(Compat::EVICTD).is_some_and(|minutes| minutes <= 18));
 }

@@ -4,8 +4,9 @@ use crate::scenario::{conf, evicted};
 use crate::upstream::{
     configuration, gang, member, members, parse, queue, running, session, told, unschedulable,
 };
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting, UpstreamOutcome, simulate};
+use evictd_batch::session::{Cache, Objects, Outcome, Setting, UpstreamOutcome, simulate};
 use evictd_placement::Cluster;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -317,7 +318,7 @@ fn nodes_of_one_domain_are_kept_for_a_gang_that_has_waited_long() {
         &[&["priority", "gang"], &["predicates", "nodeorder"]],
     );
     let conf = Conf::read(&conf).unwrap();
-    let outcome = cache.session(&mut cluster, &conf, &Form::default());
+    let outcome = cache.session(&mut cluster, &conf, Compat::EVICTD);
     let groups: BTreeMap<&str, _> = outcome
         .pod_groups
         .iter()
@@ -335,7 +336,7 @@ fn in_volcanos_form_it_holds_too() {
         "conf": configuration(), "nodes": nodes, "queues": [queue("default")],
         "upstreamPodGroups": [confined("t", 2, "")], "pods": members("t", 3),
     }));
-    let (outcome, _) = simulate(&objects, &Setting::default(), &Form::volcano()).unwrap();
+    let (outcome, _) = simulate(&objects, &Setting::default(), Compat::VOLCANO).unwrap();
     assert_eq!(placed(&outcome, "t"), ("b".to_owned(), 2));
     assert_eq!(told(&outcome, "t"), Some(&UpstreamOutcome::Scheduled));
 }

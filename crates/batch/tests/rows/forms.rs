@@ -1,13 +1,11 @@
 //! Where ours decides otherwise than Volcano: each switch with both sides.
 
 use crate::scenario::{Scenario, bound, conf, evicted};
-use evictd_batch::session::Form;
+use evictd_batch::compat::{Compat, Difference};
 use serde_json::{Value, json};
 
-fn only(switch: impl Fn(&mut Form)) -> Form {
-    let mut form = Form::volcano();
-    switch(&mut form);
-    form
+fn only(difference: Difference) -> Compat {
+    Compat::VOLCANO.with(difference)
 }
 
 /// Jobs that lack something reclaim, and gangs do not protect theirs.
@@ -41,7 +39,7 @@ fn whole_gangs_go_or_none() {
     let scenario = two_gangs();
     // Volcano breaks a gang: of its two pods one goes, and the other runs in vain.
     assert_eq!(evicted(&scenario.run()).len(), 1);
-    let ours = scenario.run_as(&only(|form| form.whole_gangs = true));
+    let ours = scenario.run_as(only(Difference::WholeGangs));
     let gone = evicted(&ours);
     assert_eq!(gone.len(), 2, "{gone:?}");
     assert_eq!(gone[0].split('-').next(), gone[1].split('-').next());
@@ -50,7 +48,7 @@ fn whole_gangs_go_or_none() {
 #[test]
 fn s6_116_a_promise_of_a_node_that_gets_no_room_is_not_waited_for() {
     let conf = conf("allocate, preempt", &[&["priority", "gang", "predicates"]]);
-    let victims = |nominated: &str, form: &Form| {
+    let victims = |nominated: &str, compat: Compat| {
         let new = json!({"spec": {"priority": 5}, "status": {"nominatedNodeName": nominated}});
         let outcome = Scenario::new(&conf)
             .class("high", 10)
@@ -59,13 +57,13 @@ fn s6_116_a_promise_of_a_node_that_gets_no_room_is_not_waited_for() {
             .running("old", 0, &["a", "a"], "1")
             .job_with("new", 1, "Inqueue", &json!({"priorityClassName": "high"}))
             .pod("new-work-0", "new", "1", &new)
-            .run_as(form);
+            .run_as(compat);
         evicted(&outcome).len()
     };
     for nominated in ["a", "gone"] {
-        assert_eq!(victims(nominated, &Form::volcano()), 0);
-        let ours = only(|form| form.asks_placement = true);
-        assert_eq!(victims(nominated, &ours), 1);
+        assert_eq!(victims(nominated, Compat::VOLCANO), 0);
+        let ours = only(Difference::RecheckPlacement);
+        assert_eq!(victims(nominated, ours), 1);
     }
 }
 
@@ -73,7 +71,7 @@ fn s6_116_a_promise_of_a_node_that_gets_no_room_is_not_waited_for() {
 fn s6_088_a_group_has_no_higher_priority_than_its_pods() {
     let conf = conf("allocate, preempt", &[&["priority", "gang", "predicates"]]);
     let with = |priority: i32| json!({"spec": {"priority": priority}});
-    let run = |pods: i32, form: &Form| {
+    let run = |pods: i32, compat: Compat| {
         let runs = json!({"spec": {"nodeName": "a", "priority": 1_000_000}, "status": {"phase": "Running"}});
         Scenario::new(&conf)
             .class("system-node-critical", 2_000_001_000)
@@ -93,17 +91,17 @@ fn s6_088_a_group_has_no_higher_priority_than_its_pods() {
                 &json!({"priorityClassName": "system-node-critical"}),
             )
             .pod("new-work-0", "new", "1", &with(pods))
-            .run_as(form)
+            .run_as(compat)
     };
-    let ours = only(|form| form.lowest_pod_priority = true);
-    assert_eq!(evicted(&run(0, &Form::volcano())), ["old-work-0"]);
-    let outcome = run(0, &ours);
+    let ours = only(Difference::LowestPodPriority);
+    assert_eq!(evicted(&run(0, Compat::VOLCANO)), ["old-work-0"]);
+    let outcome = run(0, ours);
     assert!(evicted(&outcome).is_empty());
     let mut conditions = outcome.pod_groups["default/new"].conditions.iter();
     let condition = conditions.find(|own| own.kind == "Unschedulable").unwrap();
     let words = "Its priority counts as 0, the lowest of its pods, not as 2000001000";
     assert!(condition.message.contains(words), "{}", condition.message);
-    assert_eq!(evicted(&run(2_000_001_000, &ours)), ["old-work-0"]);
+    assert_eq!(evicted(&run(2_000_001_000, ours)), ["old-work-0"]);
 }
 
 #[test]
@@ -122,7 +120,7 @@ fn room_that_is_getting_free_is_used_before_anybody_else_goes() {
         .waiting("new", 2, "1");
     // One goes already: for a gang of two one more has to, and Volcano takes two.
     assert_eq!(evicted(&scenario.run()).len(), 2);
-    let ours = scenario.run_as(&only(|form| form.fewest_victims = true));
+    let ours = scenario.run_as(only(Difference::FewestVictims));
     assert_eq!(evicted(&ours).len(), 1);
 }
 
@@ -137,7 +135,7 @@ fn gangs_that_can_spare_a_pod_come_first() {
         .running("rich", 0, &["a"], "2")
         .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
         .waiting("new", 1, "2");
-    let ours = spare.run_as(&only(|form| form.whole_gangs = true));
+    let ours = spare.run_as(only(Difference::WholeGangs));
     assert_eq!(evicted(&ours), ["rich-work-0"]);
 }
 
@@ -159,7 +157,7 @@ fn queues_keep_what_they_deserve_whatever_a_tier_grants() {
         .waiting("new", 1, "2");
     // On each node one core is free. The gang of the other queue can spare all, which is enough for Volcano.
     assert_eq!(evicted(&scenario.run()), ["old-work-1"]);
-    let ours = scenario.run_as(&only(|form| form.keeps_shares = true));
+    let ours = scenario.run_as(only(Difference::ReclaimOnlyAboveDeserved));
     assert!(evicted(&ours).is_empty());
 }
 
@@ -175,7 +173,7 @@ fn nobody_goes_without_whom_it_would_do() {
         .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
         .waiting("new", 1, "2");
     assert_eq!(evicted(&scenario.run()), ["old-work-10", "old-work-9"]);
-    let ours = scenario.run_as(&only(|form| form.fewest_victims = true));
+    let ours = scenario.run_as(only(Difference::FewestVictims));
     assert_eq!(evicted(&ours), ["old-work-9"]);
 }
 
@@ -194,20 +192,17 @@ fn who_loses_the_least_goes_for_another_queue() {
             .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
             .waiting("new", 1, "4")
     };
-    let ours = only(|form| {
-        form.loses_least = true;
-        form.whole_gangs = true;
-    });
-    let gone = |scenario: &Scenario, form: &Form| {
-        let outcome = scenario.run_at("2026-01-01T12:00:00Z", form);
+    let ours = only(Difference::LeastLostWork).with(Difference::WholeGangs);
+    let gone = |scenario: &Scenario, compat: Compat| {
+        let outcome = scenario.run_at("2026-01-01T12:00:00Z", compat);
         evicted(&outcome).join(" ")
     };
     let (early, late) = ("2026-01-01T01:00:00Z", "2026-01-01T11:00:00Z");
     for times in [[early, late], [late, early]] {
-        assert_eq!(gone(&scenario(times), &Form::volcano()), "first-work-0");
+        assert_eq!(gone(&scenario(times), Compat::VOLCANO), "first-work-0");
     }
-    assert_eq!(gone(&scenario([late, early]), &ours), "first-work-0");
-    assert_eq!(gone(&scenario([early, late]), &ours), "second-work-0");
+    assert_eq!(gone(&scenario([late, early]), ours), "first-work-0");
+    assert_eq!(gone(&scenario([early, late]), ours), "second-work-0");
     // On one node, too: the pod of a gang that holds twice as much and has run a tenth of the time.
     let gangs = |since: &str| {
         let runs = |since: &str| json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running", "startTime": since}});
@@ -222,8 +217,8 @@ fn who_loses_the_least_goes_for_another_queue() {
             .job_with("new", 1, "Inqueue", &json!({"queue": "r"}))
             .waiting("new", 1, "2")
     };
-    assert_eq!(gone(&gangs(early), &ours), "long-work-0");
-    assert_eq!(gone(&gangs(late), &ours), "short-work-0 short-work-1");
+    assert_eq!(gone(&gangs(early), ours), "long-work-0");
+    assert_eq!(gone(&gangs(late), ours), "short-work-0 short-work-1");
 }
 
 #[test]
@@ -253,7 +248,7 @@ fn placement_is_asked_before_anybody_goes() {
         .pod("new-work-0", "new", "2", &json!({"spec": port(80)}))
         .pod("new-work-1", "new", "2", &json!({"spec": port(80)}));
     assert_eq!(evicted(&scenario.run()), ["old-work-0"]);
-    let ours = scenario.run_as(&only(|form| form.asks_placement = true));
+    let ours = scenario.run_as(only(Difference::RecheckPlacement));
     assert_eq!(evicted(&ours), ["old-work-1"]);
 }
 
@@ -268,7 +263,7 @@ fn a_gang_that_lost_a_pod_comes_first() {
         .pod("broken-work-1", "broken", "1", &json!({}));
     let theirs = scenario.run();
     assert!(bound(&theirs, "new-work-0").is_some() && bound(&theirs, "broken-work-1").is_none());
-    let ours = scenario.run_as(&only(|form| form.broken_gangs_first = true));
+    let ours = scenario.run_as(only(Difference::BrokenGangsFirst));
     assert!(bound(&ours, "new-work-0").is_none() && bound(&ours, "broken-work-1").is_some());
 }
 
@@ -287,16 +282,16 @@ fn who_stays_is_what_it_was_before() {
         .pod("old-work-0", "old", "2", &with)
         .job_with("new", 2, "Inqueue", &json!({"priorityClassName": "high"}))
         .waiting("new", 2, "2");
-    let tasks = |form: &Form| {
-        scenario.run_as(form).pod_groups["default/old"]
+    let tasks = |compat: Compat| {
+        scenario.run_as(compat).pod_groups["default/old"]
             .tasks
             .clone()
     };
     assert_eq!(
-        tasks(&Form::volcano()).into_keys().collect::<Vec<_>>(),
+        tasks(Compat::VOLCANO).into_keys().collect::<Vec<_>>(),
         ["Running"]
     );
-    let ours = tasks(&only(|form| form.exact_undo = true));
+    let ours = tasks(only(Difference::ExactUndo));
     assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["Bound"]);
 }
 
@@ -321,7 +316,7 @@ fn a_queue_below_its_share_reclaims_in_a_full_cluster() {
     let volcano = scenario.run();
     assert_eq!(volcano.phases["default/new"], "Pending");
     assert!(evicted(&volcano).is_empty());
-    let ours = scenario.run_as(&only(|form| form.lets_reclaimers_in = true));
+    let ours = scenario.run_as(only(Difference::EnqueueReclaimers));
     assert_eq!(evicted(&ours).len(), 1);
 }
 
@@ -350,16 +345,16 @@ fn who_was_tried_in_vain_is_promised_nothing() {
             .waiting("small", 1, "1")
     };
     // Eight cores times 1.2, less four in use, less eight promised to a gang that does not fit.
-    let phase = |pod: &Value, old: &Value, form: &Form| {
-        let outcome = scenario(pod, old).run_as(form);
+    let phase = |pod: &Value, old: &Value, compat: Compat| {
+        let outcome = scenario(pod, old).run_as(compat);
         outcome.phases["default/small"].clone()
     };
-    let (nothing, ours) = (json!({}), only(|form| form.admits_what_fits = true));
-    assert_eq!(phase(&nothing, &nothing, &Form::volcano()), "Pending");
-    assert_eq!(phase(&nothing, &nothing, &ours), "Inqueue");
+    let (nothing, ours) = (json!({}), only(Difference::EnqueueWhatFits));
+    assert_eq!(phase(&nothing, &nothing, Compat::VOLCANO), "Pending");
+    assert_eq!(phase(&nothing, &nothing, ours), "Inqueue");
     // Nor is it promised anything for a node that was freed for it and that others are on now; while they go it is.
-    assert_eq!(phase(&nominated, &nothing, &ours), "Inqueue");
-    assert_eq!(phase(&nominated, &going, &ours), "Pending");
+    assert_eq!(phase(&nominated, &nothing, ours), "Inqueue");
+    assert_eq!(phase(&nominated, &going, ours), "Pending");
 }
 
 #[test]
@@ -377,7 +372,7 @@ fn a_gang_is_not_let_in_where_only_whole_gangs_like_it_could_go() {
         .waiting("new", 1, "2")
     };
     let phase = |class: &str| {
-        let outcome = scenario(class).run_as(&Form::default());
+        let outcome = scenario(class).run_as(Compat::EVICTD);
         outcome.phases["default/new"].clone()
     };
     // Nothing would be left of the old one, so that by its share it would come first again.
@@ -396,27 +391,27 @@ fn what_a_queue_cannot_use_goes_to_others() {
             .job_with("large", 2, "Inqueue", &json!({"queue": "r"}))
             .waiting("large", 2, cores)
     };
-    let ours = only(|form| form.lends_unusable = true);
-    let bound = |cores: &str, form: &Form| {
-        let outcome = scenario(cores).run_as(form);
+    let ours = only(Difference::LendUnusableShare);
+    let bound = |cores: &str, compat: Compat| {
+        let outcome = scenario(cores).run_as(compat);
         let of = |job: &str| outcome.binds.keys().filter(|pod| pod.contains(job)).count();
         (of("small"), of("large"))
     };
     // Half of the cluster is too little for a gang of six cores: with Volcano it stands empty.
-    assert_eq!(bound("3", &Form::volcano()), (4, 0));
-    assert_eq!(bound("3", &ours), (8, 0));
-    assert_eq!(bound("2", &ours), (4, 2));
+    assert_eq!(bound("3", Compat::VOLCANO), (4, 0));
+    assert_eq!(bound("3", ours), (8, 0));
+    assert_eq!(bound("2", ours), (4, 2));
     // Of two queues that could use nothing the one that may use more then lends nothing.
-    let two = |form: &Form| {
+    let two = |compat: Compat| {
         let outcome = two_queues()
             .job("one", 2, "Inqueue")
             .waiting("one", 2, "3")
             .job_with("two", 2, "Inqueue", &json!({"queue": "r"}))
             .waiting("two", 2, "3")
-            .run_as(form);
+            .run_as(compat);
         outcome.binds.len()
     };
-    assert_eq!((two(&Form::volcano()), two(&ours)), (0, 2));
+    assert_eq!((two(Compat::VOLCANO), two(ours)), (0, 2));
 }
 
 /// What a pod asks for.
@@ -428,7 +423,7 @@ fn asks(cpu: &str, memory: &str) -> Value {
 #[test]
 fn who_lends_of_one_resource_takes_of_another() {
     let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
-    let bound = |form: &Form| {
+    let bound = |compat: Compat| {
         let small = |scenario: Scenario, index: usize| {
             let name = format!("small{index}");
             let scenario = scenario.job(&name, 1, "Inqueue");
@@ -444,12 +439,12 @@ fn who_lends_of_one_resource_takes_of_another() {
             .job_with("large", 2, "Inqueue", &json!({"queue": "r"}))
             .pod("large-work-0", "large", "3", &asks("3", "1Gi"))
             .pod("large-work-1", "large", "3", &asks("3", "1Gi"))
-            .run_as(form)
+            .run_as(compat)
             .binds
             .len()
     };
-    assert_eq!(bound(&Form::volcano()), 4);
-    assert_eq!(bound(&only(|form| form.lends_unusable = true)), 8);
+    assert_eq!(bound(Compat::VOLCANO), 4);
+    assert_eq!(bound(only(Difference::LendUnusableShare)), 8);
 }
 
 #[test]
@@ -463,7 +458,7 @@ fn who_lends_first_is_asked_again_what_it_could_use() {
         // All that there is is too little for this one.
         .job_with("never", 2, "Inqueue", &json!({"queue": "r"}))
         .waiting("never", 2, "5")
-        .run_as(&only(|form| form.lends_unusable = true));
+        .run_as(only(Difference::LendUnusableShare));
     assert_eq!(outcome.binds.len(), 2);
     assert!(outcome.binds.keys().all(|pod| pod.contains("first")));
 }
@@ -481,6 +476,6 @@ fn what_others_hold_is_not_divided_among_queues() {
         .waiting("new", 1, "2");
     // Four cores of ten are less than half of the cluster, and all that there is for two queues.
     assert!(evicted(&scenario.run()).is_empty());
-    let ours = scenario.run_as(&only(|form| form.divides_what_is_left = true));
+    let ours = scenario.run_as(only(Difference::ExcludeForeignPods));
     assert_eq!(evicted(&ours).len(), 2);
 }

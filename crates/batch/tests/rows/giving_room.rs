@@ -1,8 +1,9 @@
 //! Who gets room, and where.
 
 use crate::scenario::{Scenario, bound, conf, short, told};
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Outcome, Setting};
+use evictd_batch::session::{Cache, Outcome, Setting};
 use evictd_placement::Cluster;
 use evictd_pod::wire;
 use serde_json::{Value, json};
@@ -306,7 +307,7 @@ fn s6_135_a_claim_that_cannot_be_had_keeps_its_pod_from_every_node() {
         }
         let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
         let conf = Conf::read(&text).unwrap();
-        let mut session = |cluster: &mut Cluster| cache.session(cluster, &conf, &Form::volcano());
+        let mut session = |cluster: &mut Cluster| cache.session(cluster, &conf, Compat::VOLCANO);
         let words = |outcome: &Outcome| outcome.pod_conditions["default/j-work-0"].message.clone();
         assert_eq!(
             words(&session(&mut cluster)),

@@ -1,7 +1,8 @@
 //! What is looked at, and who is let in.
 
 use crate::scenario::{Scenario, bound, conf, short, told};
-use evictd_batch::session::{Form, Objects, Setting, simulate};
+use evictd_batch::compat::Compat;
+use evictd_batch::session::{Objects, Setting, simulate};
 use serde_json::json;
 
 const GANG: &[&str] = &["priority", "gang"];
@@ -224,7 +225,7 @@ fn s6_141_a_job_that_names_no_queue_goes_to_the_default_one() {
         default_queue: "q".to_owned(),
         ..Setting::default()
     };
-    let (other, _) = simulate(&scenario.objects(), &setting, &Form::volcano()).unwrap();
+    let (other, _) = simulate(&scenario.objects(), &setting, Compat::VOLCANO).unwrap();
     assert_eq!(other.queue_order_at_open, ["q"]);
 }
 
@@ -234,12 +235,12 @@ fn a_configuration_that_is_wrong_is_told_and_what_is_passed_over_is_warned_of() 
         conf: "actions: dance".to_owned(),
         ..Objects::default()
     };
-    assert!(simulate(&wrong, &Setting::default(), &Form::default()).is_err());
+    assert!(simulate(&wrong, &Setting::default(), Compat::EVICTD).is_err());
     let mut twice = Scenario::new(&conf("allocate", &[&["sla", "gang"]]))
         .node("a", "1")
         .objects();
     twice.nodes.push(twice.nodes[0].clone());
-    let (_, warnings) = simulate(&twice, &Setting::default(), &Form::default()).unwrap();
+    let (_, warnings) = simulate(&twice, &Setting::default(), Compat::EVICTD).unwrap();
     assert_eq!(
         warnings,
         [
@@ -264,7 +265,7 @@ fn what_queues_were_promised_counts_when_room_is_given_out_to_jobs_that_ask() {
             scenario = scenario.job_with(&format!("{queue}-{index}"), 1, "Pending", &spec);
         }
     }
-    let outcome = scenario.run_as(&Form::default());
+    let outcome = scenario.run_as(Compat::EVICTD);
     let let_in = |queue: &str| {
         let jobs = outcome.phases.iter();
         let jobs = jobs.filter(|(name, phase)| name.contains(queue) && *phase == "Inqueue");
@@ -282,7 +283,7 @@ fn a_group_or_pod_that_names_too_many_resources_says_so_and_others_go_on() {
     let plugins: &[&[&str]] = &[&["gang"], &["overcommit", "proportion"]];
     let many =
         json!({"spec": {"containers": [{"name": "c", "resources": {"requests": names(300)}}]}});
-    for form in [Form::volcano(), Form::default()] {
+    for compat in [Compat::VOLCANO, Compat::EVICTD] {
         let outcome = Scenario::new(&conf("enqueue, allocate, backfill", plugins))
             .node("a", "4")
             .job_with(
@@ -297,7 +298,7 @@ fn a_group_or_pod_that_names_too_many_resources_says_so_and_others_go_on() {
             .waiting("good", 1, "1")
             .job("late", 1, "Inqueue")
             .waiting("late", 1, "1")
-            .run_as(&form);
+            .run_as(compat);
         assert_eq!(outcome.phases["default/group"], "Pending");
         let conditions = &outcome.pod_groups["default/group"].conditions;
         let told =

@@ -1,14 +1,12 @@
 //! Jobs are let in once they could be placed.
 
 use crate::scenario::{Scenario, conf, evicted, told};
-use evictd_batch::session::{Form, Outcome};
+use evictd_batch::compat::{Compat, Difference};
+use evictd_batch::session::Outcome;
 use serde_json::{Value, json};
 
-fn only() -> Form {
-    Form {
-        admits_what_fits: true,
-        ..Form::volcano()
-    }
+fn only() -> Compat {
+    Compat::VOLCANO.with(Difference::EnqueueWhatFits)
 }
 
 fn enqueue() -> String {
@@ -54,7 +52,7 @@ fn a_job_that_does_not_fit_on_any_node_is_not_let_in() {
     // Six cores are free, and four of them on no node.
     for pods in [0, 1] {
         assert_eq!(phase(&with(pods).run(), "new"), "Inqueue");
-        let ours = with(pods).run_as(&only());
+        let ours = with(pods).run_as(only());
         assert_eq!(phase(&ours, "new"), "Pending");
         let group = &ours.pod_groups["default/new"];
         assert!(group.written);
@@ -76,17 +74,17 @@ fn what_was_let_in_before_has_its_room() {
     let both = gang(two_nodes(&enqueue()), "first", "Inqueue", 2, 3);
     let both = gang(both, "second", "Pending", 1, 1);
     assert_eq!(phase(&both.run(), "second"), "Inqueue");
-    assert_eq!(phase(&both.run_as(&only()), "second"), "Pending");
+    assert_eq!(phase(&both.run_as(only()), "second"), "Pending");
     // One that cannot be placed itself holds nothing.
     let large = gang(two_nodes(&anything()), "first", "Inqueue", 3, 3);
     let large = gang(large, "second", "Pending", 1, 1);
-    assert_eq!(phase(&large.run_as(&only()), "second"), "Inqueue");
+    assert_eq!(phase(&large.run_as(only()), "second"), "Inqueue");
     // Of several that ask in the same session each counts those before it.
     let three = ["one", "two", "three"].into_iter();
     let three = three.fold(two_nodes(&enqueue()), |own, name| {
         gang(own, name, "Pending", 1, 3)
     });
-    let ours = three.run_as(&only());
+    let ours = three.run_as(only());
     let phases = ["one", "two", "three"].map(|name| phase(&ours, name));
     assert_eq!(phases, ["Inqueue", "Inqueue", "Pending"]);
 }
@@ -96,7 +94,7 @@ fn a_job_that_does_not_fit_keeps_nobody_out_behind_it() {
     let scenario = two_nodes(&enqueue())
         .job_with("large", 3, "Pending", &unmade(3, 2))
         .job_with("small", 2, "Pending", &unmade(2, 2));
-    let ours = scenario.run_as(&only());
+    let ours = scenario.run_as(only());
     assert_eq!(phase(&ours, "large"), "Pending");
     assert_eq!(phase(&ours, "small"), "Inqueue");
 }
@@ -112,16 +110,16 @@ fn pods_of_several_tasks_are_placed_together() {
             .pod("new-worker-0", "new", "2", &role("worker"))
             .pod("new-worker-1", "new", "2", &role("worker"))
     };
-    assert_eq!(phase(&with("1").run_as(&only()), "new"), "Inqueue");
-    assert_eq!(phase(&with("2").run_as(&only()), "new"), "Pending");
+    assert_eq!(phase(&with("1").run_as(only()), "new"), "Inqueue");
+    assert_eq!(phase(&with("2").run_as(only()), "new"), "Pending");
     // Nothing is said of what tasks ask for that are not made: all of it has to be there somewhere.
     let spec = |cpu: &str| {
         let mut spec = json!({"minTaskMember": {"driver": 1, "worker": 2}});
         spec["minResources"] = json!({"cpu": cpu});
         two_nodes(&enqueue()).job_with("new", 3, "Pending", &spec)
     };
-    assert_eq!(phase(&spec("6").run_as(&only()), "new"), "Inqueue");
-    assert_eq!(phase(&spec("7").run_as(&only()), "new"), "Pending");
+    assert_eq!(phase(&spec("6").run_as(only()), "new"), "Inqueue");
+    assert_eq!(phase(&spec("7").run_as(only()), "new"), "Pending");
 }
 
 #[test]
@@ -132,9 +130,9 @@ fn nodes_that_do_not_take_a_pod_have_no_room_for_it() {
             .job("new", 1, "Pending")
             .pod("new-work-0", "new", "1", &elsewhere);
     assert_eq!(phase(&scenario.run(), "new"), "Inqueue");
-    assert_eq!(phase(&scenario.run_as(&only()), "new"), "Pending");
+    assert_eq!(phase(&scenario.run_as(only()), "new"), "Pending");
     let open = scenario.node("c", "1");
-    assert_eq!(phase(&open.run_as(&only()), "new"), "Inqueue");
+    assert_eq!(phase(&open.run_as(only()), "new"), "Inqueue");
 }
 
 #[test]
@@ -146,7 +144,7 @@ fn a_job_is_let_in_that_its_queue_may_make_room_for() {
         two_nodes(&conf(actions, &tiers)).job_with("new", 2, "Pending", &need)
     };
     let let_in = |actions: &str, class: &str| {
-        phase(&with(actions, class).run_as(&only()), "new") == "Inqueue"
+        phase(&with(actions, class).run_as(only()), "new") == "Inqueue"
     };
     assert!(let_in("enqueue, preempt", "high"));
     assert!(!let_in("enqueue, preempt", ""));
@@ -163,7 +161,7 @@ fn a_job_is_let_in_that_its_queue_may_make_room_for() {
             .running("old", 0, &["a", "a", "a", "a"], "1")
             .job_with("new", 1, "Pending", &need)
             .waiting("new", 1, &cpu.to_string());
-        scenario.run_as(&Form::default())
+        scenario.run_as(Compat::EVICTD)
     };
     assert_eq!(evicted(&reclaims(2)).len(), 2);
     assert_eq!(phase(&reclaims(3), "new"), "Pending");
@@ -185,7 +183,7 @@ fn a_job_whose_pods_are_not_made_is_let_in_to_reclaim_and_reclaims_in_the_next_s
             .running("old", 0, &["a", "a", "a", "a"], "1")
             .job_with("new", 1, phase, &need)
             .waiting("new", made, &cpu.to_string());
-        scenario.run_as(&Form::default())
+        scenario.run_as(Compat::EVICTD)
     };
     // Half of the cluster is its queue's.
     assert_eq!(phase(&with(2, "Pending", 0), "new"), "Inqueue");
@@ -207,12 +205,12 @@ fn what_is_going_counts_as_gone_and_an_argument_takes_the_question_out() {
     let leaving = full(&anything())
         .job("old", 0, "Running")
         .pod("old-work-0", "old", "3", &going);
-    assert_eq!(phase(&leaving.run_as(&only()), "new"), "Inqueue");
+    assert_eq!(phase(&leaving.run_as(only()), "new"), "Inqueue");
     let taken = |conf: &str| {
         let own = full(conf)
             .job("old", 0, "Running")
             .running("old", 0, &["a"], "1");
-        phase(&own.run_as(&only()), "new").to_owned()
+        phase(&own.run_as(only()), "new").to_owned()
     };
     let argument = format!(
         "{}configurations:\n- name: enqueue\n  arguments:\n    placementEnable: false\n",

@@ -1,16 +1,15 @@
 //! Pods of no group: for Volcano nobody places them, with us each is a job of its own.
 
 use crate::scenario::{Scenario, bound, conf, evicted};
+use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Setting, plain_job};
+use evictd_batch::session::{Cache, Setting, plain_job};
 use evictd_placement::Cluster;
 use evictd_pod::wire::Pod;
 use serde_json::{Value, json};
 
-fn plain_pods() -> Form {
-    let mut form = Form::volcano();
-    form.plain_pods = true;
-    form
+fn plain_pods() -> Compat {
+    Compat::VOLCANO.with(Difference::BarePods)
 }
 
 fn scenario() -> Scenario {
@@ -38,7 +37,7 @@ fn alone(with: &Value) -> Value {
 fn s6_059_s6_089_a_pod_of_no_group_waits_for_one_with_volcano_and_is_placed_with_us() {
     let scenario = scenario().pod("web", "", "2", &alone(&json!({})));
     assert!(scenario.run().binds.is_empty());
-    let outcome = scenario.run_as(&plain_pods());
+    let outcome = scenario.run_as(plain_pods());
     assert_eq!(bound(&outcome, "web"), Some("a"));
     assert_eq!(outcome.phases["default/web@pod"], "Inqueue");
     assert_eq!(outcome.queue_allocated["default"]["cpu"], "2");
@@ -58,7 +57,7 @@ fn a_plain_pod_counts_in_the_queue_that_it_names_and_hears_why_it_waits() {
         .queue("small", &json!({"capability": {"cpu": "1"}}))
         .pod("large", "", "2", &queue)
         .pod("web", "", "1", &queue);
-    let outcome = scenario.run_as(&plain_pods());
+    let outcome = scenario.run_as(plain_pods());
     assert_eq!(bound(&outcome, "large"), None);
     assert_eq!(bound(&outcome, "web"), Some("a"));
     let told = &outcome.pod_conditions["default/large"];
@@ -84,7 +83,7 @@ fn a_plain_pod_goes_for_a_job_of_higher_priority_and_is_no_victim_of_its_equals(
                 &json!({"queue": "default", "priorityClassName": class}),
             )
             .waiting("new", 1, "2")
-            .run_as(&Form::default())
+            .run_as(Compat::EVICTD)
     };
     assert_eq!(evicted(&with("high")), ["web"]);
     assert!(evicted(&with("")).is_empty());
@@ -105,7 +104,7 @@ fn what_was_come_to_of_a_plain_pod_is_kept_while_it_changes_and_forgotten_when_i
     let conf = Conf::read(&objects.conf).unwrap();
     let job = plain_job(&objects.pods[0].metadata);
     let session =
-        |cache: &mut Cache, cluster: &mut Cluster| cache.session(cluster, &conf, &Form::volcano());
+        |cache: &mut Cache, cluster: &mut Cluster| cache.session(cluster, &conf, Compat::VOLCANO);
     let outcome = session(&mut cache, &mut cluster);
     let own = &outcome.pod_groups[&*job];
     assert!(own.written);

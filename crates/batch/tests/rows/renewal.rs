@@ -1,8 +1,9 @@
 //! What is on nodes may be told, or be taken from the cluster; sessions come to the same.
 
 use crate::scenario::{Scenario, conf};
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Setting};
+use evictd_batch::session::{Cache, Objects, Setting};
 use evictd_placement::Cluster;
 use serde_json::{Value, json};
 
@@ -52,7 +53,7 @@ fn objects() -> Objects {
 
 fn session(cluster: &mut Cluster, cache: &mut Cache, objects: &Objects) -> Value {
     let conf = Conf::read(&objects.conf).unwrap();
-    let outcome = cache.session(cluster, &conf, &Form::default());
+    let outcome = cache.session(cluster, &conf, Compat::EVICTD);
     serde_json::to_value(outcome).unwrap()
 }
 

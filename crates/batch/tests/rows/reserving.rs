@@ -1,18 +1,16 @@
 //! Nodes are kept for a job that has waited long.
 
 use crate::scenario::{Scenario, conf};
+use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting, Turns};
+use evictd_batch::session::{Cache, Objects, Outcome, Setting, Turns};
 use evictd_batch::wire::PodGroupCondition;
 use evictd_placement::Cluster;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-fn only() -> Form {
-    Form {
-        reserves: true,
-        ..Form::volcano()
-    }
+fn only() -> Compat {
+    Compat::VOLCANO.with(Difference::ReserveNodes)
 }
 
 fn allocate() -> String {
@@ -42,8 +40,8 @@ fn time_of_day(time: &str) -> Timestamp {
 }
 
 /// A session at a time of the day.
-fn at(scenario: &Scenario, time: &str, form: &Form) -> Outcome {
-    scenario.run_at(&format!("2026-01-01T{time}Z"), form)
+fn at(scenario: &Scenario, time: &str, compat: Compat) -> Outcome {
+    scenario.run_at(&format!("2026-01-01T{time}Z"), compat)
 }
 
 /// The gang `large` needs two of five nodes of four cores; on `a` three are in use, on the others one.
@@ -83,13 +81,13 @@ fn told(outcome: &Outcome) -> Option<(bool, &str, &str)> {
 fn the_emptiest_nodes_are_kept_for_a_job_that_has_waited_long() {
     let scenario = with_small(&allocate());
     // Before its time, and without the switch, small pods go where most is free.
-    for (time, form) in [("00:09:00", only()), ("01:00:00", Form::volcano())] {
-        let outcome = at(&scenario, time, &form);
+    for (time, compat) in [("00:09:00", only()), ("01:00:00", Compat::VOLCANO)] {
+        let outcome = at(&scenario, time, compat);
         assert_eq!(bound(&outcome).len(), 4);
         assert!(bound(&outcome).iter().all(|node| *node != "a"));
         assert_eq!((told(&outcome), outcome.again_at), (None, None));
     }
-    let outcome = at(&scenario, "00:11:00", &only());
+    let outcome = at(&scenario, "00:11:00", only());
     assert_eq!(bound(&outcome), ["a"]);
     let words = "nodes are kept for it until 2026-01-01T04:11:00Z at the latest: b, c, d, e";
     assert_eq!(told(&outcome), Some((true, "WaitedLong", words)));
@@ -109,8 +107,8 @@ fn nodes_are_kept_from_those_only_that_come_after_the_job() {
             .job_with("other", 1, "Inqueue", &json!({"priorityClassName": class}))
             .waiting("other", 4, "1")
     };
-    assert_eq!(bound(&at(&job(""), "00:11:00", &only())), ["a"]);
-    assert_eq!(bound(&at(&job("high"), "00:11:00", &only())).len(), 4);
+    assert_eq!(bound(&at(&job(""), "00:11:00", only())), ["a"]);
+    assert_eq!(bound(&at(&job("high"), "00:11:00", only())).len(), 4);
     // One that waited before it goes on.
     let before = Scenario::new(&allocate())
         .node("a", "2")
@@ -120,7 +118,7 @@ fn nodes_are_kept_from_those_only_that_come_after_the_job() {
         .waiting("before", 1, "1")
         .job("large", 1, "Inqueue")
         .waiting("large", 1, "2");
-    assert_eq!(bound(&at(&before, "00:11:00", &only())), ["a"]);
+    assert_eq!(bound(&at(&before, "00:11:00", only())), ["a"]);
 }
 
 #[test]
@@ -136,7 +134,7 @@ fn no_node_is_kept_that_is_not_needed_or_for_a_job_that_fits_nowhere() {
         .waiting("large", 1, "4")
         .job("small", 1, "Inqueue")
         .waiting("small", 3, "1");
-    let outcome = at(&one, "00:11:00", &only());
+    let outcome = at(&one, "00:11:00", only());
     assert_eq!(bound(&outcome), ["c", "c", "c"]);
     for (min, cpu) in [(4, "4"), (1, "5")] {
         let too_large = Scenario::new(&allocate())
@@ -147,13 +145,13 @@ fn no_node_is_kept_that_is_not_needed_or_for_a_job_that_fits_nowhere() {
             .waiting("large", usize::try_from(min).unwrap(), cpu)
             .job("small", 1, "Inqueue")
             .waiting("small", 12, "1");
-        let outcome = at(&too_large, "00:11:00", &only());
+        let outcome = at(&too_large, "00:11:00", only());
         assert_eq!((bound(&outcome).len(), told(&outcome)), (12, None));
     }
     // What others than jobs hold does not become free.
     let other = json!({"spec": {"schedulerName": "default-scheduler", "nodeName": "c"}, "status": {"phase": "Running"}});
     let held = with_small(&allocate()).pod("other", "", "1", &other);
-    let outcome = at(&held, "00:11:00", &only());
+    let outcome = at(&held, "00:11:00", only());
     assert!(
         told(&outcome).unwrap().2.ends_with("a, b, d, e"),
         "{outcome:?}"
@@ -178,9 +176,9 @@ fn a_job_whose_pods_are_not_made_is_let_in_and_keeps_no_node() {
     let phases = |outcome: &Outcome| {
         ["large", "small"].map(|job| outcome.phases[&format!("default/{job}")].clone())
     };
-    let early = at(&scenario, "00:05:00", &Form::default());
+    let early = at(&scenario, "00:05:00", Compat::EVICTD);
     assert_eq!(phases(&early), ["Pending", "Inqueue"]);
-    let outcome = at(&scenario, "00:11:00", &Form::default());
+    let outcome = at(&scenario, "00:11:00", Compat::EVICTD);
     assert_eq!(phases(&outcome), ["Inqueue", "Inqueue"]);
     assert_eq!((told(&outcome), outcome.again_at), (None, None));
 }
@@ -188,7 +186,7 @@ fn a_job_whose_pods_are_not_made_is_let_in_and_keeps_no_node() {
 #[test]
 fn a_claim_to_need_room_keeps_no_node() {
     let forged = |from: &str| with_small(&allocate()).group_with(&since(true, from));
-    let free = |scenario: &Scenario, time: &str| bound(&at(scenario, time, &only())).len();
+    let free = |scenario: &Scenario, time: &str| bound(&at(scenario, time, only())).len();
     // A condition that a tenant has written, of before and of the future.
     for from in ["00:00:01", "23:59:59"] {
         assert_eq!(free(&forged(from), "00:05:00"), 4, "{from}");
@@ -241,7 +239,7 @@ fn after_turn(scenario: &Scenario, [from, until]: [Option<&str>; 2], time: &str)
     cache.set_now(time_of_day(time));
     cache.set_turns(Turns::from_text(&turn.to_string(), time_of_day(time)).unwrap());
     let conf = Conf::read(&objects.conf).unwrap();
-    cache.session(&mut cluster, &conf, &only())
+    cache.session(&mut cluster, &conf, only())
 }
 
 #[test]
@@ -283,7 +281,7 @@ fn a_job_that_starts_gives_its_nodes_back_and_the_bounds_are_arguments() {
         .running("large", 0, &["a"], "1")
         .job("small", 1, "Inqueue")
         .waiting("small", 1, "1");
-    let outcome = at(&scenario, "01:10:00", &only());
+    let outcome = at(&scenario, "01:10:00", only());
     assert_eq!(bound(&outcome), ["a"]);
     assert!(!told(&outcome).unwrap().0);
     let arguments = |after: u32, hold: u32| {
@@ -293,7 +291,7 @@ fn a_job_that_starts_gives_its_nodes_back_and_the_bounds_are_arguments() {
         )
     };
     let kept = |after: u32, hold: u32, time: &str| {
-        let outcome = at(&with_small(&arguments(after, hold)), time, &only());
+        let outcome = at(&with_small(&arguments(after, hold)), time, only());
         bound(&outcome).len() == 1
     };
     assert!(kept(60, 60, "00:02:00") && !kept(300, 60, "00:02:00"));
@@ -319,7 +317,7 @@ fn while_its_queue_holds_too_much_only_its_share_is_kept() {
         .job_with("other", 1, "Inqueue", &json!({"queue": "r"}))
         .waiting("other", 8, "1");
     // Its queue deserves four cores and holds three. The fourth is kept for it; on the nodes others have room.
-    let outcome = at(&scenario, "00:11:00", &only());
+    let outcome = at(&scenario, "00:11:00", only());
     let words = "its part of what its queue may have is kept for it until 2026-01-01T04:11:00Z at the latest";
     assert_eq!(told(&outcome), Some((true, "WaitedLong", words)));
     let of = |outcome: &Outcome, job: &str| {
@@ -339,7 +337,7 @@ fn after_a_turn_nodes_are_kept_for_nobody_as_long_as_it_has_lasted() {
     let conf = Conf::read(&objects.conf).unwrap();
     let mut kept_for = |time: &str| {
         cache.set_now(time_of_day(time));
-        let outcome = cache.session(&mut cluster, &conf, &only());
+        let outcome = cache.session(&mut cluster, &conf, only());
         for group in &objects.pod_groups {
             let mut group = group.clone();
             let key = format!("default/{}", group.metadata.name);

@@ -1,7 +1,8 @@
 //! Whatever stands in the objects, a session ends, and says what is wrong where somebody looks.
 
 use crate::scenario::{Scenario, conf};
-use evictd_batch::session::{Form, Objects, Setting, simulate};
+use evictd_batch::compat::Compat;
+use evictd_batch::session::{Objects, Setting, simulate};
 use serde_json::json;
 
 const ALL: &str = "enqueue, allocate, preempt, reclaim, backfill";
@@ -79,8 +80,8 @@ fn extremes_end_like_everything_else() {
         "1",
         &json!({"status": {"allocatable": {"pods": "-1"}}}),
     );
-    for form in [Form::volcano(), Form::default()] {
-        let outcome = scenario.run_as(&form);
+    for compat in [Compat::VOLCANO, Compat::EVICTD] {
+        let outcome = scenario.run_as(compat);
         assert_eq!(outcome.session_jobs.len(), 4);
     }
 }
@@ -88,7 +89,7 @@ fn extremes_end_like_everything_else() {
 #[test]
 fn nothing_at_all_is_a_session_too() {
     let objects = Objects::default();
-    let (outcome, warnings) = simulate(&objects, &Setting::default(), &Form::default()).unwrap();
+    let (outcome, warnings) = simulate(&objects, &Setting::default(), Compat::EVICTD).unwrap();
     assert!(outcome.session_jobs.is_empty() && outcome.events.is_empty() && warnings.is_empty());
 }
 

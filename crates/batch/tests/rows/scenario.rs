@@ -1,7 +1,8 @@
 //! Small clusters, in a few words.
 
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Form, Objects, Outcome, Setting, simulate};
+use evictd_batch::session::{Cache, Objects, Outcome, Setting, simulate};
 use evictd_placement::Cluster;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -185,11 +186,11 @@ impl Scenario {
 
     /// The session as Volcano runs it.
     pub(crate) fn run(&self) -> Outcome {
-        self.run_as(&Form::volcano())
+        self.run_as(Compat::VOLCANO)
     }
 
     /// At a point in time.
-    pub(crate) fn run_at(&self, now: &str, form: &Form) -> Outcome {
+    pub(crate) fn run_at(&self, now: &str, compat: Compat) -> Outcome {
         let objects = self.objects();
         let mut cluster = Cluster::new();
         for node in &objects.nodes {
@@ -202,11 +203,11 @@ impl Scenario {
         let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
         cache.set_now(now.parse().unwrap());
         let conf = Conf::read(&objects.conf).unwrap();
-        cache.session(&mut cluster, &conf, form)
+        cache.session(&mut cluster, &conf, compat)
     }
 
-    pub(crate) fn run_as(&self, form: &Form) -> Outcome {
-        simulate(&self.objects(), &Setting::default(), form)
+    pub(crate) fn run_as(&self, compat: Compat) -> Outcome {
+        simulate(&self.objects(), &Setting::default(), compat)
             .unwrap()
             .0
     }

@@ -1,7 +1,7 @@
 //! Groups that grow: a driver runs, and its executors, which were made later, wait for room.
 
 use crate::scenario::{Scenario, bound, conf, evicted, told};
-use evictd_batch::session::Form;
+use evictd_batch::compat::{Compat, Difference};
 use serde_json::{Value, json};
 
 const DRIVER_AND_EXECUTORS: &str = "spark";
@@ -35,15 +35,12 @@ fn gangs() -> String {
     conf("allocate", &[&["priority", "gang"], &["predicates"]])
 }
 
-fn phase(scenario: &Scenario, form: &Form) -> String {
-    scenario.run_as(form).phases["default/spark"].clone()
+fn phase(scenario: &Scenario, compat: Compat) -> String {
+    scenario.run_as(compat).phases["default/spark"].clone()
 }
 
-fn only() -> Form {
-    Form {
-        stages_run: true,
-        ..Form::volcano()
-    }
+fn only() -> Compat {
+    Compat::VOLCANO.with(Difference::StagedGroupRuns)
 }
 
 #[test]
@@ -51,16 +48,16 @@ fn a_group_that_grew_runs_while_its_next_tasks_wait() {
     // No room for both executors, or they are not even made yet.
     for executors in [2, 0] {
         let scenario = grown(&gangs(), "2", executors);
-        assert_eq!(phase(&scenario, &Form::volcano()), "Unknown");
-        assert_eq!(phase(&scenario, &only()), "Running");
-        let outcome = scenario.run_as(&Form::default());
+        assert_eq!(phase(&scenario, Compat::VOLCANO), "Unknown");
+        assert_eq!(phase(&scenario, only()), "Running");
+        let outcome = scenario.run_as(Compat::EVICTD);
         assert!(outcome.bound.is_empty(), "both or none");
         let condition = &outcome.pod_groups["default/spark"].conditions[0];
         assert_eq!(condition.kind, "Unschedulable");
         assert!(told(&outcome, "spark")[0].contains("Unschedulable"));
     }
     let scenario = grown(&gangs(), "3", 2);
-    let outcome = scenario.run_as(&Form::default());
+    let outcome = scenario.run_as(Compat::EVICTD);
     assert_eq!(bound(&outcome, "spark-executor-1"), Some("a"));
 }
 
@@ -72,7 +69,7 @@ fn a_group_that_lost_pods_of_a_task_is_unknown() {
     });
     let scenario =
         grown(&gangs(), "2", 1).pod("spark-executor-1", DRIVER_AND_EXECUTORS, "1", &runs);
-    assert_eq!(phase(&scenario, &Form::default()), "Unknown");
+    assert_eq!(phase(&scenario, Compat::EVICTD), "Unknown");
 }
 
 #[test]
@@ -80,7 +77,7 @@ fn the_rest_of_a_group_that_grew_comes_before_newcomers() {
     let scenario = grown(&gangs(), "3", 2)
         .job("alone", 1, "Inqueue")
         .waiting("alone", 1, "2");
-    let outcome = scenario.run_as(&Form::default());
+    let outcome = scenario.run_as(Compat::EVICTD);
     assert_eq!(outcome.bound.len(), 2);
     assert!(bound(&outcome, "alone-work-0").is_none());
 }
@@ -93,17 +90,17 @@ fn no_driver_goes_for_its_own_executors_or_for_an_equal() {
     };
     for first in ["priority", "drf"] {
         let alone = grown(&preempt(first), "2", 2);
-        assert_eq!(evicted(&alone.run_as(&Form::default())), [""; 0]);
+        assert_eq!(evicted(&alone.run_as(Compat::EVICTD)), [""; 0]);
         let equal = grown(&preempt(first), "2", 2)
             .job("equal", 1, "Inqueue")
             .waiting("equal", 1, "2");
-        assert_eq!(evicted(&equal.run_as(&Form::default())), [""; 0]);
+        assert_eq!(evicted(&equal.run_as(Compat::EVICTD)), [""; 0]);
     }
     // What is more important may take its place.
     let high: Value = json!({"priorityClassName": "high"});
     let higher = grown(&preempt("priority"), "2", 2)
         .job_with("high", 1, "Inqueue", &high)
         .waiting("high", 1, "2");
-    let outcome = higher.run_as(&Form::default());
+    let outcome = higher.run_as(Compat::EVICTD);
     assert_eq!(evicted(&outcome), ["spark-driver-0"]);
 }

@@ -1,7 +1,7 @@
 //! Who has to go for others.
 
 use crate::scenario::{Scenario, conf, evicted, short, told};
-use evictd_batch::session::Form;
+use evictd_batch::compat::Compat;
 use serde_json::{Value, json};
 
 const HIGH: &str = "high";
@@ -422,7 +422,7 @@ fn a_gang_for_a_part_of_which_nodes_are_being_freed_takes_the_rest_at_once() {
         .job_with("high", 2, "Inqueue", &json!({"priorityClassName": "high"}))
         .pod("high-work-0", "high", "1", &nominated)
         .pod("high-work-1", "high", "1", &json!({}));
-    assert_eq!(evicted(&scenario.run_as(&Form::default())), ["low-work-1"]);
+    assert_eq!(evicted(&scenario.run_as(Compat::EVICTD)), ["low-work-1"]);
     // With Volcano nobody goes until the first has gone, and its place may be another one's then.
-    assert!(evicted(&scenario.run_as(&Form::volcano())).is_empty());
+    assert!(evicted(&scenario.run_as(Compat::VOLCANO)).is_empty());
 }

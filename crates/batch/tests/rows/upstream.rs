@@ -1,9 +1,10 @@
 //! Kubernetes' own groups, `scheduling.k8s.io`, as jobs of queues.
 
 use crate::scenario::{conf, evicted, short};
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
-    Cache, Form, Objects, Outcome, Setting, UpstreamOutcome, simulate, upstream_job,
+    Cache, Objects, Outcome, Setting, UpstreamOutcome, simulate, upstream_job,
 };
 use evictd_batch::wire::Workload;
 use evictd_placement::Cluster;
@@ -77,7 +78,7 @@ pub(crate) fn session(cpu: &str, groups: &[Value], pods: &[Value], more: &Value)
         file[key] = value.clone();
     }
     let objects: Objects = parse(file);
-    let (outcome, warnings) = simulate(&objects, &Setting::default(), &Form::default()).unwrap();
+    let (outcome, warnings) = simulate(&objects, &Setting::default(), Compat::EVICTD).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
     outcome
 }
@@ -301,8 +302,7 @@ impl Told {
 
     fn session(&mut self) -> Outcome {
         let conf = Conf::read(&configuration()).unwrap();
-        self.cache
-            .session(&mut self.cluster, &conf, &Form::default())
+        self.cache.session(&mut self.cluster, &conf, Compat::EVICTD)
     }
 }
 

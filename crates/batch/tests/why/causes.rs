@@ -35,13 +35,16 @@ fn too_little_room_names_the_nodes_and_whose_end_is_enough() {
         answer.headline,
         "train waits: 1 of its 2 pods fits on no node (too little cpu on 2 of 4 nodes)"
     );
-    let closeup = answer.closeup.as_ref().unwrap();
-    assert_eq!((closeup.places.now, closeup.places.waiting), (1, 2));
-    let refused = &closeup.places.roles[0].refused;
+    let diagnosis = answer.diagnosis.as_ref().unwrap();
+    assert_eq!(
+        (diagnosis.feasibility.now, diagnosis.feasibility.waiting),
+        (1, 2)
+    );
+    let refused = &diagnosis.feasibility.roles[0].refused;
     assert_eq!(refused["Insufficient cpu"], 2);
     assert_eq!(refused["node(s) were unschedulable"], 1);
     assert_eq!(refused.values().sum::<usize>(), 4);
-    let near = &closeup.places.nearest[0];
+    let near = &diagnosis.feasibility.nearest[0];
     assert_eq!(
         (near.node.as_str(), near.one[0].amount.to_string()),
         ("a", "3".to_owned())
@@ -87,7 +90,7 @@ fn a_queue_that_has_its_share_is_named_with_the_amounts() {
         words.contains(&"queue q's weight is raised to 2 (from 1)"),
         "{words:?}"
     );
-    let queue = &answer.closeup.as_ref().unwrap().queue;
+    let queue = &answer.diagnosis.as_ref().unwrap().queue;
     assert_eq!(
         (queue.plugin, queue.resources[0].request.to_string()),
         (Some("proportion"), "24".to_owned())
@@ -127,7 +130,7 @@ fn a_job_that_is_not_let_in_hears_what_is_left() {
             )
             .waiting("train", 2, "2"),
     );
-    assert_eq!(answer.state, State::NotLetIn);
+    assert_eq!(answer.state, State::NotEnqueued);
     assert_eq!(
         answer.headline,
         "train is not let in: it needs more than is left in the cluster (cpu 4 of 3)"
@@ -154,7 +157,7 @@ fn more_than_its_queue_may_ever_hold_is_told_before_what_others_hold_now() {
             )
             .waiting("train", 2, "4"),
     );
-    assert_eq!(answer.state, State::NotLetIn);
+    assert_eq!(answer.state, State::NotEnqueued);
     assert_eq!(
         answer.headline,
         "train is not let in: queue gold may not have so much (cpu 8 of 6 with it)"
@@ -171,7 +174,7 @@ fn a_gang_without_a_place_is_said_not_to_be_let_in() {
             .job("train", 2, "Pending")
             .waiting("train", 2, "1"),
     );
-    assert_eq!(answer.state, State::NotLetIn);
+    assert_eq!(answer.state, State::NotEnqueued);
     assert_eq!(
         answer.headline,
         "train is not let in: there is no room now for 2 pods of task work that ask for cpu 1 each"
@@ -266,8 +269,8 @@ fn who_comes_first_is_told_with_the_rule_and_a_higher_priority_is_proposed() {
             .job("train", 1, "Inqueue")
             .waiting("train", 1, "3"),
     );
-    let closeup = answer.closeup.as_ref().unwrap();
-    let ahead: Vec<_> = closeup
+    let diagnosis = answer.diagnosis.as_ref().unwrap();
+    let ahead: Vec<_> = diagnosis
         .ahead
         .iter()
         .map(|own| (own.pod_group.as_str(), own.plugin, own.why.as_str()))
@@ -413,8 +416,8 @@ fn a_gang_larger_than_its_queues_share_is_told_the_share_also_while_others_have_
         answer.headline,
         "train waits: queue r does not deserve so much (cpu 6 of 4 with it)"
     );
-    let closeup = answer.closeup.unwrap();
-    let cpu = closeup
+    let diagnosis = answer.diagnosis.unwrap();
+    let cpu = diagnosis
         .queue
         .resources
         .iter()

@@ -2,7 +2,8 @@
 
 use crate::scenario::Scenario;
 use crate::{ALL, ask, by_form, why, words};
-use evictd_batch::session::{Form, Objects};
+use evictd_batch::compat::Compat;
+use evictd_batch::session::Objects;
 use evictd_batch::why::{Answer, State};
 use evictd_batch::wire::{Job, PodGroup};
 use serde_json::{Value, json};
@@ -119,7 +120,7 @@ fn what_a_job_needs_before_its_pods_are_made_is_found_with_the_pods_that_will_be
     waiting.spec.min_resources = Some(serde_json::from_value(json!({"cpu": "3"})).unwrap());
     objects.pod_groups.push(waiting);
     let answer = why(&objects, &[in_phase("Pending")]);
-    assert_eq!(answer.state, State::NotLetIn);
+    assert_eq!(answer.state, State::NotEnqueued);
     // Let in after one pod had ended, it would still not start: three of one core each need both to end.
     assert_eq!(words(&answer)[0], "default/own ends (2 pods)");
     assert!(answer.soonest[0].sessions >= 2, "{answer:?}");
@@ -210,12 +211,12 @@ fn pods_are_found_by_their_owner_and_a_plain_one_may_lack_its_group() {
     let scenario = Scenario::new(ALL)
         .node("a", "8")
         .pod("train-5c9-x", "", "1", &with);
-    let told = |objects: &Objects, form: &Form| {
-        let answer = by_form(objects, form);
+    let told = |objects: &Objects, compat: Compat| {
+        let answer = by_form(objects, compat);
         (answer.kind, answer.pod_group, answer.headline)
     };
     assert_eq!(
-        told(&scenario.objects(), &Form::volcano()),
+        told(&scenario.objects(), Compat::VOLCANO),
         (
             "Owner",
             "default/podgroup-r1".to_owned(),
@@ -225,7 +226,7 @@ fn pods_are_found_by_their_owner_and_a_plain_one_may_lack_its_group() {
     // With us a pod needs none, but its queue.
     let own = "default/train-5c9-x@pod".to_owned();
     assert_eq!(
-        told(&scenario.objects(), &Form::default()),
+        told(&scenario.objects(), Compat::EVICTD),
         (
             "Owner",
             own.clone(),
@@ -233,7 +234,7 @@ fn pods_are_found_by_their_owner_and_a_plain_one_may_lack_its_group() {
         )
     );
     let large = scenario.queue("default", &json!({"capability": {"cpu": "500m"}}));
-    let large = told(&large.objects(), &Form::default());
+    let large = told(&large.objects(), Compat::EVICTD);
     assert_eq!(
         large,
         (

@@ -11,8 +11,9 @@ mod properties;
 mod scenario;
 mod upstream;
 
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Form, Objects, Setting};
+use evictd_batch::session::{Objects, Setting};
 use evictd_batch::why::{Answer, Case, Unknown};
 use evictd_batch::wire::Job;
 use evictd_placement::Cluster;
@@ -26,15 +27,19 @@ pub(crate) fn why(objects: &Objects, jobs: &[Job]) -> Answer {
 }
 
 pub(crate) fn ask(objects: &Objects, jobs: &[Job], name: &str) -> Result<Answer, Unknown> {
-    ask_by((objects, jobs), name, &Form::default())
+    ask_by((objects, jobs), name, Compat::EVICTD)
 }
 
 /// The same by these rules, without jobs.
-pub(crate) fn by_form(objects: &Objects, form: &Form) -> Answer {
-    ask_by((objects, &[]), "train", form).unwrap()
+pub(crate) fn by_form(objects: &Objects, compat: Compat) -> Answer {
+    ask_by((objects, &[]), "train", compat).unwrap()
 }
 
-fn ask_by((objects, jobs): (&Objects, &[Job]), name: &str, form: &Form) -> Result<Answer, Unknown> {
+fn ask_by(
+    (objects, jobs): (&Objects, &[Job]),
+    name: &str,
+    compat: Compat,
+) -> Result<Answer, Unknown> {
     let case = Case {
         cluster: Cluster::new(),
         objects: objects.clone(),
@@ -42,7 +47,7 @@ fn ask_by((objects, jobs): (&Objects, &[Job]), name: &str, form: &Form) -> Resul
         events: Vec::new(),
         setting: Setting::default(),
         conf: &Conf::read(&objects.conf).unwrap(),
-        form,
+        compat,
     };
     case.why("default", name)
 }

@@ -1,6 +1,7 @@
 //! Makes what was proposed, in objects of its own, and plays sessions until the job starts.
 
-use evictd_batch::session::{Form, Objects, Outcome, Setting, simulate};
+use evictd_batch::compat::Compat;
+use evictd_batch::session::{Objects, Outcome, Setting, simulate};
 use evictd_batch::why::{Answer, Change, State};
 use evictd_pod::wire::Pod;
 use evictd_scheduling::Remedy;
@@ -133,7 +134,7 @@ pub(crate) fn apply(change: &Change, objects: &mut Objects) {
 pub(crate) fn starts(objects: &Objects) -> bool {
     let mut objects = objects.clone();
     for _ in 0..4 {
-        let (outcome, _) = simulate(&objects, &Setting::default(), &Form::default()).unwrap();
+        let (outcome, _) = simulate(&objects, &Setting::default(), Compat::EVICTD).unwrap();
         if is_started(&objects, &outcome) {
             return true;
         }

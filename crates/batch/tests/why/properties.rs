@@ -176,8 +176,8 @@ proptest! {
     #[test]
     fn nodes_add_up_and_pods_do_too(made in made()) {
         let answer = why(&made.objects(), &[]);
-        if let Some(closeup) = answer.closeup {
-            let places = &closeup.places;
+        if let Some(diagnosis) = answer.diagnosis {
+            let places = &diagnosis.feasibility;
             prop_assert_eq!(places.nodes, made.nodes.len());
             let waiting: usize = places.roles.iter().map(|role| role.waiting).sum();
             let placed: usize = places.roles.iter().map(|role| role.placed).sum();
@@ -186,7 +186,7 @@ proptest! {
             for role in places.roles.iter().filter(|role| role.placed < role.waiting) {
                 prop_assert_eq!(role.refused.values().sum::<usize>(), places.nodes);
             }
-            prop_assert!(closeup.ahead.iter().all(|own| own.pod_group != "default/train"));
+            prop_assert!(diagnosis.ahead.iter().all(|own| own.pod_group != "default/train"));
         }
         prop_assert!(!answer.headline.is_empty());
         prop_assert!(answer.state != State::Starts || answer.soonest.is_empty());

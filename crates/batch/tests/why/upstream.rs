@@ -115,8 +115,8 @@ fn a_group_is_found_by_its_name_and_by_a_pod_of_it_and_its_queue_is_known() {
     let asked = read(objects(&nodes, &waiting()));
     let by_name = ask(&asked, &[], "train").unwrap();
     let by_pod = ask(&asked, &[], "train-1").unwrap();
-    assert_eq!(by_name.closeup.unwrap().min_member, 3);
-    assert_eq!(by_pod.closeup.unwrap().queue.name, "q");
+    assert_eq!(by_name.diagnosis.unwrap().min_member, 3);
+    assert_eq!(by_pod.diagnosis.unwrap().queue.name, "q");
 
     let mut lost = objects(&nodes, &waiting());
     lost["queues"] = json!([]);

@@ -3,15 +3,16 @@
 use super::values::duration;
 use crate::run::BatchSettings;
 use clap::{Args, ValueEnum};
-use evictd_batch::session::{Form, Setting};
+use evictd_batch::compat::{Compat, Difference};
+use evictd_batch::session::Setting;
 use jiff::SignedDuration;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How sessions decide.
+/// The value of `--batch-form`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum FormName {
-    /// Better where Volcano hurts its users.
+enum CompatArg {
+    /// As evictd.
     Evictd,
     /// Exactly as Volcano.
     Volcano,
@@ -30,7 +31,7 @@ pub(super) struct BatchFlags {
         default_value = "evictd",
         requires = "batch_conf"
     )]
-    batch_form: FormName,
+    batch_form: CompatArg,
     /// The schedulerName of pods that belong to batch sessions.
     #[arg(
         long,
@@ -56,9 +57,9 @@ impl BatchFlags {
     /// Of sessions, if there are to be any.
     pub(super) fn settings(&self) -> Option<BatchSettings> {
         let period = Duration::try_from(self.schedule_period).unwrap_or_default();
-        let form = match self.batch_form {
-            FormName::Evictd => Form::default(),
-            FormName::Volcano => Form::volcano(),
+        let compat = match self.batch_form {
+            CompatArg::Evictd => Compat::EVICTD,
+            CompatArg::Volcano => Compat::VOLCANO,
         };
         Some(BatchSettings {
             file: self.batch_conf.clone()?,
@@ -66,9 +67,9 @@ impl BatchFlags {
             setting: Setting {
                 scheduler: self.batch_scheduler_name.clone(),
                 default_queue: self.default_queue.clone(),
-                plain_pods: form.plain_pods,
+                plain_pods: compat.has(Difference::BarePods),
             },
-            form,
+            compat,
         })
     }
 }

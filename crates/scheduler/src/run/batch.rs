@@ -1,9 +1,10 @@
 //! Batch sessions beside the decisions about single pods, on the same cache: what they go by, and when one is due.
 
 use super::watches::BatchChange;
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
-    Cache, Form, Known, Outcome, Setting, Turns, UpstreamOutcome, upstream_job, upstream_job_of,
+    Cache, Known, Outcome, Setting, Turns, UpstreamOutcome, upstream_job, upstream_job_of,
 };
 use evictd_batch::wire::{PodGroupStatus, Queue};
 use evictd_cluster_client::lease::Memo;
@@ -29,7 +30,7 @@ pub struct BatchSettings {
     /// Whose pods are placed, and where jobs go that name no queue.
     pub setting: Setting,
     /// How it decides.
-    pub form: Form,
+    pub compat: Compat,
 }
 
 /// The sessions' side of the engine.
@@ -232,10 +233,10 @@ impl Batch {
         }
         self.take_up_turns(now);
         self.cache.set_now(now);
-        let (conf, form, since) = (&self.conf, &self.settings.form, self.renewed_at);
+        let (conf, compat, since) = (&self.conf, self.settings.compat, self.renewed_at);
         let outcome = scheduler.with_cluster(|cluster| {
             self.cache.renew(cluster, since);
-            self.cache.session(cluster, conf, form)
+            self.cache.session(cluster, conf, compat)
         });
         self.write_turns();
         self.changed = false;
@@ -359,7 +360,7 @@ mod tests {
             file: PathBuf::new(),
             period: Duration::from_secs(1),
             setting: Setting::default(),
-            form: Form::default(),
+            compat: Compat::EVICTD,
         };
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let turns_after = |text: &str| {

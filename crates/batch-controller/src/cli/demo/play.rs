@@ -1,9 +1,10 @@
 //! What happens in the demo, session by session, and whether it is what was expected.
 
 use anyhow::Context;
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Form, Outcome};
-use evictd_batch::trace::{Player, Rules, Seconds, Trace};
+use evictd_batch::session::Outcome;
+use evictd_batch::trace::{Seconds, Simulator, SimulatorOptions, Trace};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,18 +112,18 @@ pub(super) fn play() -> anyhow::Result<Played> {
         "queues": [{"name": "research"}, {"name": "production"}], "jobs": jobs,
     }))
     .context("the demo's own trace")?;
-    let rules = Rules {
+    let options = SimulatorOptions {
         conf: Conf::read(CONF).context("the demo's own configuration")?,
-        form: Form::default(),
+        compat: Compat::EVICTD,
         period: Seconds::from_millis(1000),
     };
-    let mut player = Player::new(&trace, &rules);
+    let mut simulator = Simulator::new(&trace, &options);
     let mut stage = Stage::default();
-    while player.step() {
-        stage.look(&player);
+    while simulator.step() {
+        stage.look(&simulator);
     }
-    stage.end(&player);
-    let checks = stage.checks(player.ended());
+    stage.end(&simulator);
+    let checks = stage.checks(simulator.ended());
     let report = Report {
         as_expected: checks.iter().all(|check| check.holds),
         checks,
@@ -158,9 +159,9 @@ struct Stage {
 
 impl Stage {
     /// Takes down what a session has done.
-    fn look(&mut self, player: &Player<'_>) {
-        let seconds = player.now().as_secs();
-        let there: BTreeSet<&str> = player
+    fn look(&mut self, simulator: &Simulator<'_>) {
+        let seconds = simulator.now().as_secs();
+        let there: BTreeSet<&str> = simulator
             .pods()
             .map(|pod| job_of(&pod.metadata.name))
             .collect();
@@ -171,7 +172,7 @@ impl Stage {
             }
         }
         self.tell_ended(&there, seconds);
-        let step = step(seconds, player);
+        let step = step(seconds, simulator);
         for (job, count) in by_job(&step.evicted) {
             let text = format!(
                 "reclaim: {count} pods of {job} have to go, {} has more than its share",
@@ -183,7 +184,7 @@ impl Stage {
             self.log.push((seconds, starts(job, count)));
         }
         for (job, why) in &step.waiting {
-            let promised = player
+            let promised = simulator
                 .outcome()
                 .pipelined
                 .keys()
@@ -193,22 +194,22 @@ impl Stage {
             }
         }
         self.steps.push(step);
-        self.show(player);
+        self.show(simulator);
     }
 
     /// A scene, if something has happened since the last one.
-    fn show(&mut self, player: &Player<'_>) {
+    fn show(&mut self, simulator: &Simulator<'_>) {
         let before = self.scenes.last().map_or(0, |scene| scene.log.len());
         if self.log.len() > before {
-            self.scenes.push(self.scene(player));
+            self.scenes.push(self.scene(simulator));
         }
     }
 
     /// After the last session what runs comes to its end.
-    fn end(&mut self, player: &Player<'_>) {
-        let there = player.pods().map(|pod| job_of(&pod.metadata.name));
-        self.tell_ended(&there.collect(), player.now().as_secs());
-        self.show(player);
+    fn end(&mut self, simulator: &Simulator<'_>) {
+        let there = simulator.pods().map(|pod| job_of(&pod.metadata.name));
+        self.tell_ended(&there.collect(), simulator.now().as_secs());
+        self.show(simulator);
     }
 
     fn tell_ended(&mut self, there: &BTreeSet<&str>, seconds: i64) {
@@ -219,14 +220,17 @@ impl Stage {
         }
     }
 
-    fn scene(&self, player: &Player<'_>) -> Scene {
+    fn scene(&self, simulator: &Simulator<'_>) -> Scene {
         let nodes = (0..NODES).map(|index| (format!("node-{index}"), Vec::new()));
         let mut nodes: BTreeMap<String, Vec<Block>> = nodes.collect();
         let mut queues: BTreeMap<&'static str, Line> = BTreeMap::new();
         for (_, queue, ..) in JOBS {
-            queues.entry(queue).or_default().deserves = deserved(player.outcome(), queue);
+            queues.entry(queue).or_default().deserves = deserved(simulator.outcome(), queue);
         }
-        for pod in player.pods().filter(|pod| pod.status.phase != "Succeeded") {
+        for pod in simulator
+            .pods()
+            .filter(|pod| pod.status.phase != "Succeeded")
+        {
             let job = job_of(&pod.metadata.name);
             let Some((_, queue, .., cores)) = JOBS.iter().find(|own| own.0 == job) else {
                 continue;
@@ -246,7 +250,7 @@ impl Stage {
             }
         }
         Scene {
-            seconds: player.now().as_secs(),
+            seconds: simulator.now().as_secs(),
             nodes,
             queues,
             log: self.log.clone(),
@@ -306,10 +310,12 @@ fn by_job(pods: &[String]) -> BTreeMap<&str, usize> {
     counts
 }
 
-fn step(seconds: i64, player: &Player<'_>) -> Step {
-    let outcome = player.outcome();
+fn step(seconds: i64, simulator: &Simulator<'_>) -> Step {
+    let outcome = simulator.outcome();
     let evicted = outcome.evicted.iter().map(|own| own.pod.clone());
-    let has_node = player.pods().filter(|pod| !pod.spec.node_name.is_empty());
+    let has_node = simulator
+        .pods()
+        .filter(|pod| !pod.spec.node_name.is_empty());
     let there: BTreeSet<&str> = has_node.map(|pod| job_of(&pod.metadata.name)).collect();
     let waiting = outcome.pod_groups.iter().filter_map(|(key, group)| {
         let job = key.split_once('/').map_or(key.as_str(), |(_, name)| name);

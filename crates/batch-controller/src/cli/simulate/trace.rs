@@ -5,10 +5,10 @@ mod svg;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::job::duration;
-use evictd_batch::session::Form;
-use evictd_batch::trace::{Report, Rules, Seconds, Trace, play};
+use evictd_batch::trace::{Report, Seconds, SimulatorOptions, Trace, play};
 use evictd_command::{Failure, Output, Progress, warn};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use serde::Serialize;
@@ -60,7 +60,7 @@ struct Answer {
 }
 
 impl TraceArguments {
-    pub(super) fn run(&self, form: &Form, output: Output) -> Result<(), Failure> {
+    pub(super) fn run(&self, compat: Compat, output: Output) -> Result<(), Failure> {
         if self.compare.len() >= MOST {
             let most = MOST - 1;
             let text = format!("--compare: at most {most} configurations can be compared");
@@ -73,12 +73,12 @@ impl TraceArguments {
         let confs = confs.map(|path| Ok((name_of(path), read_conf(path)?)));
         let confs = confs.collect::<Result<Vec<(String, Conf)>, Failure>>()?;
         let runs = confs.into_iter().map(|(name, conf)| {
-            let rules = Rules {
+            let options = SimulatorOptions {
                 conf,
-                form: form.clone(),
+                compat,
                 period: self.schedule_period,
             };
-            run(&trace, name, &rules)
+            run(&trace, name, &options)
         });
         let answer = Answer {
             runs: runs.collect(),
@@ -95,9 +95,9 @@ fn name_of(conf: Option<&Path>) -> String {
     conf.map_or_else(|| "built-in".to_owned(), |path| path.display().to_string())
 }
 
-fn run(trace: &Trace, conf: String, rules: &Rules) -> Run {
+fn run(trace: &Trace, conf: String, options: &SimulatorOptions) -> Run {
     let mut bar = Progress::default();
-    let report = play(trace, rules, &mut |ended, all| {
+    let report = play(trace, options, &mut |ended, all| {
         bar.show(format_args!("playing {all} jobs under {conf}"), ended, all);
     });
     drop(bar);

@@ -1,6 +1,8 @@
 //! The answer for people: what the job waits for, what would start it, then the queue, who comes first, and the nodes.
 
-use evictd_batch::session::{Closeup, Places, QueueStand, RolePlaces, Scarce};
+use evictd_batch::session::{
+    Feasibility, JobDiagnosis, MissingAmount, QueueUsage, RoleFeasibility,
+};
 use evictd_batch::why::{Answer, State};
 use evictd_command::{Colour, Column, Table, View};
 use evictd_pod::Quantity;
@@ -12,7 +14,7 @@ const SHOWN: usize = 5;
 /// The whole page. `known` says whether the configuration is the scheduler's own.
 pub(super) fn page(answer: &Answer, known: bool, view: View) -> String {
     let colour = match answer.state {
-        State::Waits | State::NotLetIn | State::RunsInPart => Colour::Bad,
+        State::Waits | State::NotEnqueued | State::RunsInPart => Colour::Bad,
         State::Stopped => Colour::Warning,
         State::Starts | State::Runs | State::Finished => Colour::Good,
     };
@@ -29,12 +31,12 @@ pub(super) fn page(answer: &Answer, known: bool, view: View) -> String {
         let lines: Vec<String> = lines.collect();
         parts.push(format!("Had to go for others:\n{}", lines.join("\n")));
     }
-    if let Some(closeup) = answer.closeup.as_ref().filter(|_| waits(answer.state)) {
-        parts.push(queue(&closeup.queue, view));
-        parts.extend(ahead(answer, closeup, view));
-        parts.extend(room(&closeup.places, view));
+    if let Some(diagnosis) = answer.diagnosis.as_ref().filter(|_| waits(answer.state)) {
+        parts.push(queue(&diagnosis.queue, view));
+        parts.extend(ahead(answer, diagnosis, view));
+        parts.extend(room(&diagnosis.feasibility, view));
     }
-    if !known && answer.closeup.is_some() {
+    if !known && answer.diagnosis.is_some() {
         let text = "By the built-in configuration; --conf FILE names the scheduler's own.";
         parts.push(view.paint(Colour::Faint, &view.sentence(text)));
     }
@@ -42,7 +44,7 @@ pub(super) fn page(answer: &Answer, known: bool, view: View) -> String {
 }
 
 fn waits(state: State) -> bool {
-    matches!(state, State::Waits | State::NotLetIn | State::RunsInPart)
+    matches!(state, State::Waits | State::NotEnqueued | State::RunsInPart)
 }
 
 fn soonest(answer: &Answer, view: View) -> String {
@@ -63,7 +65,7 @@ fn amount(amount: Option<Quantity>) -> String {
     amount.map_or_else(|| "-".to_owned(), |own| own.to_string())
 }
 
-fn queue(queue: &QueueStand, view: View) -> String {
+fn queue(queue: &QueueUsage, view: View) -> String {
     let state = match queue.state.as_str() {
         "" => "without a state".to_owned(),
         state => state.to_lowercase(),
@@ -109,8 +111,8 @@ fn queue(queue: &QueueStand, view: View) -> String {
     format!("{}\n{table}", view.sentence(&head))
 }
 
-fn ahead(answer: &Answer, closeup: &Closeup, view: View) -> Option<String> {
-    let count = closeup.ahead.len();
+fn ahead(answer: &Answer, diagnosis: &JobDiagnosis, view: View) -> Option<String> {
+    let count = diagnosis.ahead.len();
     if count == 0 {
         return None;
     }
@@ -122,7 +124,7 @@ fn ahead(answer: &Answer, closeup: &Closeup, view: View) -> Option<String> {
         String::new()
     };
     let head = format!("{count} {jobs} before it in the queue{more}.");
-    let jobs = answer.ahead.iter().zip(&closeup.ahead);
+    let jobs = answer.ahead.iter().zip(&diagnosis.ahead);
     let rows = jobs.take(SHOWN).map(|(job, own)| {
         vec![
             job.clone(),
@@ -141,20 +143,20 @@ fn ahead(answer: &Answer, closeup: &Closeup, view: View) -> Option<String> {
     Some(format!("{}\n{table}", view.sentence(&head)))
 }
 
-fn room(places: &Places, view: View) -> Vec<String> {
-    let lacking = places
+fn room(feasibility: &Feasibility, view: View) -> Vec<String> {
+    let lacking = feasibility
         .roles
         .iter()
         .filter(|role| role.placed < role.waiting);
-    let mut parts: Vec<String> = lacking.map(|role| nodes(role, places, view)).collect();
-    if !places.nearest.is_empty() {
-        parts.push(nearest(places, view));
+    let mut parts: Vec<String> = lacking.map(|role| nodes(role, feasibility, view)).collect();
+    if !feasibility.nearest.is_empty() {
+        parts.push(nearest(feasibility, view));
     }
     parts
 }
 
 /// What nodes say to the pods of a role.
-fn nodes(role: &RolePlaces, places: &Places, view: View) -> String {
+fn nodes(role: &RoleFeasibility, feasibility: &Feasibility, view: View) -> String {
     let request = role.request.iter();
     let request: Vec<String> = request.map(|(name, own)| format!("{name} {own}")).collect();
     let each = if request.is_empty() {
@@ -182,7 +184,7 @@ fn nodes(role: &RolePlaces, places: &Places, view: View) -> String {
         .map(|(text, count)| vec![count.to_string(), (*text).clone()]);
     let columns = [Column::figure("NODES", 2), Column::sentence("REASON", 1)];
     let table = Table::new(columns, rows).shown(view);
-    let within = places.within.as_ref();
+    let within = feasibility.within.as_ref();
     let with = within.map_or_else(String::new, |within| format!(" with {within}"));
     let say = match all {
         0 => return view.sentence(&format!("{head}: there is no node.")),
@@ -193,15 +195,15 @@ fn nodes(role: &RolePlaces, places: &Places, view: View) -> String {
     format!("{head}\n{table}")
 }
 
-fn scarce(all: &[Scarce]) -> String {
+fn scarce(all: &[MissingAmount]) -> String {
     let all = all
         .iter()
         .map(|own| format!("{} {}", own.resource, own.amount));
     all.collect::<Vec<_>>().join(", ")
 }
 
-fn nearest(places: &Places, view: View) -> String {
-    let several = places.waiting - places.now - places.later > 1;
+fn nearest(feasibility: &Feasibility, view: View) -> String {
+    let several = feasibility.waiting - feasibility.now - feasibility.later > 1;
     let mut columns = vec![
         Column::name("NEAREST NODE", 3),
         Column::sentence("LACKS FOR ONE", 2),
@@ -209,7 +211,7 @@ fn nearest(places: &Places, view: View) -> String {
     if several {
         columns.push(Column::sentence("LACKS FOR ALL", 1));
     }
-    let rows = places.nearest.iter().map(|near| {
+    let rows = feasibility.nearest.iter().map(|near| {
         let mut cells = vec![near.node.clone(), scarce(&near.one)];
         if several {
             cells.push(scarce(&near.all));

@@ -1,4 +1,4 @@
-//! Jobs: what they get, whether they are let in, and what of them may change.
+//! Admission of jobs: defaults, validation and updates.
 
 pub(super) mod dependencies;
 pub(super) mod mutate;

@@ -1,4 +1,4 @@
-//! What a new job gets where it says nothing (S6-075, S6-076).
+//! Defaults of a new job (S6-075, S6-076).
 
 use crate::admission::patch::{PatchOperation, patched};
 use crate::admission::read::{list, number, text};
@@ -58,7 +58,7 @@ const LEAST: &str = "minAvailable";
 /// Fields that a task gets, as pointers below the task.
 type Fields = Vec<(&'static str, Value)>;
 
-/// What a task lacks.
+/// The defaults of a task.
 fn missing((index, given): (usize, &Value)) -> Fields {
     let spec = &given["template"]["spec"];
     let mut missing = Vec::new();
@@ -81,7 +81,7 @@ fn missing((index, given): (usize, &Value)) -> Fields {
     missing
 }
 
-/// An operation for each field, so that a patch is never larger than what is missing.
+/// One operation per field, so a patch is never larger than the missing fields.
 fn named(missing: &[Fields]) -> impl Iterator<Item = PatchOperation> {
     missing.iter().enumerate().flat_map(|(index, fields)| {
         fields.iter().map(move |(field, value)| {

@@ -27,7 +27,7 @@ pub(in crate::admission) const ACTIONS: [&str; 8] = [
     "TerminateJob",
 ];
 
-/// What is wrong with the policies at this path, with what would be right; nothing if they are right.
+/// The error in the policies at this path, with the valid values; empty if they are valid.
 pub(super) fn check(policies: &[LifecyclePolicy], path: &str) -> String {
     let mut events: Vec<&str> = Vec::new();
     let mut wrong: Vec<String> = first(policies, path, &mut events).into_iter().collect();

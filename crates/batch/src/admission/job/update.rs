@@ -1,4 +1,4 @@
-//! What of a job may change (S6-081).
+//! The fields of a job that may change (S6-081).
 
 use super::topology;
 use crate::admission::{duration, written};
@@ -51,8 +51,7 @@ pub(in crate::admission) fn check(old: &Job, new: &Job) -> Result<(), String> {
     Ok(())
 }
 
-/// What may not change, with what means the same written in the same way. Names of claims that the controller made are
-/// left out.
+/// The immutable fields, in a canonical form. Claim names that the controller generated are left out.
 fn fixed(spec: &JobSpec) -> JobSpec {
     let mut fixed = spec.clone();
     fixed.min_available = 0;

@@ -113,8 +113,8 @@ fn has_mpi_master(job: &Job) -> bool {
     job.spec.tasks.iter().any(|task| task.name == master)
 }
 
-/// The value of a flag in Go's notation: `-name=value`, `--name=value`, or the value in the next argument. The last one
-/// counts; what comes after the first argument that is no flag is not read.
+/// The value of a flag in Go's notation: `-name=value`, `--name=value`, or the next argument. The last one counts;
+/// reading ends at the first argument that is no flag.
 fn flag<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
     let (mut found, mut rest) = (None, arguments.iter());
     while let Some(argument) = rest.next() {

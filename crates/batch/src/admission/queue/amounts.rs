@@ -1,5 +1,5 @@
-//! Amounts as queues are compared by: cpu in thousandths, memory in bytes, pods as they are, everything else in
-//! thousandths. Only what a container or a node can have counts.
+//! The amounts by which queues are compared: cpu in thousandths, memory in bytes, pods as numbers, all else in
+//! thousandths. Only resources that a container or a node can have count.
 
 use crate::admission::template::resources::is_scalar;
 use evictd_pod::Quantity;
@@ -63,7 +63,10 @@ impl Amounts {
         self.cpu < other.cpu
             || self.memory < other.memory
             || other.others.keys().any(absent)
-            || self.others.iter().any(|(name, own)| *own < other.get(name))
+            || self
+                .others
+                .iter()
+                .any(|(name, amount)| *amount < other.get(name))
     }
 
     fn add_other(&mut self, name: &str, amount: f64) {

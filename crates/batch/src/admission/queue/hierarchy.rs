@@ -10,7 +10,7 @@ pub(in crate::admission) const HIERARCHY: &str = "volcano.sh/hierarchy";
 /// The weight of each part of the path: `1/2/8`.
 pub(in crate::admission) const WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
-/// Tells the first mistake in the annotations.
+/// The first error in the annotations.
 pub(super) fn check(queue: &Queue, known: &Known, mistakes: &mut Mistakes) {
     let annotations = &queue.metadata.annotations;
     let annotation = |key: &str| annotations.get(key).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn check(queue: &Queue, known: &Known, mistakes: &mut Mistakes) {
     }
 }
 
-/// A number, or what Go says of the text.
+/// A number, or Go's parse error.
 fn parse(text: &str) -> Result<f64, String> {
     let wrong = |why: &str| format!("strconv.ParseFloat: parsing {}: {why}", quoted(text));
     let number: f64 = text.parse().map_err(|_| wrong("invalid syntax"))?;

@@ -1,4 +1,4 @@
-//! Queues: what they get, whether they are let in, and whether they may go.
+//! Admission of queues: defaults, validation and deletion.
 
 mod amounts;
 mod hierarchy;

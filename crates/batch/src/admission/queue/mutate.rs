@@ -1,4 +1,4 @@
-//! What a new queue gets where it says nothing (S6-083).
+//! Defaults of a new queue (S6-083).
 
 use super::hierarchy::{HIERARCHY, WEIGHTS};
 use crate::admission::patch::PatchOperation;

@@ -1,4 +1,4 @@
-//! What a queue may use, deserves and has for itself alone: each on its own, and beside those of its parent and children
+//! The capability, deserved and guaranteed amounts of a queue: each alone, and beside its parent's and children's
 //! (S6-084).
 
 use super::amounts::{Amounts, shown};
@@ -26,23 +26,28 @@ pub(super) fn check_own(spec: &QueueSpec, mistakes: &mut Mistakes) {
                 let why = format!("deserved[{name}] must be >= guarantee[{name}]={guaranteed}");
                 mistakes.invalid(&of_deserved, "<nil>", &why);
             }
-            Some(own) if own < guaranteed => {
-                let why =
-                    format!("deserved[{name}]={own} must be >= guarantee[{name}]={guaranteed}");
-                mistakes.invalid(&of_deserved, &own.to_string(), &why);
+            Some(deserved) if deserved < guaranteed => {
+                let why = format!(
+                    "deserved[{name}]={deserved} must be >= guarantee[{name}]={guaranteed}"
+                );
+                mistakes.invalid(&of_deserved, &deserved.to_string(), &why);
             }
             Some(_) => {}
         }
     }
-    for (name, own) in deserved.iter() {
-        if let Some(most) = capability.get(name).filter(|most| own > *most) {
-            let why = format!("deserved[{name}]={own} must be <= capability[{name}]={most}");
-            mistakes.invalid(&format!("{path}.deserved.{name}"), &own.to_string(), &why);
+    for (name, amount) in deserved.iter() {
+        if let Some(most) = capability.get(name).filter(|most| amount > *most) {
+            let why = format!("deserved[{name}]={amount} must be <= capability[{name}]={most}");
+            mistakes.invalid(
+                &format!("{path}.deserved.{name}"),
+                &amount.to_string(),
+                &why,
+            );
         }
     }
 }
 
-/// Nothing exceeds what the queues above have, and those below exceed nothing of it.
+/// Checks the capability against the ancestors, and the descendants against it.
 pub(super) fn check_around(queue: &Queue, known: &Known) -> Result<(), String> {
     let parent = &queue.spec.parent;
     if !parent.is_empty() && parent != "root" {
@@ -65,10 +70,10 @@ pub(super) fn check_around(queue: &Queue, known: &Known) -> Result<(), String> {
 }
 
 fn below_ancestors(queue: &Queue, known: &Known) -> Result<(), String> {
-    let own = Amounts::of(&queue.spec.capability);
-    for name in own.names() {
+    let capability = Amounts::of(&queue.spec.capability);
+    for name in capability.names() {
         let most = ancestor_capability(queue, name, known);
-        let amount = own.get(name);
+        let amount = capability.get(name);
         if let Some(most) = most.filter(|most| amount > *most) {
             let (amount, most) = (shown(name, amount), shown(name, most));
             let queue = &queue.metadata.name;
@@ -80,7 +85,7 @@ fn below_ancestors(queue: &Queue, known: &Known) -> Result<(), String> {
     Ok(())
 }
 
-/// What the nearest queue above that limits the resource allows.
+/// The limit of the nearest ancestor that limits the resource.
 fn ancestor_capability(queue: &Queue, resource: &str, known: &Known) -> Option<f64> {
     let mut seen = vec![queue.metadata.name.as_str()];
     let mut parent = queue.spec.parent.as_str();
@@ -97,11 +102,11 @@ fn ancestor_capability(queue: &Queue, resource: &str, known: &Known) -> Option<f
 }
 
 fn above_descendants(queue: &Queue, children: &[&Queue], known: &Known) -> Result<(), String> {
-    let own = Amounts::of(&queue.spec.capability);
-    for name in own.names() {
+    let capability = Amounts::of(&queue.spec.capability);
+    for name in capability.names() {
         let mut seen = vec![queue.metadata.name.as_str()];
         let below = most_below(children, name, known, &mut seen);
-        let amount = own.get(name);
+        let amount = capability.get(name);
         if amount < below {
             let (amount, below) = (shown(name, amount), shown(name, below));
             let queue = &queue.metadata.name;
@@ -127,9 +132,9 @@ fn most_below<'k>(
             continue;
         }
         seen.push(&queue.metadata.name);
-        let own = Amounts::of(&queue.spec.capability).get(resource);
-        most = most.max(if own > 0.0 {
-            own
+        let capability = Amounts::of(&queue.spec.capability).get(resource);
+        most = most.max(if capability > 0.0 {
+            capability
         } else {
             most_below(&known.children(&queue.metadata.name), resource, known, seen)
         });
@@ -137,7 +142,7 @@ fn most_below<'k>(
     most
 }
 
-/// Neither what the children have for themselves alone nor what they deserve is more than the parent has.
+/// The guarantees and the deserved amounts of the children must each fit into the parent's.
 fn sums<'q>(
     said: &str,
     parent: &Queue,

@@ -5,7 +5,7 @@ use crate::admission::field::Mistakes;
 use crate::admission::{Known, Settings};
 use crate::wire::{Queue, QueueSpec};
 
-/// The first group of mistakes in a queue that is made, or changed where `old` is what it was.
+/// The first group of errors in a new queue, or in a changed one if `old` is its earlier state.
 pub(in crate::admission) fn check(
     queue: &Queue,
     old: Option<&Queue>,
@@ -44,7 +44,7 @@ pub(in crate::admission) fn check(
 /// States that a queue may be given.
 pub(in crate::admission) const STATES: [&str; 2] = ["Open", "Closed"];
 
-/// What keeps a queue from being deleted.
+/// Why a queue cannot be deleted.
 pub(in crate::admission) fn check_deletion(
     name: &str,
     known: &Known,

@@ -7,7 +7,7 @@ use crate::admission::read::{has, list, number, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What of the pod the containers are checked against.
+/// The parts of the pod that containers are checked against.
 pub(super) struct Pod<'a> {
     /// Names of its volumes that are right.
     pub(super) volumes: BTreeSet<&'a str>,

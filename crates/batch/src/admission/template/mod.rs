@@ -1,6 +1,6 @@
-//! Pod templates as Kubernetes checks them: what users commonly get wrong, in its words and in its order (S6-077, S6-082).
-//! What a template leaves out has Kubernetes' defaults. Security contexts, selectors and the details of volumes are left to
-//! the API server, which checks each pod again when it is made.
+//! Pod templates as Kubernetes validates them: common errors, in its words and order (S6-077, S6-082). Missing fields
+//! have Kubernetes' defaults. Security contexts, selectors and the details of volumes are left to the API server, which
+//! validates each pod again.
 
 mod affinity;
 mod container;
@@ -14,7 +14,7 @@ use container::Pod;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What is wrong with the template of a task, which has the name of the task and the job's namespace.
+/// The errors in the template of a task, with the task's name and the job's namespace.
 pub(super) fn check(name: &str, namespace: &str, template: &Value) -> Vec<String> {
     let mut mistakes = Mistakes::default();
     match name {
@@ -113,31 +113,31 @@ const NAMING: [(&str, &str); 4] = [
 fn volumes<'v>(volumes: &'v [Value], path: &str, mistakes: &mut Mistakes) -> BTreeSet<&'v str> {
     let mut right: BTreeSet<&str> = BTreeSet::new();
     for (index, volume) in volumes.iter().enumerate() {
-        let mut own = Mistakes::default();
+        let mut found = Mistakes::default();
         let path = format!("{path}[{index}]");
         let fields = volume.as_object().into_iter().flatten();
         let kinds = fields.filter(|(field, value)| *field != "name" && !value.is_null());
         for (kind, _) in kinds.skip(1) {
             let why = "may not specify more than 1 volume type";
-            own.forbidden(&format!("{path}.{kind}"), why);
+            found.forbidden(&format!("{path}.{kind}"), why);
         }
         for (kind, field) in NAMING {
             if has(volume, kind) && text(&volume[kind], field).is_empty() {
-                own.required(&format!("{path}.{kind}.{field}"), "");
+                found.required(&format!("{path}.{kind}.{field}"), "");
             }
         }
         let (name, path) = (text(volume, "name"), format!("{path}.name"));
         match name {
-            "" => own.required(&path, ""),
-            name => own.each_invalid(&path, name, names::dns_label(name)),
+            "" => found.required(&path, ""),
+            name => found.each_invalid(&path, name, names::dns_label(name)),
         }
         if right.contains(name) {
-            own.duplicate(&path, name);
+            found.duplicate(&path, name);
         }
-        if own.is_empty() {
+        if found.is_empty() {
             right.insert(name);
         } else {
-            mistakes.extend(own);
+            mistakes.extend(found);
         }
     }
     right
@@ -218,7 +218,7 @@ fn spread(constraints: &[Value], path: &str, mistakes: &mut Mistakes) {
     }
 }
 
-/// What else a pod names: its account, its node, its host; and how long it may run.
+/// Checks the account, node, host and deadline of a pod.
 fn named(spec: &Value, path: &str, mistakes: &mut Mistakes) {
     type Rule = fn(&str) -> Vec<String>;
     let check = |field: &str, rule: Rule, mistakes: &mut Mistakes| {

@@ -53,24 +53,24 @@ fn check_handler(handler: &Value, path: &str, mistakes: &mut Mistakes) {
         if !has(handler, kind) {
             continue;
         }
-        let (own, path) = (&handler[kind], format!("{path}.{kind}"));
+        let (action, path) = (&handler[kind], format!("{path}.{kind}"));
         if given {
             mistakes.forbidden(&path, "may not specify more than 1 handler type");
             continue;
         }
         given = true;
         match kind {
-            "exec" if list(own, "command").is_empty() => {
+            "exec" if list(action, "command").is_empty() => {
                 mistakes.required(&format!("{path}.command"), "");
             }
             "httpGet" => {
-                check_port(&own["port"], &format!("{path}.port"), mistakes);
-                let scheme = text(own, "scheme");
+                check_port(&action["port"], &format!("{path}.port"), mistakes);
+                let scheme = text(action, "scheme");
                 if !scheme.is_empty() {
                     mistakes.one_of(&format!("{path}.scheme"), scheme, &["HTTP", "HTTPS"]);
                 }
             }
-            "tcpSocket" | "grpc" => check_port(&own["port"], &format!("{path}.port"), mistakes),
+            "tcpSocket" | "grpc" => check_port(&action["port"], &format!("{path}.port"), mistakes),
             _ => {}
         }
     }

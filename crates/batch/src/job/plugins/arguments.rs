@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 pub(super) struct Arguments(BTreeMap<String, String>);
 
 impl Arguments {
-    /// Reads arguments; `known` are the names, and whether each is a switch. Reading ends at the first mistake, and what
-    /// was read before counts, as in Volcano.
+    /// Reads arguments; `known` are the names, and whether each is a switch. Reading ends at the first error, and
+    /// earlier arguments count, as in Volcano.
     pub(super) fn read(given: &[String], known: &[(&str, bool)]) -> Self {
         let mut read = BTreeMap::new();
         let mut rest = given.iter();

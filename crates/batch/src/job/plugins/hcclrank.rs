@@ -1,4 +1,4 @@
-//! `hcclrank`: an annotation tells the pod's rank, masters first (S6-058).
+//! `hcclrank`: an annotation with the pod's rank, masters first (S6-058).
 
 use super::super::object::{Spec, map_at};
 use super::arguments::Arguments;
@@ -15,13 +15,13 @@ pub(super) fn on_pod(
     arguments: &[String],
 ) {
     let mut spec = Spec::of(pod);
-    let told = spec.containers().find_map(|container| {
+    let rank = spec.containers().find_map(|container| {
         let env = container.get("env").and_then(Value::as_array)?;
         let rank = env.iter().find(|variable| variable["name"] == "RANK")?;
         rank["value"].as_str().map(str::to_owned)
     });
-    let told = told.filter(|rank| !rank.is_empty());
-    let Some(rank) = told.or_else(|| place(job, task, index, arguments)) else {
+    let rank = rank.filter(|rank| !rank.is_empty());
+    let Some(rank) = rank.or_else(|| place(job, task, index, arguments)) else {
         return;
     };
     let annotations = map_at(map_at(pod, "metadata"), "annotations");

@@ -41,7 +41,7 @@ pub(super) fn count(task: &TaskSpec) -> i32 {
     }
 }
 
-/// How many bytes of names the pods of a job are told at most: no object has room for more.
+/// The limit for host names in one object, in bytes; no object has room for more.
 pub(super) struct Room(usize);
 
 impl Room {

@@ -1,5 +1,6 @@
-//! Plugins of the job controller (S6-055 to S6-058): what they make for a job, and what they add to its pods. A plugin
-//! that was there for a job is written down in `controlledResources` as `plugin-<name>`, so that it makes things only once.
+//! Plugins of the job controller (S6-055 to S6-058): the objects that they create for a job, and the fields that they
+//! add to its pods. A plugin that has run for a job is recorded in `controlledResources` as `plugin-<name>`, so it
+//! creates its objects once.
 
 mod arguments;
 mod env;
@@ -108,7 +109,7 @@ pub(super) fn has_hosts(job: &Job, status: &JobStatus) -> bool {
     job.spec.plugins.contains_key(Plugin::Svc.name()) && is_recorded(Plugin::Svc, status)
 }
 
-/// What the plugins make before the job's first pods.
+/// The objects that plugins create before the job's first pods.
 pub(super) fn on_add(
     job: &Job,
     controlled: &mut BTreeMap<String, String>,
@@ -135,7 +136,7 @@ pub(super) fn on_add(
     Ok(calls)
 }
 
-/// What the plugins change when the job may have changed.
+/// The changes by plugins when the job may have changed.
 pub(super) fn on_update(job: &Job) -> Result<Vec<Call>, RoundError> {
     let plugins = of(job)?;
     let svc = plugins.iter().any(|(plugin, _)| *plugin == Plugin::Svc);
@@ -143,7 +144,7 @@ pub(super) fn on_update(job: &Job) -> Result<Vec<Call>, RoundError> {
     Ok(Vec::from_iter(hosts))
 }
 
-/// What the plugins take back when all pods are ended.
+/// The objects that plugins delete when all pods are killed.
 pub(super) fn on_delete(
     job: &Job,
     controlled: &mut BTreeMap<String, String>,
@@ -166,7 +167,7 @@ pub(super) fn on_delete(
     Ok(calls)
 }
 
-/// What the plugins add to a pod. A job with an unknown plugin has no pods.
+/// The fields that plugins add to a pod. A job with an unknown plugin has no pods.
 pub(super) fn on_pod(
     job: &Job,
     task: &TaskSpec,
@@ -175,7 +176,9 @@ pub(super) fn on_pod(
     pod: &mut Map<String, Value>,
 ) {
     let plugins = of(job).unwrap_or_default();
-    let hcclrank = plugins.iter().find(|(own, _)| *own == Plugin::Hcclrank);
+    let hcclrank = plugins
+        .iter()
+        .find(|(plugin, _)| *plugin == Plugin::Hcclrank);
     if let Some((_, arguments)) = hcclrank {
         hcclrank::on_pod((job, task, index), pod, arguments);
     }
@@ -189,7 +192,7 @@ pub(super) fn on_pod(
     for (plugin, arguments) in plugins {
         match plugin {
             Plugin::Env => env::on_pod(&mut made),
-            // It adds to what is beside the spec, above.
+            // It adds fields outside of the spec, above.
             Plugin::Hcclrank => {}
             Plugin::Mpi => mpi::on_pod(&mut made, arguments, names.mpi.as_ref()),
             Plugin::Pytorch => pytorch::on_pod(&mut made, arguments),

@@ -4,7 +4,7 @@ use super::super::failure::RoundError;
 use super::{Plugin, mpi, of, svc, tensorflow};
 use crate::wire::{Job, TaskSpec};
 
-/// What the plugins of a job tell its pods.
+/// The variables and annotations that a job's plugins give its pods.
 #[derive(Default)]
 pub(in super::super) struct Names {
     /// The whole cluster in the form of `TF_CONFIG`, if there is more than one pod.
@@ -31,7 +31,7 @@ impl Names {
     }
 }
 
-/// What the plugins of the job tell its pods. A job with an unknown plugin has no pods.
+/// The names that the job's plugins give its pods. A job with an unknown plugin has no pods.
 pub(in super::super) fn names(job: &Job) -> Result<Names, RoundError> {
     let mut names = Names::default();
     for (plugin, arguments) in of(job).unwrap_or_default() {

@@ -27,17 +27,17 @@ pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {
         return;
     };
     let address = hosts::host(job, task, 0).full();
-    let own = made.task.name.as_str();
-    if own == worker && arguments.is_on("wait-master-enabled", false) {
+    let name = made.task.name.as_str();
+    if name == worker && arguments.is_on("wait-master-enabled", false) {
         wait(made, &arguments, &address, port);
     }
     let both = job.spec.tasks.iter();
     let both = both.filter(|task| task.name == master || task.name == worker);
     let world: i64 = both.map(|task| i64::from(task.replicas)).sum();
-    let rank = if own == worker {
+    let rank = if name == worker {
         Some(i64::from(made.index) + 1)
     } else {
-        (own == master).then_some(0)
+        (name == master).then_some(0)
     };
     for container in made.spec.containers() {
         open_port(container, "pytorchjob-port", port);

@@ -17,7 +17,7 @@ const KNOWN: [(&str, bool); 7] = [
     ("dashboardPort", false),
     ("clientPort", false),
 ];
-/// What listens in the head, by the argument of its port and the default.
+/// The listening ports of the head: the argument of each and its default.
 const PORTS: [(&str, &str, i64); 3] = [
     ("gcs", "port", 6379),
     ("dashboard", "dashboardPort", 8265),
@@ -61,7 +61,7 @@ pub(super) fn on_delete(job: &Job) -> Call {
 
 pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {
     let arguments = Arguments::read(arguments, &KNOWN);
-    let (job, own) = (made.job, made.task.name.as_str());
+    let (job, task_name) = (made.job, made.task.name.as_str());
     let head = arguments.text("head", "head");
     let Some(task) = job.spec.tasks.iter().find(|task| task.name == head) else {
         return;
@@ -69,14 +69,14 @@ pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {
     let ports = ports(&arguments);
     let [(_, gcs), (_, dashboard), (_, client)] = ports;
     let address = hosts::host(job, task, 0).full();
-    let is_head = own == head;
+    let is_head = task_name == head;
     let (name, command) = if is_head {
         let options = format!(
             "--dashboard-host=0.0.0.0 --port={gcs} --dashboard-port={dashboard} --ray-client-server-port={client}"
         );
         let name = arguments.text("headContainer", "head");
         (name, format!("ray start --head --block {options}"))
-    } else if own == arguments.text("worker", "worker") {
+    } else if task_name == arguments.text("worker", "worker") {
         let name = arguments.text("workerContainer", "worker");
         (name, format!("ray start --block --address={address}:{gcs}"))
     } else {

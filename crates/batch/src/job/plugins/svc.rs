@@ -16,7 +16,7 @@ const KNOWN: [(&str, bool); 3] = [
     ("inject-hosts-env", true),
 ];
 
-/// What a variable with a value from a `ConfigMap` has beside its names.
+/// The rest of a variable whose value comes from a `ConfigMap`.
 const VARIABLE: usize =
     r#"{"name":"","valueFrom":{"configMapKeyRef":{"key":"","name":""}}},"#.len();
 
@@ -30,7 +30,7 @@ fn variables(task: &TaskSpec) -> [String; 2] {
     [format!("VC_{name}_HOSTS"), format!("VC_{name}_NUM")]
 }
 
-/// The `ConfigMap` that tells all hosts.
+/// The `ConfigMap` with all hosts.
 pub(super) fn hosts_of_job(job: &Job) -> Result<Call, RoundError> {
     let (mut data, mut room) = (Map::new(), Room::new());
     for task in &job.spec.tasks {

@@ -1,11 +1,11 @@
-//! What a session does, one file an action.
+//! The actions of a session, one file each.
 
+mod admission;
 mod allocate;
 mod backfill;
-mod confined;
+mod domain_placement;
 mod enqueue;
-mod placing;
 mod preempt;
 mod reclaim;
-mod taking;
+mod starving;
 mod victims;

@@ -1,17 +1,18 @@
 //! Action preempt: room for jobs and tasks that come before others of the same queue (S6-112 to S6-116).
 
-use super::taking::Refused;
+use super::starving::Refused;
+use crate::compat::Difference;
 use crate::session::Session;
-use crate::session::dispatch::Taking;
-use crate::session::order::Waiting;
-use crate::session::statement::Steps;
+use crate::session::dispatch::EvictionKind;
+use crate::session::priority_queue::PriorityQueue;
+use crate::session::transaction::Operations;
 
 impl Session<'_> {
     pub(crate) fn preempt(&mut self) {
-        // Nobody goes for pods that have to be near to each other.
+        // Jobs with a network topology do not preempt.
         let mut starving = self.starving(|job| !job.has_topology);
-        let mut queues = Waiting::default();
-        for queue in 0..self.model.queues.len() {
+        let mut queues = PriorityQueue::default();
+        for queue in 0..self.snapshot.queues.len() {
             if !starving.by_queue[queue].is_empty() {
                 queues.push(queue, |one, other| self.queue_before(one, other));
             }
@@ -23,7 +24,7 @@ impl Session<'_> {
                 self.preempt_between(job, &mut starving.tasks[job], &mut refused);
             }
             for job in &starving.jobs {
-                if self.model.jobs[*job].queue == queue {
+                if self.snapshot.jobs[*job].queue == queue {
                     self.preempt_within(*job, &mut refused);
                 }
             }
@@ -31,50 +32,52 @@ impl Session<'_> {
     }
 
     /// Lets tasks of a job take room from other jobs, if it has enough then.
-    fn preempt_between(&mut self, job: usize, tasks: &mut Waiting, refused: &mut Refused) {
-        self.take_room(Taking::Preempt, (job, tasks), |own, steps, task| {
-            own.preempt_for(steps, task, false, refused)
-        });
+    fn preempt_between(&mut self, job: usize, tasks: &mut PriorityQueue, refused: &mut Refused) {
+        self.take_room(
+            EvictionKind::Preempt,
+            (job, tasks),
+            |session, operations, task| session.preempt_for(operations, task, false, refused),
+        );
     }
 
     /// Lets tasks of a job take room from others of it, until one fails.
     fn preempt_within(&mut self, job: usize, refused: &mut Refused) {
-        let Some(spot) = self.settled(job) else {
+        let Some(target) = self.settled(job) else {
             return;
         };
-        self.within((job, spot.within), |own| {
-            let mut tasks = own.preemptors(job);
-            while let Some(task) = tasks.pop(|one, other| own.task_before(one, other)) {
-                let mut steps = Steps::default();
-                if !own.preempt_for(&mut steps, task, true, refused) {
-                    own.discard(steps);
+        self.within((job, target.within), |session| {
+            let mut tasks = session.preemptors(job);
+            while let Some(task) = tasks.pop(|one, other| session.task_before(one, other)) {
+                let mut operations = Operations::default();
+                if !session.preempt_for(&mut operations, task, true, refused) {
+                    session.discard(operations);
                     break;
                 }
-                own.commit(steps);
+                session.commit(operations);
             }
         });
     }
 
     /// Whether a task may take room from others: not if it never does, and not while a node is being freed for it.
-    fn may_preempt(&mut self, task: usize) -> bool {
-        let own = &self.model.tasks[task];
-        if own.never_preempts || own.nominated.is_empty() {
-            return !own.never_preempts;
+    fn may_preempt(&mut self, task_id: usize) -> bool {
+        let task = &self.snapshot.tasks[task_id];
+        if task.never_preempts || task.nominated.is_empty() {
+            return !task.never_preempts;
         }
-        let anew = self.form.asks_placement;
-        let Some(id) = self.cluster.find_node(&own.nominated) else {
+        let anew = self.compat.has(Difference::RecheckPlacement);
+        let Some(id) = self.cluster.find_node(&task.nominated) else {
             return anew;
         };
-        let (judge, view) = self.asking();
-        match judge.refusal(view, task, id.index()) {
-            // Filters do not count what a node has left.
+        let (evaluator, view) = self.evaluation();
+        match evaluator.refusal(view, task_id, id.index()) {
+            // Filters ignore the idle amounts of a node.
             None => {
-                let request = &self.model.tasks[task].request;
-                anew && !self.model.nodes[id.index()].will_have(request)
+                let request = &self.snapshot.tasks[task_id].request;
+                anew && !self.snapshot.nodes[id.index()].will_have(request)
             }
             Some(refusal) if refusal.unresolvable => true,
             Some(_) => {
-                let priority = self.model.tasks[task]
+                let priority = self.snapshot.tasks[task_id]
                     .pod
                     .as_ref()
                     .map_or(0, |pod| pod.priority);
@@ -87,40 +90,47 @@ impl Session<'_> {
     /// Finds room for a task on the best node where it can be had; `within` its own job or from others of its queue.
     fn preempt_for(
         &mut self,
-        steps: &mut Steps,
-        task: usize,
+        operations: &mut Operations,
+        task_id: usize,
         within: bool,
         refused: &mut Refused,
     ) -> bool {
-        let may_preempt = self.may_preempt(task);
-        // Where a node is being freed for it nobody else goes for it, but its gang lacks it no more: after a crash only some
-        // of the victims may be going, and room that is freed for less than the gang is room for others.
-        let may_wait = self.form.fewest_victims && !self.model.tasks[task].never_preempts;
+        let may_preempt = self.may_preempt(task_id);
+        // While a node is being freed for a task, no other pod is evicted for it, but its gang may count it. After a
+        // crash only some of the victims may be terminating, and room for a part of the gang is room for others.
+        let may_wait = self.compat.has(Difference::FewestVictims)
+            && !self.snapshot.tasks[task_id].never_preempts;
         if !may_preempt && !may_wait {
             return false;
         }
-        let mut nodes = self.reachable(task);
+        let mut nodes = self.reachable(task_id);
         if self.caches_refusals(crate::conf::Action::Preempt) {
-            self.without_refused(task, &mut nodes, refused);
+            self.without_refused(task_id, &mut nodes, refused);
         }
-        if !within && self.fits_without_victims(steps, Taking::Preempt, task, &nodes) {
+        if !within && self.fits_without_victims(operations, EvictionKind::Preempt, task_id, &nodes)
+        {
             return true;
         }
         if !may_preempt {
             return false;
         }
-        for node in self.by_score(task, nodes) {
-            let own = &self.model.tasks[task];
-            let queue = self.model.jobs[own.job].queue;
-            let candidates = self.model.nodes[node].tasks.iter().copied();
+        for node in self.by_score(task_id, nodes) {
+            let task = &self.snapshot.tasks[task_id];
+            let queue = self.snapshot.jobs[task.job].queue;
+            let candidates = self.snapshot.nodes[node].tasks.iter().copied();
             let candidates = candidates.filter(|candidate| {
-                let other = &self.model.tasks[*candidate];
-                self.could_go(Taking::Preempt, queue, *candidate)
-                    && (other.best_effort || !own.best_effort)
-                    && within == (other.job == own.job)
+                let other = &self.snapshot.tasks[*candidate];
+                self.could_go(EvictionKind::Preempt, queue, *candidate)
+                    && (other.best_effort || !task.best_effort)
+                    && within == (other.job == task.job)
             });
             let candidates = self.by_key(candidates.collect());
-            if self.free(steps, Taking::Preempt, (task, node), &candidates) {
+            if self.free(
+                operations,
+                EvictionKind::Preempt,
+                (task_id, node),
+                &candidates,
+            ) {
                 return true;
             }
         }

@@ -1,16 +1,17 @@
-//! Freeing a node for a task: who goes, one after the other, until it fits.
+//! Frees a node for a task: evicts victims one by one until the task fits.
 
+use crate::compat::Difference;
 use crate::session::Session;
-use crate::session::dispatch::Taking;
+use crate::session::dispatch::EvictionKind;
 use crate::session::resource::Unnamed;
-use crate::session::statement::Steps;
 use crate::session::task::Status;
+use crate::session::transaction::Operations;
 use hashbrown::HashMap;
 
 /// A task that wants room, and where.
 #[derive(Clone, Copy)]
-struct Wish {
-    taking: Taking,
+struct Preemptor {
+    kind: EvictionKind,
     task: usize,
     node: usize,
     /// Whether the filters that look beyond a node let it pass before anybody went.
@@ -18,107 +19,112 @@ struct Wish {
 }
 
 impl Session<'_> {
-    /// Frees a node for a task: of those who may go one after the other goes until it fits. Whether it does; if not,
-    /// nobody goes.
+    /// Frees a node for a task: evicts victims one by one until it fits. Returns whether it fits; if not, nothing is
+    /// evicted.
     pub(super) fn free(
         &mut self,
-        steps: &mut Steps,
-        taking: Taking,
+        operations: &mut Operations,
+        kind: EvictionKind,
         (task, node): (usize, usize),
         candidates: &[usize],
     ) -> bool {
-        // Whom plugins grant is costly to find out, and are never more than these.
+        // The victim functions of plugins are expensive, and never return more than the candidates.
         if !self.suffices(task, node, candidates) {
             return false;
         }
-        let victims = self.asked_for(taking, task, candidates);
+        let victims = self.asked_for(kind, task, candidates);
         if !self.suffices(task, node, &victims) {
             return false;
         }
-        let (judge, view) = self.asking();
-        let wish = Wish {
-            taking,
+        let (evaluator, view) = self.evaluation();
+        let preemptor = Preemptor {
+            kind,
             task,
             node,
-            coupled: judge.passes_coupled(view, task, node),
+            coupled: evaluator.passes_coupled(view, task, node),
         };
-        let mut own = Steps::default();
+        let mut own_steps = Operations::default();
         let mut gone = Vec::new();
-        for victims in self.rounds(wish, victims) {
-            if self.fits_now(wish) {
+        for victims in self.rounds(preemptor, victims) {
+            if self.fits_now(preemptor) {
                 break;
             }
             for victim in victims {
-                // Of a gang that goes as a whole some may have gone already.
-                if self.model.tasks[victim].status == Status::Releasing {
+                // A whole gang may share victims with an earlier round.
+                if self.snapshot.tasks[victim].status == Status::Releasing {
                     continue;
                 }
-                self.evict(&mut own, victim, taking.as_str());
+                self.evict(&mut own_steps, victim, kind.as_str());
                 gone.push(victim);
             }
         }
-        if !self.fits_now(wish) {
-            self.discard(own);
+        if !self.fits_now(preemptor) {
+            self.discard(own_steps);
             return false;
         }
-        if self.form.fewest_victims {
-            self.spare_needless(wish, &mut own, &mut gone);
+        if self.compat.has(Difference::FewestVictims) {
+            self.spare_needless(preemptor, &mut own_steps, &mut gone);
         }
-        let mut requests = gone.iter().map(|victim| &self.model.tasks[*victim].request);
-        let evicts = match taking {
-            Taking::Reclaim => requests.len() > 0,
-            Taking::Preempt => requests.any(|request| !request.is_empty()),
+        let mut requests = gone
+            .iter()
+            .map(|victim| &self.snapshot.tasks[*victim].request);
+        let evicts = match kind {
+            EvictionKind::Reclaim => requests.len() > 0,
+            EvictionKind::Preempt => requests.any(|request| !request.is_empty()),
         };
-        self.pipeline_on(&mut own, task, node, evicts);
-        steps.append(own);
+        self.pipeline_on(&mut own_steps, task, node, evicts);
+        operations.append(own_steps);
         true
     }
 
-    /// Those of some candidates whom plugins grant.
-    fn asked_for(&self, taking: Taking, task: usize, candidates: &[usize]) -> Vec<usize> {
+    /// The candidates that the plugins permit.
+    fn asked_for(&self, kind: EvictionKind, task: usize, candidates: &[usize]) -> Vec<usize> {
         if !self.spares_gangs() {
-            return self.granted(taking, task, candidates);
+            return self.permitted(kind, task, candidates);
         }
         // Who can be spared is asked for first, and then who loses least, since plugins grant only so many.
         let (mut all, mut rest) = self.spare_first(candidates.to_vec());
-        if taking == Taking::Reclaim && self.form.loses_least {
+        if kind == EvictionKind::Reclaim && self.compat.has(Difference::LeastLostWork) {
             let gangs = self.least_lost_first(self.gangs_of(&rest));
-            let job = |task: usize| self.model.tasks[task].job;
+            let job = |task: usize| self.snapshot.tasks[task].job;
             rest.sort_by_cached_key(|task| gangs.iter().position(|gang| *gang == job(*task)));
         }
         all.extend(rest);
-        self.granted(taking, task, &all)
+        self.permitted(kind, task, &all)
     }
 
     /// Whether a task could be on a node if all of these went.
     fn suffices(&self, task: usize, node: usize, victims: &[usize]) -> bool {
-        let mut idle = self.model.nodes[node].future_idle();
+        let mut idle = self.snapshot.nodes[node].future_idle();
         for victim in victims {
-            idle.add(&self.model.tasks[*victim].request);
+            idle.add(&self.snapshot.tasks[*victim].request);
         }
-        self.model.tasks[task].request.within(&idle, Unnamed::Zero)
+        self.snapshot.tasks[task]
+            .request
+            .within(&idle, Unnamed::Zero)
     }
 
-    /// Promises a task the first of these nodes that has room for it, or will have when those are gone who go already: nobody
-    /// else has to go then. Whether there is one. Volcano leaves that to allocate, which leaves out gangs of which a part
-    /// still lacks room.
+    /// Pipelines a task on the first node that has room for it, now or after pending evictions, so that no further pod
+    /// is evicted. Returns whether there is one. Volcano leaves this to allocate, which discards gangs of which a part
+    /// lacks room.
     pub(super) fn fits_without_victims(
         &mut self,
-        steps: &mut Steps,
-        taking: Taking,
+        operations: &mut Operations,
+        kind: EvictionKind,
         task: usize,
         nodes: &[usize],
     ) -> bool {
-        if !self.form.fewest_victims {
+        if !self.compat.has(Difference::FewestVictims) {
             return false;
         }
-        let fits = |own: &mut Self, node: usize| {
-            let room = own.model.nodes[node].will_have(&own.model.tasks[task].request);
+        let fits = |session: &mut Self, node: usize| {
+            let room =
+                session.snapshot.nodes[node].will_have(&session.snapshot.tasks[task].request);
             room && {
-                let (judge, view) = own.asking();
-                let coupled = judge.passes_coupled(view, task, node);
-                own.fits_now(Wish {
-                    taking,
+                let (evaluator, view) = session.evaluation();
+                let coupled = evaluator.passes_coupled(view, task, node);
+                session.fits_now(Preemptor {
+                    kind,
                     task,
                     node,
                     coupled,
@@ -127,45 +133,48 @@ impl Session<'_> {
         };
         let found = nodes.iter().copied().find(|node| fits(self, *node));
         if let Some(node) = found {
-            self.pipeline_on(steps, task, node, false);
+            self.pipeline_on(operations, task, node, false);
         }
         found.is_some()
     }
 
-    /// Whether the task fits on the node now that some have gone.
-    fn fits_now(&mut self, wish: Wish) -> bool {
-        let own = &self.model.tasks[wish.task];
-        let room = self.model.nodes[wish.node].will_have(&own.request);
-        let queue = self.model.jobs[own.job].queue;
-        if !room || (wish.taking == Taking::Preempt && !self.is_allocatable(queue, wish.task)) {
+    /// Whether the task fits on the node after the evictions so far.
+    fn fits_now(&mut self, preemptor: Preemptor) -> bool {
+        let task = &self.snapshot.tasks[preemptor.task];
+        let room = self.snapshot.nodes[preemptor.node].will_have(&task.request);
+        let queue = self.snapshot.jobs[task.job].queue;
+        if !room
+            || (preemptor.kind == EvictionKind::Preempt
+                && !self.is_allocatable(queue, preemptor.task))
+        {
             return false;
         }
-        let anew = self.form.asks_placement;
-        let (judge, view) = self.asking();
+        let anew = self.compat.has(Difference::RecheckPlacement);
+        let (evaluator, view) = self.evaluation();
         if anew {
-            return judge.passes(view, wish.task, wish.node);
+            return evaluator.passes(view, preemptor.task, preemptor.node);
         }
-        wish.taking == Taking::Reclaim
-            || (wish.coupled && judge.passes_apart(view, wish.task, wish.node))
+        preemptor.kind == EvictionKind::Reclaim
+            || (preemptor.coupled && evaluator.passes_apart(view, preemptor.task, preemptor.node))
     }
 
-    /// Who goes together, in the order in which they go.
-    fn rounds(&self, wish: Wish, victims: Vec<usize>) -> Vec<Vec<usize>> {
+    /// The victims in the order of their eviction; those of one round are evicted together.
+    fn rounds(&self, preemptor: Preemptor, victims: Vec<usize>) -> Vec<Vec<usize>> {
         if !self.spares_gangs() {
             let order = self.victims_in_order(victims);
             return order.into_iter().map(|victim| vec![victim]).collect();
         }
         let (spare, rest) = self.spare_first(victims);
         let mut gangs = self.gangs_of(&rest);
-        if wish.taking == Taking::Reclaim && self.form.loses_least {
+        if preemptor.kind == EvictionKind::Reclaim && self.compat.has(Difference::LeastLostWork) {
             gangs = self.least_lost_first(gangs);
         } else {
             // The smallest first; the order among equals stays.
-            gangs.sort_by_key(|job| self.model.jobs[*job].ready());
+            gangs.sort_by_key(|job| self.snapshot.jobs[*job].ready());
         }
         let gangs = gangs
             .into_iter()
-            .filter_map(|job| self.whole_gang(wish, job));
+            .filter_map(|job| self.whole_gang(preemptor, job));
         let gangs: Vec<Vec<usize>> = gangs.collect();
         let spare = spare.into_iter().map(|victim| vec![victim]);
         spare.chain(gangs).collect()
@@ -175,7 +184,7 @@ impl Session<'_> {
     fn gangs_of(&self, tasks: &[usize]) -> Vec<usize> {
         let mut gangs = Vec::new();
         for task in tasks {
-            let job = self.model.tasks[*task].job;
+            let job = self.snapshot.tasks[*task].job;
             if !gangs.contains(&job) {
                 gangs.push(job);
             }
@@ -183,7 +192,7 @@ impl Session<'_> {
         gangs
     }
 
-    /// Jobs in the order of what is lost if all of each goes.
+    /// Jobs in the order of the work that is lost if the whole job is evicted.
     fn least_lost_first(&self, jobs: Vec<usize>) -> Vec<usize> {
         let jobs = jobs.into_iter();
         let mut lost: Vec<(f64, usize)> =
@@ -192,77 +201,82 @@ impl Session<'_> {
         lost.into_iter().map(|(_, job)| job).collect()
     }
 
-    /// Those whom their gangs can spare, and the others, each in the order in which they would go.
+    /// Splits tasks into those that their gangs can spare and the others, each in victim order.
     fn spare_first(&self, tasks: Vec<usize>) -> (Vec<usize>, Vec<usize>) {
         let mut left: HashMap<usize, i32> = HashMap::new();
         let order = self.victims_in_order(tasks).into_iter();
         order.partition(|task| {
-            let job = self.model.tasks[*task].job;
-            let own = &self.model.jobs[job];
-            let left = left.entry(job).or_insert_with(|| own.ready());
+            let job_id = self.snapshot.tasks[*task].job;
+            let job = &self.snapshot.jobs[job_id];
+            let left = left.entry(job_id).or_insert_with(|| job.ready());
             *left -= 1;
-            own.can_spare(*left)
+            job.can_spare(*left)
         })
     }
 
-    /// All tasks of a gang that are on nodes, if each of them may go; nobody of one that got room in this very session, or of
-    /// that which wants room. A gang is taken as one: that its queue has more than its share before the first goes is
-    /// enough.
-    fn whole_gang(&self, wish: Wish, job: usize) -> Option<Vec<usize>> {
-        let own = &self.model.jobs[job];
+    /// All tasks of a gang on nodes, if each may be evicted. `None` for the preemptor's own job and for a gang that was
+    /// placed in this session. A gang counts as one victim: its queue only has to be above its share before the first
+    /// task.
+    fn whole_gang(&self, preemptor: Preemptor, job_id: usize) -> Option<Vec<usize>> {
+        let job = &self.snapshot.jobs[job_id];
         let new = [Status::Allocated, Status::Binding, Status::Pipelined];
-        let same = self.model.tasks[wish.task].job == job;
-        if same || new.into_iter().any(|status| own.count(status) > 0) {
+        let same = self.snapshot.tasks[preemptor.task].job == job_id;
+        if same || new.into_iter().any(|status| job.count(status) > 0) {
             return None;
         }
-        let there: Vec<usize> = self.there(job).collect();
+        let there: Vec<usize> = self.there(job_id).collect();
         let may_go = |task: &usize| {
-            let granted = || self.granted(wish.taking, wish.task, &[*task]);
-            self.model.tasks[*task].preemptable && !granted().is_empty()
+            let permitted = || self.permitted(preemptor.kind, preemptor.task, &[*task]);
+            self.snapshot.tasks[*task].preemptable && !permitted().is_empty()
         };
         let all = there.iter().all(may_go);
-        let precedes = wish.taking == Taking::Reclaim
-            || !self.form.keeps_order
-            || self.preceded(wish.task, &there).len() == there.len();
+        let precedes = preemptor.kind == EvictionKind::Reclaim
+            || !self.compat.has(Difference::PreemptByJobOrder)
+            || self.allowed_by_order(preemptor.task, &there).len() == there.len();
         (all && precedes).then(|| self.victims_in_order(there))
     }
 
     /// The tasks of a job that are on nodes, and were before this session.
     fn there(&self, job: usize) -> impl Iterator<Item = usize> {
-        let tasks = self.model.jobs[job].tasks.iter().copied();
+        let tasks = self.snapshot.jobs[job].tasks.iter().copied();
         tasks.filter(|task| {
-            let status = self.model.tasks[*task].status;
+            let status = self.snapshot.tasks[*task].status;
             matches!(status, Status::Bound | Status::Running)
         })
     }
 
-    /// The work that is lost when some tasks go: for how long each has held which part of the cluster. One of which nobody says
-    /// since when it runs has just begun.
+    /// The work that is lost by evicting some tasks: the sum of dominant share times running time. A task with an
+    /// unknown start time counts as just started.
     pub(super) fn loss(&self, tasks: impl Iterator<Item = usize>) -> f64 {
         let lost = tasks.map(|task| {
-            let own = &self.model.tasks[task];
-            let lasted = self.model.now.zip(own.started);
+            let task = &self.snapshot.tasks[task];
+            let lasted = self.snapshot.now.zip(task.started);
             let lasted = lasted.map_or(0.0, |(now, since)| now.duration_since(since).as_secs_f64());
             // To start anew costs something, too: of some that have just begun the smallest go.
-            own.request.dominant(&self.model.total).1 * (lasted.max(0.0) + 1.0)
+            task.request.dominant(&self.snapshot.total).1 * (lasted.max(0.0) + 1.0)
         });
         lost.sum()
     }
 
-    /// Lets those stay without whom it would do: who would go last first.
-    fn spare_needless(&mut self, wish: Wish, steps: &mut Steps, gone: &mut Vec<usize>) {
+    /// Undoes evictions that turn out to be unnecessary, in reverse victim order.
+    fn spare_needless(
+        &mut self,
+        preemptor: Preemptor,
+        operations: &mut Operations,
+        gone: &mut Vec<usize>,
+    ) {
         for index in (0..gone.len()).rev() {
             let victim = gone[index];
-            // Of a gang that goes nobody stays alone.
-            let job = &self.model.jobs[self.model.tasks[victim].job];
+            // A gang is evicted as a whole or not at all.
+            let job = &self.snapshot.jobs[self.snapshot.tasks[victim].job];
             if self.spares_gangs() && !job.can_spare(job.ready()) {
                 continue;
             }
-            self.take_back(steps, victim);
-            if self.fits_now(wish) {
+            self.take_back(operations, victim);
+            if self.fits_now(preemptor) {
                 gone.remove(index);
             } else {
-                self.evict(steps, victim, wish.taking.as_str());
+                self.evict(operations, victim, preemptor.kind.as_str());
             }
         }
     }

@@ -1,20 +1,21 @@
-//! What sessions look at, kept from one to the next and told of changes (S6-088).
+//! The scheduler cache: the objects of sessions, kept between sessions and updated by events (S6-088).
 
 mod nodes;
 mod plain;
 mod pods;
 mod upstream;
 
-use super::closeup::{Closeup, Seen};
-use super::model::{Job, Model, Node, Queue};
+use super::Session;
+use super::diagnosis::{DiagnosisObserver, JobDiagnosis};
 use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
+use super::observer::Watch;
 use super::outcome::Outcome;
 use super::resource::Resource;
+use super::snapshot::{Job, Node, Queue, Snapshot};
 use super::task::{Role, Status};
 use super::turns::Turns;
 use super::upstream::{QueuesOfWorkloads, Upstream};
-use super::watch::Watch;
-use super::{Form, Session};
+use crate::compat::Compat;
 use crate::conf::Conf;
 use crate::job::IN_STAGES;
 use crate::wire::{self, PodGroup, PodGroupStatus};
@@ -26,14 +27,14 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Jobs, queues and what is on nodes. Objects may come, change and go in any order.
+/// The scheduler cache: jobs, queues, and the tasks on nodes. Events may arrive in any order.
 ///
-/// It goes with one [`Cluster`], which is told of nodes and pods first when they come or change, and last when they go;
-/// pods without a node it need not be told of.
+/// It belongs to one [`Cluster`]. When a node or pod is added or changed, update the cluster first; when it is deleted,
+/// update the cluster last. The cluster need not know of pods without a node.
 #[derive(Debug)]
 pub struct Cache {
     setting: Setting,
-    model: Model,
+    snapshot: Snapshot,
     pods: HashMap<Arc<str>, Kept>,
     jobs: HashMap<Arc<str>, usize>,
     queues: HashMap<Arc<str>, usize>,
@@ -63,10 +64,10 @@ impl Cache {
     pub fn new(setting: Setting) -> Self {
         Self {
             setting,
-            model: Model {
+            snapshot: Snapshot {
                 // No role at all.
                 roles: vec![Box::default()],
-                ..Model::default()
+                ..Snapshot::default()
             },
             pods: HashMap::new(),
             jobs: HashMap::new(),
@@ -103,9 +104,9 @@ impl Cache {
         for group in &objects.upstream_pod_groups {
             cache.upstream_group(group);
         }
-        let mut seen = HashSet::new();
+        let mut observer = HashSet::new();
         for pod in &objects.pods {
-            if seen.insert((pod.metadata.namespace_or_default(), &pod.metadata.name)) {
+            if observer.insert((pod.metadata.namespace_or_default(), &pod.metadata.name)) {
                 cache.pod(cluster, pod);
             }
         }
@@ -113,56 +114,56 @@ impl Cache {
     }
 
     /// Runs one session. Afterwards the cluster and all that is kept here are as they were before.
-    pub fn session(&mut self, cluster: &mut Cluster, conf: &Conf, form: &Form) -> Outcome {
-        self.watched(cluster, conf, form, &mut ())
+    pub fn session(&mut self, cluster: &mut Cluster, conf: &Conf, compat: Compat) -> Outcome {
+        self.watched(cluster, conf, compat, &mut ())
     }
 
-    /// Runs one session, and looks closely at one job meanwhile, `namespace/name`. Nothing is seen of a job that the session
+    /// Runs one session, and looks closely at one job meanwhile, `namespace/name`. Nothing is observer of a job that the session
     /// does not look at: it has no pod group, or no queue.
-    pub fn closeup(
+    pub fn diagnosis(
         &mut self,
         cluster: &mut Cluster,
         conf: &Conf,
-        form: &Form,
+        compat: Compat,
         job: &str,
-    ) -> (Outcome, Option<Closeup>) {
+    ) -> (Outcome, Option<JobDiagnosis>) {
         let at = self.jobs.get(job).copied();
         self.settle(cluster);
-        let Some(at) = at.filter(|at| self.model.jobs[*at].is_live) else {
-            return (self.session(cluster, conf, form), None);
+        let Some(at) = at.filter(|at| self.snapshot.jobs[*at].is_live) else {
+            return (self.session(cluster, conf, compat), None);
         };
-        let mut seen = Seen::of(at);
-        let outcome = self.watched(cluster, conf, form, &mut seen);
-        (outcome, Some(seen.into_closeup()))
+        let mut observer = DiagnosisObserver::of(at);
+        let outcome = self.watched(cluster, conf, compat, &mut observer);
+        (outcome, Some(observer.into_diagnosis()))
     }
 
     fn watched(
         &mut self,
         cluster: &mut Cluster,
         conf: &Conf,
-        form: &Form,
+        compat: Compat,
         watch: &mut impl Watch,
     ) -> Outcome {
         self.settle(cluster);
-        let model = std::mem::take(&mut self.model);
-        let (model, outcome) = Session::run(cluster, model, conf, form, watch);
-        self.model = model;
+        let snapshot = std::mem::take(&mut self.snapshot);
+        let (snapshot, outcome) = Session::run(cluster, snapshot, conf, compat, watch);
+        self.snapshot = snapshot;
         outcome
     }
 
     /// The time of the sessions from now on. Without it no nodes are kept for jobs that have waited long.
     pub fn set_now(&mut self, now: Timestamp) {
-        self.model.now = Some(now);
+        self.snapshot.now = Some(now);
     }
 
-    /// Which jobs nodes are or were kept for. Whoever runs sessions keeps it over a restart.
+    /// The reservation turns. Keep them across restarts.
     pub const fn turns(&self) -> &Turns {
-        &self.model.turns
+        &self.snapshot.turns
     }
 
     /// Sets the turns as an earlier run left them.
     pub fn set_turns(&mut self, turns: Turns) {
-        self.model.turns = turns;
+        self.snapshot.turns = turns;
     }
 
     /// A node of the cluster came or changed.
@@ -172,8 +173,8 @@ impl Cache {
             return;
         };
         self.stale_nodes = true;
-        let allocatable = self.model.dims.read(&wire.status.allocatable);
-        let nodes = &mut self.model.nodes;
+        let allocatable = self.snapshot.dims.read(&wire.status.allocatable);
+        let nodes = &mut self.snapshot.nodes;
         let known = id.index() < nodes.len();
         if !known {
             nodes.resize_with(id.index() + 1, Node::default);
@@ -188,23 +189,23 @@ impl Cache {
         }
     }
 
-    /// A node goes. The cluster still has it.
+    /// A node is deleted. The cluster still has it.
     pub fn remove_node(&mut self, cluster: &Cluster, name: &str) {
         let Some(id) = cluster.find_node(name).map(NodeId::index) else {
             return;
         };
-        if id >= self.model.nodes.len() {
+        if id >= self.snapshot.nodes.len() {
             return;
         }
         self.stale_nodes = true;
-        let node = self.model.nodes.swap_remove(id);
+        let node = self.snapshot.nodes.swap_remove(id);
         for task in node.tasks {
-            self.model.tasks[task].node = None;
+            self.snapshot.tasks[task].node = None;
         }
         // The last one takes its place, as in the cluster.
-        if let Some(moved) = self.model.nodes.get(id) {
+        if let Some(moved) = self.snapshot.nodes.get(id) {
             for task in &moved.tasks {
-                self.model.tasks[*task].node = Some(id);
+                self.snapshot.tasks[*task].node = Some(id);
             }
         }
     }
@@ -223,7 +224,7 @@ impl Cache {
             "" => ROOT,
             parent => parent,
         };
-        let dims = &mut self.model.dims;
+        let dims = &mut self.snapshot.dims;
         let mut some = |list: &ResourceList| (!list.is_empty()).then(|| dims.read(list));
         let queue = Queue {
             name: Arc::clone(&name),
@@ -241,22 +242,22 @@ impl Cache {
             path: annotation(HIERARCHY),
             path_weights: annotation(HIERARCHY_WEIGHTS),
         };
-        let free = || self.model.queues.iter().position(|own| own.gone);
+        let free = || self.snapshot.queues.iter().position(|queue| queue.gone);
         let at = self.queues.get(&name).copied().or_else(free);
         if let Some(at) = at {
-            self.model.queues[at] = queue;
+            self.snapshot.queues[at] = queue;
         } else {
-            self.model.queues.push(queue);
+            self.snapshot.queues.push(queue);
         }
-        let at = at.unwrap_or(self.model.queues.len() - 1);
+        let at = at.unwrap_or(self.snapshot.queues.len() - 1);
         self.queues.insert(name, at);
     }
 
-    /// A queue goes. Its jobs are left out until they have one.
+    /// A queue is deleted. Its jobs are left out until it exists again.
     pub fn remove_queue(&mut self, name: &str) {
         if let Some(at) = self.queues.remove(name) {
             self.stale_jobs = true;
-            self.model.queues[at].gone = true;
+            self.snapshot.queues[at].gone = true;
         }
     }
 
@@ -267,7 +268,7 @@ impl Cache {
         self.classes.insert(name, (wire.value, wire.global_default));
     }
 
-    /// A class of priorities goes.
+    /// A priority class is deleted.
     pub fn remove_class(&mut self, name: &str) {
         self.stale_jobs = true;
         self.classes.remove(name);
@@ -283,9 +284,9 @@ impl Cache {
         let need = wire.spec.min_resources.as_ref();
         let refused = need.and_then(|list| TooManyResources::check(list.len()).err());
         let need = need.filter(|_| refused.is_none());
-        let need = need.map(|list| self.model.dims.read(list));
+        let need = need.map(|list| self.snapshot.dims.read(list));
         let at = self.job(key(&wire.metadata));
-        let job = &mut self.model.jobs[at];
+        let job = &mut self.snapshot.jobs[at];
         job.has_group = true;
         job.queue_name = wire.spec.queue.as_str().into();
         job.class_name = wire.spec.priority_class_name.as_str().into();
@@ -303,21 +304,21 @@ impl Cache {
         job.begin(wire.status.clone());
     }
 
-    /// A pod group goes. Its pods wait for another one.
+    /// A pod group is deleted. Its pods wait for another one.
     pub fn remove_group(&mut self, metadata: &Metadata) {
         let Some(at) = self.jobs.get(&key(metadata)).copied() else {
             return;
         };
         self.stale_jobs = true;
-        self.model.jobs[at].has_group = false;
+        self.snapshot.jobs[at].has_group = false;
         self.drop_unused(at);
     }
 
-    /// What a session has come to of a job counts from now on, although no object has it: a group of `scheduling.k8s.io` has
-    /// no phase, and a pod that is a job of its own has no group.
+    /// Records the status that a session gave a job. Groups of `scheduling.k8s.io` have no phase, and bare pods have no
+    /// group, so no object stores it.
     pub fn assume_status(&mut self, job: &str, status: PodGroupStatus) {
         if let Some(at) = self.jobs.get(job) {
-            self.model.jobs[*at].begin(status);
+            self.snapshot.jobs[*at].begin(status);
         }
     }
 
@@ -328,11 +329,11 @@ impl Cache {
         }
         let job = Job::new(Arc::clone(&key));
         let at = if let Some(at) = self.free_jobs.pop() {
-            self.model.jobs[at] = job;
+            self.snapshot.jobs[at] = job;
             at
         } else {
-            self.model.jobs.push(job);
-            self.model.jobs.len() - 1
+            self.snapshot.jobs.push(job);
+            self.snapshot.jobs.len() - 1
         };
         self.jobs.insert(key, at);
         at
@@ -340,7 +341,7 @@ impl Cache {
 
     /// Forgets a job that has neither a group nor pods.
     fn drop_unused(&mut self, at: usize) {
-        let job = &self.model.jobs[at];
+        let job = &self.snapshot.jobs[at];
         if !job.has_group && job.tasks.is_empty() && self.jobs.remove(&job.key).is_some() {
             self.stale_jobs = true;
             self.free_jobs.push(at);
@@ -355,23 +356,23 @@ impl Cache {
             return *role;
         }
         // Each takes more than a byte.
-        let role = Role::try_from(self.model.roles.len()).unwrap_or(Role::MAX);
-        self.model.roles.push(name.into());
+        let role = Role::try_from(self.snapshot.roles.len()).unwrap_or(Role::MAX);
+        self.snapshot.roles.push(name.into());
         self.roles.insert(name.into(), role);
         role
     }
 
     /// Forgets names of resources that no object mentions any more.
     fn sweep_names(&mut self) {
-        let mut dims = std::mem::take(&mut self.model.dims);
+        let mut dims = std::mem::take(&mut self.snapshot.dims);
         let requests = self.pods.values().map(|pod| &pod.request);
-        dims.sweep(self.model.amounts().chain(requests));
-        self.model.dims = dims;
+        dims.sweep(self.snapshot.amounts().chain(requests));
+        self.snapshot.dims = dims;
     }
 
-    /// Works out what follows from names, where something has changed.
+    /// Resolves references by name after changes.
     fn settle(&mut self, cluster: &Cluster) {
-        if self.model.dims.is_due_for_sweep() {
+        if self.snapshot.dims.is_due_for_sweep() {
             self.sweep_names();
         }
         if std::mem::take(&mut self.stale_nodes) {
@@ -383,32 +384,32 @@ impl Cache {
     }
 
     fn settle_nodes(&mut self, cluster: &Cluster) {
-        let model = &mut self.model;
-        let mut by_rank: Vec<usize> = (0..model.nodes.len()).collect();
+        let snapshot = &mut self.snapshot;
+        let mut by_rank: Vec<usize> = (0..snapshot.nodes.len()).collect();
         by_rank.sort_unstable_by_key(|index| cluster.node_name(NodeId::of(*index)));
-        model.ranks = vec![0; by_rank.len()];
+        snapshot.ranks = vec![0; by_rank.len()];
         for (rank, node) in by_rank.iter().enumerate() {
-            model.ranks[*node] = rank;
+            snapshot.ranks[*node] = rank;
         }
-        model.by_rank = by_rank;
-        model.total = Resource::default();
-        for node in &model.nodes {
-            model.total.add(&node.allocatable);
+        snapshot.by_rank = by_rank;
+        snapshot.total = Resource::default();
+        for node in &snapshot.nodes {
+            snapshot.total.add(&node.allocatable);
         }
     }
 
     fn settle_jobs(&mut self) {
-        let model = &mut self.model;
-        for own in &mut model.queues {
-            own.parent = self.queues.get(&*own.parent_name).copied();
+        let snapshot = &mut self.snapshot;
+        for queue in &mut snapshot.queues {
+            queue.parent = self.queues.get(&*queue.parent_name).copied();
         }
         let classes = || self.classes.values();
         let default = classes().find(|(_, is_default)| *is_default);
         let default = default.map_or(0, |(value, _)| *value);
-        model.live.clear();
-        for (index, job) in model.jobs.iter_mut().enumerate() {
+        snapshot.live.clear();
+        for (index, job) in snapshot.jobs.iter_mut().enumerate() {
             let named = match &job.upstream {
-                Some(own) => own.queue_name(&self.workloads),
+                Some(upstream) => upstream.queue_name(&self.workloads),
                 None => &*job.queue_name,
             };
             let queue_name = match named {
@@ -421,21 +422,21 @@ impl Cache {
                 upstream.and_then(|_| Upstream::reason_against(queue_name, queue.is_some()));
             let class = self.classes.get(&*job.class_name).map(|(value, _)| *value);
             job.class_priority = match upstream {
-                Some(own) => own.priority(class, job.tasks.len()),
+                Some(upstream) => upstream.priority(class, job.tasks.len()),
                 None => class.unwrap_or(default),
             };
             // A group of scheduling.k8s.io that only other schedulers' pods name is no job.
             let is_job = job.has_group && (upstream.is_none() || !job.tasks.is_empty());
             let queue = queue.filter(|_| is_job && against.is_none());
             job.is_live = queue.is_some();
-            if let Some(own) = &mut job.upstream {
-                own.left_out = against.filter(|_| is_job);
+            if let Some(upstream) = &mut job.upstream {
+                upstream.left_out = against.filter(|_| is_job);
             }
             let Some(queue) = queue else { continue };
             job.queue = queue;
-            model.live.push(index);
+            snapshot.live.push(index);
         }
-        let jobs = &model.jobs;
-        model.live.sort_unstable_by_key(|job| &jobs[*job].key);
+        let jobs = &snapshot.jobs;
+        snapshot.live.sort_unstable_by_key(|job| &jobs[*job].key);
     }
 }

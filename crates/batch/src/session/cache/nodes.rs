@@ -1,67 +1,71 @@
-//! Nodes, and what is on them, taken from the cluster itself.
+//! Nodes and the amounts on them, read from the cluster.
 
 use super::Cache;
-use crate::session::model::{Model, Node};
 use crate::session::resource::{Dim, Dims, Resource, number};
+use crate::session::snapshot::{Node, Snapshot};
 use evictd_placement::{Amounts, Cluster, NodeId, Symbol};
 use evictd_pod::resources::EPHEMERAL_STORAGE;
 
 impl Cache {
-    /// Takes what nodes have and what is on them from the cluster, as far as it has changed since its change `since`. Whoever
-    /// does so before each session tells of no nodes, and of no pods of others: what other parts of the scheduler have put
-    /// on a node counts from that moment on.
+    /// Reads nodes from the cluster as far as they changed after change `since`. A caller that does so before each
+    /// session reports neither nodes nor pods of other schedulers. Placements by other profiles count at once.
     pub fn renew(&mut self, cluster: &Cluster, since: u64) {
         let (changes, nodes) = (cluster.changes(), cluster.nodes().len());
-        if since == 0 || changes.of_all() > since || nodes != self.model.nodes.len() {
+        if since == 0 || changes.of_all() > since || nodes != self.snapshot.nodes.len() {
             self.renew_all(cluster);
             return;
         }
         for id in changes.nodes_since(since) {
-            let tasks = std::mem::take(&mut self.model.nodes[id.index()].tasks);
-            let node = node_of(&mut self.model, cluster, id);
-            self.model.nodes[id.index()] = Node { tasks, ..node };
+            let tasks = std::mem::take(&mut self.snapshot.nodes[id.index()].tasks);
+            let node = node_of(&mut self.snapshot, cluster, id);
+            self.snapshot.nodes[id.index()] = Node { tasks, ..node };
         }
     }
 
     fn renew_all(&mut self, cluster: &Cluster) {
         self.stale_nodes = true;
-        let model = &mut self.model;
-        let nodes = cluster.node_ids().map(|id| node_of(model, cluster, id));
+        let snapshot = &mut self.snapshot;
+        let nodes = cluster.node_ids().map(|id| node_of(snapshot, cluster, id));
         let nodes: Vec<Node> = nodes.collect();
-        model.nodes = nodes;
+        snapshot.nodes = nodes;
         for kept in self.pods.values() {
             let Some(task) = kept.task else { continue };
             let node = cluster.find_node(&kept.node_name).map(NodeId::index);
-            model.tasks[task].node = node;
+            snapshot.tasks[task].node = node;
             if let Some(node) = node {
-                model.nodes[node].tasks.push(task);
+                snapshot.nodes[node].tasks.push(task);
             }
         }
         // Pods are kept in no order.
-        let tasks = &model.tasks;
-        for node in &mut model.nodes {
+        let tasks = &snapshot.tasks;
+        for node in &mut snapshot.nodes {
             node.tasks.sort_unstable_by_key(|task| &tasks[*task].key);
         }
     }
 }
 
-/// A node without tasks of its own. The cluster keeps the sum of what its pods ask for; only those that end are looked at.
-fn node_of(model: &mut Model, cluster: &Cluster, id: NodeId) -> Node {
-    let (own, dims) = (cluster.node(id), &mut model.dims);
+/// A node without tasks of its own. The cluster keeps the sum of its pods' requests; only terminating pods are visited.
+fn node_of(snapshot: &mut Snapshot, cluster: &Cluster, id: NodeId) -> Node {
+    let (node, dims) = (cluster.node(id), &mut snapshot.dims);
     let mut read = |amounts: &Amounts| {
         let scalars = cluster.scalars(amounts.scalars).iter().copied();
         amounts_of(cluster, dims, amounts, scalars)
     };
-    let mut allocatable = read(&own.allocatable);
-    allocatable.set(Dim::PODS, number(own.allowed_pods));
+    let mut allocatable = read(&node.allocatable);
+    allocatable.set(Dim::PODS, number(node.allowed_pods));
     let mut releasing = Resource::default();
-    for pod in own.pods.iter().filter(|pod| pod.terminating) {
+    for pod in node.pods.iter().filter(|pod| pod.terminating) {
         let mut request = read(&pod.amounts);
         request.set(Dim::PODS, 1.0);
         releasing.add(&request);
     }
-    let mut used = amounts_of(cluster, dims, &own.requested, own.requested_scalars.iter());
-    if let Ok(pods @ 1..) = i64::try_from(own.pods.len()) {
+    let mut used = amounts_of(
+        cluster,
+        dims,
+        &node.requested,
+        node.requested_scalars.iter(),
+    );
+    if let Ok(pods @ 1..) = i64::try_from(node.pods.len()) {
         used.set(Dim::PODS, number(pods));
     }
     let mut idle = allocatable.clone();

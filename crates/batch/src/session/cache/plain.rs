@@ -1,8 +1,8 @@
 //! Pods of no group as jobs of their own.
 
 use super::Cache;
-use crate::session::model::RUNNING;
 use crate::session::plain::plain_job;
+use crate::session::snapshot::RUNNING;
 use crate::wire::{PodGroupStatus, queue_of};
 use evictd_pod::wire::{Pod, Time};
 
@@ -14,7 +14,7 @@ impl Cache {
         }
         self.stale_jobs = true;
         let at = self.job(plain_job(&pod.metadata));
-        let job = &mut self.model.jobs[at];
+        let job = &mut self.snapshot.jobs[at];
         job.is_plain = true;
         job.has_group = true;
         job.queue_name = queue_of(&pod.metadata).into();
@@ -30,7 +30,7 @@ impl Cache {
         Some(at)
     }
 
-    /// What the sessions before have come to of a pod that waits and is a job of its own. It changes, but stays the same pod.
+    /// The status that earlier sessions gave a pending bare pod, if it is still the same pod.
     pub(super) fn status_of_plain(&self, pod: &Pod) -> Option<PodGroupStatus> {
         let waits = self.setting.plain_pods
             && pod.spec.scheduler_name == self.setting.scheduler
@@ -39,8 +39,8 @@ impl Cache {
             return None;
         }
         let at = self.jobs.get(&*plain_job(&pod.metadata))?;
-        let job = &self.model.jobs[*at];
-        let mut tasks = job.tasks.iter().map(|task| &self.model.tasks[*task]);
+        let job = &self.snapshot.jobs[*at];
+        let mut tasks = job.tasks.iter().map(|task| &self.snapshot.tasks[*task]);
         let same = tasks.any(|task| *task.uid == *pod.metadata.uid);
         same.then(|| job.before.clone())
     }

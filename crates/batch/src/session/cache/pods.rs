@@ -13,23 +13,23 @@ use evictd_pod::wire::{Metadata, Pod, Time};
 use std::sync::Arc;
 
 impl Cache {
-    /// A pod came or changed, also one of another scheduler. The cluster has been told of it if it has a node; if it
-    /// waits, it is compiled for the cluster.
+    /// A pod was added or changed, also one of another scheduler. Update the cluster first if it has a node. A pending
+    /// pod is compiled for the cluster.
     pub fn pod(&mut self, cluster: &mut Cluster, pod: &Pod) {
         let before = self.status_of_plain(pod);
         self.remove_pod(cluster, &pod.metadata);
         let key = key(&pod.metadata);
         let status = status_of(pod);
-        let request = self.model.dims.read(&request_of(pod, status));
+        let request = self.snapshot.dims.read(&request_of(pod, status));
         let node_name = if status.is_done() {
             ""
         } else {
             pod.spec.node_name.as_str()
         };
         let node = cluster.find_node(node_name).map(NodeId::index);
-        let node = node.filter(|node| *node < self.model.nodes.len());
+        let node = node.filter(|node| *node < self.snapshot.nodes.len());
         if let Some(node) = node {
-            self.model.nodes[node].put(&request, status);
+            self.snapshot.nodes[node].put(&request, status);
         }
         let task = self.task_of(cluster, pod, (status, &request), node);
         let kept = Kept {
@@ -44,13 +44,13 @@ impl Cache {
         }
     }
 
-    /// A pod goes.
+    /// A pod is deleted.
     pub fn remove_pod(&mut self, cluster: &mut Cluster, metadata: &Metadata) {
         let Some(kept) = self.pods.remove(&key(metadata)) else {
             return;
         };
         let node = cluster.find_node(&kept.node_name).map(NodeId::index);
-        let node = node.and_then(|node| self.model.nodes.get_mut(node));
+        let node = node.and_then(|node| self.snapshot.nodes.get_mut(node));
         if let Some(node) = node {
             node.take(&kept.request, kept.status);
             node.tasks.retain(|task| Some(*task) != kept.task);
@@ -58,35 +58,35 @@ impl Cache {
         let Some(index) = kept.task else {
             return;
         };
-        let task = &mut self.model.tasks[index];
+        let task = &mut self.snapshot.tasks[index];
         if let Some(pod) = task.pod.take() {
             cluster.release(pod);
         }
-        let job = task.job;
-        let own = &mut self.model.jobs[job];
-        if let Some(upstream) = &mut own.upstream {
+        let job_id = task.job;
+        let job = &mut self.snapshot.jobs[job_id];
+        if let Some(upstream) = &mut job.upstream {
             upstream.remove(&task.key);
             self.stale_jobs = true;
         }
-        own.has_group &= !own.is_plain;
-        own.tasks.retain(|task| *task != index);
-        own.recount(&self.model.tasks);
+        job.has_group &= !job.is_plain;
+        job.tasks.retain(|task| *task != index);
+        job.recount(&self.snapshot.tasks);
         self.free_tasks.push(index);
-        self.drop_unused(job);
+        self.drop_unused(job_id);
     }
 
     /// A node came: pods that name it take room there.
     pub(super) fn settle_pods(&mut self, name: &str, index: usize) {
-        let node = &mut self.model.nodes[index];
-        for kept in self.pods.values().filter(|own| &*own.node_name == name) {
+        let node = &mut self.snapshot.nodes[index];
+        for kept in self.pods.values().filter(|kept| &*kept.node_name == name) {
             node.put(&kept.request, kept.status);
             if let Some(task) = kept.task {
                 node.tasks.push(task);
-                self.model.tasks[task].node = Some(index);
+                self.snapshot.tasks[task].node = Some(index);
             }
         }
         // Pods are kept in no order.
-        let tasks = &self.model.tasks;
+        let tasks = &self.snapshot.tasks;
         node.tasks.sort_unstable_by_key(|task| &tasks[*task].key);
     }
 
@@ -110,15 +110,15 @@ impl Cache {
         // One that can go nowhere does not count as there.
         task.best_effort = request.is_empty() && task.mistake.is_none();
         task.request = request.clone();
-        let index = self.free_tasks.pop().unwrap_or(self.model.tasks.len());
+        let index = self.free_tasks.pop().unwrap_or(self.snapshot.tasks.len());
         if let Some(node) = node {
-            self.model.nodes[node].tasks.push(index);
+            self.snapshot.nodes[node].tasks.push(index);
         }
-        self.model.jobs[job].add(&task, index);
-        if index == self.model.tasks.len() {
-            self.model.tasks.push(task);
+        self.snapshot.jobs[job].add(&task, index);
+        if index == self.snapshot.tasks.len() {
+            self.snapshot.tasks.push(task);
         } else {
-            self.model.tasks[index] = task;
+            self.snapshot.tasks[index] = task;
         }
         Some(index)
     }
@@ -137,13 +137,13 @@ impl Cache {
             return self.plain_job_of(pod);
         };
         let job = self.job(job);
-        let upstream = self.model.jobs[job].upstream.get_or_insert_default();
+        let upstream = self.snapshot.jobs[job].upstream.get_or_insert_default();
         upstream.add(&key(&pod.metadata), pod);
         self.stale_jobs = true;
         Some(job)
     }
 
-    /// A task with what its pod says of itself.
+    /// The task of a pod, by its own fields.
     fn task(&mut self, pod: &Pod, status: Status, job: usize) -> Task {
         let metadata = &pod.metadata;
         let annotation = |name: &str| metadata.annotations.get(name);
@@ -153,12 +153,12 @@ impl Cache {
         let preemptable = annotation(PREEMPTABLE).or_else(|| metadata.labels.get(PREEMPTABLE));
         let priority = annotation(TASK_PRIORITY).and_then(|text| text.parse().ok());
         let conditions = pod.status.conditions.iter().rev();
-        let mut told = conditions.filter(|own| own.kind == "PodScheduled");
-        let told = told.next().map(|own| {
+        let mut last_condition = conditions.filter(|condition| condition.kind == "PodScheduled");
+        let last_condition = last_condition.next().map(|condition| {
             [
-                own.status.as_str().into(),
-                own.reason.as_str().into(),
-                own.message.as_str().into(),
+                condition.status.as_str().into(),
+                condition.reason.as_str().into(),
+                condition.message.as_str().into(),
             ]
         });
         Task {
@@ -184,7 +184,7 @@ impl Cache {
             removed: None,
             evicts: false,
             last: None,
-            told,
+            last_condition,
             nominated: pod.status.nominated_node_name.as_str().into(),
             mistake: None,
         }

@@ -1,5 +1,5 @@
-//! Kubernetes' own groups of pods and what they were made from. A group is a job as soon as a pod of the sessions' scheduler
-//! names it; those of other schedulers' pods are none.
+//! Kubernetes' own PodGroups and their Workloads. A group is a job as soon as a pod of this scheduler names it; groups
+//! of other schedulers' pods are not.
 
 use super::Cache;
 use crate::session::objects::key;
@@ -12,7 +12,7 @@ impl Cache {
     pub fn upstream_group(&mut self, wire: &PodGroup) {
         self.stale_jobs = true;
         let at = self.job(upstream_job(&wire.metadata));
-        let job = &mut self.model.jobs[at];
+        let job = &mut self.snapshot.jobs[at];
         job.upstream.get_or_insert_default().read(wire);
         job.has_group = true;
         job.class_name = wire.spec.priority_class_name.as_str().into();
@@ -21,13 +21,13 @@ impl Cache {
         job.min_member = gang.map_or(1, |gang| gang.min_count);
     }
 
-    /// A group goes. Its pods wait for another one.
+    /// A group is deleted. Its pods wait for another one.
     pub fn remove_upstream_group(&mut self, metadata: &Metadata) {
         let Some(at) = self.jobs.get(&upstream_job(metadata)).copied() else {
             return;
         };
         self.stale_jobs = true;
-        let job = &mut self.model.jobs[at];
+        let job = &mut self.snapshot.jobs[at];
         job.has_group = false;
         job.begin(PodGroupStatus::default());
         self.drop_unused(at);
@@ -41,7 +41,7 @@ impl Cache {
         self.workloads.insert((&*name).into(), queue);
     }
 
-    /// A workload goes.
+    /// A workload is deleted.
     pub fn remove_workload(&mut self, metadata: &Metadata) {
         self.stale_jobs = true;
         self.workloads.remove(&*key(metadata));

@@ -1,41 +1,43 @@
-//! The end of a session: what is said of jobs, pods and queues (S6-123, S6-138 to S6-140).
+//! The end of a session: conditions and phases of pod groups, conditions of pods, and the status of queues (S6-123,
+//! S6-138 to S6-140).
 
+mod messages;
 mod report;
 mod upstream;
-mod words;
 
 use super::Session;
-use super::model::{COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN};
-use super::outcome::{Event, GroupOutcome, Outcome, PodCondition, Said};
+use super::outcome::{Event, GroupCondition, GroupOutcome, Outcome, PodCondition};
+use super::snapshot::{COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN};
 use super::task::Status;
+use crate::compat::Difference;
 use crate::conf::PluginName;
 use crate::wire::{PodGroupCondition, PodGroupStatus};
 use std::collections::BTreeMap;
 
 impl Session<'_> {
-    /// Says what there is to say, and settles the phases.
+    /// Sets conditions and phases, and reports them.
     pub(crate) fn close(&mut self, outcome: &mut Outcome) {
         let gang = self.conf.tiers.iter().flatten();
         let gang = gang
             .map(|plugin| plugin.name)
             .any(|name| name == PluginName::Gang);
-        for job in self.model.live.clone() {
-            if gang && !self.model.jobs[job].tasks.is_empty() {
+        for job in self.snapshot.live.clone() {
+            if gang && !self.snapshot.jobs[job].tasks.is_empty() {
                 self.close_gang(job);
-            } else if let Some(words) = self.model.jobs[job].kept_out.clone() {
+            } else if let Some(words) = self.snapshot.jobs[job].not_enqueued_because.clone() {
                 self.set_condition(job, "Unschedulable", "NotEnoughResources", words);
             }
         }
-        for job in self.model.live.clone() {
-            self.settle(job);
-            let written = self.is_changed(job);
-            self.tell(job, written, outcome);
-            let own = &self.model.jobs[job];
+        for job_id in self.snapshot.live.clone() {
+            self.settle(job_id);
+            let written = self.is_changed(job_id);
+            self.tell(job_id, written, outcome);
+            let job = &self.snapshot.jobs[job_id];
             outcome
                 .phases
-                .insert(own.key.to_string(), own.phase.clone());
-            let group = self.group_outcome(job, written);
-            outcome.pod_groups.insert(own.key.to_string(), group);
+                .insert(job.key.to_string(), job.phase.clone());
+            let group = self.group_outcome(job_id, written);
+            outcome.pod_groups.insert(job.key.to_string(), group);
         }
         self.report_upstream(outcome);
         self.report_queues(outcome);
@@ -44,37 +46,37 @@ impl Session<'_> {
     }
 
     /// The condition of a gang (S6-123).
-    fn close_gang(&mut self, job: usize) {
-        let own = &self.model.jobs[job];
-        if own.is_ready() {
+    fn close_gang(&mut self, job_id: usize) {
+        let job = &self.snapshot.jobs[job_id];
+        if job.is_ready() {
             let reason = "tasks in gang are ready to be scheduled";
-            self.set_condition(job, "Scheduled", reason, String::new());
+            self.set_condition(job_id, "Scheduled", reason, String::new());
             return;
         }
-        let going = self.going(job);
-        let waits = own.count(Status::Pending) > 0 || own.pipelined() > 0;
-        if going > 0 && !waits && own.scheduled().saturating_add(going) >= own.min_member {
+        let going = self.going(job_id);
+        let waits = job.count(Status::Pending) > 0 || job.pipelined() > 0;
+        if going > 0 && !waits && job.scheduled().saturating_add(going) >= job.min_member {
             return;
         }
-        let tried = self.model.tasks_of(job, Status::Pending);
-        let tried = tried.filter(|task| self.model.tasks[*task].context().status.is_allocated());
+        let tried = self.snapshot.tasks_of(job_id, Status::Pending);
+        let tried = tried.filter(|task| self.snapshot.tasks[*task].context().status.is_allocated());
         let tried = i32::try_from(tried.count()).unwrap_or(i32::MAX);
-        let lacking = own
+        let lacking = job
             .min_member
-            .saturating_sub(own.ready())
+            .saturating_sub(job.ready())
             .saturating_sub(tried);
         let message = format!(
             "{lacking}/{} tasks in gang unschedulable: {}",
-            own.tasks.len(),
-            self.fit_text(job)
+            job.tasks.len(),
+            self.fit_text(job_id)
         );
-        self.set_condition(job, "Unschedulable", "NotEnoughResources", message);
+        self.set_condition(job_id, "Unschedulable", "NotEnoughResources", message);
     }
 
     /// Tasks of a job that are on a node and will leave it.
     fn going(&self, job: usize) -> i32 {
-        let going = self.model.tasks_of(job, Status::Releasing);
-        let going = going.filter(|task| self.model.tasks[*task].node.is_some());
+        let going = self.snapshot.tasks_of(job, Status::Releasing);
+        let going = going.filter(|task| self.snapshot.tasks[*task].node.is_some());
         i32::try_from(going.count()).unwrap_or(i32::MAX)
     }
 
@@ -92,27 +94,31 @@ impl Session<'_> {
 
     /// Sets a condition of a job's group.
     pub(crate) fn say(&mut self, job: usize, condition: PodGroupCondition) {
-        let job = &mut self.model.jobs[job];
-        let mut known = job.conditions.iter();
-        let known = known.position(|own| own.kind == condition.kind);
+        let job = &mut self.snapshot.jobs[job];
+        let mut conditions = job.conditions.iter();
+        let known = conditions.position(|known| known.kind == condition.kind);
         if let Some(at) = known {
             job.conditions[at] = condition;
-            job.said_now[at] = true;
+            job.set_now[at] = true;
         } else {
             job.conditions.push(condition);
-            job.said_now.push(true);
+            job.set_now.push(true);
         }
     }
 
     /// Whether a job runs although its gang is not complete, since the rest of it has yet to start.
     fn waits_for_stage(&self, job: usize) -> bool {
-        self.form.stages_run && !self.model.jobs[job].is_ready() && self.model.waits_for_stage(job)
+        self.compat.has(Difference::StagedGroupRuns)
+            && !self.snapshot.jobs[job].is_ready()
+            && self.snapshot.waits_for_stage(job)
     }
 
     /// A job was let in: that it could not be placed does not hold any more.
     pub(crate) fn withdraw_unschedulable(&mut self, job: usize) {
-        let mut conditions = self.model.jobs[job].conditions.iter();
-        if conditions.any(|own| own.kind == "Unschedulable" && own.status == "True") {
+        let mut conditions = self.snapshot.jobs[job].conditions.iter();
+        if conditions
+            .any(|condition| condition.kind == "Unschedulable" && condition.status == "True")
+        {
             let condition = PodGroupCondition {
                 kind: "Unschedulable".to_owned(),
                 status: "False".to_owned(),
@@ -125,52 +131,52 @@ impl Session<'_> {
     }
 
     /// The phase that a job ends the session with (S6-138).
-    fn settle(&mut self, job: usize) {
-        let own = &self.model.jobs[job];
-        let said = own.conditions.iter().zip(&own.said_now);
+    fn settle(&mut self, job_id: usize) {
+        let job = &self.snapshot.jobs[job_id];
+        let said = job.conditions.iter().zip(&job.set_now);
         let unschedulable = said
             .filter(|(condition, now)| {
                 **now && condition.kind == "Unschedulable" && condition.status == "True"
             })
             .count()
             > 0;
-        let done = own.count(Status::Succeeded) + own.count(Status::Failed);
-        let scheduled = own.scheduled().saturating_add(self.going(job));
-        let phase = if self.waits_for_stage(job) {
+        let done = job.count(Status::Succeeded) + job.count(Status::Failed);
+        let scheduled = job.scheduled().saturating_add(self.going(job_id));
+        let phase = if self.waits_for_stage(job_id) {
             RUNNING
-        } else if own.count(Status::Running) > 0 && unschedulable {
+        } else if job.count(Status::Running) > 0 && unschedulable {
             UNKNOWN
-        } else if scheduled >= own.min_member {
+        } else if scheduled >= job.min_member {
             if done == scheduled {
                 COMPLETED
             } else {
                 RUNNING
             }
-        } else if own.phase == INQUEUE {
+        } else if job.phase == INQUEUE {
             INQUEUE
         } else {
             PENDING
         };
-        phase.clone_into(&mut self.model.jobs[job].phase);
+        phase.clone_into(&mut self.snapshot.jobs[job_id].phase);
     }
 
     /// Whether the status of a group has to be written.
     fn is_changed(&self, job: usize) -> bool {
-        let own = &self.model.jobs[job];
-        let before = &own.before;
+        let job = &self.snapshot.jobs[job];
+        let before = &job.before;
         let counts = [
-            (own.count(Status::Running), before.running),
-            (own.count(Status::Succeeded), before.succeeded),
-            (own.count(Status::Failed), before.failed),
+            (job.count(Status::Running), before.running),
+            (job.count(Status::Succeeded), before.succeeded),
+            (job.count(Status::Failed), before.failed),
         ];
-        if own.phase != before.phase
+        if job.phase != before.phase
             || counts.iter().any(|(now, before)| now != before)
-            || own.conditions.len() != before.conditions.len()
+            || job.conditions.len() != before.conditions.len()
         {
             return true;
         }
-        let conditions = own.conditions.iter().zip(&before.conditions);
-        let mut conditions = conditions.zip(&own.said_now);
+        let conditions = job.conditions.iter().zip(&before.conditions);
+        let mut conditions = conditions.zip(&job.set_now);
         conditions.any(|((now, before), said)| {
             let differs = now.kind != before.kind
                 || now.status != before.status
@@ -180,40 +186,45 @@ impl Session<'_> {
         })
     }
 
-    /// Events of a job, and what its pods are told (S6-139, S6-140).
-    fn tell(&mut self, job: usize, written: bool, outcome: &mut Outcome) {
-        let own = &self.model.jobs[job];
-        let text = self.fit_text(job);
-        if own.is_unschedulable_phase() || (written && self.waits_for_stage(job)) {
+    /// Reports events of a job and the conditions of its pods (S6-139, S6-140).
+    fn tell(&mut self, job_id: usize, written: bool, outcome: &mut Outcome) {
+        let job = &self.snapshot.jobs[job_id];
+        let text = self.fit_text(job_id);
+        if job.is_unschedulable_phase() || (written && self.waits_for_stage(job_id)) {
             let message = format!(
                 "{}/{} tasks in gang unschedulable: {text}",
-                own.count(Status::Pending),
-                own.tasks.len()
+                job.count(Status::Pending),
+                job.tasks.len()
             );
-            self.group_event(job, "Warning", "Unschedulable", message);
+            self.group_event(job_id, "Warning", "Unschedulable", message);
         } else if written {
-            self.group_event(job, "Normal", "Scheduled", "pod group is ready".to_owned());
+            self.group_event(
+                job_id,
+                "Normal",
+                "Scheduled",
+                "pod group is ready".to_owned(),
+            );
         }
-        for task in self.model.jobs[job].tasks.clone() {
-            let status = self.model.tasks[task].status;
+        for task in self.snapshot.jobs[job_id].tasks.clone() {
+            let status = self.snapshot.tasks[task].status;
             let waits = matches!(
                 status,
                 Status::Allocated | Status::Pending | Status::Pipelined
             );
-            if waits && !self.model.tasks[task].gated {
+            if waits && !self.snapshot.tasks[task].gated {
                 self.tell_pod(task, &text, outcome);
             }
         }
     }
 
     fn tell_pod(&mut self, task: usize, text: &str, outcome: &mut Outcome) {
-        let (reason, message, nominated) = self.said_of(task);
+        let (reason, message, nominated) = self.condition_of(task);
         let message = message.unwrap_or_else(|| text.to_owned());
-        let own = &self.model.tasks[task];
+        let task = &self.snapshot.tasks[task];
         let nominated = nominated.map(|node| self.node_name(node).to_owned());
-        let nominated = nominated.filter(|node| **node != *own.nominated);
-        let told = own.told.as_ref();
-        let same = told.is_some_and(|[status, old, words]| {
+        let nominated = nominated.filter(|node| **node != *task.nominated);
+        let last_condition = task.last_condition.as_ref();
+        let same = last_condition.is_some_and(|[status, old, words]| {
             &**status == "False" && **old == *reason && **words == *message
         });
         if same && nominated.is_none() {
@@ -221,7 +232,7 @@ impl Session<'_> {
         }
         self.events.push(Event::new(
             "Pod",
-            &own.key,
+            &task.key,
             "Warning",
             "FailedScheduling",
             message.clone(),
@@ -234,15 +245,15 @@ impl Session<'_> {
         };
         outcome
             .pod_conditions
-            .insert(own.key.to_string(), condition);
+            .insert(task.key.to_string(), condition);
     }
 
     fn group_outcome(&self, job: usize, written: bool) -> GroupOutcome {
-        let own = &self.model.jobs[job];
-        let mut conditions: Vec<Said> = own
+        let job = &self.snapshot.jobs[job];
+        let mut conditions: Vec<GroupCondition> = job
             .conditions
             .iter()
-            .map(|condition| Said {
+            .map(|condition| GroupCondition {
                 kind: condition.kind.clone(),
                 reason: condition.reason.clone(),
                 status: condition.status.clone(),
@@ -252,17 +263,17 @@ impl Session<'_> {
         conditions.sort_unstable();
         let tasks = Status::ALL
             .into_iter()
-            .map(|status| (status, own.count(status)));
+            .map(|status| (status, job.count(status)));
         let tasks: BTreeMap<String, i32> = tasks
             .filter(|(_, count)| *count > 0)
             .map(|(status, count)| (status.as_str().to_owned(), count))
             .collect();
         let status = PodGroupStatus {
-            phase: own.phase.clone(),
-            conditions: own.conditions.clone(),
-            running: own.count(Status::Running),
-            succeeded: own.count(Status::Succeeded),
-            failed: own.count(Status::Failed),
+            phase: job.phase.clone(),
+            conditions: job.conditions.clone(),
+            running: job.count(Status::Running),
+            succeeded: job.count(Status::Succeeded),
+            failed: job.count(Status::Failed),
         };
         GroupOutcome {
             conditions,

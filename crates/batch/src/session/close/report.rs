@@ -1,12 +1,12 @@
-//! What a session shows of its beginning and of its actions.
+//! Reports the state when a session opens and after its actions.
 
 use crate::session::Session;
 use crate::session::objects::{ROOT, quantity};
-use crate::session::order::Waiting;
 use crate::session::outcome::{
     Amount, Amounts, Eviction, JobShareOutcome, Outcome, QueueOutcome, Refused,
 };
 use crate::session::plugins::{QueueShare, Shares};
+use crate::session::priority_queue::PriorityQueue;
 use crate::session::resource::{Dim, Resource};
 use crate::session::task::Status;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 impl Session<'_> {
     /// Before any action.
     pub(crate) fn report_open(&self, outcome: &mut Outcome) {
-        let by_rank = self.model.by_rank.iter();
+        let by_rank = self.snapshot.by_rank.iter();
         outcome.session_nodes = by_rank
             .map(|node| self.node_name(*node).to_owned())
             .collect();
-        let mut queues = Waiting::default();
-        let mut jobs = vec![Waiting::default(); self.model.queues.len()];
-        for (index, job) in self.model.live_jobs() {
+        let mut queues = PriorityQueue::default();
+        let mut jobs = vec![PriorityQueue::default(); self.snapshot.queues.len()];
+        for (index, job) in self.snapshot.live_jobs() {
             outcome.session_jobs.push(job.key.to_string());
             if let Some(invalid) = self.invalid(index) {
                 let refused = Refused {
@@ -39,8 +39,8 @@ impl Session<'_> {
             let waiting = &mut jobs[queue];
             let order =
                 std::iter::from_fn(|| waiting.pop(|one, other| self.job_before(one, other)));
-            let order = order.map(|job| self.model.jobs[job].key.to_string());
-            let name = self.model.queues[queue].name.to_string();
+            let order = order.map(|job| self.snapshot.jobs[job].key.to_string());
+            let name = self.snapshot.queues[queue].name.to_string();
             outcome
                 .job_order_at_open
                 .insert(name.clone(), order.collect());
@@ -48,12 +48,14 @@ impl Session<'_> {
         }
         outcome.queues_at_open = self.queue_outcomes(true);
         outcome.job_shares_at_open = self.plugins.drf.as_ref().map(|drf| {
-            let shares = self.model.live_jobs().map(|(index, job)| {
-                let own = &drf.jobs[index];
-                let dominant = own.dominant.map_or("", |dim| self.model.dims.name(dim));
+            let shares = self.snapshot.live_jobs().map(|(index, job)| {
+                let job_share = &drf.jobs[index];
+                let dominant = job_share
+                    .dominant
+                    .map_or("", |dim| self.snapshot.dims.name(dim));
                 let share = JobShareOutcome {
                     dominant_resource: dominant.to_owned(),
-                    share: own.share,
+                    share: job_share.share,
                 };
                 (job.key.to_string(), share)
             });
@@ -63,7 +65,7 @@ impl Session<'_> {
 
     /// After the last action.
     pub(crate) fn report_actions(&self, outcome: &mut Outcome) {
-        let key = |task: usize| self.model.tasks[task].key.to_string();
+        let key = |task: usize| self.snapshot.tasks[task].key.to_string();
         outcome.queues_after = self.queue_outcomes(false);
         let binds = self.binds.iter();
         outcome.binds = binds
@@ -78,9 +80,9 @@ impl Session<'_> {
             })
             .collect();
         outcome.evicted.sort_unstable();
-        let jobs = self.model.live_jobs();
+        let jobs = self.snapshot.live_jobs();
         for index in jobs.flat_map(|(_, job)| job.tasks.iter().copied()) {
-            let task = &self.model.tasks[index];
+            let task = &self.snapshot.tasks[index];
             let Some(node) = task.node else { continue };
             let name = self.node_name(node);
             match task.status {
@@ -98,27 +100,30 @@ impl Session<'_> {
         outcome.allocated_not_bound.sort_unstable();
     }
 
-    /// What queues' tasks hold, as it is written to their status.
+    /// The amounts that queues' tasks hold, for the status of the queues.
     pub(super) fn report_queues(&self, outcome: &mut Outcome) {
-        let mut allocated = vec![Resource::default(); self.model.queues.len()];
+        let mut allocated = vec![Resource::default(); self.snapshot.queues.len()];
         // Without the queue above all others nothing is summed up.
-        let top = self.model.live_queues().any(|(_, own)| &*own.name == ROOT);
-        for (_, job) in self.model.live_jobs() {
+        let top = self
+            .snapshot
+            .live_queues()
+            .any(|(_, queue)| &*queue.name == ROOT);
+        for (_, job) in self.snapshot.live_jobs() {
             let mut queue = Some(job.queue);
-            // So many steps lead to the top, unless the queues go round in a circle.
-            for _ in 0..self.model.queues.len() {
-                let Some(own) = queue else { break };
-                allocated[own].add(&job.allocated);
-                queue = self.model.queues[own].parent.filter(|_| top);
+            // So many operations lead to the top, unless the queues go round in a circle.
+            for _ in 0..self.snapshot.queues.len() {
+                let Some(at) = queue else { break };
+                allocated[at].add(&job.allocated);
+                queue = self.snapshot.queues[at].parent.filter(|_| top);
             }
         }
-        for (index, queue) in self.model.live_queues() {
-            let own = &allocated[index];
-            let amounts = own
+        for (index, queue) in self.snapshot.live_queues() {
+            let held = &allocated[index];
+            let amounts = held
                 .iter()
                 .filter(|(dim, amount)| *amount != 0.0 || matches!(*dim, Dim::CPU | Dim::MEMORY));
             let amounts = amounts.map(|(dim, amount)| {
-                let name = self.model.dims.name(dim);
+                let name = self.snapshot.dims.name(dim);
                 (name.to_owned(), quantity(name, amount).to_string())
             });
             let amounts: BTreeMap<String, String> = amounts.collect();
@@ -128,39 +133,42 @@ impl Session<'_> {
         }
     }
 
-    fn amounts(&self, own: &Resource) -> Amounts {
-        let amounts = own.iter();
+    fn amounts(&self, resource: &Resource) -> Amounts {
+        let amounts = resource.iter();
         amounts
-            .map(|(dim, amount)| (self.model.dims.name(dim).to_owned(), Amount(amount)))
+            .map(|(dim, amount)| (self.snapshot.dims.name(dim).to_owned(), Amount(amount)))
             .collect()
     }
 
     /// Queues' shares, if a plugin shares by queue.
     fn queue_outcomes(&self, all: bool) -> Option<BTreeMap<String, QueueOutcome>> {
         let plugins = &self.plugins;
-        let capacity = plugins.capacity.as_ref().map(|own| &own.shares);
-        let proportion = plugins.proportion.as_ref().map(|own| &own.shares);
+        let capacity = plugins.capacity.as_ref().map(|capacity| &capacity.shares);
+        let proportion = plugins
+            .proportion
+            .as_ref()
+            .map(|proportion| &proportion.shares);
         let shares: &Shares = capacity.or(proportion)?;
-        let queues = self.model.queues.iter().zip(&shares.queues);
-        let outcomes = queues.filter_map(|(queue, own)| {
+        let queues = self.snapshot.queues.iter().zip(&shares.queues);
+        let outcomes = queues.filter_map(|(queue, share)| {
             Some((
                 queue.name.to_string(),
-                self.queue_outcome(own.as_ref()?, all),
+                self.queue_outcome(share.as_ref()?, all),
             ))
         });
         Some(outcomes.collect())
     }
 
-    fn queue_outcome(&self, own: &QueueShare, all: bool) -> QueueOutcome {
+    fn queue_outcome(&self, share: &QueueShare, all: bool) -> QueueOutcome {
         let amounts = |amounts: &Resource| all.then(|| self.amounts(amounts));
         QueueOutcome {
-            allocated: self.amounts(&own.allocated),
-            deserved: amounts(&own.deserved),
-            elastic: amounts(&own.elastic),
-            inqueue: self.amounts(&own.inqueue),
-            real_capability: amounts(&own.real_capability),
-            request: amounts(&own.request),
-            share: own.share,
+            allocated: self.amounts(&share.allocated),
+            deserved: amounts(&share.deserved),
+            elastic: amounts(&share.elastic),
+            inqueue: self.amounts(&share.inqueue),
+            real_capability: amounts(&share.real_capability),
+            request: amounts(&share.request),
+            share: share.share,
         }
     }
 }

@@ -1,38 +1,40 @@
-//! What Kubernetes' own groups are told.
+//! The outcome of Kubernetes' own pod groups.
 
 use crate::session::Session;
-use crate::session::model::{COMPLETED, Job, RUNNING};
 use crate::session::outcome::{Outcome, UpstreamOutcome};
+use crate::session::snapshot::{COMPLETED, Job, RUNNING};
 
 impl Session<'_> {
-    /// Of each such group what became of it; nothing of one of which there is nothing to say yet.
+    /// Reports the outcome of each such group that has one.
     pub(super) fn report_upstream(&self, outcome: &mut Outcome) {
-        for (index, job) in self.model.jobs.iter().enumerate() {
-            let Some(own) = &job.upstream else { continue };
+        for (index, job) in self.snapshot.jobs.iter().enumerate() {
+            let Some(upstream) = &job.upstream else {
+                continue;
+            };
             let goes = || {
                 let mut evicted = self.evicted.iter();
-                evicted.any(|(task, _)| self.model.tasks[*task].job == index)
+                evicted.any(|(task, _)| self.snapshot.tasks[*task].job == index)
             };
-            let told = if let Some(why) = &own.left_out {
+            let report = if let Some(why) = &upstream.left_out {
                 Some(UpstreamOutcome::Unschedulable(why.clone()))
             } else if !job.is_live {
                 None
-            } else if own.goes_whole && goes() {
+            } else if upstream.goes_whole && goes() {
                 Some(UpstreamOutcome::Preempted)
             } else {
-                said_of(job)
+                condition_of(job)
             };
-            if let Some(told) = told {
+            if let Some(report) = report {
                 let key = job.key.to_string();
-                outcome.upstream_pod_groups.insert(key, told);
+                outcome.upstream_pod_groups.insert(key, report);
             }
         }
     }
 }
 
-/// What a session has said of a job; without plugin gang its phase says it.
-fn said_of(job: &Job) -> Option<UpstreamOutcome> {
-    let mut said = job.conditions.iter().zip(&job.said_now);
+/// The condition that this session set; without plugin gang the phase decides.
+fn condition_of(job: &Job) -> Option<UpstreamOutcome> {
+    let mut said = job.conditions.iter().zip(&job.set_now);
     let said = said.find_map(|(condition, now)| now.then_some(condition));
     match said {
         Some(said) if said.kind == "Unschedulable" => {

@@ -1,19 +1,20 @@
 //! Questions to plugins, tier by tier: whose answer counts, and when the next tier is asked (S6-097 to S6-102).
 
-mod admission;
-mod grants;
-mod precedence;
+mod enqueue;
+mod order_check;
+mod victims;
 
-pub(crate) use grants::Taking;
-pub(crate) use precedence::Lost;
+pub(crate) use order_check::Lost;
+pub(crate) use victims::EvictionKind;
 
 use super::Session;
-use super::model::Job;
+use super::snapshot::Job;
 use super::task::{Status, Task};
+use crate::compat::Difference;
 use crate::conf::{Plugin, PluginName, Switch};
 use std::cmp::Ordering;
 
-/// What a plugin votes on whether a job may be let in, or will have enough.
+/// A plugin's vote on whether a job may be enqueued, or is pipelined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Vote {
     Abstain,
@@ -37,7 +38,7 @@ impl Session<'_> {
     /// The plugins that take part at a point, tier by tier.
     pub(crate) fn at(&self, switch: Switch) -> impl Iterator<Item = impl Iterator<Item = &Plugin>> {
         let tiers = self.conf.tiers.iter();
-        tiers.map(move |tier| tier.iter().filter(move |own| own.at(switch)))
+        tiers.map(move |tier| tier.iter().filter(move |plugin| plugin.at(switch)))
     }
 
     fn first_order(
@@ -48,7 +49,7 @@ impl Session<'_> {
         self.deciding(switch, compare).map(|(_, order)| order)
     }
 
-    /// The first plugin that tells two apart, and how.
+    /// The first plugin that orders two items, and its order.
     fn deciding(
         &self,
         switch: Switch,
@@ -61,7 +62,7 @@ impl Session<'_> {
 
     /// Whether one job comes before another.
     pub(crate) fn job_before(&self, one: usize, other: usize) -> bool {
-        let (left, right) = (&self.model.jobs[one], &self.model.jobs[other]);
+        let (left, right) = (&self.snapshot.jobs[one], &self.snapshot.jobs[other]);
         let order = self.job_order(one, other).unwrap_or_else(|| {
             let created = left.created.cmp(&right.created);
             created.then_with(|| left.key.cmp(&right.key))
@@ -69,27 +70,27 @@ impl Session<'_> {
         order.is_lt()
     }
 
-    /// What plugins say of the order of two jobs.
+    /// The order of two jobs by plugins.
     fn job_order(&self, one: usize, other: usize) -> Option<Ordering> {
         self.job_rule(one, other).map(|(_, order)| order)
     }
 
     /// Whether a gang runs in part and comes first for that.
     pub(crate) fn is_broken(&self, job: &Job) -> bool {
-        self.form.broken_gangs_first
+        self.compat.has(Difference::BrokenGangsFirst)
             && job.count(Status::Running) > 0
             && job.ready() < job.min_member
     }
 
     /// The plugin that decides the order of two jobs, and how; none where only their age and their names do.
     pub(crate) fn job_rule(&self, one: usize, other: usize) -> Option<(PluginName, Ordering)> {
-        let (left, right) = (&self.model.jobs[one], &self.model.jobs[other]);
+        let (left, right) = (&self.snapshot.jobs[one], &self.snapshot.jobs[other]);
         self.deciding(Switch::JobOrder, |plugin| match plugin.name {
             PluginName::Priority => right.priority.cmp(&left.priority),
             PluginName::Gang => bool_order(self.is_broken(left), self.is_broken(right))
                 .then_with(|| bool_order(!left.is_ready(), !right.is_ready())),
             PluginName::Drf => self.plugins.drf.as_ref().map_or(Ordering::Equal, |drf| {
-                let namespaces = drf.compare_namespaces(&self.model, one, other);
+                let namespaces = drf.compare_namespaces(&self.snapshot, one, other);
                 namespaces.then_with(|| drf.share(one).total_cmp(&drf.share(other)))
             }),
             _ => Ordering::Equal,
@@ -98,7 +99,7 @@ impl Session<'_> {
 
     /// Whether one task comes before another of its job.
     pub(crate) fn task_before(&self, one: usize, other: usize) -> bool {
-        let (left, right) = (&self.model.tasks[one], &self.model.tasks[other]);
+        let (left, right) = (&self.snapshot.tasks[one], &self.snapshot.tasks[other]);
         let order = self.first_order(Switch::TaskOrder, |plugin| match plugin.name {
             PluginName::Priority => right.priority.cmp(&left.priority),
             _ => Ordering::Equal,
@@ -110,33 +111,35 @@ impl Session<'_> {
 
     /// Whether one queue comes before another.
     pub(crate) fn queue_before(&self, one: usize, other: usize) -> bool {
-        let (left, right) = (&self.model.queues[one], &self.model.queues[other]);
+        let (left, right) = (&self.snapshot.queues[one], &self.snapshot.queues[other]);
         let by_priority = || right.priority.cmp(&left.priority);
         let order = self.first_order(Switch::QueueOrder, |plugin| match plugin.name {
             PluginName::Proportion => {
                 self.plugins
                     .proportion
                     .as_ref()
-                    .map_or(Ordering::Equal, |own| {
-                        let share = |queue| own.shares.share(queue);
+                    .map_or(Ordering::Equal, |proportion| {
+                        let share = |queue| proportion.shares.share(queue);
                         by_priority().then_with(|| share(one).total_cmp(&share(other)))
                     })
             }
-            PluginName::Capacity => self
-                .plugins
-                .capacity
-                .as_ref()
-                .map_or(Ordering::Equal, |own| {
-                    let share = |queue| own.shares.share(queue);
-                    let shares = || share(one).total_cmp(&share(other));
-                    let deserving = || bool_order(own.deserves(one), own.deserves(other));
-                    by_priority().then_with(shares).then_with(deserving)
-                }),
+            PluginName::Capacity => {
+                self.plugins
+                    .capacity
+                    .as_ref()
+                    .map_or(Ordering::Equal, |capacity| {
+                        let share = |queue| capacity.shares.share(queue);
+                        let shares = || share(one).total_cmp(&share(other));
+                        let deserving =
+                            || bool_order(capacity.deserves(one), capacity.deserves(other));
+                        by_priority().then_with(shares).then_with(deserving)
+                    })
+            }
             PluginName::Drf => self
                 .plugins
                 .drf
                 .as_ref()
-                .map_or(Ordering::Equal, |own| own.compare_queues(one, other)),
+                .map_or(Ordering::Equal, |drf| drf.compare_queues(one, other)),
             _ => Ordering::Equal,
         });
         let order = order.unwrap_or_else(|| {
@@ -149,8 +152,9 @@ impl Session<'_> {
     /// Whether a queue has had its share: any plugin says so.
     pub(crate) fn is_overused(&self, queue: usize) -> bool {
         self.at(Switch::Overused).flatten().any(|plugin| {
-            let own = self.plugins.proportion.as_ref();
-            plugin.name == PluginName::Proportion && own.is_some_and(|own| own.is_overused(queue))
+            let proportion = self.plugins.proportion.as_ref();
+            plugin.name == PluginName::Proportion
+                && proportion.is_some_and(|proportion| proportion.is_overused(queue))
         })
     }
 
@@ -159,18 +163,18 @@ impl Session<'_> {
         if !self.leaves_share(task) {
             return false;
         }
-        let request = &self.model.tasks[task].request;
-        let open = self.model.queues[queue].open;
+        let request = &self.snapshot.tasks[task].request;
+        let open = self.snapshot.queues[queue].open;
         self.at(Switch::Allocatable)
             .flatten()
             .all(|plugin| match plugin.name {
                 PluginName::Proportion => {
-                    let own = self.plugins.proportion.as_ref();
-                    open && own.is_none_or(|own| own.may_have(queue, request))
+                    let proportion = self.plugins.proportion.as_ref();
+                    open && proportion.is_none_or(|proportion| proportion.may_have(queue, request))
                 }
                 PluginName::Capacity => {
-                    let own = self.plugins.capacity.as_ref();
-                    open && own.is_none_or(|own| own.may_have(queue, request))
+                    let capacity = self.plugins.capacity.as_ref();
+                    open && capacity.is_none_or(|capacity| capacity.may_have(queue, request))
                 }
                 _ => true,
             })
@@ -178,18 +182,18 @@ impl Session<'_> {
 
     /// Whether a queue may take room from others for a task: all plugins say so.
     pub(crate) fn is_preemptive(&self, queue: usize, task: usize) -> bool {
-        let request = &self.model.tasks[task].request;
-        let open = self.model.queues[queue].open;
+        let request = &self.snapshot.tasks[task].request;
+        let open = self.snapshot.queues[queue].open;
         self.at(Switch::Preemptive)
             .flatten()
             .all(|plugin| match plugin.name {
                 PluginName::Proportion => {
-                    let own = self.plugins.proportion.as_ref();
-                    open && own.is_none_or(|own| own.may_have(queue, request))
+                    let proportion = self.plugins.proportion.as_ref();
+                    open && proportion.is_none_or(|proportion| proportion.may_have(queue, request))
                 }
                 PluginName::Capacity => {
-                    let own = self.plugins.capacity.as_ref();
-                    open && own.is_none_or(|own| own.may_reclaim(queue, request))
+                    let capacity = self.plugins.capacity.as_ref();
+                    open && capacity.is_none_or(|capacity| capacity.may_reclaim(queue, request))
                 }
                 _ => true,
             })
@@ -203,16 +207,16 @@ impl Session<'_> {
 
     /// Whether a job's gang is complete, by number and by role.
     pub(crate) fn has_gang(&self, job: usize) -> bool {
-        self.model.jobs[job].is_ready() && self.model.enough_by_role(job, Task::is_there)
+        self.snapshot.jobs[job].is_ready() && self.snapshot.enough_by_role(job, Task::is_there)
     }
 
-    /// Whether a job will have enough once others have gone.
-    pub(crate) fn is_pipelined(&self, job: usize) -> bool {
+    /// Whether a job's gang will be complete after the pending evictions.
+    pub(crate) fn is_pipelined(&self, job_id: usize) -> bool {
         let counts = |task: &Task| task.is_there() || task.status == Status::Pipelined;
         self.voted(Switch::JobPipelined, |plugin| match plugin.name {
             PluginName::Gang => {
-                let own = &self.model.jobs[job];
-                if own.is_pipelined() && self.model.enough_by_role(job, counts) {
+                let job = &self.snapshot.jobs[job_id];
+                if job.is_pipelined() && self.snapshot.enough_by_role(job_id, counts) {
                     Vote::Permit
                 } else {
                     Vote::Reject
@@ -242,15 +246,15 @@ impl Session<'_> {
 
     /// Whether a job lacks something: all of the first tier that has an opinion.
     pub(crate) fn is_starving(&self, job: usize) -> bool {
-        let own = &self.model.jobs[job];
-        let has = own.ready() + own.pipelined();
+        let job = &self.snapshot.jobs[job];
+        let has = job.ready() + job.pipelined();
         for tier in self.at(Switch::JobStarving) {
             let mut said = false;
             for plugin in tier {
                 let starving = match plugin.name {
-                    PluginName::Gang => has < own.min_member,
+                    PluginName::Gang => has < job.min_member,
                     PluginName::Priority => {
-                        i32::try_from(own.tasks.len()).is_ok_and(|all| has < all)
+                        i32::try_from(job.tasks.len()).is_ok_and(|all| has < all)
                     }
                     _ => continue,
                 };
@@ -273,7 +277,7 @@ impl Session<'_> {
             return None;
         }
         if !self
-            .model
+            .snapshot
             .enough_by_role(job, |task| task.status.is_valid())
         {
             return Some(Invalid {
@@ -281,14 +285,14 @@ impl Session<'_> {
                 message: "Not enough valid pods of each task for gang-scheduling".to_owned(),
             });
         }
-        let own = &self.model.jobs[job];
+        let job = &self.snapshot.jobs[job];
         let valid = Status::ALL.into_iter().filter(|status| status.is_valid());
-        let valid: i32 = valid.map(|status| own.count(status)).sum();
-        (valid < own.min_member).then(|| Invalid {
+        let valid: i32 = valid.map(|status| job.count(status)).sum();
+        (valid < job.min_member).then(|| Invalid {
             reason: "NotEnoughTasks",
             message: format!(
                 "Not enough valid tasks for gang-scheduling, valid: {valid}, min: {}",
-                own.min_member
+                job.min_member
             ),
         })
     }

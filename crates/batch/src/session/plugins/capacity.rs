@@ -1,9 +1,9 @@
-//! Plugin capacity: each queue says itself what it deserves (S6-150, S6-151).
+//! Plugin capacity: each queue names its deserved share itself (S6-150, S6-151).
 
 use super::shares::{QueueShare, Shares};
-use crate::session::Form;
-use crate::session::model::Model;
+use crate::compat::Compat;
 use crate::session::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
+use crate::session::snapshot::Snapshot;
 use hashbrown::HashMap;
 
 #[derive(Debug, Clone)]
@@ -18,70 +18,74 @@ fn asked(request: &Resource) -> impl Iterator<Item = Dim> {
 }
 
 impl Capacity {
-    pub(crate) fn open(model: &Model, form: &Form) -> Self {
-        let mut shares = Shares::open(model, form);
-        for (own, queue) in shares.queues.iter_mut().zip(&model.queues) {
-            let Some(own) = own else { continue };
-            own.deserved = queue.deserved.clone();
-            own.deserved
-                .lower_to(&own.real_capability, Unnamed::Infinity);
-            own.deserved.raise_to(&own.guarantee);
-            own.share_of_nothing = Some(1.0);
-            own.update();
+    pub(crate) fn open(snapshot: &Snapshot, compat: Compat) -> Self {
+        let mut shares = Shares::open(snapshot, compat);
+        for (share, queue) in shares.queues.iter_mut().zip(&snapshot.queues) {
+            let Some(share) = share else { continue };
+            share.deserved = queue.deserved.clone();
+            share
+                .deserved
+                .lower_to(&share.real_capability, Unnamed::Infinity);
+            share.deserved.raise_to(&share.guarantee);
+            share.share_of_nothing = Some(1.0);
+            share.update();
         }
         Self { shares }
     }
 
     /// Whether a queue deserves anything.
     pub(crate) fn deserves(&self, queue: usize) -> bool {
-        let own = self.shares.of(queue);
-        own.is_some_and(|own| !own.deserved.is_empty())
+        let share = self.shares.of(queue);
+        share.is_some_and(|share| !share.deserved.is_empty())
     }
 
     /// Whether a queue may have one request more, in the dimensions that it names.
     pub(crate) fn may_have(&self, queue: usize, request: &Resource) -> bool {
-        let own = self.shares.of(queue);
-        own.is_none_or(|own| own.with(request).within_for(&own.real_capability, request))
+        let share = self.shares.of(queue);
+        share.is_none_or(|share| {
+            share
+                .with(request)
+                .within_for(&share.real_capability, request)
+        })
     }
 
-    /// Whether a queue may take room from others for a request: in one dimension at least it stays within what it
-    /// deserves.
+    /// Whether a queue may reclaim for a request: at least one resource stays within its deserved share.
     pub(crate) fn may_reclaim(&self, queue: usize, request: &Resource) -> bool {
-        let Some(own) = self.shares.of(queue) else {
+        let Some(share) = self.shares.of(queue) else {
             return false;
         };
-        let with = own.with(request);
+        let with = share.with(request);
         let mut asked = asked(request);
         self.may_have(queue, request)
             && asked.any(|dim| {
-                let (with, deserved) = (with.get(dim), own.deserved.get(dim));
+                let (with, deserved) = (with.get(dim), share.deserved.get(dim));
                 (with >= EPSILON || deserved >= EPSILON) && at_most(with, deserved)
             })
     }
 
-    /// Whom other queues may lose to a request; `candidates` are in the order in which they would go.
+    /// The tasks that other queues may lose to a request; `candidates` are in victim order.
     pub(crate) fn victims(
         &self,
-        model: &Model,
+        snapshot: &Snapshot,
         request: &Resource,
         candidates: impl Iterator<Item = usize>,
     ) -> Vec<usize> {
         let mut left: HashMap<usize, Resource> = HashMap::new();
         let mut victims = Vec::new();
         for candidate in candidates {
-            let task = &model.tasks[candidate];
-            let queue = model.jobs[task.job].queue;
-            let Some(own) = self.shares.of(queue) else {
+            let task = &snapshot.tasks[candidate];
+            let queue = snapshot.jobs[task.job].queue;
+            let Some(share) = self.shares.of(queue) else {
                 continue;
             };
-            let allocated = left.entry(queue).or_insert_with(|| own.allocated.clone());
+            let allocated = left.entry(queue).or_insert_with(|| share.allocated.clone());
             if !asked(&task.request).any(|dim| request.get(dim) >= EPSILON) {
                 continue;
             }
             let mut without = allocated.clone();
             without.sub(&task.request);
-            if own.guarantee.within(&without, Unnamed::Zero)
-                && is_exceeded(own, allocated, &task.request)
+            if share.guarantee.within(&without, Unnamed::Zero)
+                && is_exceeded(share, allocated, &task.request)
             {
                 *allocated = without;
                 victims.push(candidate);
@@ -91,16 +95,16 @@ impl Capacity {
     }
 }
 
-/// Whether a queue deserves nothing of what is asked, or holds more than that of something.
-fn is_exceeded(own: &QueueShare, allocated: &Resource, request: &Resource) -> bool {
-    let has = |dim: Dim| own.deserved.get(dim) >= EPSILON;
+/// Whether a queue deserves none of the requested resources, or holds more than its share of one.
+fn is_exceeded(share: &QueueShare, allocated: &Resource, request: &Resource) -> bool {
+    let has = |dim: Dim| share.deserved.get(dim) >= EPSILON;
     if !request.some().any(|(dim, _)| has(dim)) {
         return true;
     }
     // Of a rarer resource it is enough that it is named.
     let named = |dim: Dim| match dim {
         Dim::CPU | Dim::MEMORY => has(dim),
-        _ => own.deserved.named(dim).is_some(),
+        _ => share.deserved.named(dim).is_some(),
     };
-    asked(request).any(|dim| named(dim) && allocated.get(dim) > own.deserved.get(dim))
+    asked(request).any(|dim| named(dim) && allocated.get(dim) > share.deserved.get(dim))
 }

@@ -2,15 +2,15 @@
 
 use super::hierarchy::Hierarchy;
 use crate::conf::{Plugin, Switch};
-use crate::session::model::Model;
 use crate::session::resource::{Dim, Resource};
+use crate::session::snapshot::Snapshot;
 use hashbrown::HashMap;
 use std::cmp::Ordering;
 
 /// Shares that differ by less are equal.
 const DELTA: f64 = 1e-6;
 
-/// What a job holds.
+/// The share of a job or namespace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobShare {
     allocated: Resource,
@@ -19,30 +19,30 @@ pub(crate) struct JobShare {
 }
 
 impl JobShare {
-    fn change(&mut self, model: &Model, request: &Resource, more: bool) {
+    fn change(&mut self, snapshot: &Snapshot, request: &Resource, more: bool) {
         if more {
             self.allocated.add(request);
         } else {
             self.allocated.sub(request);
         }
-        (self.dominant, self.share) = self.allocated.dominant(&model.total);
+        (self.dominant, self.share) = self.allocated.dominant(&snapshot.total);
     }
 }
 
 /// The order of two shares when the first has got an amount and the second has lost one.
 fn compare_after(
-    model: &Model,
-    (own, more): (&JobShare, &Resource),
+    snapshot: &Snapshot,
+    (job, more): (&JobShare, &Resource),
     (other, less): (&JobShare, &Resource),
 ) -> Ordering {
-    let (mut with, mut without) = (own.allocated.clone(), other.allocated.clone());
+    let (mut with, mut without) = (job.allocated.clone(), other.allocated.clone());
     with.add(more);
     without.sub(less);
-    let (_, with) = with.dominant(&model.total);
-    let (_, without) = without.dominant(&model.total);
+    let (_, with) = with.dominant(&snapshot.total);
+    let (_, without) = without.dominant(&snapshot.total);
     if with > without + DELTA {
         Ordering::Greater
-    } else if own.share + DELTA < other.share {
+    } else if job.share + DELTA < other.share {
         Ordering::Less
     } else {
         Ordering::Equal
@@ -53,39 +53,40 @@ fn compare_after(
 pub(crate) struct Drf {
     pub(crate) jobs: Vec<JobShare>,
     hierarchy: Option<Hierarchy>,
-    /// What the jobs of each namespace hold, if namespaces are compared first (S6-127).
+    /// The share of each namespace, if namespaces are compared first (S6-127).
     namespaces: Option<HashMap<Box<str>, JobShare>>,
 }
 
-fn namespace(model: &Model, job: usize) -> &str {
-    let key = &model.jobs[job].key;
+fn namespace(snapshot: &Snapshot, job: usize) -> &str {
+    let key = &snapshot.jobs[job].key;
     key.split_once('/').map_or(key, |(namespace, _)| namespace)
 }
 
 impl Drf {
-    pub(crate) fn open(model: &Model, plugin: &Plugin) -> Self {
-        let mut own = Self {
-            jobs: vec![JobShare::default(); model.jobs.len()],
-            hierarchy: plugin.is_hierarchical().then(|| Hierarchy::new(model)),
+    pub(crate) fn open(snapshot: &Snapshot, plugin: &Plugin) -> Self {
+        let mut drf = Self {
+            jobs: vec![JobShare::default(); snapshot.jobs.len()],
+            hierarchy: plugin.is_hierarchical().then(|| Hierarchy::new(snapshot)),
             namespaces: plugin.at(Switch::NamespaceOrder).then(HashMap::new),
         };
-        for (index, job) in model.live_jobs() {
-            own.count(model, index, &job.allocated, true);
+        for (index, job) in snapshot.live_jobs() {
+            drf.count(snapshot, index, &job.allocated, true);
         }
-        if let Some(hierarchy) = &mut own.hierarchy {
-            hierarchy.update(model);
+        if let Some(hierarchy) = &mut drf.hierarchy {
+            hierarchy.update(snapshot);
         }
-        own
+        drf
     }
 
-    fn count(&mut self, model: &Model, job: usize, request: &Resource, more: bool) {
+    fn count(&mut self, snapshot: &Snapshot, job: usize, request: &Resource, more: bool) {
         let namespaces = self.namespaces.as_mut();
-        let namespaces = namespaces.map(|own| own.entry(namespace(model, job).into()).or_default());
-        for own in namespaces.into_iter().chain([&mut self.jobs[job]]) {
-            own.change(model, request, more);
+        let namespaces =
+            namespaces.map(|shares| shares.entry(namespace(snapshot, job).into()).or_default());
+        for share in namespaces.into_iter().chain([&mut self.jobs[job]]) {
+            share.change(snapshot, request, more);
         }
         if let Some(hierarchy) = &mut self.hierarchy {
-            hierarchy.change(model, job, request, more);
+            hierarchy.change(snapshot, job, request, more);
         }
     }
 
@@ -95,22 +96,33 @@ impl Drf {
     }
 
     /// Which of two jobs has the namespace that holds less; equal if namespaces are not compared.
-    pub(crate) fn compare_namespaces(&self, model: &Model, one: usize, other: usize) -> Ordering {
+    pub(crate) fn compare_namespaces(
+        &self,
+        snapshot: &Snapshot,
+        one: usize,
+        other: usize,
+    ) -> Ordering {
         let Some(namespaces) = &self.namespaces else {
             return Ordering::Equal;
         };
         let share = |job| {
-            let own = namespaces.get(namespace(model, job));
-            own.map_or(0.0, |own| own.share)
+            let share = namespaces.get(namespace(snapshot, job));
+            share.map_or(0.0, |share| share.share)
         };
         share(one).total_cmp(&share(other))
     }
 
     /// A job got room, or lost it.
-    pub(crate) fn change(&mut self, model: &Model, job: usize, request: &Resource, more: bool) {
-        self.count(model, job, request, more);
+    pub(crate) fn change(
+        &mut self,
+        snapshot: &Snapshot,
+        job: usize,
+        request: &Resource,
+        more: bool,
+    ) {
+        self.count(snapshot, job, request, more);
         if let Some(hierarchy) = &mut self.hierarchy {
-            hierarchy.update(model);
+            hierarchy.update(snapshot);
         }
     }
 
@@ -118,26 +130,26 @@ impl Drf {
         self.jobs[job].share
     }
 
-    /// Who of some tasks holds more than the preemptor would; each that goes lowers the share of its job.
+    /// The candidates whose jobs hold more than the preemptor's would; each eviction lowers the share of its job.
     pub(crate) fn victims(
         &self,
-        model: &Model,
+        snapshot: &Snapshot,
         preemptor: usize,
         candidates: &[usize],
     ) -> Vec<usize> {
-        let task = &model.tasks[preemptor];
+        let task = &snapshot.tasks[preemptor];
         let mut with = self.jobs[task.job].allocated.clone();
         with.add(&task.request);
-        let (_, own) = with.dominant(&model.total);
+        let (_, ours) = with.dominant(&snapshot.total);
         let mut left: HashMap<usize, Resource> = HashMap::new();
         let victims = candidates.iter().copied().filter(|candidate| {
-            let task = &model.tasks[*candidate];
+            let task = &snapshot.tasks[*candidate];
             let left = left
                 .entry(task.job)
                 .or_insert_with(|| self.jobs[task.job].allocated.clone());
             left.sub(&task.request);
-            let (_, theirs) = left.dominant(&model.total);
-            own < theirs || (own - theirs).abs() <= DELTA
+            let (_, theirs) = left.dominant(&snapshot.total);
+            ours < theirs || (ours - theirs).abs() <= DELTA
         });
         victims.collect()
     }
@@ -146,24 +158,24 @@ impl Drf {
     /// other job has lost so much. Where the task would go beyond that the other one comes first.
     pub(crate) fn compare_after(
         &self,
-        model: &Model,
+        snapshot: &Snapshot,
         task: usize,
         other: usize,
         lost: &Resource,
     ) -> Ordering {
-        let own = &model.tasks[task];
+        let task = &snapshot.tasks[task];
         let of_jobs = compare_after(
-            model,
-            (&self.jobs[own.job], &own.request),
+            snapshot,
+            (&self.jobs[task.job], &task.request),
             (&self.jobs[other], lost),
         );
-        let (left, right) = (namespace(model, own.job), namespace(model, other));
+        let (left, right) = (namespace(snapshot, task.job), namespace(snapshot, other));
         let Some(namespaces) = self.namespaces.as_ref().filter(|_| left != right) else {
             return of_jobs;
         };
         let nothing = JobShare::default();
         let of = |name: &str| namespaces.get(name).unwrap_or(&nothing);
-        let of_namespaces = compare_after(model, (of(left), &own.request), (of(right), lost));
+        let of_namespaces = compare_after(snapshot, (of(left), &task.request), (of(right), lost));
         of_namespaces.then(of_jobs)
     }
 
@@ -175,26 +187,26 @@ impl Drf {
     /// Which of two queues comes first along their paths; equal without a hierarchy.
     pub(crate) fn compare_queues(&self, one: usize, other: usize) -> Ordering {
         let hierarchy = self.hierarchy.as_ref();
-        hierarchy.map_or(Ordering::Equal, |own| own.compare(one, other))
+        hierarchy.map_or(Ordering::Equal, |hierarchy| hierarchy.compare(one, other))
     }
 
-    /// Who of some tasks of other queues goes so that the queue of the reclaimer still comes before theirs.
+    /// The candidates of other queues that can be evicted while the reclaimer's queue still comes first.
     pub(crate) fn reclaimed(
         &self,
-        model: &Model,
+        snapshot: &Snapshot,
         reclaimer: usize,
         candidates: &[usize],
     ) -> Option<Vec<usize>> {
         let mut tree = self.hierarchy.clone()?;
-        let task = &model.tasks[reclaimer];
-        let queue = model.jobs[task.job].queue;
-        tree.change(model, task.job, &task.request, true);
+        let task = &snapshot.tasks[reclaimer];
+        let queue = snapshot.jobs[task.job].queue;
+        tree.change(snapshot, task.job, &task.request, true);
         let victims = candidates.iter().copied().filter(|candidate| {
-            let task = &model.tasks[*candidate];
-            tree.change(model, task.job, &task.request, false);
-            tree.update(model);
-            let order = tree.compare(queue, model.jobs[task.job].queue);
-            tree.change(model, task.job, &task.request, true);
+            let task = &snapshot.tasks[*candidate];
+            tree.change(snapshot, task.job, &task.request, false);
+            tree.update(snapshot);
+            let order = tree.compare(queue, snapshot.jobs[task.job].queue);
+            tree.change(snapshot, task.job, &task.request, true);
             order == Ordering::Less
         });
         Some(victims.collect())

@@ -1,8 +1,8 @@
 //! Fairness along the paths of queues: each inner node's share is made of those of its children, scaled so that none of
 //! them counts for more than the smallest (S6-128).
 
-use crate::session::model::{Model, Queue};
 use crate::session::resource::{Dim, Resource};
+use crate::session::snapshot::{Queue, Snapshot};
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -45,23 +45,24 @@ pub(super) struct Hierarchy {
 const ROOT: usize = 0;
 
 impl Hierarchy {
-    pub(super) fn new(model: &Model) -> Self {
-        let mut own = Self {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        let mut hierarchy = Self {
             nodes: vec![Node::new(1.0, Resource::default(), None)],
-            leaves: vec![ROOT; model.jobs.len()],
+            leaves: vec![ROOT; snapshot.jobs.len()],
             paths: Vec::new(),
             allocated: Resource::default(),
         };
         let mut names: HashMap<(usize, &str), usize> = HashMap::new();
-        for queue in &model.queues {
-            let path = own.path(queue, &mut names);
-            own.paths.push(path.into());
+        for queue in &snapshot.queues {
+            let path = hierarchy.path(queue, &mut names);
+            hierarchy.paths.push(path.into());
         }
-        for (index, job) in model.live_jobs() {
-            let parent = own.paths[job.queue].last().copied().unwrap_or(ROOT);
-            own.leaves[index] = own.add(parent, Node::new(1.0, Resource::default(), Some(index)));
+        for (index, job) in snapshot.live_jobs() {
+            let parent = hierarchy.paths[job.queue].last().copied().unwrap_or(ROOT);
+            hierarchy.leaves[index] =
+                hierarchy.add(parent, Node::new(1.0, Resource::default(), Some(index)));
         }
-        own
+        hierarchy
     }
 
     fn add(&mut self, parent: usize, node: Node) -> usize {
@@ -99,7 +100,13 @@ impl Hierarchy {
     }
 
     /// A job got room, or lost it. [`Hierarchy::update`] has to follow.
-    pub(super) fn change(&mut self, model: &Model, job: usize, request: &Resource, more: bool) {
+    pub(super) fn change(
+        &mut self,
+        snapshot: &Snapshot,
+        job: usize,
+        request: &Resource,
+        more: bool,
+    ) {
         let leaf = &mut self.nodes[self.leaves[job]];
         for amount in [&mut leaf.allocated, &mut self.allocated] {
             if more {
@@ -108,48 +115,48 @@ impl Hierarchy {
                 amount.sub(request);
             }
         }
-        (_, leaf.share) = leaf.allocated.dominant(&model.total);
+        (_, leaf.share) = leaf.allocated.dominant(&snapshot.total);
     }
 
     /// Computes the shares of all inner nodes anew.
-    pub(super) fn update(&mut self, model: &Model) {
-        let total = model.total.some();
+    pub(super) fn update(&mut self, snapshot: &Snapshot) {
+        let total = snapshot.total.some();
         let demanded = total.filter(|(dim, total)| self.allocated.get(*dim) < *total);
         let demanded: HashSet<Dim> = demanded.map(|(dim, _)| dim).collect();
         // Children were made after their parents, so that they come first from the end on.
         for index in (0..self.nodes.len()).rev() {
             match self.nodes[index].job {
                 Some(job) => {
-                    let request = &model.jobs[job].total_request;
-                    let own = &mut self.nodes[index];
-                    own.saturated = is_saturated(&own.allocated, request, &demanded);
+                    let request = &snapshot.jobs[job].total_request;
+                    let node = &mut self.nodes[index];
+                    node.saturated = is_saturated(&node.allocated, request, &demanded);
                 }
-                None => self.update_inner(model, index),
+                None => self.update_inner(snapshot, index),
             }
         }
     }
 
-    fn update_inner(&mut self, model: &Model, index: usize) {
+    fn update_inner(&mut self, snapshot: &Snapshot, index: usize) {
         let children = self.nodes[index].children.iter();
         let children: Vec<&Node> = children.map(|child| &self.nodes[*child]).collect();
-        let unsaturated = children.iter().filter(|own| !own.saturated);
+        let unsaturated = children.iter().filter(|child| !child.saturated);
         let smallest = unsaturated
-            .filter(|own| own.share != 0.0)
-            .map(|own| own.share)
+            .filter(|child| child.share != 0.0)
+            .map(|child| child.share)
             .fold(1.0, f64::min);
         let mut allocated = Resource::default();
-        for child in children.iter().filter(|own| own.share != 0.0) {
+        for child in children.iter().filter(|child| child.share != 0.0) {
             let mut part = child.allocated.clone();
             if !child.saturated {
                 part.scale(smallest / child.share);
             }
             allocated.add(&part);
         }
-        let saturated = children.iter().all(|own| own.saturated);
-        let own = &mut self.nodes[index];
-        (_, own.share) = allocated.dominant(&model.total);
-        own.allocated = allocated;
-        own.saturated = saturated;
+        let saturated = children.iter().all(|child| child.saturated);
+        let node = &mut self.nodes[index];
+        (_, node.share) = allocated.dominant(&snapshot.total);
+        node.allocated = allocated;
+        node.saturated = saturated;
     }
 
     /// Which of two queues comes first: where their paths part the one with the smaller share for its weight, and a node
@@ -158,7 +165,7 @@ impl Hierarchy {
         for (one, other) in self.paths[one].iter().zip(self.paths[other].iter()) {
             let (one, other) = (&self.nodes[*one], &self.nodes[*other]);
             let order = one.saturated.cmp(&other.saturated).then_with(|| {
-                let share = |own: &Node| own.share / own.weight;
+                let share = |node: &Node| node.share / node.weight;
                 share(one).total_cmp(&share(other))
             });
             if order.is_ne() {
@@ -171,8 +178,8 @@ impl Hierarchy {
 
 /// Whether a job holds all it wants of something, or wants something that is all taken.
 fn is_saturated(allocated: &Resource, request: &Resource, demanded: &HashSet<Dim>) -> bool {
-    allocated.some().any(|(dim, own)| {
+    allocated.some().any(|(dim, held)| {
         let wanted = request.get(dim);
-        wanted != 0.0 && (own >= wanted || !demanded.contains(&dim))
+        wanted != 0.0 && (held >= wanted || !demanded.contains(&dim))
     })
 }

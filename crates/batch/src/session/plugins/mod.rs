@@ -1,12 +1,11 @@
-//! What plugins know of jobs and queues, kept up to date as tasks get room and lose it. Rules without any state of their
-//! own (gang, priority, conformance) are beside the questions that they answer.
+//! The state of plugins, updated as tasks are allocated and deallocated.
 
 mod capacity;
 mod drf;
 mod hierarchy;
-mod lending;
 mod overcommit;
 mod proportion;
+mod redistribution;
 mod shares;
 
 pub(crate) use capacity::Capacity;
@@ -15,8 +14,8 @@ pub(crate) use overcommit::Overcommit;
 pub(crate) use proportion::Proportion;
 pub(crate) use shares::{QueueShare, Shares};
 
-use super::Form;
-use super::model::Model;
+use super::snapshot::Snapshot;
+use crate::compat::Compat;
 use crate::conf::{Conf, PluginName};
 
 /// The state of those plugins that are loaded.
@@ -29,45 +28,47 @@ pub(crate) struct Plugins {
 }
 
 impl Plugins {
-    /// What they know when a session begins.
-    pub(crate) fn open(model: &Model, conf: &Conf, form: &Form) -> Self {
-        let mut own = Self::default();
+    /// Opens the plugins at the start of a session.
+    pub(crate) fn open(snapshot: &Snapshot, conf: &Conf, compat: Compat) -> Self {
+        let mut plugins = Self::default();
         for plugin in conf.tiers.iter().flatten() {
             match plugin.name {
-                PluginName::Drf => own.drf = Some(Drf::open(model, plugin)),
-                PluginName::Proportion => own.proportion = Some(Proportion::open(model, form)),
-                PluginName::Capacity => own.capacity = Some(Capacity::open(model, form)),
+                PluginName::Drf => plugins.drf = Some(Drf::open(snapshot, plugin)),
+                PluginName::Proportion => {
+                    plugins.proportion = Some(Proportion::open(snapshot, compat))
+                }
+                PluginName::Capacity => plugins.capacity = Some(Capacity::open(snapshot, compat)),
                 PluginName::Overcommit => {
                     let factor = plugin.arguments.number("overcommit-factor", 1.2);
-                    own.overcommit = Some(Overcommit::open(model, form, factor));
+                    plugins.overcommit = Some(Overcommit::open(snapshot, compat, factor));
                 }
                 _ => {}
             }
         }
-        own
+        plugins
     }
 
     /// A task got room, or a promise of room.
-    pub(crate) fn allocated(&mut self, model: &Model, task: usize) {
-        self.change(model, task, true);
+    pub(crate) fn allocated(&mut self, snapshot: &Snapshot, task: usize) {
+        self.change(snapshot, task, true);
     }
 
     /// A task lost it.
-    pub(crate) fn deallocated(&mut self, model: &Model, task: usize) {
-        self.change(model, task, false);
+    pub(crate) fn deallocated(&mut self, snapshot: &Snapshot, task: usize) {
+        self.change(snapshot, task, false);
     }
 
-    fn change(&mut self, model: &Model, task: usize, more: bool) {
-        let task = &model.tasks[task];
-        let job = &model.jobs[task.job];
+    fn change(&mut self, snapshot: &Snapshot, task: usize, more: bool) {
+        let task = &snapshot.tasks[task];
+        let job = &snapshot.jobs[task.job];
         if let Some(drf) = &mut self.drf {
-            drf.change(model, task.job, &task.request, more);
+            drf.change(snapshot, task.job, &task.request, more);
         }
-        if let Some(own) = &mut self.proportion {
-            own.shares.change(job.queue, &task.request, more);
+        if let Some(proportion) = &mut self.proportion {
+            proportion.shares.change(job.queue, &task.request, more);
         }
-        if let Some(own) = &mut self.capacity {
-            own.shares.change(job.queue, &task.request, more);
+        if let Some(capacity) = &mut self.capacity {
+            capacity.shares.change(job.queue, &task.request, more);
         }
     }
 }

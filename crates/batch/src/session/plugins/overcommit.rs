@@ -1,29 +1,29 @@
 //! Plugin overcommit: a little more is let in than there is room for, so that room that becomes free is used at once
 //! (S6-105).
 
-use crate::session::Form;
-use crate::session::model::{INQUEUE, Model};
+use crate::compat::Compat;
 use crate::session::resource::{Dim, Resource};
+use crate::session::snapshot::{INQUEUE, Snapshot};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Overcommit {
-    /// All that the cluster has, times the factor, less what is used.
+    /// The cluster's total times the factor, less the used amounts.
     idle: Resource,
-    /// What jobs that were let in are waiting for.
+    /// The amounts promised to enqueued jobs.
     inqueue: Resource,
 }
 
 impl Overcommit {
-    pub(crate) fn open(model: &Model, form: &Form, factor: f64) -> Self {
+    pub(crate) fn open(snapshot: &Snapshot, compat: Compat, factor: f64) -> Self {
         let factor = if factor < 1.0 { 1.2 } else { factor };
-        let mut idle = model.total.clone();
+        let mut idle = snapshot.total.clone();
         idle.scale(factor);
-        for node in &model.nodes {
+        for node in &snapshot.nodes {
             idle.sub(&node.used);
         }
         let mut inqueue = Resource::default();
-        for (index, job) in model.live_jobs() {
-            let Some(promised) = model.promised(index, form) else {
+        for (index, job) in snapshot.live_jobs() {
+            let Some(promised) = snapshot.promised(index, compat) else {
                 continue;
             };
             // Of a job that was let in all counts, whatever it holds already.
@@ -35,7 +35,7 @@ impl Overcommit {
         Self { idle, inqueue }
     }
 
-    /// The dimensions of which a job needs more than there is, beside what it has to leave over for another.
+    /// The resources of which a job needs more than there is, beside the reserved amounts.
     pub(crate) fn lacking(&self, need: &Resource, kept: Option<&Resource>) -> Vec<Dim> {
         let mut sum = self.with(need);
         if let Some(kept) = kept {
@@ -44,7 +44,7 @@ impl Overcommit {
         sum.exceeded(&self.idle, need).collect()
     }
 
-    /// What would be promised if a job with this need was let in.
+    /// The promised amounts with one more job.
     pub(crate) fn with(&self, need: &Resource) -> Resource {
         let mut sum = self.inqueue.clone();
         sum.add(need);

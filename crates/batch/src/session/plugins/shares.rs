@@ -1,8 +1,8 @@
-//! What each queue holds, wants and deserves; how it comes to deserve it is a matter of the plugin.
+//! The allocated, requested and deserved amounts of each queue. Plugins decide how they are divided.
 
-use crate::session::Form;
-use crate::session::model::Model;
+use crate::compat::Compat;
 use crate::session::resource::{Resource, Unnamed, share};
+use crate::session::snapshot::Snapshot;
 use crate::session::task::Status;
 
 /// The most rounds.
@@ -13,29 +13,29 @@ const ROUNDS: usize = 10_000;
 pub(crate) struct QueueShare {
     pub(crate) weight: f64,
     pub(crate) allocated: Resource,
-    /// What its tasks hold and wait for.
+    /// The amounts that its tasks hold or wait for.
     pub(crate) request: Resource,
     pub(crate) deserved: Resource,
-    /// What jobs that were let in are waiting for.
+    /// The amounts promised to enqueued jobs.
     pub(crate) inqueue: Resource,
-    /// What its jobs hold beyond what they need.
+    /// The amounts that its jobs hold beyond their minResources.
     pub(crate) elastic: Resource,
     pub(crate) guarantee: Resource,
     /// The most it can have.
     pub(crate) real_capability: Resource,
     pub(crate) share: f64,
-    /// Of one that lends of what it deserves.
-    pub(crate) lent: Option<Lent>,
-    /// The share of a queue that deserves nothing, where it does not follow from what it holds.
+    /// Set if a part of its share is redistributed.
+    pub(crate) reduced: Option<ReducedShare>,
+    /// The share of a queue that deserves nothing, if it does not follow from its allocation.
     pub(crate) share_of_nothing: Option<f64>,
 }
 
 /// A queue that cannot use all that it deserves.
 #[derive(Debug, Clone)]
-pub(crate) struct Lent {
-    /// What it holds and can use besides.
+pub(crate) struct ReducedShare {
+    /// Its allocation and the part that it can use besides.
     pub(crate) usable: Resource,
-    /// What it deserves by its weight.
+    /// The deserved share by weight.
     pub(crate) deserved: Resource,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Shares {
 }
 
 impl QueueShare {
-    /// The largest part of what it deserves that it holds (S6-131).
+    /// Updates the share: the largest part of the deserved amounts that is allocated (S6-131).
     pub(crate) fn update(&mut self) {
         if self.deserved.is_empty()
             && let Some(share) = self.share_of_nothing
@@ -59,26 +59,28 @@ impl QueueShare {
         self.share = shares.fold(0.0, f64::max);
     }
 
-    /// What it holds and wants of what it deserves.
+    /// The requested part of the deserved share.
     pub(crate) fn wanted(&self) -> &Resource {
-        self.lent.as_ref().map_or(&self.request, |own| &own.usable)
-    }
-
-    /// What it deserves by its weight, whether it can use it or not.
-    pub(crate) fn entitled(&self) -> &Resource {
-        self.lent
+        self.reduced
             .as_ref()
-            .map_or(&self.deserved, |own| &own.deserved)
+            .map_or(&self.request, |reduced| &reduced.usable)
     }
 
-    /// What it would hold with one request more.
+    /// The deserved share by weight, whether it is usable or not.
+    pub(crate) fn entitled(&self) -> &Resource {
+        self.reduced
+            .as_ref()
+            .map_or(&self.deserved, |reduced| &reduced.deserved)
+    }
+
+    /// The allocation with one more request.
     pub(crate) fn with(&self, request: &Resource) -> Resource {
         let mut sum = self.allocated.clone();
         sum.add(request);
         sum
     }
 
-    /// What it would come to if a job with this need was let in (S6-134).
+    /// The sum if a job with this request were enqueued (S6-134).
     pub(crate) fn with_job(&self, need: &Resource) -> Resource {
         let mut sum = need.clone();
         sum.add(&self.allocated);
@@ -89,21 +91,21 @@ impl QueueShare {
 }
 
 impl Shares {
-    /// What queues hold and want, and the most that each can have (S6-130). They deserve nothing yet.
-    pub(crate) fn open(model: &Model, form: &Form) -> Self {
+    /// The allocated and requested amounts and the real capability of queues (S6-130). Nothing is deserved yet.
+    pub(crate) fn open(snapshot: &Snapshot, compat: Compat) -> Self {
         let mut guaranteed = Resource::default();
-        let queues = model.live_queues();
-        for guarantee in queues.filter_map(|(_, own)| own.guarantee.as_ref()) {
+        let queues = snapshot.live_queues();
+        for guarantee in queues.filter_map(|(_, queue)| queue.guarantee.as_ref()) {
             guaranteed.add(guarantee);
         }
-        let mut own = Self {
-            queues: vec![None; model.queues.len()],
+        let mut shares = Self {
+            queues: vec![None; snapshot.queues.len()],
         };
-        for (index, job) in model.live_jobs() {
-            let queue = &model.queues[job.queue];
-            let part = own.queues[job.queue].get_or_insert_with(|| {
+        for (index, job) in snapshot.live_jobs() {
+            let queue = &snapshot.queues[job.queue];
+            let part = shares.queues[job.queue].get_or_insert_with(|| {
                 let guarantee = queue.guarantee.clone().unwrap_or_default();
-                let mut most = model.total.beyond(&guaranteed);
+                let mut most = snapshot.total.beyond(&guaranteed);
                 most.add(&guarantee);
                 if let Some(capability) = &queue.capability {
                     let mut capability = capability.clone();
@@ -125,55 +127,56 @@ impl Shares {
             part.request.add(&job.allocated);
             part.elastic
                 .add(&job.allocated.beyond(&job.min_resources()));
-            if let Some(inqueue) = model.promised(index, form) {
+            if let Some(inqueue) = snapshot.promised(index, compat) {
                 part.inqueue.add(&inqueue);
             }
             if job.count(Status::Pending) > 0 {
-                for task in model.tasks_of(index, Status::Pending) {
-                    part.request.add(&model.tasks[task].request);
+                for task in snapshot.tasks_of(index, Status::Pending) {
+                    part.request.add(&snapshot.tasks[task].request);
                 }
             }
         }
-        own
+        shares
     }
 
-    /// Round by round gives each queue that wants more its part of what is left (S6-129).
+    /// Gives each queue that wants more its part of the rest, round by round (S6-129).
     pub(super) fn divide(&mut self, total: &Resource) {
-        for own in self.queues.iter_mut().flatten() {
-            own.deserved = Resource::default();
+        for share in self.queues.iter_mut().flatten() {
+            share.deserved = Resource::default();
         }
         let mut remaining = total.clone();
         let mut met = vec![false; self.queues.len()];
-        // It is over after a few rounds, unless somebody has written weights below zero.
+        // A few rounds suffice, unless weights are negative.
         for _ in 0..ROUNDS {
             let unmet = self.queues.iter().zip(&met).filter(|(_, met)| !**met);
             let weights: f64 = unmet
-                .filter_map(|(own, _)| own.as_ref().map(|own| own.weight))
+                .filter_map(|(share, _)| share.as_ref().map(|share| share.weight))
                 .sum();
             if weights == 0.0 {
                 break;
             }
             let before = remaining.clone();
             let (mut more, mut less) = (Resource::default(), Resource::default());
-            for (own, met) in self.queues.iter_mut().zip(&mut met) {
-                let Some(own) = own.as_mut().filter(|_| !*met) else {
+            for (share, met) in self.queues.iter_mut().zip(&mut met) {
+                let Some(share) = share.as_mut().filter(|_| !*met) else {
                     continue;
                 };
-                let old = own.deserved.clone();
+                let old = share.deserved.clone();
                 let mut part = before.clone();
-                part.scale(own.weight / weights);
-                own.deserved.add(&part);
-                own.deserved
-                    .lower_to(&own.real_capability, Unnamed::Infinity);
-                let wanted = own.wanted().clone();
-                own.deserved.lower_to(&wanted, Unnamed::Zero);
-                own.deserved.raise_to(&own.guarantee);
-                own.update();
-                *met = wanted.within(&own.deserved, Unnamed::Zero) || own.deserved == old;
-                more.add(&own.deserved.beyond(&old));
-                less.add(&old.beyond(&own.deserved));
+                part.scale(share.weight / weights);
+                share.deserved.add(&part);
+                share
+                    .deserved
+                    .lower_to(&share.real_capability, Unnamed::Infinity);
+                let wanted = share.wanted().clone();
+                share.deserved.lower_to(&wanted, Unnamed::Zero);
+                share.deserved.raise_to(&share.guarantee);
+                share.update();
+                *met = wanted.within(&share.deserved, Unnamed::Zero) || share.deserved == old;
+                more.add(&share.deserved.beyond(&old));
+                less.add(&old.beyond(&share.deserved));
             }
-            // A guarantee may have given more than there was; nobody is made to pay for it.
+            // Guarantees may exceed the total; other queues do not pay for that.
             remaining.add(&less);
             remaining = remaining.beyond(&more);
             if remaining.is_empty() || remaining == before {
@@ -187,34 +190,34 @@ impl Shares {
     }
 
     pub(crate) fn change(&mut self, queue: usize, request: &Resource, more: bool) {
-        if let Some(own) = &mut self.queues[queue] {
+        if let Some(share) = &mut self.queues[queue] {
             if more {
-                own.allocated.add(request);
+                share.allocated.add(request);
             } else {
-                own.allocated.sub(request);
+                share.allocated.sub(request);
             }
-            own.update();
+            share.update();
         }
     }
 
-    /// The largest part of its fair share of the cluster that a queue holds or was promised: what it deserves where that is
-    /// laid down, what its weight says otherwise.
+    /// The largest part of its fair share that a queue holds or was promised. The fair share is `deserved` with plugin
+    /// capacity, else it follows from the weight.
     pub(crate) fn promised(&self, queue: usize, total: &Resource, laid_down: bool) -> f64 {
-        let Some(own) = self.of(queue) else {
+        let Some(queue_share) = self.of(queue) else {
             return 0.0;
         };
-        let mut fair = own.deserved.clone();
+        let mut fair = queue_share.deserved.clone();
         if !laid_down || fair.is_empty() {
-            let weights: f64 = self.queues.iter().flatten().map(|own| own.weight).sum();
+            let weights: f64 = self.queues.iter().flatten().map(|share| share.weight).sum();
             fair = total.clone();
-            fair.scale(own.weight / weights.max(1.0));
+            fair.scale(queue_share.weight / weights.max(1.0));
         }
-        let held = own.with(&own.inqueue);
+        let held = queue_share.with(&queue_share.inqueue);
         let parts = fair.some().map(|(dim, fair)| share(held.get(dim), fair));
         parts.fold(0.0, f64::max)
     }
 
     pub(crate) fn share(&self, queue: usize) -> f64 {
-        self.of(queue).map_or(0.0, |own| own.share)
+        self.of(queue).map_or(0.0, |queue| queue.share)
     }
 }

@@ -1,0 +1,261 @@
+//! Why a job gets no room at all: it is not enqueued, its queue is at its share, or it has too few pods.
+
+use super::written;
+use crate::conf::PluginName;
+use crate::session::Session;
+use crate::session::plugins::QueueShare;
+use crate::session::priority_queue::PriorityQueue;
+use crate::session::resource::{Dim, Resource, Unnamed};
+use crate::session::task::Status;
+use evictd_pod::Quantity;
+use serde::Serialize;
+
+/// Something that keeps a job from getting room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum BlockingReason {
+    /// Its queue is closed.
+    Closed,
+    /// It is not let in.
+    #[serde(rename = "notLetIn")]
+    NotEnqueued {
+        /// The plugin that objects.
+        plugin: &'static str,
+        /// In its words.
+        words: String,
+        /// The exceeded resources.
+        lacks: Vec<Shortfall>,
+    },
+    /// Its queue holds all that it deserves, so that none of its jobs is looked at.
+    ShareUsed {
+        /// For each resource that the job requests: `wanted` is allocated to the queue, `limit` is deserved.
+        lacks: Vec<Shortfall>,
+    },
+    /// It has fewer pods than its gang needs.
+    TooFewPods {
+        /// In the session's words.
+        words: String,
+    },
+    /// Its queue may not have more.
+    Limit {
+        /// The plugin that says so.
+        plugin: &'static str,
+        /// How many of its pods that wait the queue may still have.
+        allowed: usize,
+        /// The resources exceeded by the pods that it needs to start.
+        lacks: Vec<Shortfall>,
+    },
+}
+
+/// More of a resource is wanted than there may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shortfall {
+    /// The resource.
+    pub resource: String,
+    /// The allocated or promised amount.
+    pub held: Quantity,
+    /// The sum with the request.
+    pub wanted: Quantity,
+    /// The limit.
+    pub limit: Quantity,
+}
+
+impl Session<'_> {
+    /// Why a job that waits to be let in is not.
+    pub(super) fn not_enqueued_because(&self, job_id: usize) -> Option<BlockingReason> {
+        let job = &self.snapshot.jobs[job_id];
+        if !job.is_pending() {
+            return None;
+        }
+        let objection = job.min_resources.as_ref().and_then(|need| {
+            let (plugin, words) = self.objection(job_id, need)?;
+            Some((need, plugin, words))
+        });
+        let Some((need, plugin, words)) = objection else {
+            let words = job.not_enqueued_because.clone()?;
+            let (plugin, lacks) = ("placement", Vec::new());
+            return Some(BlockingReason::NotEnqueued {
+                plugin,
+                words,
+                lacks,
+            });
+        };
+        if words.is_empty() {
+            return Some(BlockingReason::Closed);
+        }
+        // A limit that is always exceeded is reported before one that depends on other jobs.
+        if let Some((plugin, lacks)) = self.beyond_queue(job.queue, need) {
+            return Some(BlockingReason::NotEnqueued {
+                plugin: plugin.as_str(),
+                words,
+                lacks,
+            });
+        }
+        let overcommit = self.plugins.overcommit.as_ref();
+        let overcommit = overcommit.filter(|_| plugin == PluginName::Overcommit);
+        let lacks = match (overcommit, self.share_by(plugin, job.queue)) {
+            (Some(overcommit), _) => self.lacks((&overcommit.with(need), overcommit.limit()), need),
+            (None, Some(share)) => {
+                self.lacks((&share.with_job(need), &share.real_capability), need)
+            }
+            (None, None) => Vec::new(),
+        };
+        let plugin = plugin.as_str();
+        Some(BlockingReason::NotEnqueued {
+            plugin,
+            words,
+            lacks,
+        })
+    }
+
+    /// The shortfall of a queue that could not hold a request even if it were empty, although the cluster could.
+    fn beyond_queue(&self, queue: usize, need: &Resource) -> Option<(PluginName, Vec<Shortfall>)> {
+        let plugins = [PluginName::Proportion, PluginName::Capacity];
+        plugins.into_iter().find_map(|plugin| {
+            let share = self.share_by(plugin, queue)?;
+            let in_cluster = need.within_for(&self.snapshot.total, need);
+            let beyond = in_cluster && !need.within_for(&share.real_capability, need);
+            beyond.then(|| (plugin, self.lacks((need, &share.real_capability), need)))
+        })
+    }
+
+    /// Whether the queue of a job that waits for room has had its share.
+    pub(super) fn share_used(&self, job: usize) -> Option<BlockingReason> {
+        let job = &self.snapshot.jobs[job];
+        if job.is_pending() || job.count(Status::Pending) == 0 || !self.is_overused(job.queue) {
+            return None;
+        }
+        let share = self.share_by(PluginName::Proportion, job.queue)?;
+        let asked = job
+            .total_request
+            .some()
+            .filter(|(dim, _)| *dim != Dim::PODS);
+        let nothing = Resource::default();
+        // One that lends of its part has not had it.
+        if !share.entitled().within(&share.allocated, Unnamed::Zero) {
+            return None;
+        }
+        let amounts = (&share.allocated, &share.deserved);
+        let lacks = asked.map(|(dim, _)| self.shortfall(dim, amounts, &nothing));
+        Some(BlockingReason::ShareUsed {
+            lacks: lacks.collect(),
+        })
+    }
+
+    /// Whether a job has too few pods for its gang.
+    pub(super) fn too_few(&self, job_id: usize) -> Option<BlockingReason> {
+        let job = &self.snapshot.jobs[job_id];
+        // The pods of one that is not let in need not have been made.
+        let words = self.invalid(job_id).filter(|_| !job.is_pending())?.message;
+        Some(BlockingReason::TooFewPods { words })
+    }
+
+    /// Whether a job's queue may not have all of its pods that wait.
+    pub(super) fn limited(&mut self, job_id: usize) -> Option<BlockingReason> {
+        let job = &self.snapshot.jobs[job_id];
+        let queue = job.queue;
+        if job.is_pending() {
+            return None;
+        }
+        let missing = usize::try_from(job.min_member.saturating_sub(job.ready())).unwrap_or(0);
+        let tasks = self.in_order(job_id);
+        let mut had = Vec::new();
+        for task in &tasks {
+            if self.is_allocatable(queue, *task) {
+                self.plugins.allocated(&self.snapshot, *task);
+                had.push(*task);
+            }
+        }
+        let allowed = had.len();
+        for task in had {
+            self.plugins.deallocated(&self.snapshot, task);
+        }
+        if allowed == tasks.len() {
+            return None;
+        }
+        if !self.snapshot.queues[queue].open {
+            return Some(BlockingReason::Closed);
+        }
+        let mut need = Resource::default();
+        for task in tasks.iter().take(missing.max(allowed + 1)) {
+            need.add(&self.snapshot.tasks[*task].request);
+        }
+        let (plugin, lacks) = self.limit(queue, &need);
+        Some(BlockingReason::Limit {
+            plugin: plugin.as_str(),
+            allowed,
+            lacks,
+        })
+    }
+
+    /// The limit that a request exceeds in a queue, by the first plugin.
+    fn limit(&self, queue: usize, need: &Resource) -> (PluginName, Vec<Shortfall>) {
+        for plugin in [PluginName::Capacity, PluginName::Proportion] {
+            let Some(share) = self.share_by(plugin, queue) else {
+                continue;
+            };
+            let limit = match plugin {
+                PluginName::Capacity => &share.real_capability,
+                _ => share.entitled(),
+            };
+            let lacks = self.lacks((&share.with(need), limit), need);
+            if !lacks.is_empty() {
+                return (plugin, lacks);
+            }
+        }
+        (PluginName::Capacity, Vec::new())
+    }
+
+    /// The tasks of a job that wait for room, in their order.
+    pub(super) fn in_order(&self, job: usize) -> Vec<usize> {
+        let before = |one: usize, other: usize| self.task_before(one, other);
+        let mut waiting = PriorityQueue::default();
+        for task in self.snapshot.tasks_of(job, Status::Pending) {
+            if !self.snapshot.tasks[task].gated {
+                waiting.push(task, before);
+            }
+        }
+        std::iter::from_fn(|| waiting.pop(before)).collect()
+    }
+
+    /// A queue's share in a plugin.
+    pub(super) fn share_by(&self, plugin: PluginName, queue: usize) -> Option<&QueueShare> {
+        let shares = match plugin {
+            PluginName::Proportion => self
+                .plugins
+                .proportion
+                .as_ref()
+                .map(|proportion| &proportion.shares),
+            PluginName::Capacity => self
+                .plugins
+                .capacity
+                .as_ref()
+                .map(|capacity| &capacity.shares),
+            _ => None,
+        };
+        shares?.of(queue)
+    }
+
+    fn lacks(&self, amounts: (&Resource, &Resource), need: &Resource) -> Vec<Shortfall> {
+        let exceeded = amounts.0.exceeded(amounts.1, need);
+        exceeded
+            .map(|dim| self.shortfall(dim, amounts, need))
+            .collect()
+    }
+
+    /// The shortfall of one resource, with and without a request.
+    fn shortfall(
+        &self,
+        dim: Dim,
+        (wanted, limit): (&Resource, &Resource),
+        need: &Resource,
+    ) -> Shortfall {
+        let name = self.snapshot.dims.name(dim);
+        Shortfall {
+            resource: name.to_owned(),
+            held: written(name, wanted.get(dim) - need.get(dim)),
+            wanted: written(name, wanted.get(dim)),
+            limit: written(name, limit.get(dim)),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Where a task may be and where it is best: kube-scheduler's own filters and scores, asked as Volcano asks them
+//! (S6-108, S6-109, S6-135 to S6-137).
+
+mod binpack;
+mod class_evaluation;
+mod equivalence;
+mod node_plugins;
+
+use super::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
+use super::snapshot::Snapshot;
+use super::task::Role;
+use super::topology::TopologyDomains;
+use crate::conf::Plugin;
+use class_evaluation::{ClassEvaluation, EvaluationKey, IDLE};
+use equivalence::Classes;
+use evictd_placement::Cluster;
+use hashbrown::HashMap;
+use node_plugins::NodePlugins;
+
+/// So many classes are remembered; one that comes again later is asked anew.
+const MOST_CLASSES: usize = 32;
+
+/// The state that filters and scores read.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'v> {
+    pub(crate) cluster: &'v Cluster,
+    pub(crate) snapshot: &'v Snapshot,
+    /// The nodes that changed in this session, one after the other.
+    pub(crate) log: &'v [usize],
+    /// By node, those that are reserved for a job; empty where none is.
+    pub(crate) reserved: &'v [bool],
+    /// Domains of which groups have to be in one.
+    pub(crate) domains: &'v TopologyDomains,
+}
+
+impl View<'_> {
+    /// Whether a node is reserved for a job that waits.
+    pub(crate) fn is_reserved(&self, node: usize) -> bool {
+        self.reserved.get(node).copied().unwrap_or(false)
+    }
+}
+
+/// The reasons of nodes by role within a turn. A node that refused once is not evaluated again.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    roles: HashMap<Role, Vec<ReasonId>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Evaluator {
+    node_plugins: NodePlugins,
+    classes: Classes,
+    evaluations: Vec<ClassEvaluation>,
+    pub(crate) reasons: Reasons,
+    clock: u64,
+}
+
+impl Evaluator {
+    pub(crate) fn new(tiers: &[Vec<Plugin>], snapshot: &Snapshot) -> Self {
+        Self {
+            node_plugins: NodePlugins::new(tiers, &snapshot.dims),
+            ..Self::default()
+        }
+    }
+
+    /// The class of a task: all nodes evaluator those of one class alike. `None` for one that is on a node or cannot be read.
+    pub(crate) fn class(&mut self, view: View<'_>, task: usize) -> Option<usize> {
+        let task = &view.snapshot.tasks[task];
+        let pod = task.pod.as_ref()?;
+        Some(self.classes.of(view.cluster, pod, &task.request))
+    }
+
+    /// Whether a node might take a task if it had room there; with `others_go`, after evictions. Filters that look
+    /// beyond the node are ignored, because their answer changes as others are placed.
+    pub(crate) fn might_take(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        node: usize,
+        others_go: bool,
+    ) -> bool {
+        let Ok(at) = self.evaluation(view, task, !others_go) else {
+            return true;
+        };
+        let evaluation = &mut self.evaluations[at];
+        let reason = evaluation.reasons[node];
+        if reason == NO_REASON || (evaluation.key.excluded && view.is_reserved(node)) {
+            return reason == NO_REASON;
+        }
+        if others_go {
+            return evaluation.coupled || !self.reasons.is_unresolvable(reason);
+        }
+        evaluation.coupled && evaluation.passes(view, node, true)
+    }
+
+    /// The place of a task's evaluation, which is up to date.
+    fn evaluation(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        needs_room: bool,
+    ) -> Result<usize, FitError> {
+        let task = &view.snapshot.tasks[task];
+        let Some(pod) = &task.pod else {
+            let words = task.mistake.as_deref().unwrap_or("it is on a node already");
+            return Err(FitError::Words(words.into()));
+        };
+        let class = self.classes.of(view.cluster, pod, &task.request);
+        self.clock += 1;
+        let key = EvaluationKey {
+            class,
+            needs_room,
+            // A task that requests nothing takes no reserved room.
+            excluded: !view.reserved.is_empty()
+                && view.snapshot.jobs[task.job].excluded
+                && !task.best_effort,
+            within: view.snapshot.jobs[task.job].within,
+        };
+        let known = self
+            .evaluations
+            .iter()
+            .position(|evaluation| evaluation.key == key);
+        let at = if let Some(at) = known {
+            let evaluation = &mut self.evaluations[at];
+            if !evaluation.refresh(view, &self.node_plugins, &mut self.reasons, pod) {
+                let reasons = &mut self.reasons;
+                *evaluation = ClassEvaluation::new(
+                    view,
+                    &self.node_plugins,
+                    reasons,
+                    (pod, &task.request),
+                    key,
+                );
+            }
+            at
+        } else {
+            let reasons = &mut self.reasons;
+            let new =
+                ClassEvaluation::new(view, &self.node_plugins, reasons, (pod, &task.request), key);
+            if self.evaluations.len() < MOST_CLASSES {
+                self.evaluations.push(new);
+                self.evaluations.len() - 1
+            } else {
+                let oldest = self.evaluations.iter().enumerate();
+                let oldest = oldest.min_by_key(|(_, evaluation)| evaluation.used);
+                let oldest = oldest.map_or(0, |(at, _)| at);
+                self.evaluations[oldest] = new;
+                oldest
+            }
+        };
+        let evaluation = &mut self.evaluations[at];
+        evaluation.used = self.clock;
+        match &evaluation.refused {
+            Some(refused) => Err(refused.clone()),
+            None => Ok(at),
+        }
+    }
+
+    /// The best node for a task; of equals the one whose name comes first. Nodes with room now come before those that
+    /// will have it. With a turn, its memory is used and reserved.
+    pub(crate) fn choose(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        needs_room: bool,
+        turn: Option<&mut Turn>,
+    ) -> Result<usize, FitError> {
+        let at = self.evaluation(view, task, needs_room)?;
+        let evaluation = &self.evaluations[at];
+        let role = view.snapshot.tasks[task].role;
+        let said: &[ReasonId] = match turn.filter(|_| role != 0) {
+            None => &evaluation.reasons,
+            Some(turn) => {
+                let said = turn
+                    .roles
+                    .entry(role)
+                    .or_insert_with(|| vec![NO_REASON; evaluation.reasons.len()]);
+                for (said, now) in said.iter_mut().zip(&evaluation.reasons) {
+                    if *said == NO_REASON {
+                        *said = *now;
+                    }
+                }
+                said
+            }
+        };
+        if !evaluation.coupled
+            && evaluation.uniform
+            && let Some(rank) = evaluation.ratings.best()
+        {
+            let node = view.snapshot.by_rank[rank];
+            if said[node] == NO_REASON {
+                return Ok(node);
+            }
+        }
+        self.scan(view, task, evaluation, said)
+    }
+
+    /// Looks at every node that does not refuse.
+    fn scan(
+        &self,
+        view: View<'_>,
+        task: usize,
+        evaluation: &ClassEvaluation,
+        said: &[ReasonId],
+    ) -> Result<usize, FitError> {
+        let (mut now, mut later) = (Vec::new(), Vec::new());
+        for (rank, node) in view.snapshot.by_rank.iter().enumerate() {
+            if said[*node] == NO_REASON {
+                match evaluation.ratings.at(rank).class {
+                    IDLE => now.push(*node),
+                    _ => later.push(*node),
+                }
+            }
+        }
+        let nodes = if now.is_empty() { later } else { now };
+        let order = self.ordered(view, task, evaluation, nodes);
+        let best = order.first().copied();
+        best.ok_or_else(|| FitError::of_nodes(&self.reasons, said))
+    }
+
+    /// Nodes from the best to the worst; `nodes` are in the order of their names, which decides between equals.
+    fn ordered(
+        &self,
+        view: View<'_>,
+        task: usize,
+        evaluation: &ClassEvaluation,
+        nodes: Vec<usize>,
+    ) -> Vec<usize> {
+        let Some(pod) = view.snapshot.tasks[task]
+            .pod
+            .as_ref()
+            .filter(|_| nodes.len() > 1)
+        else {
+            return nodes;
+        };
+        let totals = evaluation.totals(view, &self.node_plugins, pod, &nodes);
+        let mut rated: Vec<(f64, usize)> = totals.into_iter().zip(nodes).collect();
+        rated.sort_by(|one, other| other.0.total_cmp(&one.0));
+        rated.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// The nodes on which a task could be if others went, in the order of their names.
+    pub(crate) fn reachable(&mut self, view: View<'_>, task: usize) -> Vec<usize> {
+        let Ok(at) = self.evaluation(view, task, false) else {
+            return Vec::new();
+        };
+        let evaluation = &self.evaluations[at];
+        let nodes = view.snapshot.by_rank.iter().copied();
+        let job = &view.snapshot.jobs[view.snapshot.tasks[task].job];
+        // It may have been said while another domain was tried.
+        let before = job.fit_errors.get(&task).filter(|_| job.within.is_none());
+        let nodes = nodes.filter(|node| {
+            // The reason from allocate still holds.
+            let out = before.is_some_and(|error| error.is_unresolvable(*node));
+            !out && !self.reasons.is_unresolvable(evaluation.reasons[*node])
+        });
+        nodes.collect()
+    }
+
+    /// Nodes from the best to the worst.
+    pub(crate) fn by_score(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        nodes: Vec<usize>,
+    ) -> Vec<usize> {
+        match self.evaluation(view, task, false) {
+            Ok(at) => self.ordered(view, task, &self.evaluations[at], nodes),
+            Err(_) => nodes,
+        }
+    }
+
+    /// The filters' current reason against a task on a node.
+    pub(crate) fn refusal(&mut self, view: View<'_>, task: usize, node: usize) -> Option<&Refusal> {
+        let at = self.evaluation(view, task, false).ok()?;
+        let reason = self.evaluations[at].reasons[node];
+        (reason != NO_REASON).then(|| self.reasons.of(reason))
+    }
+
+    /// The reasons against a task by node; empty where a node does not refuse.
+    pub(crate) fn refusals(
+        &mut self,
+        view: View<'_>,
+        task: usize,
+        needs_room: bool,
+    ) -> Result<impl Iterator<Item = &[String]>, FitError> {
+        let at = self.evaluation(view, task, needs_room)?;
+        let reasons = self.evaluations[at].reasons.iter();
+        Ok(reasons.map(|reason| self.reasons.of(*reason).texts.as_slice()))
+    }
+
+    /// Whether no filter keeps a task off a node, unless it is for the number of pods there.
+    pub(crate) fn lacks_only_room(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+        let refusal = self.refusal(view, task, node);
+        refusal.is_none_or(|refusal| {
+            refusal
+                .texts
+                .iter()
+                .all(|text| text == class_evaluation::CROWDED)
+        })
+    }
+
+    /// Whether no filter keeps a task off a node now.
+    pub(crate) fn passes(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+        let at = self.evaluation(view, task, false);
+        at.is_ok_and(|at| self.evaluations[at].reasons[node] == NO_REASON)
+    }
+
+    /// Whether no filter that looks beyond a node keeps a task off it now.
+    pub(crate) fn passes_coupled(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+        let at = self.evaluation(view, task, false);
+        at.is_ok_and(|at| self.evaluations[at].passes(view, node, false))
+    }
+
+    /// Whether no filter that looks at a node alone keeps a task off it now.
+    pub(crate) fn passes_apart(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+        let at = self.evaluation(view, task, false);
+        at.is_ok_and(|at| self.evaluations[at].passes(view, node, true))
+    }
+}

@@ -1,0 +1,362 @@
+//! The free capacity of nodes for gangs, each beside the ones before it. Pods per node are counted; affinities within
+//! one gang are ignored, so a gang that fits is never rejected.
+
+use super::dispatch::EvictionKind;
+use super::evaluate::{Evaluator, View};
+use super::gang::{Gang, Part};
+use super::packing::{Bin, Packed, Size, pack};
+use super::resource::{Dim, EPSILON, Resource};
+use super::topology::DomainId;
+use evictd_placement::NodeId;
+use hashbrown::HashMap;
+
+/// Those who could go for the jobs of a queue that have this priority.
+pub(crate) type VictimPool = (EvictionKind, usize, i32);
+
+/// Pods that are alike: by equivalence class, or by request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Kind {
+    Class(usize),
+    Request(Vec<(Dim, u64)>),
+}
+
+/// The result for pods of a kind. Capacity only shrinks, so it stays valid.
+#[derive(Debug, Clone, Copy, Default)]
+struct KindResult {
+    /// The rank of the first node that may have room.
+    from: usize,
+    /// So many fitted when not all did.
+    most: Option<usize>,
+}
+
+/// So many pods with this request on a node.
+struct Taken<'g> {
+    node: usize,
+    request: &'g Resource,
+    count: usize,
+}
+
+/// The free capacity of nodes beside the gangs placed so far.
+#[derive(Debug, Default)]
+pub(crate) struct FreeCapacity {
+    /// By node; below zero where pool have to go.
+    free: Vec<Resource>,
+    /// The most that any node had of each resource.
+    largest: Resource,
+    /// By node, the requests of the victim pools.
+    pool: HashMap<VictimPool, Vec<Resource>>,
+    results: HashMap<KindKey, KindResult>,
+}
+
+/// Pods of a kind, who could go for them, whether nodes are reserved from them, and the domain that they have to be in.
+type KindKey = (Kind, Option<VictimPool>, bool, Option<DomainId>);
+
+/// The gang of a job, and the domain that it has to be in.
+#[derive(Clone, Copy)]
+pub(crate) struct GangQuery<'g> {
+    pub(crate) job: usize,
+    pub(crate) gang: &'g Gang,
+    pub(crate) within: Option<DomainId>,
+}
+
+/// The job that asks for room, and its victim pool.
+#[derive(Clone, Copy)]
+struct Query<'v> {
+    view: View<'v>,
+    pool: Option<VictimPool>,
+    /// Whether nodes are reserved from it for another job.
+    excluded: bool,
+    within: Option<DomainId>,
+}
+
+impl<'v> Query<'v> {
+    fn of(view: View<'v>, gang_query: GangQuery<'_>, pool: Option<VictimPool>) -> Self {
+        Self {
+            view,
+            pool,
+            excluded: view.snapshot.jobs[gang_query.job].excluded,
+            within: gang_query.within,
+        }
+    }
+
+    /// Whether a node is in the domain that the gang has to be in.
+    fn reaches(self, node: usize) -> bool {
+        self.view.domains.reaches(self.within, node)
+    }
+}
+
+impl FreeCapacity {
+    /// The idle amounts after pending evictions.
+    pub(crate) fn new(view: View<'_>) -> Self {
+        let nodes = view.snapshot.nodes.iter();
+        let free: Vec<Resource> = nodes.map(super::snapshot::Node::future_idle).collect();
+        let mut largest = Resource::default();
+        for free in &free {
+            largest.raise_to(free);
+        }
+        Self {
+            free,
+            largest,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn knows(&self, pool: VictimPool) -> bool {
+        self.pool.contains_key(&pool)
+    }
+
+    /// Records the requests of a victim pool by node.
+    pub(crate) fn learn(&mut self, pool: VictimPool, held: Vec<Resource>) {
+        self.pool.insert(pool, held);
+    }
+
+    /// Places a gang, if all of it fits. As an error the place of the part that does not.
+    pub(crate) fn place(
+        &mut self,
+        evaluator: &mut Evaluator,
+        view: View<'_>,
+        gang_query: GangQuery<'_>,
+        pool: Option<VictimPool>,
+    ) -> Result<(), usize> {
+        let evaluation = Query::of(view, gang_query, pool);
+        let parts = match gang_query.gang {
+            Gang::Nothing => return Ok(()),
+            Gang::Sum(need, members) => return self.place_sum(evaluation, need, *members).ok_or(0),
+            Gang::Parts(parts) => parts,
+        };
+        let (mut taken, mut results) = (Vec::new(), Vec::new());
+        for (at, part) in parts.iter().enumerate() {
+            let Some(kind) = self.place_part(evaluator, evaluation, part, &mut taken) else {
+                let alone = at == 0;
+                for taken in taken {
+                    self.change(taken.node, taken.request, taken.count, 1.0);
+                }
+                return if alone {
+                    Err(at)
+                } else {
+                    self.pack(evaluator, evaluation, parts)
+                };
+            };
+            results.push(kind);
+        }
+        self.results.extend(results);
+        Ok(())
+    }
+
+    /// How many pods of a gang find room, each beside those before it; nothing is placed.
+    pub(crate) fn count(
+        &mut self,
+        evaluator: &mut Evaluator,
+        view: View<'_>,
+        gang_query: GangQuery<'_>,
+    ) -> usize {
+        let evaluation = Query::of(view, gang_query, None);
+        let Gang::Parts(parts) = gang_query.gang else {
+            return 0;
+        };
+        let mut taken: Vec<(usize, &Resource, usize)> = Vec::new();
+        for part in parts {
+            let mut left = part.count;
+            for node in view.snapshot.by_rank.iter().copied() {
+                let count = self.fitting(evaluation, node, &part.request).min(left);
+                if count > 0 && takes(evaluator, evaluation, part, node) {
+                    self.change(node, &part.request, count, -1.0);
+                    taken.push((node, &part.request, count));
+                    left -= count;
+                }
+            }
+        }
+        for (node, request, count) in &taken {
+            self.change(*node, request, *count, 1.0);
+        }
+        taken.iter().map(|(_, _, count)| count).sum()
+    }
+
+    /// Places pods that are alike on the first nodes with room. Returns the result for their kind.
+    fn place_part<'g>(
+        &mut self,
+        evaluator: &mut Evaluator,
+        evaluation: Query<'_>,
+        part: &'g Part,
+        taken: &mut Vec<Taken<'g>>,
+    ) -> Option<(KindKey, KindResult)> {
+        let view = evaluation.view;
+        if evaluation.pool.is_none() && times(&part.request, |dim| self.largest.get(dim)) == 0 {
+            return None;
+        }
+        let class = part.task.and_then(|task| evaluator.class(view, task));
+        let kind = class.map_or_else(|| Kind::Request(bits(&part.request)), Kind::Class);
+        let key = (
+            kind,
+            evaluation.pool,
+            evaluation.excluded,
+            evaluation.within,
+        );
+        let mut results = self.results.get(&key).copied().unwrap_or_default();
+        if results.most.is_some_and(|most| most < part.count) {
+            return None;
+        }
+        let alone = taken.is_empty();
+        let mut left = part.count;
+        for rank in results.from..view.snapshot.by_rank.len() {
+            let node = view.snapshot.by_rank[rank];
+            let count = self.fitting(evaluation, node, &part.request).min(left);
+            if count == 0 || !takes(evaluator, evaluation, part, node) {
+                continue;
+            }
+            if left == part.count {
+                results.from = rank;
+            }
+            self.change(node, &part.request, count, -1.0);
+            let request = &part.request;
+            taken.push(Taken {
+                node,
+                request,
+                count,
+            });
+            left -= count;
+            if left == 0 {
+                results.from = rank;
+                return Some((key, results));
+            }
+        }
+        if alone {
+            results.most = Some(part.count - left);
+            self.results.insert(key, results);
+        }
+        None
+    }
+
+    /// Places pods of several sizes otherwise than the first that is gang_query on the first node. Where that is too much to try
+    /// they count as placed, and as holding nothing.
+    fn pack(
+        &mut self,
+        evaluator: &mut Evaluator,
+        evaluation: Query<'_>,
+        parts: &[Part],
+    ) -> Result<(), usize> {
+        let (mut nodes, mut bins) = (Vec::new(), Vec::new());
+        for node in evaluation.view.snapshot.by_rank.iter().copied() {
+            let takes = parts.iter().map(|part| {
+                self.fitting(evaluation, node, &part.request) > 0
+                    && takes(evaluator, evaluation, part, node)
+            });
+            let takes: Vec<bool> = takes.collect();
+            if takes.contains(&true) {
+                let mut room = self.free[node].clone();
+                if let Some(held) = evaluation.pool.and_then(|pool| self.pool.get(&pool)) {
+                    room.add(&held[node]);
+                }
+                bins.push(Bin { room, takes });
+                nodes.push(node);
+            }
+        }
+        let sizes = parts.iter().map(|part| Size {
+            request: &part.request,
+            count: part.count,
+        });
+        let sizes: Vec<Size<'_>> = sizes.collect();
+        match pack(&mut bins, &sizes, |request, room| {
+            times(request, |dim| room.get(dim))
+        }) {
+            Packed::Fits(pods) => {
+                for (size, bin) in pods {
+                    self.change(nodes[bin], &parts[size].request, 1, -1.0);
+                }
+                Ok(())
+            }
+            Packed::TooMany(at) => Err(at),
+            Packed::Unknown => Ok(()),
+        }
+    }
+
+    /// Spreads an amount over all nodes, if they have it together and one of them has room for an average pod: at least
+    /// one pod requests that much.
+    fn place_sum(&mut self, evaluation: Query<'_>, need: &Resource, members: i32) -> Option<()> {
+        let nodes = 0..self.free.len();
+        let open = |node: &usize| is_open(evaluation, *node);
+        let nodes: Vec<usize> = nodes.filter(open).collect();
+        for (dim, need) in need.iter().filter(|(_, need)| *need >= EPSILON) {
+            let free = nodes.iter().map(|node| self.room(evaluation, *node, dim));
+            let sum: f64 = free.clone().map(|room| room.max(0.0)).sum();
+            let largest = free.fold(0.0, f64::max);
+            let average = need / f64::from(members.max(1));
+            let pods = dim == Dim::PODS;
+            if sum + EPSILON < need || (!pods && largest + EPSILON < average) {
+                return None;
+            }
+        }
+        let mut left = need.clone();
+        for node in nodes {
+            let mut part = Resource::default();
+            for (dim, need) in left.iter().filter(|(_, need)| *need > 0.0) {
+                part.set(dim, self.room(evaluation, node, dim).clamp(0.0, need));
+            }
+            left.sub(&part);
+            self.free[node].sub(&part);
+        }
+        Some(())
+    }
+
+    fn room(&self, evaluation: Query<'_>, node: usize, dim: Dim) -> f64 {
+        let pool = evaluation.pool.and_then(|pool| self.pool.get(&pool));
+        self.free[node].get(dim) + pool.map_or(0.0, |held| held[node].get(dim))
+    }
+
+    /// How many pods fit on a node.
+    fn fitting(&self, evaluation: Query<'_>, node: usize, request: &Resource) -> usize {
+        if !evaluation.reaches(node) {
+            return 0;
+        }
+        times(request, |dim| self.room(evaluation, node, dim))
+    }
+
+    fn change(&mut self, node: usize, request: &Resource, count: usize, sign: f64) {
+        let mut change = request.clone();
+        #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
+        change.scale(count as f64 * sign);
+        self.free[node].add(&change);
+    }
+}
+
+/// Whether a node might take pods, apart from its room. Pods that do not exist yet have no constraints.
+fn takes(evaluator: &mut Evaluator, evaluation: Query<'_>, part: &Part, node: usize) -> bool {
+    let view = evaluation.view;
+    match part.task {
+        Some(task) => evaluator.might_take(view, task, node, evaluation.pool.is_some()),
+        None => is_open(evaluation, node),
+    }
+}
+
+/// Whether a node is neither cordoned nor reserved from who asks.
+fn is_open(evaluation: Query<'_>, node: usize) -> bool {
+    let view = evaluation.view;
+    let reserved = evaluation.excluded && view.is_reserved(node);
+    !reserved && evaluation.reaches(node) && !view.cluster.node(NodeId::of(node)).unschedulable
+}
+
+fn bits(request: &Resource) -> Vec<(Dim, u64)> {
+    let amounts = request.iter();
+    amounts
+        .map(|(dim, amount)| (dim, amount.to_bits()))
+        .collect()
+}
+
+/// How often a request fits into a room.
+pub(crate) fn times(request: &Resource, room: impl Fn(Dim) -> f64) -> usize {
+    let most = request.iter().map(|(dim, amount)| {
+        let room = room(dim) + EPSILON;
+        if amount < EPSILON {
+            return if room > 0.0 { f64::INFINITY } else { 0.0 };
+        }
+        (room / amount).floor().max(0.0)
+    });
+    let most = most.fold(f64::INFINITY, f64::min);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is not below zero, and what is too large becomes the largest"
+    )]
+    let most = most as usize;
+    most
+}

@@ -1,0 +1,19 @@
+//! An observer of a session that changes nothing.
+
+use super::Session;
+use crate::conf::Action;
+
+/// Called at the stages of a session.
+pub(crate) trait Watch {
+    /// Before any action.
+    fn opened(&mut self, _session: &Session<'_>) {}
+
+    /// After an action.
+    fn acted(&mut self, _session: &Session<'_>, _action: Action) {}
+
+    /// After the decisions. Changes here are undone and do not count.
+    fn closed(&mut self, _session: &mut Session<'_>) {}
+}
+
+/// No observer.
+impl Watch for () {}

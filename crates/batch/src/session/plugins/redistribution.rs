@@ -1,0 +1,171 @@
+//! Redistribution of unused share. Jobs start as a whole or not at all, so the rest of a queue's share may be too small
+//! for any pending job. Other queues use it until that changes.
+
+use super::shares::{QueueShare, ReducedShare, Shares};
+use crate::session::resource::{Dim, Resource, Unnamed, share};
+use crate::session::snapshot::Snapshot;
+use crate::session::task::Status;
+
+/// So many queues redistribute. Those with less to redistribute are left out, since each costs a look at all jobs that wait.
+const MOST_REDUCED: usize = 16;
+
+/// The demand of a job.
+struct Want {
+    /// All of this at once, or nothing.
+    gang: Resource,
+    /// Any part of this besides.
+    rest: Resource,
+}
+
+/// Lowers deserved shares to the usable amounts, largest surplus first, because one queue's surplus may be what another
+/// lacks. Afterwards each usable amount is computed again, since early queues did not see later changes.
+pub(super) fn redistribute(shares: &mut Shares, snapshot: &Snapshot, total: &Resource) {
+    let unmet = |share: &QueueShare| !share.request.within_for(&share.deserved, &share.request);
+    let mut wants: Vec<Option<Vec<Want>>> = Vec::new();
+    for share in &shares.queues {
+        wants.push(
+            share
+                .as_ref()
+                .filter(|share| unmet(share))
+                .map(|_| Vec::new()),
+        );
+    }
+    for (index, job) in snapshot.live_jobs() {
+        if let Some(wants) = &mut wants[job.queue] {
+            wants.extend(Want::of(snapshot, index));
+        }
+    }
+    for wants in wants.iter_mut().flatten() {
+        let size = |want: &Want| want.gang.dominant(&snapshot.total).1;
+        wants.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    }
+    let mut reduced_queues = Vec::new();
+    while reduced_queues.len() < MOST_REDUCED
+        && let Some((queue, reduced)) = most_to_lend(shares, snapshot, &wants)
+    {
+        set_lent(shares, total, queue, Some(reduced));
+        reduced_queues.push((queue, wants[queue].take().unwrap_or_default()));
+    }
+    // A later redistribution may be just the amount that an earlier queue lacked.
+    for (queue, wants) in reduced_queues {
+        set_lent(shares, total, queue, None);
+        let reduced = shares.of(queue).and_then(|share| lent_by(share, &wants));
+        if reduced.is_some() {
+            set_lent(shares, total, queue, reduced);
+        }
+    }
+    give_back(shares, total);
+}
+
+/// Returns the unclaimed surplus to its queues, so that their jobs are tried and get a fit error.
+fn give_back(shares: &mut Shares, total: &Resource) {
+    let queues = shares.queues.iter().flatten();
+    let mut unclaimed = queues.fold(total.clone(), |sum, share| sum.beyond(&share.deserved));
+    for share in shares.queues.iter_mut().flatten() {
+        let Some(reduced) = &share.reduced else {
+            continue;
+        };
+        let mut back = reduced.deserved.beyond(&share.deserved);
+        back.lower_to(&unclaimed, Unnamed::Zero);
+        unclaimed = unclaimed.beyond(&back);
+        share.deserved.add(&back);
+        share.update();
+    }
+}
+
+/// Records a queue's surplus and divides again.
+fn set_lent(shares: &mut Shares, total: &Resource, queue: usize, reduced: Option<ReducedShare>) {
+    if let Some(share) = &mut shares.queues[queue] {
+        share.reduced = reduced;
+    }
+    shares.divide(total);
+}
+
+/// The queue with the largest surplus over all resources that it requests. Surplus of a single resource, such as memory
+/// alone, helps no job.
+fn most_to_lend(
+    shares: &Shares,
+    snapshot: &Snapshot,
+    wants: &[Option<Vec<Want>>],
+) -> Option<(usize, ReducedShare)> {
+    let mut most: Option<([f64; 2], usize, ReducedShare)> = None;
+    for (queue, (queue_share, wants)) in shares.queues.iter().zip(wants).enumerate() {
+        let (Some(queue_share), Some(wants)) = (queue_share, wants) else {
+            continue;
+        };
+        let Some(reduced) = lent_by(queue_share, wants) else {
+            continue;
+        };
+        let unused = queue_share.deserved.beyond(&reduced.usable);
+        let asked = queue_share
+            .request
+            .some()
+            .filter(|(dim, _)| *dim != Dim::PODS);
+        let parts = asked.map(|(dim, _)| share(unused.get(dim), snapshot.total.get(dim)));
+        let size = [
+            parts.fold(1.0, f64::min),
+            unused.dominant(&snapshot.total).1,
+        ];
+        let name = |queue: usize| &snapshot.queues[queue].name;
+        let more = most.as_ref().is_none_or(|(most, other, _)| {
+            let order = size[0].total_cmp(&most[0]);
+            let order = order.then_with(|| size[1].total_cmp(&most[1]));
+            order.then_with(|| name(*other).cmp(name(queue))).is_gt()
+        });
+        if more {
+            most = Some((size, queue, reduced));
+        }
+    }
+    most.map(|(_, queue, reduced)| (queue, reduced))
+}
+
+/// The part of its deserved share that a queue can use, if that is not all.
+fn lent_by(queue: &QueueShare, wants: &[Want]) -> Option<ReducedShare> {
+    let left = left_over(queue, wants);
+    let mut usable = queue.deserved.clone();
+    usable.sub(&left);
+    let deserved = queue.deserved.clone();
+    (!left.is_empty()).then_some(ReducedShare { usable, deserved })
+}
+
+/// The part of its deserved share that no pending job could use, largest gangs first.
+fn left_over(queue: &QueueShare, wants: &[Want]) -> Resource {
+    let mut left = queue.deserved.beyond(&queue.allocated);
+    for want in wants {
+        if want.gang.within_for(&left, &want.gang) {
+            left = left.beyond(&want.gang).beyond(&want.rest);
+        }
+    }
+    left
+}
+
+impl Want {
+    fn of(snapshot: &Snapshot, job_id: usize) -> Option<Self> {
+        let job = &snapshot.jobs[job_id];
+        let waiting = snapshot.tasks_of(job_id, Status::Pending);
+        let waiting = waiting.map(|task| &snapshot.tasks[task]);
+        let waiting = waiting.filter(|task| !task.gated && !task.best_effort);
+        let mut requests: Vec<&Resource> = waiting.map(|task| &task.request).collect();
+        if requests.is_empty() {
+            return None;
+        }
+        let missing = job.min_member - job.ready() - job.pending_best_effort;
+        let missing = usize::try_from(missing).unwrap_or(0).min(requests.len());
+        if missing < requests.len() {
+            let size = |request: &Resource| request.dominant(&snapshot.total).1;
+            requests.sort_by(|one, other| size(one).total_cmp(&size(other)));
+        }
+        let sum = |requests: &[&Resource]| {
+            let mut sum = Resource::default();
+            for request in requests {
+                sum.add(request);
+            }
+            sum
+        };
+        let (gang, rest) = requests.split_at(missing);
+        Some(Self {
+            gang: sum(gang),
+            rest: sum(rest),
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! The figures at the end.
+
+use super::{JobState, Simulator};
+use crate::session::Outcome;
+use crate::trace::report::{Fairness, QueueReport, Report, Spread, Timeline, Unfinished};
+use crate::trace::usage::Amounts;
+use crate::trace::wire::{Job, in_seconds};
+use std::collections::BTreeMap;
+
+impl Simulator<'_> {
+    /// The figures so far.
+    pub fn report(&self) -> Report {
+        let pairs = || self.trace.jobs.iter().zip(&self.jobs);
+        let left = pairs().filter(|(_, state)| !state.ended);
+        let waits = |queue: Option<usize>| {
+            let jobs = self.jobs.iter();
+            let jobs = jobs.filter(|job| queue.is_none_or(|queue| job.queue == queue));
+            Spread::of(jobs.filter_map(|job| job.wait).collect())
+        };
+        let queues = self.queues.iter().enumerate();
+        let queues = queues.map(|(index, queue)| {
+            let report = self.queue_report(index, waits(Some(index)));
+            (queue.name.clone(), report)
+        });
+        let names: Vec<String> = self.queues.iter().map(|queue| queue.name.clone()).collect();
+        Report {
+            jobs: self.jobs.len(),
+            finished: self.ended,
+            unfinished: left
+                .map(|(job, state)| self.unfinished(job, state))
+                .collect(),
+            broken_off: self.broken_off,
+            makespan_seconds: in_seconds(self.usage.lasted()),
+            utilization: self.by_resource(|resource| self.usage.utilization(resource)),
+            fairness: self.usage.fairness().map(|(lasted, mean, p5)| Fairness {
+                mean,
+                p5,
+                seconds: in_seconds(lasted),
+            }),
+            wait_seconds: waits(None),
+            queues: queues.collect(),
+            preempted_pods: self.jobs.iter().map(|job| job.preempted).sum(),
+            reclaimed_pods: self.jobs.iter().map(|job| job.reclaimed).sum(),
+            evicted_jobs: self
+                .jobs
+                .iter()
+                .filter(|job| job.preempted + job.reclaimed > 0)
+                .count(),
+            work_seconds: self.by_resource(|resource| unit_seconds(&self.work, resource)),
+            lost_work_seconds: self.by_resource(|resource| unit_seconds(&self.lost, resource)),
+            sessions: self.sessions,
+            series: Timeline::of(&self.usage, &names),
+        }
+    }
+
+    fn by_resource(&self, figure: impl Fn(usize) -> f64) -> BTreeMap<String, f64> {
+        let resources = self.usage.resources().iter().enumerate();
+        resources
+            .map(|(index, name)| (name.to_string(), figure(index)))
+            .collect()
+    }
+
+    fn queue_report(&self, queue: usize, wait_seconds: Spread) -> QueueReport {
+        let mut report = QueueReport {
+            wait_seconds,
+            utilization: self.by_resource(|resource| self.usage.mean(queue, resource)),
+            ..QueueReport::default()
+        };
+        for job in self.jobs.iter().filter(|job| job.queue == queue) {
+            report.jobs += 1;
+            report.finished += usize::from(job.ended);
+            report.preempted_pods += job.preempted;
+            report.reclaimed_pods += job.reclaimed;
+        }
+        report
+    }
+
+    fn unfinished(&self, job: &Job, state: &JobState) -> Unfinished {
+        Unfinished {
+            job: job.key(),
+            queue: job.queue_name().to_owned(),
+            started: state.wait.is_some(),
+            reason: reason(&self.outcome, &job.key()),
+        }
+    }
+}
+
+/// The session's message about a job that does not go on.
+fn reason(outcome: &Outcome, job: &str) -> String {
+    if let Some(invalid) = outcome.invalid_jobs.get(job) {
+        return invalid.message.clone();
+    }
+    let events = outcome.events.iter();
+    let mut events = events.filter(|event| event.object == job && event.reason == "Unschedulable");
+    // Who was not let in has an event that is no warning; it says more than the condition.
+    if let Some(event) = events.find(|event| event.kind == "Normal") {
+        return event.message.clone();
+    }
+    let group = outcome.pod_groups.get(job);
+    let conditions = group.into_iter().flat_map(|group| &group.conditions);
+    let mut conditions = conditions.filter(|condition| condition.kind == "Unschedulable");
+    conditions
+        .next()
+        .map_or_else(String::new, |condition| condition.message.clone())
+}
+
+/// Billionths of a unit times milliseconds as units times seconds.
+#[expect(clippy::cast_precision_loss, reason = "the figure need not be exact")]
+fn unit_seconds(amounts: &Amounts, resource: usize) -> f64 {
+    const NANO_MILLIS: f64 = 1e12;
+    amounts[resource] as f64 / NANO_MILLIS
+}

@@ -1,0 +1,155 @@
+//! The events between sessions: jobs arrive, pods end, and evicted pods terminate.
+
+use super::{Live, PodState, Simulator, Stage};
+use crate::trace::usage::Amounts;
+use std::cmp::Reverse;
+
+/// In the order in which it happens at the same moment. A pod is named by its job, its index and how often it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    Ends { job: usize, pod: usize, made: u32 },
+    IsGone { job: usize, pod: usize, made: u32 },
+    Comes { job: usize },
+}
+
+impl Simulator<'_> {
+    /// Lets everything happen up to a moment, that moment included.
+    pub(super) fn happen_until(&mut self, at: u64) {
+        while let Some(Reverse((time, event))) = self.events.peek().copied() {
+            if time > at {
+                break;
+            }
+            self.events.pop();
+            self.now = time;
+            self.usage.advance(time);
+            match event {
+                Event::Ends { job, pod, made } => self.ends(job, pod, made),
+                Event::IsGone { job, pod, made } => self.is_gone(job, pod, made),
+                Event::Comes { job } => self.comes(job),
+            }
+        }
+    }
+
+    /// Something has happened that a session has to look at.
+    fn happened(&mut self) {
+        self.changed = true;
+        self.idle = 0;
+    }
+
+    fn comes(&mut self, job: usize) {
+        let (traced, state) = (&self.trace.jobs[job], &mut self.jobs[job]);
+        let group = traced.group(self.now);
+        self.groups.insert(traced.key(), job);
+        self.world.group(&group);
+        let mut live = Live {
+            group,
+            pods: Vec::new(),
+            amounts: Vec::new(),
+            running: 0,
+            done: 0,
+        };
+        for (number, task) in traced.tasks.iter().enumerate() {
+            let amounts = self.usage.amounts_of(&task.requests);
+            for index in 0..task.replicas {
+                self.made += 1;
+                let pod = traced.pod(task, index, self.now, self.made);
+                self.world.pod(&pod);
+                self.usage.waits(state.queue, &amounts);
+                self.waiting += 1;
+                let key = format!("{}/{}", traced.namespace(), pod.metadata.name);
+                self.pods.insert(key, (job, live.pods.len()));
+                live.pods.push(PodState {
+                    pod,
+                    task: number,
+                    index,
+                    made: 0,
+                    stage: Stage::Waits,
+                });
+            }
+            live.amounts.push(amounts);
+        }
+        state.live = Some(live);
+        self.usage.job_waits();
+        self.evictions = 0;
+        self.happened();
+    }
+
+    fn ends(&mut self, job: usize, pod: usize, made: u32) {
+        let state = &mut self.jobs[job];
+        let Some(live) = &mut state.live else { return };
+        let pod_state = &mut live.pods[pod];
+        let Stage::Runs(since) = pod_state.stage else {
+            return;
+        };
+        if pod_state.made != made {
+            return;
+        }
+        pod_state.stage = Stage::Ended;
+        "Succeeded".clone_into(&mut pod_state.pod.status.phase);
+        let amounts = &live.amounts[pod_state.task];
+        count(&mut self.work, amounts, self.now - since);
+        self.usage.leaves(state.queue, amounts);
+        self.world.ended(&pod_state.pod);
+        live.running -= 1;
+        live.done += 1;
+        if live.done == live.pods.len() {
+            self.end(job);
+        }
+        self.evictions = 0;
+        self.happened();
+    }
+
+    /// A job has come to its end, and is removed.
+    fn end(&mut self, job: usize) {
+        let state = &mut self.jobs[job];
+        state.ended = true;
+        self.ended += 1;
+        let Some(live) = state.live.take() else {
+            return;
+        };
+        for pod in &live.pods {
+            self.world.remove_pod(&pod.pod);
+            self.pods.remove(&key_of(pod));
+        }
+        self.world.remove_group(&live.group);
+        self.groups.remove(&self.trace.jobs[job].key());
+    }
+
+    /// An evicted pod has terminated, and is created again.
+    fn is_gone(&mut self, job: usize, pod: usize, made: u32) {
+        let (traced, state) = (&self.trace.jobs[job], &mut self.jobs[job]);
+        let Some(live) = &mut state.live else { return };
+        let PodState {
+            pod,
+            task,
+            index,
+            made: now_made,
+            stage,
+        } = &mut live.pods[pod];
+        if *stage != Stage::Goes || *now_made != made {
+            return;
+        }
+        self.world.remove_pod(pod);
+        self.made += 1;
+        *pod = traced.pod(&traced.tasks[*task], *index, self.now, self.made);
+        *stage = Stage::Waits;
+        self.world.pod(pod);
+        let amounts = &live.amounts[*task];
+        self.usage.leaves(state.queue, amounts);
+        self.usage.waits(state.queue, amounts);
+        self.waiting += 1;
+        self.happened();
+    }
+}
+
+fn key_of(pod_state: &PodState) -> String {
+    let metadata = &pod_state.pod.metadata;
+    format!("{}/{}", metadata.namespace, metadata.name)
+}
+
+/// Adds the usage of a pod for a span of time.
+pub(super) fn count(sum: &mut Amounts, amounts: &Amounts, millis: u64) {
+    for (sum, amount) in sum.iter_mut().zip(amounts) {
+        *sum = sum.saturating_add(amount.saturating_mul(i128::from(millis)));
+    }
+}

@@ -1,0 +1,257 @@
+//! Records the queues' allocations and demand over time, and derives figures.
+
+use super::fairness::{self, Claim};
+use super::series::Series;
+use super::wire::{Queue, Trace};
+use evictd_pod::Quantity;
+use evictd_pod::resources::PODS;
+use evictd_pod::wire::ResourceList;
+use std::collections::BTreeMap;
+
+/// Amounts of each resource of the usage, in billionths of its unit.
+pub(super) type Amounts = Box<[i128]>;
+
+/// Jain's index is counted in so many steps from 0 to 1.
+const STEPS: u16 = 1000;
+
+#[derive(Debug)]
+struct QueueAccount {
+    weight: f64,
+    /// The most that the queue may have, of each resource in parts of the cluster.
+    most: Vec<f64>,
+    holds: Amounts,
+    waits: Amounts,
+}
+
+/// The books of all queues.
+#[derive(Debug)]
+pub(super) struct UsageRecorder {
+    resources: Vec<Box<str>>,
+    /// The cluster's capacity of each.
+    capacity: Amounts,
+    accounts: Vec<QueueAccount>,
+    /// When the first job came, and up to when the books are kept, in milliseconds.
+    began: u64,
+    now: u64,
+    /// Jobs that have come and not started.
+    waiting: u32,
+    /// Of each queue and resource the part that it holds; then Jain's index and the jobs that wait.
+    amounts: Vec<Option<f64>>,
+    stale: bool,
+    series: Series,
+    /// The same amounts, added up over all of the time.
+    sums: Vec<f64>,
+    /// How long Jain's index was about so many thousandths, in milliseconds.
+    index_times: Vec<u64>,
+}
+
+impl UsageRecorder {
+    /// For the resources that jobs ask for, beginning with the arrival of the first job.
+    pub(super) fn new(trace: &Trace, queues: &[Queue], began: u64) -> Self {
+        let mut capacity: BTreeMap<&str, i128> = BTreeMap::new();
+        let tasks = trace.jobs.iter().flat_map(|job| &job.tasks);
+        for name in tasks.flat_map(|task| task.requests.keys()) {
+            if name != PODS {
+                capacity.insert(name, 0);
+            }
+        }
+        for nodes in &trace.nodes {
+            for (name, all) in &mut capacity {
+                let amount = nodes.allocatable.get(name);
+                let amount = amount.map_or(0, Quantity::nano_value);
+                *all += amount * i128::from(nodes.count);
+            }
+        }
+        let mut recorder = Self {
+            resources: capacity.keys().map(|name| Box::from(*name)).collect(),
+            capacity: capacity.values().copied().collect(),
+            accounts: Vec::new(),
+            began,
+            now: began,
+            waiting: 0,
+            amounts: Vec::new(),
+            stale: true,
+            series: Series::new(0),
+            sums: Vec::new(),
+            index_times: vec![0; usize::from(STEPS) + 1],
+        };
+        recorder.accounts = queues.iter().map(|queue| recorder.account(queue)).collect();
+        let width = recorder.accounts.len() * recorder.resources.len() + 2;
+        recorder.amounts = vec![None; width];
+        recorder.series = Series::new(width);
+        recorder.sums = vec![0.0; width];
+        recorder
+    }
+
+    fn account(&self, queue: &Queue) -> QueueAccount {
+        let most = self.resources.iter().zip(&self.capacity);
+        let most = most.map(|(name, all)| {
+            let capability = queue.capability.get(name);
+            capability.map_or(1.0, |most| part(most.nano_value(), *all).min(1.0))
+        });
+        QueueAccount {
+            weight: f64::from(queue.weight),
+            most: most.collect(),
+            holds: vec![0; self.resources.len()].into(),
+            waits: vec![0; self.resources.len()].into(),
+        }
+    }
+
+    /// A list of amounts by resource.
+    pub(super) fn amounts_of(&self, list: &ResourceList) -> Amounts {
+        let amounts = self.resources.iter().map(|name| list.get(name));
+        amounts
+            .map(|amount| amount.map_or(0, Quantity::nano_value))
+            .collect()
+    }
+
+    /// A pod of a queue waits for so much.
+    pub(super) fn waits(&mut self, queue: usize, amounts: &Amounts) {
+        change(&mut self.accounts[queue].waits, amounts, 1);
+        self.stale = true;
+    }
+
+    /// A pod that has waited is on a node.
+    pub(super) fn starts(&mut self, queue: usize, amounts: &Amounts) {
+        let account = &mut self.accounts[queue];
+        change(&mut account.waits, amounts, -1);
+        change(&mut account.holds, amounts, 1);
+        self.stale = true;
+    }
+
+    /// A pod has left its node.
+    pub(super) fn leaves(&mut self, queue: usize, amounts: &Amounts) {
+        change(&mut self.accounts[queue].holds, amounts, -1);
+        self.stale = true;
+    }
+
+    /// A job has come and waits for its start.
+    pub(super) const fn job_waits(&mut self) {
+        self.waiting += 1;
+        self.stale = true;
+    }
+
+    /// A job has started.
+    pub(super) const fn job_starts(&mut self) {
+        self.waiting -= 1;
+        self.stale = true;
+    }
+
+    /// Accounts for the time up to a moment; later changes count from there.
+    #[expect(clippy::cast_precision_loss, reason = "spans are below 2⁵³ ms")]
+    pub(super) fn advance(&mut self, now: u64) {
+        if now <= self.now {
+            return;
+        }
+        if std::mem::take(&mut self.stale) {
+            self.look();
+        }
+        let lasted = now - self.now;
+        for (sum, amount) in self.sums.iter_mut().zip(&self.amounts) {
+            *sum += amount.unwrap_or(0.0) * lasted as f64;
+        }
+        if let Some(index) = self.amounts[self.width()] {
+            let steps = f64::from(STEPS);
+            let step = (0..=STEPS)
+                .rev()
+                .find(|step| f64::from(*step) <= index * steps);
+            self.index_times[usize::from(step.unwrap_or(0))] += lasted;
+        }
+        let (from, to) = (self.now - self.began, now - self.began);
+        self.series.add(from, to, &self.amounts);
+        self.now = now;
+    }
+
+    /// How many amounts belong to queues.
+    fn width(&self) -> usize {
+        self.accounts.len() * self.resources.len()
+    }
+
+    fn look(&mut self) {
+        let mut claims = Vec::with_capacity(self.accounts.len());
+        let width = self.width();
+        let mut amounts = self.amounts.iter_mut();
+        for account in &self.accounts {
+            let mut claim = Claim {
+                weight: account.weight,
+                wants: 0.0,
+                holds: 0.0,
+            };
+            for (resource, all) in self.capacity.iter().enumerate() {
+                let held = account.holds[resource];
+                let both = part(held + account.waits[resource], *all);
+                let holds = part(held, *all);
+                if let Some(amount) = amounts.next() {
+                    *amount = Some(holds);
+                }
+                let wants = both.min(account.most[resource]).max(holds);
+                claim.wants = claim.wants.max(wants);
+                claim.holds = claim.holds.max(holds);
+            }
+            claims.push(claim);
+        }
+        self.amounts[width] = fairness::index(&claims);
+        self.amounts[width + 1] = Some(f64::from(self.waiting));
+    }
+
+    /// The resources, by name.
+    pub(super) fn resources(&self) -> &[Box<str>] {
+        &self.resources
+    }
+
+    /// For how long the books were kept, in milliseconds.
+    pub(super) const fn lasted(&self) -> u64 {
+        self.now - self.began
+    }
+
+    /// The part of a resource that a queue held on average.
+    #[expect(clippy::cast_precision_loss, reason = "spans are below 2⁵³ ms")]
+    pub(super) fn mean(&self, queue: usize, resource: usize) -> f64 {
+        let sum = self.sums[queue * self.resources.len() + resource];
+        sum / self.lasted().max(1) as f64
+    }
+
+    /// The part of a resource that was held on average.
+    pub(super) fn utilization(&self, resource: usize) -> f64 {
+        let queues = 0..self.accounts.len();
+        queues.map(|queue| self.mean(queue, resource)).sum()
+    }
+
+    /// For how long there was a fairness index, in milliseconds, its mean over that time, and its 5th percentile.
+    #[expect(clippy::cast_precision_loss, reason = "spans are below 2⁵³ ms")]
+    pub(super) fn fairness(&self) -> Option<(u64, f64, f64)> {
+        let lasted: u64 = self.index_times.iter().sum();
+        if lasted == 0 {
+            return None;
+        }
+        let mut left = lasted / 20;
+        let mut steps = self.index_times.iter().zip(0_u16..);
+        let low = steps.find(|(time, _)| {
+            let found = **time > left;
+            left = left.saturating_sub(**time);
+            found
+        });
+        let low = low.map_or(STEPS, |(_, step)| step);
+        let mean = self.sums[self.width()] / lasted as f64;
+        Some((lasted, mean, f64::from(low) / f64::from(STEPS)))
+    }
+
+    pub(super) const fn series(&self) -> &Series {
+        &self.series
+    }
+}
+
+fn change(amounts: &mut Amounts, by: &Amounts, times: i128) {
+    for (amount, by) in amounts.iter_mut().zip(by) {
+        *amount += by * times;
+    }
+}
+
+/// A part of a whole; of nothing nothing is 0 and something is 1.
+#[expect(clippy::cast_precision_loss, reason = "a part need not be exact")]
+fn part(amount: i128, all: i128) -> f64 {
+    if all == 0 {
+        return if amount == 0 { 0.0 } else { 1.0 };
+    }
+    amount as f64 / all as f64
+}

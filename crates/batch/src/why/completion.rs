@@ -1,0 +1,185 @@
+//! Completions that would start the job: jobs and pods whose end is expected.
+
+use super::change::Change;
+use super::queue_changes::before_all;
+use super::search::{Proposal, Search};
+use super::subject::{group_of_pod, is_in};
+use crate::session::JobDiagnosis;
+use evictd_pod::wire::Pod;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The most jobs that are looked at together, and alone.
+const TOGETHER: usize = 256;
+const ALONE: usize = 48;
+/// The most jobs that are listed.
+const LISTED: usize = 3;
+/// The most jobs in one proposal.
+const MOST: usize = 12;
+
+/// Pods that end together.
+#[derive(Debug, Clone)]
+struct Unit {
+    /// The job, or the owner of pods that belong to none.
+    name: String,
+    /// Its pod group.
+    group: String,
+    /// Those that reason room.
+    pods: Vec<String>,
+    /// Whether it is in the queue of the job.
+    same_queue: bool,
+}
+
+fn ended(units: &[Unit]) -> Vec<Change> {
+    vec![Change::JobsEnd {
+        jobs: units.iter().map(|unit| unit.name.clone()).collect(),
+        groups: units.iter().map(|unit| unit.group.clone()).collect(),
+        pods: units.iter().flat_map(|unit| unit.pods.clone()).collect(),
+    }]
+}
+
+impl Search<'_, '_> {
+    /// The jobs each of which is enough, those with the fewest pods first; else the fewest together. Then the fewest pods of
+    /// the first, if not all are needed.
+    pub(super) fn ends(&mut self) -> Vec<Proposal> {
+        let mut units = self.units();
+        units.sort_by_key(|unit| {
+            (
+                !unit.same_queue,
+                Reverse(unit.pods.len()),
+                unit.name.clone(),
+            )
+        });
+        units.truncate(TOGETHER);
+        if units.is_empty() || !self.proves(&ended(&units)) {
+            return Vec::new();
+        }
+        let mut found = self.alone(&units);
+        if found.is_empty() {
+            let needed = self.needed(units, ended);
+            if needed.len() <= MOST {
+                found.push(needed);
+            }
+        }
+        let mut proposals = Vec::new();
+        let pods: Vec<String> = found
+            .first()
+            .into_iter()
+            .flatten()
+            .flat_map(|unit| unit.pods.clone())
+            .collect();
+        for units in &found {
+            proposals.extend(self.proposal(ended(units)));
+        }
+        if pods.len() > 1 {
+            proposals.extend(self.pods_end(pods));
+        }
+        proposals
+    }
+
+    /// Fewer pods that end, if the job comes before all others of its queue; `fewest` do without.
+    pub(super) fn ends_before_all(
+        &mut self,
+        diagnosis: &JobDiagnosis,
+        fewest: Option<usize>,
+    ) -> Option<Proposal> {
+        let priority = before_all(diagnosis)?;
+        if self.proves(std::slice::from_ref(&priority)) {
+            return None;
+        }
+        self.first.push(priority);
+        let found = self.ends();
+        self.first.pop();
+        let best = found
+            .into_iter()
+            .min_by_key(|proposal| ending(&proposal.changes))?;
+        let fewer = fewest.is_none_or(|fewest| ending(&best.changes) < fewest);
+        fewer.then_some(best)
+    }
+
+    fn alone(&mut self, units: &[Unit]) -> Vec<Vec<Unit>> {
+        let mut smallest: Vec<&Unit> = units.iter().collect();
+        smallest.sort_by_key(|unit| (unit.pods.len(), !unit.same_queue, unit.name.clone()));
+        let mut found = Vec::new();
+        for unit in smallest.into_iter().take(ALONE) {
+            if found.len() < LISTED && self.proves(&ended(std::slice::from_ref(unit))) {
+                found.push(vec![unit.clone()]);
+            }
+        }
+        found
+    }
+
+    /// The fewest of some pods whose end is enough, if not all are needed.
+    fn pods_end(&mut self, pods: Vec<String>) -> Option<Proposal> {
+        let end = |pods: &[String]| {
+            vec![Change::PodsEnd {
+                pods: pods.to_vec(),
+            }]
+        };
+        let all = pods.len();
+        if !self.proves(&end(&pods)) {
+            return None;
+        }
+        let needed = self.needed(pods, end);
+        if needed.len() == all {
+            return None;
+        }
+        self.proposal(end(&needed))
+    }
+
+    /// All pods that reason room and may end some day, by the group or the owner that they belong to.
+    fn units(&self) -> Vec<Unit> {
+        let what_if = &*self.what_if;
+        let queue = |group: &str| {
+            let group = what_if.groups.get(group);
+            group.map(|group| group.spec.queue.clone())
+        };
+        let own_queue = queue(&self.subject.group);
+        let mut units: BTreeMap<String, Unit> = BTreeMap::new();
+        for (key, pod) in &what_if.pods {
+            if !holds_room(pod) || is_in(pod, &self.subject.group) {
+                continue;
+            }
+            let Some(group) = unit_of(key, pod) else {
+                continue;
+            };
+            let unit = units.entry(group.clone()).or_insert_with(|| Unit {
+                same_queue: own_queue.is_some() && queue(&group) == own_queue,
+                name: what_if.job_of(&group),
+                group,
+                pods: Vec::new(),
+            });
+            unit.pods.push(key.clone());
+        }
+        units.into_values().collect()
+    }
+}
+
+/// How many pods end.
+pub(super) fn ending(changes: &[Change]) -> usize {
+    let pods = changes.iter().map(|change| match change {
+        Change::JobsEnd { pods, .. } | Change::PodsEnd { pods } => pods.len(),
+        _ => 0,
+    });
+    pods.sum()
+}
+
+fn holds_room(pod: &Pod) -> bool {
+    !pod.spec.node_name.is_empty() && !matches!(&*pod.status.phase, "Succeeded" | "Failed")
+}
+
+/// The owner whose end would be the pod's. Pods of a node or of the cluster itself never end.
+fn unit_of(key: &str, pod: &Pod) -> Option<String> {
+    let metadata = &pod.metadata;
+    let namespace = metadata.namespace_or_default();
+    if let Some(group) = group_of_pod(pod) {
+        return Some(group);
+    }
+    let mut owners = metadata.owner_references.iter();
+    match owners.find(|owner| owner.controller) {
+        _ if namespace == "kube-system" => None,
+        Some(owner) if matches!(&*owner.kind, "DaemonSet" | "Node") => None,
+        Some(owner) => Some(format!("{namespace}/{}", owner.name)),
+        None => Some(key.to_owned()),
+    }
+}

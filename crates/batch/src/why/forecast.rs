@@ -1,0 +1,107 @@
+//! Forecasts the cluster without further changes: sessions run one after the other, and their decisions are applied.
+
+use super::subject::Subject;
+use super::what_if::WhatIf;
+use crate::session::Outcome;
+use crate::wire::PodGroupStatus;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The most sessions that are played: one lets the job in, one frees room, one places it, and one to spare.
+const SESSIONS: usize = 4;
+
+impl WhatIf<'_> {
+    /// How many sessions it takes until the job starts, with all as it is now; nothing is changed. `None` where it does not.
+    pub(super) fn starts(&mut self, subject: &Subject) -> Option<usize> {
+        let mark = self.mark();
+        self.make(subject);
+        let mut found = None;
+        for count in 1..=SESSIONS {
+            let outcome = self.session();
+            let group = self.groups.get(&subject.group);
+            let min_member = group.map_or(subject.min_member, |group| group.spec.min_member);
+            if subject.is_started(&outcome, min_member) {
+                found = Some(count);
+                break;
+            }
+            let gone = self.let_go();
+            if !self.carry_out(&outcome) && !self.make(subject) && !gone {
+                break;
+            }
+        }
+        self.undo(mark);
+        found
+    }
+
+    /// Makes the pods that the controllers make once a job is let in. Whether there were any.
+    fn make(&mut self, subject: &Subject) -> bool {
+        if let Some(group) = &subject.pending.group
+            && !self.groups.contains_key(&subject.group)
+        {
+            self.set_group(&subject.group, Some(Arc::clone(group)));
+        }
+        let group = self.groups.get(&subject.group);
+        let let_in = group.is_some_and(|group| !matches!(&*group.status.phase, "" | "Pending"));
+        let missing = subject.pending.pods.iter().filter(|_| let_in);
+        let missing: Vec<_> = missing
+            .filter(|(key, _)| !self.pods.contains_key(*key))
+            .map(|(key, pod)| (key.clone(), Arc::clone(pod)))
+            .collect();
+        for (key, pod) in &missing {
+            self.set_pod(key, Some(Arc::clone(pod)));
+        }
+        !missing.is_empty()
+    }
+
+    /// Removes the pods that are being deleted.
+    fn let_go(&mut self) -> bool {
+        let going = self.pods.iter();
+        let going = going.filter(|(_, pod)| pod.metadata.deletion_timestamp.is_some());
+        let going: Vec<String> = going.map(|(key, _)| key.clone()).collect();
+        for key in &going {
+            self.set_pod(key, None);
+        }
+        !going.is_empty()
+    }
+
+    /// Applies the decisions of a session. Returns whether there was any.
+    fn carry_out(&mut self, outcome: &Outcome) -> bool {
+        for (pod, node) in &outcome.binds {
+            self.change_pod(pod, |pod| {
+                pod.spec.node_name.clone_from(node);
+                "Running".clone_into(&mut pod.status.phase);
+            });
+        }
+        for eviction in &outcome.evicted {
+            // Its controller makes it anew.
+            self.change_pod(&eviction.pod, |pod| {
+                pod.spec.node_name.clear();
+                "Pending".clone_into(&mut pod.status.phase);
+                pod.metadata.uid = format!("{}-anew", pod.metadata.uid).into();
+            });
+        }
+        let mut changed = !outcome.binds.is_empty() || !outcome.evicted.is_empty();
+        for (key, pod_group) in outcome
+            .pod_groups
+            .iter()
+            .filter(|(_, pod_group)| pod_group.written)
+        {
+            self.change_group(key, |group| {
+                changed |= !says_the_same(&group.status, &pod_group.status);
+                group.status = pod_group.status.clone();
+            });
+        }
+        changed
+    }
+}
+
+/// Whether sessions take both alike: a job that was tried in vain holds no room for itself in the next one.
+fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
+    let conditions = |status: &PodGroupStatus| -> BTreeSet<(String, String)> {
+        let conditions = status.conditions.iter();
+        conditions
+            .map(|condition| (condition.kind.clone(), condition.status.clone()))
+            .collect()
+    };
+    one.phase == other.phase && conditions(one) == conditions(other)
+}
