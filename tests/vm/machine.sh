@@ -4,6 +4,7 @@ root=$(cd "$here/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/evictd-vm
 MEMORY=1024 # MiB
 declare -A DISKS=([root]=3072 [payload]=128 [swap]=512 [nodefs]=256 [imagefs]=256 [containerfs]=256) # MiB
+declare -A SLOW=() # options of a drive that make it as slow as a real disk may be
 disks=(root payload swap nodefs imagefs containerfs)                                            # in the order of their names vda...
 
 # install_missing: "COMMAND PACKAGE" a line on standard input; installs the packages of those that are not there.
@@ -26,7 +27,7 @@ start_machine() {
     for disk in "${disks[@]}"; do
         file=$image/$disk
         [[ $disk != payload ]] || file=$work/payload
-        options+=(-drive "if=none,id=$disk,format=raw,file=$file,cache=unsafe" -device "virtio-blk-pci,drive=$disk,serial=$disk")
+        options+=(-drive "if=none,id=$disk,format=raw,file=$file,cache=unsafe${SLOW[$disk]:+,${SLOW[$disk]}}" -device "virtio-blk-pci,drive=$disk,serial=$disk")
     done
     exec qemu-system-x86_64 -accel "${EVICTD_VM_ACCEL:-tcg}" -cpu max -smp 1 -m "$MEMORY" -nodefaults -display none \
         -kernel "$image/kernel" -initrd "$image/initramfs" \
