@@ -80,7 +80,7 @@ fn gang(
     }
     let start = Instant::now();
     let mut outcomes = Vec::new();
-    while let Some(attempt) = scheduler.attempt(NOW, &|_| false) {
+    while let Some(attempt) = scheduler.attempt(NOW) {
         outcomes.push(attempt.outcome);
     }
     let took = start.elapsed();
@@ -89,6 +89,7 @@ fn gang(
         let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid } });
         let Delta { new: old, .. } = new::<wire::Pod>(pod);
         let gone = Delta { old, new: None };
+        scheduler.bound(NOW, &uid);
         scheduler.on(NOW, &Event::Change(Change::Pod(gone)));
     }
     (outcomes, took)
@@ -151,7 +152,7 @@ fn steady() {
             start = Instant::now();
         }
         scheduler.on(NOW, &event);
-        let attempt = scheduler.attempt(NOW, &|_| false).expect("one waits");
+        let attempt = scheduler.attempt(NOW).expect("one waits");
         assert!(matches!(attempt.outcome, Outcome::Placed { .. }));
         if index % window == window - 1 {
             last = start.elapsed();

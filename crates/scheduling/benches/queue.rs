@@ -112,7 +112,7 @@ fn pop_all(bencher: Bencher<'_, '_>) {
         .with_inputs(|| filled(&pods))
         .bench_local_values(|mut queue| {
             while let Some(popped) = queue.pop() {
-                queue.done(&popped.pod);
+                queue.done(Timestamp::UNIX_EPOCH, &popped.pod);
             }
             queue
         });

@@ -65,7 +65,7 @@ fn node(feeder: &str) -> Result<Event, serde_json::Error> {
 /// What became of the pods.
 fn told(scheduler: &mut Scheduler, now: Timestamp) -> Vec<&'static str> {
     let mut told = Vec::new();
-    while let Some(Attempt { key, outcome, .. }) = scheduler.attempt(now, &|_| false) {
+    while let Some(Attempt { key, outcome, .. }) = scheduler.attempt(now) {
         let what = match outcome {
             Outcome::Waits { .. } => "waits",
             Outcome::Placed { .. } => "is bound",

@@ -1,10 +1,10 @@
 //! The whole scheduler as a value: what a watch tells goes in, attempts come out. Who runs it binds the pods that were
 //! placed, deletes the victims, writes the words, and tells how that ended.
 
+mod binding;
 mod extenders;
 mod gang_questions;
 mod gangs;
-mod held;
 mod help;
 mod overdue;
 mod permits;
@@ -28,11 +28,13 @@ use gang_questions::Asking;
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use overdue::Overdue;
-use permits::Permits;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub use help::Help;
+
+/// Why a pod is not tried whose earlier binding may still succeed.
+const UNANSWERED: &str = "the API server has not answered an earlier binding of this pod";
 
 /// Something that a watch tells.
 #[derive(Debug, Clone)]
@@ -67,7 +69,7 @@ pub struct Attempt {
 /// How an attempt ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is on its way to a node and has to be bound: [`Scheduler::bind_failed`] tells if that fails.
+    /// It is on its way to a node and has to be bound. [`Scheduler::bound`] or [`Scheduler::bind_failed`] has to follow.
     Placed {
         /// The node.
         node: Arc<str>,
@@ -129,8 +131,6 @@ pub struct Scheduler {
     last: Option<Pod>,
     budgets: Vec<Budget>,
     options: Options,
-    /// Pods that count as being there although their node is only being freed for them, with that node.
-    nominated: HashMap<Arc<str>, Arc<str>>,
     /// What of the input could not be used, a line each.
     mistakes: Vec<String>,
     /// The pods that moved in the queue and were not asked for yet.
@@ -142,7 +142,8 @@ pub struct Scheduler {
     /// Pods of gangs that are bound only all together, and were not asked for yet.
     together: Vec<Vec<Arc<str>>>,
     overdue: Overdue,
-    permits: Permits,
+    /// After which change of the cluster plugins were last asked for permits.
+    permits_asked_at: u64,
     extenders: Vec<config::Extender>,
     /// Pods about which extenders are asked.
     asked: HashMap<Arc<str>, Asked>,
@@ -176,14 +177,13 @@ impl Scheduler {
             last: None,
             budgets: Vec::new(),
             options: Options::default(),
-            nominated: HashMap::new(),
             mistakes: Vec::new(),
             moved: Moves::default(),
             decided: VecDeque::new(),
             groups: Vec::new(),
             together: Vec::new(),
             overdue: Overdue::default(),
-            permits: Permits::default(),
+            permits_asked_at: 0,
             extenders: Vec::new(),
             asked: HashMap::new(),
             asking: HashMap::new(),
@@ -245,10 +245,13 @@ impl Scheduler {
         match event {
             Event::Change(change) => {
                 self.apply(change);
+                let ended = self.take_ended(change);
                 self.moved.extend(self.queue.on(now, change));
                 if let Change::Pod(pods) = change {
                     self.overdue.on_pod(pods);
-                    self.end_waiting(now, pods);
+                    if let Some((key, waiting)) = ended {
+                        self.end_waiting(now, &key, waiting);
+                    }
                     self.renominate(pods);
                 }
             }
@@ -422,12 +425,10 @@ impl Scheduler {
                 {
                     self.cluster.remove_pod(&old.metadata);
                 }
-                self.nominated.remove(&pod_key(&new.metadata));
                 let added = self.cluster.add_pod((**new).clone());
                 self.note(&new.metadata, added);
             }
             (Some(old), new) if new.is_none() || has_node(old) => {
-                self.nominated.remove(&pod_key(&old.metadata));
                 if old.status.phase == "Failed" {
                     self.cluster.remove_evicted(&old.metadata);
                 }
@@ -448,25 +449,17 @@ impl Scheduler {
 
     /// Brings the nomination of a waiting pod into the cluster.
     fn nominate(&mut self, key: &Arc<str>) {
-        let node = self.queue.nominated_node(key);
-        let known = self.nominated.get(key);
         let Some(pod) = self.queue.pod(key).cloned() else {
             return;
         };
-        match (node, known) {
-            (None, None) => {}
-            (None, Some(_)) => {
-                self.nominated.remove(key);
-                self.cluster.remove_pod(&pod.metadata);
-            }
-            (Some(node), _) => {
-                let mut wire = (*pod).clone();
-                wire.status.nominated_node_name = node.to_string();
-                self.nominated.insert(Arc::clone(key), node);
-                let added = self.cluster.add_pod(wire);
-                self.note(&pod.metadata, added);
-            }
-        }
+        let Some(node) = self.queue.nominated_node(key) else {
+            self.cluster.remove_nominated(&pod.metadata);
+            return;
+        };
+        let mut wire = (*pod).clone();
+        wire.status.nominated_node_name = node.to_string();
+        let added = self.cluster.add_pod(wire);
+        self.note(&pod.metadata, added);
     }
 
     /// Ends the backoffs that have passed; to be called every second.
@@ -479,27 +472,24 @@ impl Scheduler {
         self.moved.extend(self.queue.flush_unschedulable(now));
     }
 
-    /// Tries the next pod, if one waits, and with it all of its gang: those are told one after the other. `waiting` tells which
-    /// pods of the cluster hold a place that they are not bound to yet (S4-022).
-    pub fn attempt(&mut self, now: Timestamp, waiting: &dyn Fn(&Pod) -> bool) -> Option<Attempt> {
+    /// Tries the next pod, if one waits, and with it all of its gang: those are told one after the other.
+    pub fn attempt(&mut self, now: Timestamp) -> Option<Attempt> {
         self.review_permits(now);
         if let Some(attempt) = self.decided.pop_front() {
             return Some(attempt);
         }
         let popped = self.queue.pop()?;
-        let held = self.permits.keys();
-        let holds_place = |pod: &Pod| waiting(pod) || held.iter().any(|key| **key == *pod.uid());
         if let Some(gang) = self.queue.take_gang(&popped) {
-            self.attempt_gang(now, gang, 0, &holds_place);
-            return self.attempt(now, waiting);
+            self.attempt_gang(now, gang, 0);
+            return self.attempt(now);
         }
         let (key, number) = (popped.pod, popped.attempts);
         let Some(pod) = self.queue.pod(&key).cloned() else {
             // It went while it waited to be popped.
-            self.queue.done(&key);
-            return self.attempt(now, waiting);
+            self.queue.done(now, &key);
+            return self.attempt(now);
         };
-        let outcome = self.decide(now, &key, &pod, number, &holds_place);
+        let outcome = self.decide(now, &key, &pod, number);
         Some(Attempt {
             key,
             pod,
@@ -514,16 +504,19 @@ impl Scheduler {
         key: &Arc<str>,
         wire: &Arc<wire::Pod>,
         number: u32,
-        waiting: &dyn Fn(&Pod) -> bool,
     ) -> Outcome {
         if wire.metadata.deletion_timestamp.is_some() {
-            self.queue.done(key);
+            self.queue.done(now, key);
             return Outcome::Deleting;
         }
         let Some(profile) = self.profile_of(wire) else {
-            self.queue.done(key);
+            self.queue.done(now, key);
             return Outcome::NoProfile;
         };
+        if self.queue.lifecycles().awaits_answer(key) {
+            // It was gone for a moment. Two bindings of one pod at a time could end on two nodes.
+            return self.error(now, key, UNANSWERED.to_owned());
+        }
         if self.cluster.nodes().is_empty() {
             return self.error(now, key, "no nodes available to schedule pods".to_owned());
         }
@@ -540,7 +533,7 @@ impl Scheduler {
         };
         if self.has_extenders(wire) {
             let (attempt, pod) = ((key, number), (wire, pod));
-            return self.decide_with_extenders(now, attempt, pod, profile, waiting);
+            return self.decide_with_extenders(now, attempt, pod, profile);
         }
         if let Some(rejected) = self.rejected_alike(key, &pod, profile) {
             self.let_go(pod);
@@ -550,7 +543,7 @@ impl Scheduler {
         let framework = &self.frameworks[profile];
         match self.decider.decide(framework, &self.cluster, &pod) {
             Ok(decided) => self.place(now, (key, wire, number, profile), pod, decided),
-            Err(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered), waiting),
+            Err(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered)),
         }
     }
 

@@ -1,26 +1,23 @@
 //! The queue as a scheduler uses it: changes of objects go in, and the pods whose turn it is come out.
 
 mod gangs;
+mod known;
+mod placed;
 mod pods;
-mod view;
 
 use crate::change::{Change, Delta, is_assigned, is_same, pod_key};
 use crate::events::{self, ClusterEvent, Kind};
-use crate::gang::{Groups, group_of};
-use crate::hints;
-use crate::nominations::Nominations;
-use crate::plugins::{PluginName, PluginSet};
-use crate::queue::{
-    Event, Moved, Pool, Popped, Queue, QueueError, Requeueing, Scope, Settings, Updated,
-};
+use crate::gang::group_of;
+use crate::plugins::PluginSet;
+use crate::pod_lifecycle::{Command, Event as PodEvent, Phase, PodLifecycles};
+use crate::queue::{Event, Moved, Pool, Popped, QueueError, Scope, Settings, Waiting};
 use evictd_pod::wire;
-use hashbrown::{HashMap, HashSet};
 use jiff::Timestamp;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) use gangs::Gang;
-use pods::Pods;
+use known::Known;
+pub(crate) use placed::Answer;
 
 /// Why an attempt failed (S5-052). Without any plugin it was an error.
 #[derive(Debug, Clone, Default)]
@@ -52,63 +49,8 @@ pub enum Nomination {
 /// Of objects it keeps only the waiting pods, shared with the caller.
 #[derive(Debug)]
 pub struct SchedulingQueue {
-    queue: Queue<ClusterEvent>,
+    lifecycles: PodLifecycles<ClusterEvent>,
     known: Known,
-    nominations: Nominations,
-    /// Pods that were given a node and are not bound yet, with the node's name.
-    assumed: HashMap<Arc<str>, Arc<str>>,
-}
-
-/// What the hints know of the waiting pods.
-#[derive(Debug, Default)]
-struct Known {
-    pods: Pods,
-    /// Pods whose victims are being deleted in the background.
-    preempting: HashSet<Arc<str>>,
-    groups: Groups,
-    /// In their order, by which profiles are numbered.
-    scheduler_names: BTreeSet<String>,
-    has_extenders: bool,
-    settings: Settings,
-}
-
-impl Requeueing<ClusterEvent> for Known {
-    fn registered(&self, event: &ClusterEvent) -> PluginSet {
-        let registered = hints::registered(event.kind);
-        let extender = self.has_extenders.then_some(PluginName::Extender);
-        let other = self.settings.other_plugins.then_some(PluginName::Other);
-        registered.or(extender.into_iter().chain(other).collect())
-    }
-
-    fn wakes(&self, plugin: PluginName, pod: &str, event: &ClusterEvent) -> bool {
-        let wakes = if self.settings.as_kube_scheduler {
-            hints::wakes_in_kube_scheduler
-        } else {
-            hints::wakes
-        };
-        let pod = self.pods.get(pod);
-        pod.is_none_or(|pod| wakes(plugin, pod, event))
-    }
-
-    fn gate(&self, pod: &str) -> Option<PluginName> {
-        let wire = self.pods.get(pod)?;
-        if !wire.spec.scheduling_gates.is_empty() {
-            return Some(PluginName::SchedulingGates);
-        }
-        if group_of(wire).is_some_and(|group| !self.groups.may_begin(&group)) {
-            return Some(PluginName::GangScheduling);
-        }
-        let preempts = self.preempting.contains(pod);
-        preempts.then_some(PluginName::DefaultPreemption)
-    }
-
-    fn profile(&self, pod: &str) -> u16 {
-        let name = self.pods.get(pod).map(|pod| scheduler_name(pod));
-        let mut names = self.scheduler_names.iter();
-        let at = name.and_then(|name| names.position(|own| own == name));
-        // Nobody has so many profiles.
-        u16::try_from(at.unwrap_or(0)).unwrap_or(u16::MAX)
-    }
 }
 
 impl SchedulingQueue {
@@ -120,15 +62,13 @@ impl SchedulingQueue {
         has_extenders: bool,
     ) -> Self {
         Self {
-            queue: Queue::new(settings),
+            lifecycles: PodLifecycles::new(settings),
             known: Known {
                 has_extenders,
                 settings,
                 scheduler_names: scheduler_names.into_iter().collect(),
                 ..Known::default()
             },
-            nominations: Nominations::default(),
-            assumed: HashMap::new(),
         }
     }
 
@@ -146,7 +86,7 @@ impl SchedulingQueue {
     /// The next pod to try, which is in flight from then on: the first active one, else the first of those that back off
     /// from a rejection (S5-038).
     pub fn pop(&mut self) -> Option<Popped> {
-        self.queue.pop()
+        self.lifecycles.pop()
     }
 
     /// The attempt failed. The events that came meanwhile decide where the pod waits (S5-016); one that is gone or has its
@@ -160,36 +100,40 @@ impl SchedulingQueue {
         pod: &str,
         failure: &Failure,
     ) -> Result<Option<Moved>, QueueError> {
-        self.assumed.remove(pod);
-        let Some(wire) = self.known.pods.get(pod) else {
-            let was_in_flight = self.queue.done(pod, false);
-            let unknown = || QueueError::NotInFlight(pod.into());
-            return was_in_flight.then_some(None).ok_or_else(unknown);
-        };
-        let (key, wire) = (pod_key(&wire.metadata), Arc::clone(wire));
-        let (rejectors, pending) = (failure.rejectors, failure.pending);
-        let moved = self.queue.failed(pod, rejectors, pending, now, &self.known);
-        let node = match &failure.nomination {
-            Nomination::OfStatus => &wire.status.nominated_node_name,
-            Nomination::Node(node) => &**node,
+        let wire = self.known.pods.get(pod).map(Arc::clone);
+        let nominated = wire.as_ref().map(|wire| match &failure.nomination {
+            Nomination::OfStatus => &*wire.status.nominated_node_name,
+            Nomination::Node(node) => node,
             Nomination::Cleared => "",
+        });
+        let event = PodEvent::Failed {
+            pod,
+            rejectors: failure.rejectors,
+            pending: failure.pending,
+            nominated,
         };
-        self.nominations.set(&key, node);
-        moved.map(Some)
+        let mut moved = None;
+        for command in self.advance(now, event) {
+            match command {
+                Command::Refuse(error) => return Err(error),
+                Command::Count(step) => moved = Some(step),
+                _ => {}
+            }
+        }
+        Ok(moved)
     }
 
     /// The pod was given a node; until it is bound it counts as there (S5-057).
-    pub fn assume(&mut self, pod: &str, node: &str) {
-        if let Some(key) = self.known.pods.key(pod) {
-            self.nominations.remove(pod);
-            self.assumed.insert(key, node.into());
+    pub fn assume(&mut self, now: Timestamp, pod: &str, node: &str) {
+        if let Some(pod) = self.known.pods.key(pod) {
+            self.advance(now, PodEvent::Assumed { pod: &pod, node });
         }
     }
 
     /// The attempt is over: the pod is being bound, or is dropped.
-    pub fn done(&mut self, pod: &str) {
-        let is_binding = self.assumed.contains_key(pod);
-        self.queue.done(pod, is_binding);
+    pub fn done(&mut self, now: Timestamp, pod: &str) {
+        let binding = None;
+        self.advance(now, PodEvent::Done { pod, binding });
     }
 
     /// An assumed pod was not bound: an error, or plugins rejected it while it waited for a permit (S5-065). Its place is
@@ -208,7 +152,7 @@ impl SchedulingQueue {
             nomination: Nomination::Cleared,
             ..Failure::default()
         };
-        let gone = self.forget(pod);
+        let gone = self.forget(now, pod);
         let mut moved = Vec::new();
         if rejectors.is_empty() {
             moved.extend(gone.map(|gone| self.raise(now, gone, Scope::All)));
@@ -224,7 +168,7 @@ impl SchedulingQueue {
     /// A plugin asks for these pods, whatever they wait for (S5-034).
     pub fn activate<'p>(&mut self, pods: impl IntoIterator<Item = &'p str>) -> Vec<Moved> {
         let pods = pods.into_iter();
-        pods.filter_map(|pod| self.queue.activate(pod, &self.known))
+        pods.filter_map(|pod| self.lifecycles.activate(pod, &self.known))
             .collect()
     }
 
@@ -240,17 +184,22 @@ impl SchedulingQueue {
 
     /// Ends the backoffs whose second has passed; to be called every second (S5-009).
     pub fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
-        self.queue.flush_backoff(now)
+        self.lifecycles.flush_backoff(now)
     }
 
     /// Wakes the pods that have waited too long for an event; to be called every 30 seconds (S5-010).
     pub fn flush_unschedulable(&mut self, now: Timestamp) -> Vec<Moved> {
-        self.queue.flush_unschedulable(now, &self.known)
+        self.lifecycles.flush_unschedulable(now, &self.known)
     }
 
     /// No node is being freed for a pod any more, whatever its status says.
-    pub(crate) fn leave_nomination(&mut self, pod: &str) {
-        self.nominations.remove(pod);
+    pub(crate) fn leave_nomination(&mut self, now: Timestamp, pod: &str) {
+        self.advance(now, PodEvent::NominationLeft { pod });
+    }
+
+    /// Applies an event of one pod.
+    fn advance(&mut self, now: Timestamp, event: PodEvent<'_, ClusterEvent>) -> Vec<Command> {
+        self.lifecycles.on_event(now, event, &self.known)
     }
 
     fn raise(&mut self, now: Timestamp, object: ClusterEvent, scope: Scope) -> Vec<Moved> {
@@ -259,7 +208,7 @@ impl SchedulingQueue {
             object: Some(object),
             scope,
         };
-        self.queue.event(event, now, &self.known)
+        self.lifecycles.wake(event, now, &self.known)
     }
 
     fn on_pod(&mut self, now: Timestamp, pods: &Delta<wire::Pod>) -> Vec<Moved> {
@@ -284,7 +233,9 @@ impl SchedulingQueue {
     fn on_new_pod(&mut self, now: Timestamp, new: &Arc<wire::Pod>) -> Vec<Moved> {
         if is_assigned(new) {
             let key = pod_key(&new.metadata);
-            self.assumed.remove(&key);
+            let (pod, node) = (&*key, &*new.spec.node_name);
+            self.advance(now, PodEvent::Assigned { pod, node });
+            self.drop(&key);
             if let Some(group) = group_of(new) {
                 self.known.groups.bind(group, &key, &new.spec.node_name);
             }
@@ -294,12 +245,12 @@ impl SchedulingQueue {
             return Vec::new();
         }
         let key = self.keep(new);
-        let label = "UnschedulablePodAdd";
-        let moved = self
-            .queue
-            .add(Arc::clone(&key), priority(new), label, now, &self.known);
-        self.nominate_active(&key, new, moved.as_ref());
-        let mut moved: Vec<Moved> = moved.into_iter().collect();
+        let event = PodEvent::Pending {
+            pod: &key,
+            priority: priority(new),
+            nominated: &new.status.nominated_node_name,
+        };
+        let mut moved = counted(self.advance(now, event));
         if let Some(group) = group_of(new) {
             moved.extend(self.retry_group(&group));
         }
@@ -309,8 +260,8 @@ impl SchedulingQueue {
     /// S5-027, S5-029.
     fn on_deleted_pod(&mut self, now: Timestamp, old: &Arc<wire::Pod>) -> Vec<Moved> {
         let key = pod_key(&old.metadata);
+        let assumed = self.end(now, &key);
         if is_assigned(old) {
-            self.assumed.remove(&key);
             if let Some(group) = group_of(old) {
                 self.known.groups.leave(&group, &key);
             }
@@ -319,8 +270,6 @@ impl SchedulingQueue {
         if !self.is_ours(old) {
             return Vec::new();
         }
-        let assumed = self.forget(&key);
-        self.drop(&key);
         if let Some(assumed) = assumed {
             return self.raise(now, assumed, Scope::All);
         }
@@ -357,18 +306,16 @@ impl SchedulingQueue {
         new: &Arc<wire::Pod>,
     ) -> Vec<Moved> {
         let key = pod_key(&new.metadata);
-        let held = self.assumed.remove(&key);
-        let held = held.or_else(|| self.nominations.node_of(&key));
         let mut moved = self.raise(now, appeared(new), Scope::All);
+        let (pod, node) = (&*key, &*new.spec.node_name);
+        let commands = self.advance(now, PodEvent::Assigned { pod, node });
         self.drop(&key);
         if let Some(group) = group_of(new) {
             self.known.groups.bind(group, &key, &new.spec.node_name);
         }
-        let elsewhere = held.filter(|held| **held != *new.spec.node_name);
-        if let Some(held) = elsewhere.filter(|_| !self.known.settings.as_kube_scheduler) {
-            let mut gone_from = wire::Pod::clone(old);
-            gone_from.spec.node_name = held.to_string();
-            moved.extend(self.raise(now, gone(&Arc::new(gone_from)), Scope::All));
+        let elsewhere = freed(commands).filter(|_| !self.known.settings.as_kube_scheduler);
+        if let Some(node) = elsewhere {
+            moved.extend(self.raise(now, gone_from(old, &node), Scope::All));
         }
         moved
     }
@@ -398,12 +345,15 @@ impl SchedulingQueue {
             return Vec::new();
         }
         let key = self.keep(new);
-        if self.assumed.contains_key(&key) {
-            let begins = |pod: &wire::Pod| pod.metadata.deletion_timestamp.is_some();
-            let gone = (begins(new) && !begins(old)).then(|| self.forget(&key));
-            return gone
-                .flatten()
-                .map_or(Vec::new(), |gone| self.raise(now, gone, Scope::All));
+        if self.lifecycles.is_assumed(&key) {
+            let terminates = |pod: &wire::Pod| pod.metadata.deletion_timestamp.is_some();
+            if terminates(old) || !terminates(new) {
+                return Vec::new();
+            }
+            let commands = self.advance(now, PodEvent::Terminating { pod: &key });
+            return freed(commands).map_or(Vec::new(), |node| {
+                self.raise(now, gone_from(new, &node), Scope::All)
+            });
         }
         let events = events::of(&changed(old, new)).into_iter();
         let events = events.map(|event| Event {
@@ -411,22 +361,16 @@ impl SchedulingQueue {
             object: Some(event),
             scope: Scope::All,
         });
-        let updated = self
-            .queue
-            .update(&key, priority(new), events.collect(), now, &self.known);
-        let mut moved = Vec::new();
-        match updated {
-            Updated::InFlight => {}
-            Updated::InPlace => self.renominate(&key, old, new),
-            Updated::Woken(step) => {
-                self.renominate(&key, old, new);
-                moved.push(step);
-            }
-            Updated::New(step) => {
-                self.nominate_active(&key, new, Some(&step));
-                moved.push(step);
-            }
-        }
+        let event = PodEvent::Updated {
+            pod: &key,
+            priority: priority(new),
+            nominated: (
+                &old.status.nominated_node_name,
+                &new.status.nominated_node_name,
+            ),
+            events: events.collect(),
+        };
+        let mut moved = counted(self.advance(now, event));
         let nominated = &old.status.nominated_node_name;
         if !nominated.is_empty() && *nominated != new.status.nominated_node_name {
             moved.extend(self.raise(now, gone(old), Scope::UpTo(priority(old))));
@@ -434,34 +378,17 @@ impl SchedulingQueue {
         moved
     }
 
-    /// A pod that has become active is nominated as its status says; a gated one is not (S5-109).
-    fn nominate_active(&mut self, key: &Arc<str>, pod: &wire::Pod, moved: Option<&Moved>) {
-        if moved.is_some_and(|moved| moved.pool == Pool::Active) {
-            self.nominations.set(key, &pod.status.nominated_node_name);
-        }
-    }
-
-    /// An update without a nomination before and after keeps the one in memory (S5-109).
-    fn renominate(&mut self, key: &Arc<str>, old: &wire::Pod, new: &wire::Pod) {
-        let (before, after) = (
-            &old.status.nominated_node_name,
-            &new.status.nominated_node_name,
-        );
-        if before.is_empty() && after.is_empty() {
-            if let Some(node) = self.nominations.node_of(key) {
-                self.nominations.set(key, &node);
-            }
-        } else {
-            self.nominations.set(key, after);
-        }
-    }
-
     /// An assumed pod no longer counts as being on its node; returns that as an event.
-    fn forget(&mut self, pod: &str) -> Option<ClusterEvent> {
-        let node = self.assumed.remove(pod)?;
-        let mut assumed = wire::Pod::clone(self.known.pods.get(pod)?);
-        assumed.spec.node_name = node.to_string();
-        Some(gone(&Arc::new(assumed)))
+    fn forget(&mut self, now: Timestamp, pod: &str) -> Option<ClusterEvent> {
+        let node = freed(self.advance(now, PodEvent::Forgotten { pod }))?;
+        Some(gone_from(self.known.pods.get(pod)?, &node))
+    }
+
+    /// A pod is gone. Returns an event if it counted as being on a node.
+    fn end(&mut self, now: Timestamp, pod: &str) -> Option<ClusterEvent> {
+        let freed = freed(self.advance(now, PodEvent::Gone { pod }));
+        let wire = self.drop(pod)?;
+        Some(gone_from(&wire, &freed?))
     }
 
     fn is_ours(&self, pod: &wire::Pod) -> bool {
@@ -477,14 +404,120 @@ impl SchedulingQueue {
         key
     }
 
-    fn drop(&mut self, key: &str) {
-        self.queue.delete(key);
-        self.nominations.remove(key);
-        if let Some(group) = self.known.pods.remove(key).as_deref().and_then(group_of) {
+    /// Nothing is kept of a pod that is gone or has its node. Returns it if it was kept.
+    fn drop(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
+        self.known.preempting.remove(key);
+        let pod = self.known.pods.remove(key)?;
+        if let Some(group) = group_of(&pod) {
             self.known.groups.leave(&group, key);
         }
-        self.known.preempting.remove(key);
+        Some(pod)
     }
+}
+
+/// Views.
+impl SchedulingQueue {
+    /// The pod as it was last seen, while it waits or is in flight.
+    pub fn pod(&self, pod: &str) -> Option<&Arc<wire::Pod>> {
+        self.known.pods.get(pod)
+    }
+
+    /// In which phase a pod is, while it is scheduled or its binding is not answered.
+    pub fn phase(&self, pod: &str) -> Option<Phase> {
+        self.lifecycles.phase(pod)
+    }
+
+    /// The node of a pod that counts there although no watch shows it yet.
+    pub fn assumed_node(&self, pod: &str) -> Option<&Arc<str>> {
+        self.lifecycles.assumed_node(pod)
+    }
+
+    /// How many pods wait.
+    pub fn len(&self) -> usize {
+        self.lifecycles.queue().len()
+    }
+
+    /// How many pods are in a pool.
+    pub fn count(&self, pool: Pool) -> usize {
+        self.lifecycles.queue().count(pool)
+    }
+
+    /// Whether no pod waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a waiting pod has been through.
+    pub fn waiting(&self, pod: &str) -> Option<Waiting> {
+        self.lifecycles.queue().waiting(pod)
+    }
+
+    /// When the first attempt of a pod failed, as long as it waits, is tried or is being bound.
+    pub fn first_failure(&self, pod: &str) -> Option<Timestamp> {
+        self.lifecycles.first_failure(pod)
+    }
+
+    /// The pods of a pool: active ones and those that back off in the order in which they leave it, others by key.
+    pub fn pods_in(&self, pool: Pool) -> Vec<Arc<str>> {
+        self.lifecycles.queue().pods_in(pool)
+    }
+
+    /// How many pods wait that a plugin has rejected, by it and the name of their scheduler: since they were rejected until
+    /// they are tried again (S5-039). Zero where none does any more.
+    pub fn rejected_counts(&self) -> impl Iterator<Item = (&'static str, &str, usize)> {
+        let names: Vec<&str> = self
+            .known
+            .scheduler_names
+            .iter()
+            .map(String::as_str)
+            .collect();
+        let counts = self.lifecycles.queue().rejected_counts();
+        counts.filter_map(move |(plugin, profile, count)| {
+            Some((plugin.as_str(), *names.get(usize::from(profile))?, count))
+        })
+    }
+
+    /// The pods in flight in the order of popping.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.lifecycles.queue().in_flight()
+    }
+
+    /// The labels of the events that are kept for the pods in flight.
+    pub fn in_flight_events(&self) -> impl Iterator<Item = &'static str> {
+        self.lifecycles.queue().in_flight_events()
+    }
+
+    /// The node that is being freed for a pod.
+    pub fn nominated_node(&self, pod: &str) -> Option<Arc<str>> {
+        self.lifecycles.nominated_node(pod).cloned()
+    }
+
+    /// The pods for which this node is being freed, in the order of nomination.
+    pub fn nominated_on(&self, node: &str) -> &[Arc<str>] {
+        self.lifecycles.nominated_on(node)
+    }
+
+    /// All nominations: nodes by name, with their pods.
+    pub fn nominated(&self) -> impl Iterator<Item = (&str, &[Arc<str>])> {
+        self.lifecycles.nominations()
+    }
+}
+
+/// The pods that moved, of what has to be done.
+fn counted(commands: Vec<Command>) -> Vec<Moved> {
+    let moved = commands.into_iter().filter_map(|command| match command {
+        Command::Count(moved) => Some(moved),
+        _ => None,
+    });
+    moved.collect()
+}
+
+/// The node that has become free, of what has to be done.
+fn freed(commands: Vec<Command>) -> Option<Arc<str>> {
+    commands.into_iter().find_map(|command| match command {
+        Command::Free { node } => Some(node),
+        _ => None,
+    })
 }
 
 fn scheduler_name(pod: &wire::Pod) -> &str {
@@ -521,6 +554,13 @@ fn gone(pod: &Arc<wire::Pod>) -> ClusterEvent {
             new: None,
         }),
     }
+}
+
+/// A pod no longer counts as being on this node.
+fn gone_from(pod: &wire::Pod, node: &str) -> ClusterEvent {
+    let mut pod = pod.clone();
+    node.clone_into(&mut pod.spec.node_name);
+    gone(&Arc::new(pod))
 }
 
 fn changed(old: &Arc<wire::Pod>, new: &Arc<wire::Pod>) -> Change {

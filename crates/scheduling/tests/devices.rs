@@ -71,8 +71,7 @@ impl Scene {
     /// The pods that are placed now, each with the pool of its card.
     fn placed(&mut self) -> BTreeMap<String, String> {
         let mut placed = BTreeMap::new();
-        while let Some(Attempt { key, outcome, .. }) = self.scheduler.attempt(self.now, &|_| false)
-        {
+        while let Some(Attempt { key, outcome, .. }) = self.scheduler.attempt(self.now) {
             if let Outcome::Placed { prepares, .. } = outcome {
                 let Preparations { devices, .. } = prepares;
                 let allocation = devices[0].allocation.as_ref().unwrap();
@@ -103,9 +102,7 @@ fn a_card_is_promised_once_and_free_again_when_its_pod_is_not_bound_or_goes() {
     scene.pod("second", "");
     assert_eq!(scene.placed(), pairs(&[("first", "x")]));
     assert!(scene.is_promised("first") && !scene.is_promised("second"));
-    scene
-        .scheduler
-        .bind_failed(scene.now, &"first".into(), &first, "one");
+    scene.scheduler.bind_failed(scene.now, &"first".into());
     assert!(!scene.is_promised("first"));
     scene.card("y");
     assert_eq!(scene.placed(), pairs(&[("first", "x"), ("second", "y")]));
@@ -153,7 +150,7 @@ fn an_attempt_with_costly_selectors_ends_and_the_next_one_goes_on() {
     let pod = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": { "containers": [{ "name": "c" }],
         "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } });
     scene.tell(&Event::Change(Change::Pod(new(&pod))));
-    let first = scene.scheduler.attempt(scene.now, &|_| false).unwrap();
+    let first = scene.scheduler.attempt(scene.now).unwrap();
     let Outcome::Error(error) = first.outcome else {
         panic!("{:?}", first.outcome);
     };

@@ -120,7 +120,7 @@ impl Run {
 
     fn attempt(&mut self) -> bool {
         self.pass(SignedDuration::from_millis(10));
-        let Some(attempt) = self.scheduler.attempt(self.now, &|_| false) else {
+        let Some(attempt) = self.scheduler.attempt(self.now) else {
             return false;
         };
         let name = attempt.pod.metadata.name.clone();
@@ -150,7 +150,7 @@ impl Run {
         if !succeeds {
             *state = State::Waiting;
             self.scheduler
-                .bind_failed(self.now, &pod_key(&old.metadata), &old, "");
+                .bind_failed(self.now, &pod_key(&old.metadata));
             return;
         }
         let mut new = (*old).clone();

@@ -130,7 +130,7 @@ impl Scene {
         let passed = SignedDuration::from_secs(seconds);
         self.now = self.now.checked_add(passed).unwrap();
         self.scheduler.flush_backoff(self.now);
-        self.scheduler.attempt(self.now, &|_| false)
+        self.scheduler.attempt(self.now)
     }
 
     fn rejected(&mut self, seconds: i64) -> Rejected {

@@ -3,7 +3,7 @@
 
 use evictd_pod::wire;
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Framework, Outcome, Pool, Scheduler, Settings, pod_key,
+    Attempt, Change, Delta, Event, Framework, Outcome, Phase, Pool, Scheduler, Settings, pod_key,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ impl Scene {
             .now
             .checked_add(SignedDuration::from_millis(10))
             .unwrap();
-        self.scheduler.attempt(self.now, &|_| false)
+        self.scheduler.attempt(self.now)
     }
 
     fn placed(&mut self) -> String {
@@ -137,9 +137,45 @@ fn s5_067_an_assumed_pod_keeps_its_place_until_its_binding_fails() {
     assert_eq!(scene.requested("one"), 2000);
     scene
         .scheduler
-        .bind_failed(scene.now, &pod_key(&first.metadata), &first, "");
+        .bind_failed(scene.now, &pod_key(&first.metadata));
     assert_eq!(scene.requested("one"), 0);
     assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 1);
+}
+
+#[test]
+fn a_binding_that_fails_frees_no_room_once_a_watch_shows_the_pod_on_its_node() {
+    let mut scene = Scene::new().with_node("one");
+    let first = pod("first", "2", "");
+    scene.change(None, Some(&first));
+    assert_eq!(scene.placed(), "one");
+    // The API server has bound the pod, and its answer was lost.
+    scene.change(Some(&first), Some(&pod("first", "2", "one")));
+    let key = pod_key(&first.metadata);
+    assert!(scene.scheduler.bind_failed(scene.now, &key).is_some());
+    assert_eq!(scene.requested("one"), 2000);
+    assert!(scene.scheduler.queue().is_empty());
+    assert_eq!(scene.scheduler.queue().phase(&key), None);
+}
+
+#[test]
+fn a_pod_that_comes_back_is_tried_only_after_its_earlier_binding_is_answered() {
+    let mut scene = Scene::new().with_node("one");
+    let first = pod("first", "2", "");
+    let key = pod_key(&first.metadata);
+    scene.change(None, Some(&first));
+    assert_eq!(scene.placed(), "one");
+    scene.change(Some(&first), None);
+    assert_eq!(scene.requested("one"), 0);
+    scene.change(None, Some(&first));
+    let outcome = scene.attempt().unwrap().outcome;
+    assert!(matches!(outcome, Outcome::Error(_)), "{outcome:?}");
+    assert_eq!(scene.requested("one"), 0);
+    assert!(scene.scheduler.bound(scene.now, &key).is_none());
+    scene.scheduler.activate([&*key]);
+    assert_eq!(scene.placed(), "one");
+    assert_eq!(scene.scheduler.bindings().count(), 1);
+    assert!(scene.scheduler.bound(scene.now, &key).is_some());
+    assert_eq!(scene.scheduler.queue().phase(&key), Some(Phase::Bound));
 }
 
 #[test]

@@ -107,6 +107,14 @@ impl Cluster {
         self.take_away(&known_as)
     }
 
+    /// Removes a pod that counts only because it is nominated. Returns whether it was there.
+    pub fn remove_nominated(&mut self, metadata: &wire::Metadata) -> bool {
+        let key = key(metadata);
+        let is_nominated =
+            !self.nominated.is_empty() && matches!(self.places.get(&*key), Some(Place::Nominated));
+        is_nominated && self.remove_pod(metadata)
+    }
+
     /// Remembers a pod that has ended, if it was evicted and has a controller.
     pub fn add_evicted(&mut self, pod: &wire::Pod) {
         if self.evicted.put(&key(&pod.metadata), pod) {

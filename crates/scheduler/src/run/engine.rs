@@ -23,13 +23,12 @@ use crate::clock::Steady;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Scheduler, pod_key,
+    Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Scheduler,
 };
 use evidence::decision;
 use jiff::Timestamp;
 use preempting::Preempting;
 use serde::Deserialize;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -60,8 +59,6 @@ pub struct Engine {
     /// Kinds that are known completely, and how many there are.
     listed: usize,
     kinds: usize,
-    /// Pods that were decided about and are not known to be bound yet, by UID.
-    binding: HashMap<Arc<str>, Binding>,
     preempting: Preempting,
     groups: GroupStatuses,
     gangs: Gangs,
@@ -75,16 +72,6 @@ pub struct Engine {
     now: fn() -> Timestamp,
     /// By which pods wait: a clock that is set has none wait for hours, or give up too early.
     steady: Steady,
-}
-
-/// A pod that was decided about.
-struct Binding {
-    pod: Arc<wire::Pod>,
-    /// When its attempt began, and which one it was.
-    began: Instant,
-    attempts: u32,
-    /// When its first attempt failed, if one has.
-    first_failure: Option<Timestamp>,
 }
 
 /// How an engine is connected.
@@ -128,7 +115,6 @@ impl Engine {
             synced: ports.synced,
             listed: 0,
             kinds: KINDS + ports.batch.as_ref().map_or(0, |_| BATCH_KINDS),
-            binding: HashMap::new(),
             preempting: Preempting::default(),
             groups: GroupStatuses::default(),
             gangs: Gangs::default(),
@@ -224,7 +210,6 @@ impl Engine {
                 };
                 self.release_preemptors(&event);
                 self.scheduler.on(self.steady.now(), &event);
-                self.confirm(&event);
                 self.tell_unreadable(&event);
                 for mistake in self.scheduler.take_mistakes() {
                     warn!("left out: {mistake}");
@@ -245,15 +230,6 @@ impl Engine {
         }
     }
 
-    /// Nothing is kept of a pod that is gone.
-    fn confirm(&mut self, event: &Event) {
-        if let Event::Change(Change::Pod(pods)) = event
-            && let (Some(old), None) = (&pods.old, &pods.new)
-        {
-            self.binding.remove(&old.metadata.uid);
-        }
-    }
-
     /// Decides about pods that wait; whether there was one.
     fn decide(&mut self) -> bool {
         if self.listed < self.kinds || *self.role.borrow() != Role::Leader {
@@ -265,9 +241,7 @@ impl Engine {
                 return false;
             }
             let (now, began) = ((self.now)(), Instant::now());
-            let binding = &self.binding;
-            let waiting = |pod: &evictd_placement::Pod| binding.contains_key(pod.uid());
-            let Some(attempt) = self.scheduler.attempt(self.steady.now(), &waiting) else {
+            let Some(attempt) = self.scheduler.attempt(self.steady.now()) else {
                 return count > 0;
             };
             self.metrics
@@ -299,7 +273,7 @@ impl Engine {
             | Decision::NoProfile => None,
         };
         if let Some(result) = result {
-            self.count_attempt(result, &pod, began);
+            self.count_attempt(result, &pod, began.elapsed().as_secs_f64());
         }
         if let Decision::Ask(question) = outcome {
             return self.ask(key, pod, question);
@@ -312,13 +286,6 @@ impl Engine {
                 if !prepares.is_empty() {
                     self.expect(&reference, &node);
                 }
-                let binding = Binding {
-                    pod: Arc::clone(&pod),
-                    began,
-                    attempts: number,
-                    first_failure: self.scheduler.queue().first_failure(&key),
-                };
-                self.binding.insert(Arc::clone(&pod.metadata.uid), binding);
                 let together = self.gangs.of(&key);
                 let with = With {
                     prepares,
@@ -333,9 +300,7 @@ impl Engine {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");
                     together.inspect(|together| together.fail(busy.into()));
-                    self.binding.remove(&pod.metadata.uid);
-                    self.scheduler
-                        .bind_failed(self.steady.now(), &key, &pod, &node);
+                    self.scheduler.bind_failed(self.steady.now(), &key);
                 }
             }
             Decision::Waits { node } => {
@@ -408,56 +373,58 @@ impl Engine {
 
     /// A pod has its node now.
     fn bound(&mut self, reference: &PodRef, node: &str) {
-        // The watch may have told it first; then only the name of its scheduler is not known any more.
-        let Some(binding) = self.binding.remove(&reference.uid) else {
+        let Some(binding) = self.scheduler.bound(self.steady.now(), &reference.uid) else {
             return;
         };
-        let others = self.binding.values().map(|own| &*own.pod);
+        let others = self.scheduler.bindings().map(|own| &*own.pod);
         self.groups
             .bound((self.now)(), &binding.pod, others, &self.writer);
         self.events
             .scheduled(scheduler_of(&binding.pod), reference, node);
-        self.count_attempt("scheduled", &binding.pod, binding.began);
+        self.count_attempt("scheduled", &binding.pod, self.since(binding.began));
         self.metrics
             .pod_scheduling_attempts
             .observe([], f64::from(binding.attempts));
         let attempts = attempts_label(binding.attempts);
         let since = |first| (self.now)().duration_since(first).as_secs_f64();
         let took = binding.first_failure.map(since);
-        let took = took.unwrap_or_else(|| binding.began.elapsed().as_secs_f64());
+        let took = took.unwrap_or_else(|| self.since(binding.began));
         self.metrics
             .pod_scheduling_sli_duration
             .observe([&attempts], took);
     }
 
-    fn count_attempt(&self, result: &str, pod: &wire::Pod, began: Instant) {
+    fn count_attempt(&self, result: &str, pod: &wire::Pod, seconds: f64) {
         let labels = [result, scheduler_of(pod)];
         self.metrics.schedule_attempts.add(labels, 1);
         self.metrics
             .scheduling_attempt_duration
-            .observe(labels, began.elapsed().as_secs_f64());
+            .observe(labels, seconds);
     }
 
-    /// The place of a pod that was not bound is free again, unless the watch has said meanwhile where it is.
+    /// Seconds since this moment of the steady clock.
+    fn since(&self, moment: Timestamp) -> f64 {
+        self.steady.now().duration_since(moment).as_secs_f64()
+    }
+
+    /// The place of a pod that was not bound is free again, unless a watch shows that the pod has a node.
     fn not_bound(&mut self, reference: &PodRef, node: &str, failure: &Failure) {
-        let Some(Binding { pod, began, .. }) = self.binding.remove(&reference.uid) else {
+        let key = &reference.uid;
+        let Some(binding) = self.scheduler.bind_failed(self.steady.now(), key) else {
             return;
         };
-        self.groups.not_bound(&pod);
-        self.count_attempt("error", &pod, began);
+        self.groups.not_bound(&binding.pod);
+        self.count_attempt("error", &binding.pod, self.since(binding.began));
         warn!("{reference} was not bound to {node}: {}", failure.message);
         let now = (self.now)();
         if self.session_not_bound(reference) {
             return;
         }
-        let key = pod_key(&pod.metadata);
-        self.scheduler
-            .bind_failed(self.steady.now(), &key, &pod, node);
-        // Of a pod that is gone nothing can be told.
-        if self.scheduler.queue().pod(&key).is_some() {
+        // A pod that is gone or has a node has no use for the reason.
+        if self.scheduler.queue().pod(key).is_some() {
             self.tell(
                 now,
-                &pod,
+                &binding.pod,
                 "SchedulerError",
                 &failure.message,
                 Nomination::Cleared,

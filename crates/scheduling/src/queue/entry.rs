@@ -6,7 +6,7 @@ use super::{Pool, Settings};
 use crate::plugins::{PluginName, PluginSet};
 
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub(super) priority: i32,
     pub(super) timestamp: Time,
     pub(super) pool: Pool,
@@ -89,7 +89,7 @@ impl Entry {
     }
 
     /// When its first attempt failed.
-    pub(super) fn first_failure(&self) -> Option<Timestamp> {
+    pub(crate) fn first_failure(&self) -> Option<Timestamp> {
         self.first_failure.map(Time::timestamp)
     }
 

@@ -8,11 +8,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::plugins::{PluginName, PluginSet};
-use entry::Entry;
+pub(crate) use entry::Entry;
 use in_flight::InFlight;
 pub use in_flight::MAX_IN_FLIGHT_EVENTS;
 use pools::Pools;
@@ -184,8 +183,6 @@ pub(crate) struct Queue<E> {
     settings: Settings,
     pools: Pools,
     in_flight: InFlight<E>,
-    /// Pods whose attempt has succeeded, while they are being bound: that may still fail.
-    binding: HashMap<Arc<str>, Entry>,
 }
 
 impl<E> Queue<E> {
@@ -194,7 +191,6 @@ impl<E> Queue<E> {
             settings,
             pools: Pools::default(),
             in_flight: InFlight::new(),
-            binding: HashMap::new(),
         }
     }
 
@@ -220,10 +216,19 @@ impl<E> Queue<E> {
         })
     }
 
-    /// When the first attempt of a pod failed that waits, is tried or is being bound.
+    /// When the first attempt of a pod failed that waits or is in flight.
     pub(crate) fn first_failure(&self, pod: &str) -> Option<Timestamp> {
-        let tried = self.in_flight.entry(pod).or_else(|| self.binding.get(pod));
-        tried.or_else(|| self.pools.get(pod))?.first_failure()
+        let in_flight = self.in_flight.entry(pod);
+        in_flight.or_else(|| self.pools.get(pod))?.first_failure()
+    }
+
+    /// The pool in which a pod waits.
+    pub(crate) fn pool(&self, pod: &str) -> Option<Pool> {
+        self.pools.get(pod).map(|entry| entry.pool)
+    }
+
+    pub(crate) fn is_in_flight(&self, pod: &str) -> bool {
+        self.in_flight.contains(pod)
     }
 
     /// The pods of a pool: of the first three in the order in which they leave it, of the others by key.
@@ -298,7 +303,6 @@ impl<E> Queue<E> {
     /// A pod is gone or has its node. An attempt under way goes on and ends with [`Self::done`] (S5-029).
     pub(crate) fn delete(&mut self, pod: &str) {
         self.pools.take(pod);
-        self.binding.remove(pod);
     }
 
     /// The next pod: the first active one, else the first that backs off from a rejection (S5-038).
@@ -335,46 +339,54 @@ impl<E> Queue<E> {
         }
     }
 
-    /// The attempt is over and the pod does not come back, unless its binding fails. Says whether it was in flight.
-    pub(crate) fn done(&mut self, pod: &str, is_binding: bool) -> bool {
-        let Some((pod, flight)) = self.in_flight.end(pod) else {
-            return false;
-        };
-        if is_binding {
-            self.binding.insert(pod, flight.entry);
-        }
+    /// The attempt is over. Returns the entry of a pod that was in flight: if its binding fails, it comes back with it.
+    pub(crate) fn done(&mut self, pod: &str) -> Option<Entry> {
+        let (_, flight) = self.in_flight.end(pod)?;
         self.in_flight.trim();
-        true
+        Some(flight.entry)
     }
 
-    /// The attempt, or the binding after it, failed: the events that came meanwhile decide where the pod waits (S5-016).
+    /// The attempt failed, with the plugins that rejected the pod and those whose event skips the backoff. The events that
+    /// came meanwhile decide where the pod waits (S5-016).
     ///
     /// # Errors
-    /// The pod was neither in flight nor being bound, or waits already (S5-017); it is not in flight afterwards.
+    /// The pod was not in flight, or waits already (S5-017); it is not in flight afterwards.
     pub(crate) fn failed(
         &mut self,
         pod: &str,
-        rejectors: PluginSet,
-        pending: PluginSet,
+        failure: (PluginSet, PluginSet),
         now: Timestamp,
         hints: &impl Requeueing<E>,
     ) -> Result<Moved, QueueError> {
-        let (pod, mut entry, position) = match self.in_flight.end(pod) {
-            Some((pod, flight)) => (pod, flight.entry, Some(flight.position)),
-            None => match self.binding.remove_entry(pod) {
-                Some((pod, entry)) => (pod, entry, None),
-                None => return Err(QueueError::NotInFlight(pod.into())),
-            },
+        let Some((pod, flight)) = self.in_flight.end(pod) else {
+            return Err(QueueError::NotInFlight(pod.into()));
         };
+        let tried = (flight.entry, Some(flight.position));
+        let moved = self.requeue(pod, tried, failure, now, hints);
+        self.in_flight.trim();
+        moved
+    }
+
+    /// Puts a pod back, after its attempt or after its binding, which failed. The position is where its flight began; after
+    /// the flight it is not known.
+    ///
+    /// # Errors
+    /// It waits already.
+    pub(crate) fn requeue(
+        &mut self,
+        pod: Arc<str>,
+        (mut entry, position): (Entry, Option<u64>),
+        (rejectors, pending): (PluginSet, PluginSet),
+        now: Timestamp,
+        hints: &impl Requeueing<E>,
+    ) -> Result<Moved, QueueError> {
         if self.pools.get(&pod).is_some() {
-            self.in_flight.trim();
             return Err(QueueError::AlreadyQueued(pod));
         }
         // Its gate is asked again, also if it was popped from backoff.
         entry.pool = Pool::Unschedulable;
         entry.fail(rejectors, pending, now);
         let wake = self.replayed(&pod, &entry, position, hints);
-        self.in_flight.trim();
         let pool = wake.map_or(Pool::Unschedulable, |wake| {
             self.destination(&mut entry, wake, now)
         });

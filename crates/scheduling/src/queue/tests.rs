@@ -50,7 +50,7 @@ fn fails(
     now: Timestamp,
     hints: &Hints,
 ) -> Result<Moved, QueueError> {
-    queue.failed("a", by(plugins), PluginSet::default(), now, hints)
+    queue.failed("a", (by(plugins), PluginSet::default()), now, hints)
 }
 
 fn event(plugin: u8, queue: bool) -> Event<Happening> {
@@ -140,7 +140,7 @@ fn s5_033_a_pending_plugin_skips_the_backoff() {
     let mut queue = popped();
     let (pending, hints) = (by(&[1]), Hints::default());
     queue
-        .failed("a", PluginSet::default(), pending, at(0), &hints)
+        .failed("a", (PluginSet::default(), pending), at(0), &hints)
         .unwrap();
     assert_eq!(
         queue.event(event(1, true), at(1), &Hints::default())[0].pool,
@@ -240,7 +240,7 @@ proptest! {
                 2 => flying.extend(queue.pop().map(|popped| popped.pod)),
                 3 | 4 if !flying.is_empty() => {
                     let pod = flying.remove(0);
-                    let moved = queue.failed(&pod, by(&[plugin]), PluginSet::default(), now, &hints).unwrap();
+                    let moved = queue.failed(&pod, (by(&[plugin]), PluginSet::default()), now, &hints).unwrap();
                     let expected = if woken.contains(&(Arc::clone(&pod), plugin)) { Pool::Backoff } else { moved.pool };
                     prop_assert_eq!(moved.pool, expected);
                     woken.retain(|(other, _)| *other != pod);

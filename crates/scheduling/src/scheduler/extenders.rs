@@ -36,16 +36,8 @@ impl Scheduler {
 
     /// The answer to a question of [`Outcome::Ask`]: the attempt goes on. `None` if the pod is gone, or one of a gang: what
     /// becomes of that comes out of [`Scheduler::attempt`].
-    pub fn answered(
-        &mut self,
-        now: Timestamp,
-        key: &Arc<str>,
-        reply: Reply,
-        waiting: &dyn Fn(&Pod) -> bool,
-    ) -> Option<Attempt> {
-        let held = self.permits.keys();
-        let waiting = |pod: &Pod| waiting(pod) || held.iter().any(|key| **key == *pod.uid());
-        if self.answered_of_gang(now, (key, &reply), &waiting) {
+    pub fn answered(&mut self, now: Timestamp, key: &Arc<str>, reply: Reply) -> Option<Attempt> {
+        if self.answered_of_gang(now, (key, &reply)) {
             return None;
         }
         let asked = self.asked.get_mut(key)?;
@@ -53,10 +45,10 @@ impl Scheduler {
         let number = asked.number;
         let Some(pod) = self.queue.pod(key).cloned() else {
             self.asked.remove(key);
-            self.queue.done(key);
+            self.queue.done(now, key);
             return None;
         };
-        let outcome = self.decide(now, key, &pod, number, &waiting);
+        let outcome = self.decide(now, key, &pod, number);
         if !matches!(outcome, Outcome::Ask(_)) {
             self.asked.remove(key);
         }
@@ -75,7 +67,6 @@ impl Scheduler {
         (key, number): (&Arc<str>, u32),
         (wire, mut pod): (&Arc<wire::Pod>, Pod),
         profile: usize,
-        waiting: &dyn Fn(&Pod) -> bool,
     ) -> Outcome {
         let mut asked = self.asked.remove(key).unwrap_or_default();
         asked.number = number;
@@ -86,9 +77,7 @@ impl Scheduler {
         self.asked.insert(Arc::clone(key), asked);
         let outcome = match step {
             Step::Decided(decided) => self.place(now, (key, wire, number, profile), pod, decided),
-            Step::FitsNowhere(filtered) => {
-                self.reject(now, key, (wire, pod), (profile, *filtered), waiting)
-            }
+            Step::FitsNowhere(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered)),
             Step::Ask(question) => {
                 self.cluster.release(pod);
                 Outcome::Ask(question)

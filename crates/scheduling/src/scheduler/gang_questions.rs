@@ -6,7 +6,6 @@ use crate::extending::{Question, Reply};
 use crate::gang::Member;
 use crate::queue::Popped;
 use crate::scheduling_queue::Gang;
-use evictd_placement::Pod;
 use hashbrown::HashSet;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -70,7 +69,6 @@ impl Scheduler {
         &mut self,
         now: Timestamp,
         (key, reply): (&Arc<str>, &Reply),
-        waiting: &dyn Fn(&Pod) -> bool,
     ) -> bool {
         let mut all = self.asking.iter_mut();
         let Some((name, asking)) = all.find(|(_, own)| own.outstanding.contains(key)) else {
@@ -88,7 +86,7 @@ impl Scheduler {
             return true;
         };
         let gang = self.queue.gang(Arc::clone(&name), asking.members);
-        self.attempt_gang(now, gang, asking.rounds, waiting);
+        self.attempt_gang(now, gang, asking.rounds);
         match self.asking.get_mut(&name) {
             Some(again) => again.late |= asking.late,
             None if asking.late => self.moved.extend(self.queue.retry_group(&name)),

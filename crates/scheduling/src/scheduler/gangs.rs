@@ -1,15 +1,16 @@
 //! One attempt to place all pods of a gang.
 
 use super::gang_questions::ROUNDS;
-use super::permits::{Waiting, refused};
-use super::{Attempt, Outcome, Rejected, Scheduler};
+use super::permits::refused;
+use super::{Attempt, Outcome, Rejected, Scheduler, UNANSWERED};
 use crate::gang::{
     Answers, End, GroupNews, GroupOutcome, Member, Preemption, Preemptor, Trial, preempt,
 };
 use crate::plugins::PluginName;
+use crate::pod_lifecycle::WaitingPod;
 use crate::preparations::ClaimRef;
 use crate::scheduling_queue::Gang;
-use evictd_placement::{Domain, Domains, NodeId, Pod, Statement};
+use evictd_placement::{Domain, Domains, NodeId, Statement};
 use evictd_preemption::{Action, Ineligible};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -36,14 +37,8 @@ struct Preempted {
 
 impl Scheduler {
     /// Tries the pods of a gang together, and notes what became of each. Extenders were asked so many times before.
-    pub(super) fn attempt_gang(
-        &mut self,
-        now: Timestamp,
-        gang: Gang,
-        rounds: u32,
-        waiting: &dyn Fn(&Pod) -> bool,
-    ) {
-        let members = self.members(&gang);
+    pub(super) fn attempt_gang(&mut self, now: Timestamp, gang: Gang, rounds: u32) {
+        let members = self.members(now, &gang);
         if self.is_asked_about(&gang.name) {
             let words = format!("pod group {:?} is being decided about", gang.name);
             return self.reject_gang(now, members, &(words, BTreeSet::new()), None);
@@ -52,7 +47,7 @@ impl Scheduler {
         let keys = gang.members.iter().map(|own| Arc::clone(&own.pod));
         let keys: Vec<Arc<str>> = keys.collect();
         self.cluster.begin_sharing();
-        self.try_gang(now, gang, members, rounds, waiting);
+        self.try_gang(now, gang, members, rounds);
         self.cluster.end_sharing();
         if !self.asking.contains_key(&name) {
             for key in keys {
@@ -61,17 +56,16 @@ impl Scheduler {
         }
     }
 
-    fn try_gang(
-        &mut self,
-        now: Timestamp,
-        gang: Gang,
-        mut members: Vec<Member>,
-        rounds: u32,
-        waiting: &dyn Fn(&Pod) -> bool,
-    ) {
+    fn try_gang(&mut self, now: Timestamp, gang: Gang, mut members: Vec<Member>, rounds: u32) {
         if self.cluster.nodes().is_empty() {
             let message = "no nodes available to schedule pods";
             return self.end_gang(now, members, |_, _| Err(message.to_owned()));
+        }
+        if members
+            .iter()
+            .any(|own| self.queue.lifecycles().awaits_answer(&own.key))
+        {
+            return self.end_gang(now, members, |_, _| Err(UNANSWERED.to_owned()));
         }
         if gang.must_wait {
             let words = format!("pod group {:?} has not all its pods yet", gang.name);
@@ -99,7 +93,7 @@ impl Scheduler {
         } else if asks {
             self.ask_about_gang(gang, members, rounds);
         } else {
-            self.refuse_gang(now, (gang, rounds), members, &domains, waiting);
+            self.refuse_gang(now, (gang, rounds), members, &domains);
         }
     }
 
@@ -110,7 +104,6 @@ impl Scheduler {
         (gang, rounds): (Gang, u32),
         mut members: Vec<Member>,
         domains: &[Domain<'_>],
-        waiting: &dyn Fn(&Pod) -> bool,
     ) {
         let (words, plugins) = said(&gang, &members, self.cluster.nodes().len());
         let refuses = |own: &Member| matches!(own.end, End::Refused(_));
@@ -139,7 +132,7 @@ impl Scheduler {
             return self.end_gang(now, members, |_, _| Err(message.clone()));
         }
         let (message, freed) = match &found {
-            Ok(Some(found)) => (words, self.freed(&members, found, waiting)),
+            Ok(Some(found)) => (words, self.freed(&members, found)),
             Ok(None) => {
                 let reason = "No preemption victims found for incoming preemptor";
                 (format!("{words} preemption: {reason}"), Vec::new())
@@ -161,12 +154,12 @@ impl Scheduler {
     }
 
     /// The members of a gang that can be tried; what the others are told is noted.
-    fn members(&mut self, gang: &Gang) -> Vec<Member> {
+    fn members(&mut self, now: Timestamp, gang: &Gang) -> Vec<Member> {
         let mut members = Vec::new();
         for popped in &gang.members {
             let key = &popped.pod;
             let Some(wire) = self.queue.pod(key).cloned() else {
-                self.queue.done(key);
+                self.queue.done(now, key);
                 continue;
             };
             let outcome = match self.profile_of(&wire) {
@@ -180,7 +173,7 @@ impl Scheduler {
                     continue;
                 }
             };
-            self.queue.done(key);
+            self.queue.done(now, key);
             self.decided.push_back(Attempt {
                 key: Arc::clone(key),
                 pod: wire,
@@ -254,9 +247,8 @@ impl Scheduler {
                 }
             };
             let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
-            self.nominated.remove(&member.key);
-            self.queue.assume(&member.key, &node);
-            let waiting = Waiting {
+            self.queue.assume(now, &member.key, &node);
+            let waiting = WaitingPod {
                 pod: member.wire,
                 number: member.number,
                 profile: member.profile,
@@ -352,12 +344,7 @@ impl Scheduler {
     }
 
     /// What has to be done for each member, by index: each victim goes for a member that gets its node.
-    fn freed(
-        &self,
-        members: &[Member],
-        found: &Preemption,
-        waiting: &dyn Fn(&Pod) -> bool,
-    ) -> Vec<Freed> {
+    fn freed(&self, members: &[Member], found: &Preemption) -> Vec<Freed> {
         let mut freed: Vec<Freed> = members.iter().map(|_| Freed::default()).collect();
         for (member, node) in &found.nominations {
             freed[*member].node = Some(self.cluster.node_name(*node).to_owned());
@@ -376,7 +363,7 @@ impl Scheduler {
                 continue;
             }
             let mut pods = self.cluster.node(victim.node).pods.iter();
-            let waits = pods.any(|pod| pod.uid() == uid && waiting(pod));
+            let waits = pods.any(|pod| pod.uid() == uid && self.queue.lifecycles().is_placed(&uid));
             own.actions.push(if waits {
                 Action::RejectWaiting { pod, uid }
             } else {

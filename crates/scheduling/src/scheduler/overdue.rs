@@ -91,7 +91,7 @@ impl Scheduler {
                 .entry(Arc::clone(&pod))
                 .or_default()
                 .insert(node);
-            self.queue.leave_nomination(&pod);
+            self.queue.leave_nomination(now, &pod);
             self.nominate(&pod);
             self.moved.extend(self.queue.activate([&*pod]));
         }

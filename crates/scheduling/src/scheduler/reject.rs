@@ -112,7 +112,6 @@ impl Scheduler {
         key: &Arc<str>,
         (wire, pod): (&wire::Pod, Pod),
         (profile, mut filtered): (usize, Filtered),
-        waiting: &dyn Fn(&Pod) -> bool,
     ) -> Outcome {
         if filtered.goes_on() {
             self.cluster.release(pod);
@@ -130,7 +129,8 @@ impl Scheduler {
             extenders.push(replay);
         }
         let placing = (&self.cluster, &pod);
-        let failed = framework.fail(placing, &filtered, by, &mut extenders, waiting);
+        let waiting = |pod: &Pod| self.queue.lifecycles().is_placed(pod.uid());
+        let failed = framework.fail(placing, &filtered, by, &mut extenders, &waiting);
         if let Some(question) = question(replays) {
             self.cluster.release(pod);
             return Outcome::Ask(question);

@@ -41,8 +41,8 @@ impl SchedulingQueue {
     /// Tries the pods of a group again that wait for an event or are kept back.
     pub(crate) fn retry_group(&mut self, group: &str) -> Vec<Moved> {
         let waits = |pod: &Arc<str>| {
-            let waiting = self.queue.waiting(pod);
-            waiting.is_some_and(|own| matches!(own.pool, Pool::Gated | Pool::Unschedulable))
+            let pool = self.lifecycles.queue().pool(pod);
+            matches!(pool, Some(Pool::Gated | Pool::Unschedulable))
         };
         let pods = self.known.groups.waiting(group).filter(|pod| waits(pod));
         let pods: Vec<Arc<str>> = pods.cloned().collect();
@@ -60,7 +60,7 @@ impl SchedulingQueue {
         let others = groups.waiting(&name).filter(|pod| **pod != popped.pod);
         let others: Vec<Arc<str>> = others.cloned().collect();
         let mut members = vec![popped.clone()];
-        members.extend(others.iter().filter_map(|pod| self.queue.take(pod)));
+        members.extend(others.iter().filter_map(|pod| self.lifecycles.take(pod)));
         Some(self.gang(name, members))
     }
 
@@ -98,7 +98,10 @@ impl SchedulingQueue {
             nomination: Nomination::Cleared,
             ..Failure::default()
         };
-        let gone: Vec<ClusterEvent> = pods.iter().filter_map(|pod| self.forget(pod)).collect();
+        let gone: Vec<ClusterEvent> = pods
+            .iter()
+            .filter_map(|pod| self.forget(now, pod))
+            .collect();
         let mut moved = Vec::new();
         for pod in pods {
             // What is not in flight any more has been deleted meanwhile.
@@ -133,7 +136,7 @@ impl SchedulingQueue {
     pub(crate) fn nodes_of_group(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
         let groups = &self.known.groups;
         let coming = groups.waiting(group);
-        let coming = coming.filter_map(|pod| self.assumed.get(pod));
+        let coming = coming.filter_map(|pod| self.lifecycles.assumed_node(pod));
         groups.nodes(group).chain(coming)
     }
 

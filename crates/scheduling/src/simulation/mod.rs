@@ -268,11 +268,11 @@ impl Run {
                 failed.map(|moved| moved.into_iter().collect())
             }
             Action::Assume => {
-                self.queue.assume(&key, &step.node);
+                self.queue.assume(now, &key, &step.node);
                 Ok(Vec::new())
             }
             Action::Done => {
-                self.queue.done(&key);
+                self.queue.done(now, &key);
                 Ok(Vec::new())
             }
             Action::BindingError => self.queue.binding_failed(now, &key, PluginSet::default()),

@@ -245,7 +245,7 @@ impl Run {
         let all = self.scheduler.queue().len();
         loop {
             self.wait(TURN);
-            let Some(attempt) = self.scheduler.attempt(self.now, &|_| false) else {
+            let Some(attempt) = self.scheduler.attempt(self.now) else {
                 break;
             };
             self.end(attempt);
@@ -293,6 +293,7 @@ impl Run {
                 told.feasible_count = decided.feasible;
                 told.top_score = decided.score;
                 told.chosen = Some(node.to_string());
+                self.scheduler.bound(self.now, &attempt.key);
                 let mut bound = (*attempt.pod).clone();
                 bound.spec.node_name = node.to_string();
                 self.outcome.unschedulable.remove(&named);

@@ -1,7 +1,6 @@
 //! Pods of a group with claims on devices: what one is promised the others share, and what comes to nothing is undone.
 
 use crate::{Scene, group, pod, read};
-use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event, Outcome, Preparations};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -71,10 +70,8 @@ impl Scene {
         devices.is_promised(&format!("uid-of-{claim}"))
     }
 
-    fn bind_failed(&mut self, pod: &str, node: &str) {
-        let wire: Arc<wire::Pod> = read(self.pods[pod].clone());
-        self.scheduler
-            .bind_failed(self.now, &pod.into(), &wire, node);
+    fn bind_failed(&mut self, pod: &str) {
+        self.scheduler.bind_failed(self.now, &pod.into());
     }
 }
 
@@ -106,9 +103,9 @@ fn a_claim_that_pods_of_a_gang_share_gets_its_device_once() {
     let together = scene.scheduler.take_together();
     assert_eq!(together, [["train-0", "train-1"].map(Arc::from)]);
     // It is free again when the last of them is not bound.
-    scene.bind_failed("train-0", "two");
+    scene.bind_failed("train-0");
     assert!(scene.is_promised("shared"));
-    scene.bind_failed("train-1", "two");
+    scene.bind_failed("train-1");
     assert!(!scene.is_promised("shared"));
 }
 
@@ -305,8 +302,8 @@ proptest! {
         for name in names {
             prop_assert_eq!(scene.is_promised(name), of_claim.contains_key(name));
         }
-        for (pod, (node, _)) in placed {
-            scene.bind_failed(&pod, &node);
+        for pod in placed.into_keys() {
+            scene.bind_failed(&pod);
         }
         prop_assert!(names.iter().all(|name| !scene.is_promised(name)));
     }

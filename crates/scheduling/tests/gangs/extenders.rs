@@ -62,11 +62,8 @@ impl Scene {
     }
 
     pub(crate) fn answer(&mut self, pod: &str, reply: Result<NodesReply, String>) {
-        let none = |_: &evictd_placement::Pod| false;
         let key = Arc::from(pod);
-        let attempt = self
-            .scheduler
-            .answered(self.now, &key, Reply::Nodes(reply), &none);
+        let attempt = self.scheduler.answered(self.now, &key, Reply::Nodes(reply));
         assert!(attempt.is_none(), "the others are told, too");
     }
 

@@ -107,7 +107,7 @@ impl Scene {
 
     fn attempts(&mut self) -> Vec<Attempt> {
         let mut attempts = Vec::new();
-        while let Some(attempt) = self.scheduler.attempt(self.now, &|_| false) {
+        while let Some(attempt) = self.scheduler.attempt(self.now) {
             attempts.push(attempt);
             assert!(attempts.len() < 1000, "it never ends");
         }

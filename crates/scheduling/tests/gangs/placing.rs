@@ -1,7 +1,6 @@
 //! Pods of a group are placed all at once or not at all.
 
 use crate::{Scene, group, pod, read};
-use evictd_pod::wire;
 use evictd_preemption::Action;
 use evictd_scheduling::{Delta, Event, GroupOutcome, Outcome, Pool};
 use proptest::prelude::*;
@@ -91,11 +90,9 @@ fn a_binding_that_fails_is_repeated_alone() {
     scene.group(group("train", 3));
     scene.pods("train", 3, "1");
     assert_eq!(scene.placed().len(), 3);
-    let failed: Arc<wire::Pod> = read(scene.pods["train-1"].clone());
-    let now = scene.now;
     scene
         .scheduler
-        .bind_failed(now, &Arc::from("train-1"), &failed, "");
+        .bind_failed(scene.now, &Arc::from("train-1"));
     assert_eq!(scene.requested("one"), 2000);
     scene.group(group("train", 3));
     assert_eq!(

@@ -242,7 +242,7 @@ fn when_an_attempt_failed_first_is_known_until_the_pod_is_bound() {
         tried(&mut queue, second + 10);
         assert_eq!(queue.first_failure("p"), Some(at(2)));
     }
-    queue.assume("p", "one");
-    queue.done("p");
+    queue.assume(at(40), "p", "one");
+    queue.done(at(40), "p");
     assert_eq!(queue.first_failure("p"), Some(at(2)));
 }

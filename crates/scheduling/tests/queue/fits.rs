@@ -239,8 +239,8 @@ impl World {
                 self.queue.failed(self.now, &key, &failure).unwrap();
             }
             Decision::On(node) if self.cluster.find_node(&node).is_some() => {
-                self.queue.assume(&key, &node);
-                self.queue.done(&key);
+                self.queue.assume(self.now, &key, &node);
+                self.queue.done(self.now, &key);
                 let old = Arc::clone(self.queue.pod(&key).unwrap());
                 let mut new = wire::Pod::clone(&old);
                 new.spec.node_name = node;

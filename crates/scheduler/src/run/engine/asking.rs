@@ -50,12 +50,8 @@ impl Engine {
             return;
         }
         let (now, began) = ((self.now)(), Instant::now());
-        let binding = &self.binding;
-        let waiting = |pod: &evictd_placement::Pod| binding.contains_key(pod.uid());
-        if let Some(attempt) = self
-            .scheduler
-            .answered(self.steady.now(), key, reply, &waiting)
-        {
+        let attempt = self.scheduler.answered(self.steady.now(), key, reply);
+        if let Some(attempt) = attempt {
             self.carry_out(now, began, attempt);
         }
     }

@@ -62,7 +62,7 @@ impl Engine {
         let cache = [
             ("nodes", sizes.nodes),
             ("pods", sizes.pods),
-            ("assumed_pods", self.binding.len()),
+            ("assumed_pods", self.scheduler.bindings().count()),
         ];
         // They are counts of what is in memory.
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);

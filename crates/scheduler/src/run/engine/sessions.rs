@@ -1,6 +1,6 @@
 //! Batch sessions: what one comes to is carried out like every other decision.
 
-use super::{Binding, Engine};
+use super::Engine;
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{BatchStatus, Eviction, StatusPatch, With};
 use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition, UpstreamOutcome};
@@ -59,12 +59,12 @@ impl Engine {
         if bound + evicted > 0 {
             info!("a session binds {bound} pods and evicts {evicted}, after {took:?}");
         }
-        self.carry_out_session(now, began, outcome);
+        self.carry_out_session(now, outcome);
     }
 
-    fn carry_out_session(&mut self, now: Timestamp, began: Instant, outcome: Outcome) {
+    fn carry_out_session(&mut self, now: Timestamp, outcome: Outcome) {
         for (key, node) in &outcome.binds {
-            self.bind_of_session(began, key, node);
+            self.bind_of_session(key, node);
         }
         let evicted = outcome.evicted.into_iter();
         let evicted = evicted.map(|eviction| (eviction.pod, eviction.reason));
@@ -94,7 +94,7 @@ impl Engine {
                 UpstreamOutcome::Unschedulable(why) => Placement::Unschedulable(why),
                 UpstreamOutcome::Preempted => Placement::Preempted,
                 UpstreamOutcome::Scheduled => {
-                    let binding = self.binding.values().map(|own| &*own.pod);
+                    let binding = self.scheduler.bindings().map(|own| &*own.pod);
                     self.groups.placed(now, group, binding, &self.writer);
                     continue;
                 }
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    fn bind_of_session(&mut self, began: Instant, key: &str, node: &str) {
+    fn bind_of_session(&mut self, key: &str, node: &str) {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
@@ -129,13 +129,14 @@ impl Engine {
         let prepares = self.scheduler.prepare(&pod, node);
         self.assume(both);
         debug!("{reference} goes to {node}, by a session");
-        let binding = Binding {
-            first_failure: self.scheduler.queue().first_failure(&reference.uid),
-            pod,
-            began,
-            attempts: 1,
-        };
-        self.binding.insert(Arc::clone(&reference.uid), binding);
+        let uid = &reference.uid;
+        if self.scheduler.awaits_answer(uid) {
+            debug!("{reference}: an earlier binding is not answered");
+            self.session_not_bound(&reference);
+            return;
+        }
+        self.scheduler
+            .bind_elsewhere(self.steady.now(), uid, &pod, node);
         let with = With {
             prepares,
             of_many: true,
@@ -146,7 +147,7 @@ impl Engine {
             .bind_as(reference.clone(), node.to_owned(), with);
         if let Err(busy) = bound {
             warn!("{reference} cannot be bound to {node}: {busy}");
-            self.binding.remove(&reference.uid);
+            self.scheduler.bind_failed(self.steady.now(), uid);
             self.session_not_bound(&reference);
         }
     }

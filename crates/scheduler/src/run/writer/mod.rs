@@ -181,11 +181,11 @@ struct Shared {
     preemptions: Semaphore,
     victims: Semaphore,
     limits: Limits,
-    /// UIDs of the pods whose binding waits or is under way.
-    binding: Mutex<HashSet<Arc<str>>>,
+    /// How many bindings wait or are under way.
+    bindings_begun: AtomicUsize,
     /// How many of them wait for others of their gang.
     at_rest: AtomicUsize,
-    /// The same of preemptors.
+    /// UIDs of the pods whose preemption waits or is under way.
     preempting: Mutex<HashSet<Arc<str>>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
 }
@@ -217,7 +217,7 @@ impl Writer {
             preemptions: Semaphore::new(limits.preemptions),
             victims: Semaphore::new(limits.victims),
             limits,
-            binding: Mutex::default(),
+            bindings_begun: AtomicUsize::new(0),
             at_rest: AtomicUsize::new(0),
             preempting: Mutex::default(),
             outcomes,
@@ -225,27 +225,23 @@ impl Writer {
         (Self(Arc::new(shared)), received)
     }
 
-    /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. Of one pod no two are in flight. Must be
-    /// called inside the runtime, as all that follow.
+    /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. The scheduler begins no second binding of a
+    /// pod before the first has ended. Must be called inside the runtime, as all that follow.
     pub fn bind(&self, pod: PodRef, node: String) -> Result<(), Busy> {
         self.bind_as(pod, node, With::default())
     }
 
     /// The same with all that belongs to it.
     pub fn bind_as(&self, pod: PodRef, node: String, with: With) -> Result<(), Busy> {
-        let mut binding = lock(&self.0.binding);
-        if binding.contains(&pod.uid) {
-            return Err(Busy::InFlight);
-        }
-        if !with.of_many && binding.len() >= self.0.limits.waiting_bindings {
+        let begun = self.0.bindings_begun.fetch_add(1, Ordering::Relaxed);
+        if !with.of_many && begun >= self.0.limits.waiting_bindings {
+            self.0.bindings_begun.fetch_sub(1, Ordering::Relaxed);
             return Err(Busy::Full);
         }
-        binding.insert(Arc::clone(&pod.uid));
-        drop(binding);
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
             let result = shared.bind(&pod, &node, with).await;
-            lock(&shared.binding).remove(&pod.uid);
+            shared.bindings_begun.fetch_sub(1, Ordering::Relaxed);
             shared.tell(match result {
                 Ok(()) => Outcome::Bound { pod, node },
                 Err(failure) => Outcome::NotBound { pod, node, failure },
@@ -313,7 +309,8 @@ impl Writer {
     /// Bindings that wait for their turn or are under way, but for those that wait for others of their gang.
     pub fn bindings_in_flight(&self) -> usize {
         let at_rest = self.0.at_rest.load(Ordering::Relaxed);
-        lock(&self.0.binding).len().saturating_sub(at_rest)
+        let begun = self.0.bindings_begun.load(Ordering::Relaxed);
+        begun.saturating_sub(at_rest)
     }
 
     /// From now on nothing is begun; what is under way goes on. For a scheduler that lost its lease: what waited ends as

@@ -1,0 +1,102 @@
+//! Events in the life of a pod that is being scheduled, and the commands that follow from them.
+
+use super::WaitingPod;
+use crate::plugins::PluginSet;
+use crate::queue::{self, Moved, QueueError};
+use evictd_pod::wire;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// What the caller reports about one pod. `E` is an event of the cluster.
+#[derive(Debug)]
+pub(crate) enum Event<'a, E> {
+    /// A watch shows a new pod without a node.
+    Pending {
+        pod: &'a Arc<str>,
+        priority: i32,
+        /// The nominated node in its status; empty if it has none.
+        nominated: &'a str,
+    },
+    /// A watch shows a change of a pod that has no node.
+    Updated {
+        pod: &'a Arc<str>,
+        priority: i32,
+        /// The nominated nodes in its status before and after the change.
+        nominated: (&'a str, &'a str),
+        /// The change as events of the cluster, which may wake the pod.
+        events: Vec<queue::Event<E>>,
+    },
+    /// A watch shows that the deletion of a pod without a node has begun.
+    Terminating { pod: &'a str },
+    /// A watch shows the node of a pod.
+    Assigned { pod: &'a str, node: &'a str },
+    /// The pod is deleted, or has ended. An attempt under way still has to be ended by [`Event::Done`] (S5-029).
+    Gone { pod: &'a str },
+    /// An attempt has found a node (S5-057).
+    Assumed { pod: &'a Arc<str>, node: &'a str },
+    /// Plugins delay the binding of an assumed pod (S5-059).
+    Delayed {
+        pod: &'a str,
+        waiting: Box<WaitingPod>,
+    },
+    /// The attempt is over. With a binding it begins now; without one the pod is dropped, or its binding is not followed.
+    Done {
+        pod: &'a str,
+        binding: Option<Binding>,
+    },
+    /// Another scheduler of this process has chosen a node and binds the pod.
+    BoundElsewhere {
+        pod: &'a Arc<str>,
+        node: &'a str,
+        binding: Binding,
+    },
+    /// The pod gives back its node (`ForgetPod`). [`Event::Failed`] follows.
+    Forgotten { pod: &'a str },
+    /// The attempt failed, or the binding after it.
+    Failed {
+        pod: &'a str,
+        rejectors: PluginSet,
+        pending: PluginSet,
+        /// The node that is nominated from now on, empty for none; `None` if the pod is gone.
+        nominated: Option<&'a str>,
+    },
+    /// The API server has answered the request to bind the pod.
+    Answered { pod: &'a str, is_bound: bool },
+    /// The pod loses its nomination, whatever its status says.
+    NominationLeft { pod: &'a str },
+}
+
+/// What the caller must do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Count that a pod has entered a pool.
+    Count(Moved),
+    /// Ask the API server to bind the pod, and report [`Event::Answered`].
+    Bind,
+    /// The pod no longer counts on this node: wake the pods that wait for its room.
+    Free { node: Arc<str> },
+    /// Announce that the pod is bound.
+    Announce(Box<Binding>),
+    /// The binding failed: free the node, then report [`Event::Forgotten`] and [`Event::Failed`].
+    Unbind {
+        node: Arc<str>,
+        binding: Box<Binding>,
+    },
+    /// The binding failed, but a watch shows that the pod has a node: leave it there.
+    Keep(Box<Binding>),
+    /// The failed pod does not wait again.
+    Refuse(QueueError),
+}
+
+/// A request to the API server to bind a pod.
+#[derive(Debug, Clone)]
+pub struct Binding {
+    /// The pod as the attempt saw it.
+    pub pod: Arc<wire::Pod>,
+    /// Which attempt it was, from 1.
+    pub attempts: u32,
+    /// When it was decided.
+    pub began: Timestamp,
+    /// When the first attempt failed, if one has.
+    pub first_failure: Option<Timestamp>,
+}

@@ -1,0 +1,53 @@
+//! The waiting pods that nodes are being freed for (S5-109). They are few, so a pod without a nomination takes no memory here.
+
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub(super) struct Nominations {
+    pods_by_node: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+    node_by_pod: HashMap<Arc<str>, Arc<str>>,
+}
+
+impl Nominations {
+    pub(super) fn node_of(&self, pod: &str) -> Option<&Arc<str>> {
+        self.node_by_pod.get(pod)
+    }
+
+    /// The pods of a node in the order of their nomination.
+    pub(super) fn on(&self, node: &str) -> &[Arc<str>] {
+        self.pods_by_node.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Nodes by name, with their pods.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[Arc<str>])> {
+        let nodes = self.pods_by_node.iter();
+        nodes.map(|(node, pods)| (&**node, pods.as_slice()))
+    }
+
+    pub(super) fn remove(&mut self, pod: &str) {
+        let Some(node) = self.node_by_pod.remove(pod) else {
+            return;
+        };
+        if let Some(pods) = self.pods_by_node.get_mut(&node) {
+            pods.retain(|other| **other != *pod);
+            if pods.is_empty() {
+                self.pods_by_node.remove(&node);
+            }
+        }
+    }
+
+    /// Replaces the nomination of the pod; an empty name removes it. The pod becomes the last one of its node.
+    pub(super) fn set(&mut self, pod: &Arc<str>, node: &str) {
+        self.remove(pod);
+        if node.is_empty() {
+            return;
+        }
+        let known = self.pods_by_node.get_key_value(node);
+        let node: Arc<str> = known.map_or_else(|| node.into(), |(node, _)| Arc::clone(node));
+        let pods = self.pods_by_node.entry(Arc::clone(&node)).or_default();
+        pods.push(Arc::clone(pod));
+        self.node_by_pod.insert(Arc::clone(pod), node);
+    }
+}

@@ -1,0 +1,184 @@
+//! Bindings: gangs are bound together, the API server answers, and a pod gives back its node.
+
+use super::permits::refused;
+use super::{Attempt, Outcome, Rejected, Scheduler};
+use crate::framework::Refusal;
+use crate::gang::{GroupNews, GroupOutcome};
+use crate::plugins::PluginSet;
+use crate::pod_lifecycle::{Binding, WaitingPod};
+use crate::scheduling_queue::Answer;
+use evictd_pod::wire;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+impl Scheduler {
+    /// The API server has bound a pod that was placed. Returns its binding, unless the pod is gone meanwhile.
+    pub fn bound(&mut self, now: Timestamp, key: &str) -> Option<Binding> {
+        match self.queue.answered(now, key, true)? {
+            Answer::Bound(binding) => Some(*binding),
+            Answer::NotBound(..) | Answer::HasNode(_) => None,
+        }
+    }
+
+    /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065). A pod that has a
+    /// node by now, as a watch shows, stays there. Returns its binding, unless the pod is gone meanwhile.
+    pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>) -> Option<Binding> {
+        match self.queue.answered(now, key, false)? {
+            Answer::NotBound(binding, node) => {
+                let placed = (&*binding.pod, &*node);
+                self.unbind(now, key, placed, PluginSet::default());
+                Some(*binding)
+            }
+            Answer::Bound(binding) | Answer::HasNode(binding) => Some(*binding),
+        }
+    }
+
+    /// Another scheduler of this process binds the pod to this node. The caller has brought it into the cluster.
+    pub fn bind_elsewhere(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        pod: &Arc<wire::Pod>,
+        node: &str,
+    ) {
+        self.queue.bind_elsewhere(now, key, pod, node);
+    }
+
+    /// Whether an earlier binding of the pod is not answered.
+    pub fn awaits_answer(&self, key: &str) -> bool {
+        self.queue.lifecycles().awaits_answer(key)
+    }
+
+    /// The bindings that are not answered, of pods that exist.
+    pub fn bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.queue.lifecycles().bindings()
+    }
+
+    /// A pod that was placed gives back all that it has on its node.
+    pub(super) fn leave_node(&mut self, pod: &wire::Pod, node: &str) {
+        if let Some(profile) = self.profile_of(pod) {
+            self.frameworks[profile].unreserve(self.chosen(pod, node));
+        }
+        self.cluster.remove_pod(&pod.metadata);
+    }
+
+    /// Sends a pod that was placed back to the queue. Without rejectors it failed with an error.
+    pub(super) fn unbind(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        (pod, node): (&wire::Pod, &str),
+        rejectors: PluginSet,
+    ) {
+        self.leave_node(pod, node);
+        // What is not in flight any more has been deleted meanwhile.
+        let moved = self.queue.binding_failed(now, key, rejectors);
+        self.moved.extend(moved.into_iter().flatten());
+        self.nominate(key);
+    }
+}
+
+/// Gangs: their pods are bound all at once, when every plugin has permitted each of them, or all give their nodes back.
+impl Scheduler {
+    /// The pods of a gang that have a node wait for the last permit, or are bound.
+    pub(super) fn hold_or_bind(
+        &mut self,
+        now: Timestamp,
+        gang: &Arc<str>,
+        pods: Vec<(Arc<str>, WaitingPod)>,
+    ) {
+        let waits = pods.iter().any(|(_, own)| !own.by.is_empty());
+        // Whoever comes later must not go before the others.
+        if !waits && self.queue.lifecycles().waiting_gang(gang).is_empty() {
+            return self.bind_gang(now, gang, pods);
+        }
+        for (key, waiting) in pods {
+            let node = Arc::clone(&waiting.node);
+            self.tell(&key, &waiting, Outcome::Waits { node });
+            self.queue.delay(now, &key, waiting);
+        }
+    }
+
+    pub(super) fn bind_permitted_gangs(&mut self, now: Timestamp) {
+        for gang in self.queue.lifecycles().permitted_gangs() {
+            let pods = self.queue.take_waiting_gang(&gang);
+            self.bind_gang(now, &gang, pods);
+        }
+    }
+
+    /// All of them are bound, unless a plugin finds something wrong with one.
+    fn bind_gang(&mut self, now: Timestamp, gang: &str, pods: Vec<(Arc<str>, WaitingPod)>) {
+        let wrong = pods.iter().find_map(|(_, own)| {
+            let chosen = self.chosen(&own.pod, &own.node);
+            let message = self.frameworks[own.profile].wrong_before_binding(chosen)?;
+            Some(format!("pod {:?}: {message}", own.pod.metadata.name))
+        });
+        if let Some(message) = wrong {
+            let message = format!("pod group {gang:?}: {message}");
+            for (key, own) in pods {
+                let placed = (&*own.pod, &*own.node);
+                self.unbind(now, &key, placed, PluginSet::default());
+                self.tell(&key, &own, Outcome::Error(message.clone()));
+            }
+            return self.tell_group(gang, GroupOutcome::Unschedulable(message));
+        }
+        if pods.iter().any(|(_, own)| !own.prepares.is_empty()) {
+            let keys = pods.iter().map(|(key, _)| Arc::clone(key));
+            self.together.push(keys.collect());
+        }
+        self.tell_group(gang, GroupOutcome::Placed);
+        for (key, own) in pods {
+            self.queue.bind(now, &key, &own.pod, own.number);
+            let (pod, number) = (own.pod, own.number);
+            let outcome = Outcome::Placed {
+                node: own.node,
+                decided: own.decided,
+                prepares: own.prepares,
+            };
+            self.decided.push_back(Attempt {
+                key,
+                pod,
+                number,
+                outcome,
+            });
+        }
+    }
+
+    /// All pods of a gang that wait for a permit give their nodes back, because of what a plugin says of one.
+    pub(super) fn withdraw_gang(&mut self, now: Timestamp, gang: &str, refusal: &Refusal) {
+        let none = format!("pod group {gang:?}: its pods are bound all at once or not at all.");
+        let message = format!("{} {none}", refused(refusal.clone()).message);
+        let pods = self.queue.take_waiting_gang(gang);
+        for (_, own) in &pods {
+            self.leave_node(&own.pod, &own.node);
+        }
+        let keys: Vec<Arc<str>> = pods.iter().map(|(key, _)| Arc::clone(key)).collect();
+        let rejectors = refused(refusal.clone()).failure().rejectors;
+        self.moved
+            .extend(self.queue.gang_rejected(now, &keys, rejectors));
+        for (key, own) in pods {
+            self.nominate(&key);
+            let rejected = Rejected {
+                message: message.clone(),
+                ..refused(refusal.clone())
+            };
+            self.tell(&key, &own, Outcome::Unschedulable(rejected));
+        }
+        self.tell_group(gang, GroupOutcome::Unschedulable(message));
+    }
+
+    fn tell(&mut self, key: &Arc<str>, own: &WaitingPod, outcome: Outcome) {
+        self.decided.push_back(Attempt {
+            key: Arc::clone(key),
+            pod: Arc::clone(&own.pod),
+            number: own.number,
+            outcome,
+        });
+    }
+
+    fn tell_group(&mut self, name: &str, what: GroupOutcome) {
+        if let Some(group) = self.queue.group(name).cloned() {
+            self.groups.push(GroupNews { group, what });
+        }
+    }
+}

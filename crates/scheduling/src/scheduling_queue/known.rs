@@ -1,0 +1,64 @@
+//! The waiting pods and their groups: what the hints of plugins ask for.
+
+use super::pods::Pods;
+use super::scheduler_name;
+use crate::events::ClusterEvent;
+use crate::gang::{Groups, group_of};
+use crate::hints;
+use crate::plugins::{PluginName, PluginSet};
+use crate::queue::{Requeueing, Settings};
+use hashbrown::HashSet;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What the hints know of the waiting pods.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) pods: Pods,
+    /// Pods whose victims are being deleted in the background.
+    pub(super) preempting: HashSet<Arc<str>>,
+    pub(super) groups: Groups,
+    /// In their order, by which profiles are numbered.
+    pub(super) scheduler_names: BTreeSet<String>,
+    pub(super) has_extenders: bool,
+    pub(super) settings: Settings,
+}
+
+impl Requeueing<ClusterEvent> for Known {
+    fn registered(&self, event: &ClusterEvent) -> PluginSet {
+        let registered = hints::registered(event.kind);
+        let extender = self.has_extenders.then_some(PluginName::Extender);
+        let other = self.settings.other_plugins.then_some(PluginName::Other);
+        registered.or(extender.into_iter().chain(other).collect())
+    }
+
+    fn wakes(&self, plugin: PluginName, pod: &str, event: &ClusterEvent) -> bool {
+        let wakes = if self.settings.as_kube_scheduler {
+            hints::wakes_in_kube_scheduler
+        } else {
+            hints::wakes
+        };
+        let pod = self.pods.get(pod);
+        pod.is_none_or(|pod| wakes(plugin, pod, event))
+    }
+
+    fn gate(&self, pod: &str) -> Option<PluginName> {
+        let wire = self.pods.get(pod)?;
+        if !wire.spec.scheduling_gates.is_empty() {
+            return Some(PluginName::SchedulingGates);
+        }
+        if group_of(wire).is_some_and(|group| !self.groups.may_begin(&group)) {
+            return Some(PluginName::GangScheduling);
+        }
+        let preempts = self.preempting.contains(pod);
+        preempts.then_some(PluginName::DefaultPreemption)
+    }
+
+    fn profile(&self, pod: &str) -> u16 {
+        let name = self.pods.get(pod).map(|pod| scheduler_name(pod));
+        let mut names = self.scheduler_names.iter();
+        let at = name.and_then(|name| names.position(|own| own == name));
+        // Nobody has so many profiles.
+        u16::try_from(at.unwrap_or(0)).unwrap_or(u16::MAX)
+    }
+}

@@ -1,0 +1,90 @@
+//! Pods that have a node: from the permits of plugins to the answer of the API server.
+
+use super::SchedulingQueue;
+use crate::events::ClusterEvent;
+use crate::pod_lifecycle::{Binding, Command, Event, PodLifecycles, WaitingPod};
+use evictd_pod::wire;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// What came of the request to bind a pod.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The pod is bound.
+    Bound(Box<Binding>),
+    /// It is not bound, and holds this node until it is forgotten and has failed.
+    NotBound(Box<Binding>, Arc<str>),
+    /// It was not bound, but a watch shows that it has a node.
+    HasNode(Box<Binding>),
+}
+
+impl SchedulingQueue {
+    /// Plugins delay the binding of an assumed pod.
+    pub(crate) fn delay(&mut self, now: Timestamp, pod: &str, waiting: WaitingPod) {
+        let waiting = Box::new(waiting);
+        self.advance(now, Event::Delayed { pod, waiting });
+    }
+
+    /// The attempt of an assumed pod is over, and its binding begins.
+    pub(crate) fn bind(&mut self, now: Timestamp, key: &str, pod: &Arc<wire::Pod>, attempts: u32) {
+        let binding = Some(binding(now, pod, attempts));
+        self.advance(now, Event::Done { pod: key, binding });
+    }
+
+    /// Another scheduler of this process binds the pod.
+    pub(crate) fn bind_elsewhere(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        pod: &Arc<wire::Pod>,
+        node: &str,
+    ) {
+        let binding = binding(now, pod, 1);
+        let event = Event::BoundElsewhere {
+            pod: key,
+            node,
+            binding,
+        };
+        self.advance(now, event);
+    }
+
+    /// The API server has answered. `None` if the pod is gone, or was not being bound.
+    pub(crate) fn answered(&mut self, now: Timestamp, pod: &str, is_bound: bool) -> Option<Answer> {
+        let commands = self.advance(now, Event::Answered { pod, is_bound });
+        commands.into_iter().find_map(|command| match command {
+            Command::Announce(binding) => Some(Answer::Bound(binding)),
+            Command::Unbind { node, binding } => Some(Answer::NotBound(binding, node)),
+            Command::Keep(binding) => Some(Answer::HasNode(binding)),
+            _ => None,
+        })
+    }
+
+    /// Takes a pod out that waits for permits; it keeps its node.
+    pub(crate) fn take_waiting_pod(&mut self, pod: &str) -> Option<WaitingPod> {
+        self.lifecycles.take_waiting_pod(pod)
+    }
+
+    /// Takes the pods of a gang out that wait for permits, by key. They keep their nodes.
+    pub(crate) fn take_waiting_gang(&mut self, gang: &str) -> Vec<(Arc<str>, WaitingPod)> {
+        let pods = self.lifecycles.waiting_gang(gang).into_iter();
+        let taken = pods.filter_map(|pod| {
+            let waiting = self.lifecycles.take_waiting_pod(&pod)?;
+            Some((pod, waiting))
+        });
+        taken.collect()
+    }
+
+    /// The phases of all pods.
+    pub(crate) const fn lifecycles(&self) -> &PodLifecycles<ClusterEvent> {
+        &self.lifecycles
+    }
+}
+
+fn binding(now: Timestamp, pod: &Arc<wire::Pod>, attempts: u32) -> Binding {
+    Binding {
+        pod: Arc::clone(pod),
+        attempts,
+        began: now,
+        first_failure: None,
+    }
+}
