@@ -2,11 +2,11 @@
 //!
 //! An eviction that such growth eats up within seconds helps nobody. Only figures count that were measured together with
 //! the signal: a walk through directories or a kubelet's answer is older, and what a pod has written since then would
-//! look like growth of the host.
+//! look like growth of the host. So would the growth of a pod whose usage is unknown: without it nothing is noted.
 
 use crate::{
     Observation, Signal, SignalMap, StarvedResource, Usage,
-    decision::{RankedPod, Spared, UnevictableGrowth},
+    decision::{RankedPod, Spared, UnevictableGrowth, Unreachable},
     forecast::Trend,
 };
 use evictd_pod::{Pod, Quantity};
@@ -87,6 +87,7 @@ impl Unevictable {
         let mut apart = times.map(|time| time.duration_since(at).abs());
         let readings = &mut self.readings[signal];
         if !Self::follows(signal)
+            || ranked.iter().any(may_hold_unseen)
             || readings.at.is_some_and(|last| at <= last)
             || apart.any(|apart| apart > TOGETHER)
         {
@@ -135,6 +136,11 @@ impl Unevictable {
 /// Whether no eviction ends this pod, and it is not about to end.
 fn stays_here(row: &RankedPod) -> bool {
     row.spared.is_some_and(|why| why != Spared::Dying)
+}
+
+/// Whether it is unknown what this pod holds. A pod without a cgroup has no processes, so it holds nothing.
+fn may_hold_unseen(row: &RankedPod) -> bool {
+    row.gain.is_none() && row.spared != Some(Spared::Unreachable(Unreachable::NoCgroup))
 }
 
 impl Readings {

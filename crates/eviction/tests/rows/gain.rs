@@ -337,6 +337,16 @@ fn nobody_goes_for_a_program_of_the_host_that_grows() {
 }
 
 #[test]
+fn what_a_pod_of_unknown_usage_may_take_is_not_growth_of_the_host() {
+    let mut pods = bystanders();
+    pods.push((priority("hog", -1), memory(200 * MI)));
+    pods.push((priority("young", 0), None));
+    let mut falling = Falling::new(pods, 100);
+    let decision = falling.until_decided(40, &[0; 4]);
+    assert_eq!(victim(&decision), Some("default/hog"), "{}", decision.why);
+}
+
+#[test]
 fn a_relief_that_lasts_comes_as_ever() {
     let table = [
         ("the host grows slowly", 310, [0, 0, 0], 1),

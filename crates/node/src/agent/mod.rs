@@ -294,6 +294,16 @@ impl Agent {
             }
             Step::Reclaim(want) => self.reclaim(now, want, seen).await,
             Step::Measure(signal) => {
+                // The usage of a pod whose cgroup is new would count as the host's.
+                if self
+                    .active
+                    .set()
+                    .pods
+                    .iter()
+                    .any(|pod| pod.cgroup.is_none())
+                {
+                    self.update_cgroups(now);
+                }
                 let set = Arc::clone(self.active.set());
                 let pods = 0..set.pods.len();
                 let usage = self.ports.usage.read_these(now, &set, pods);
