@@ -3,9 +3,13 @@
 use crate::cluster::Cluster;
 use crate::filter::{self, Filter, Here, Rejection};
 use crate::id::NodeId;
+use crate::interrupt::INTERRUPTED;
 use crate::plugins;
 use crate::pod::Pod;
 use hashbrown::HashMap;
+
+/// After so many answers it is asked whether the attempt is to end. Most answers take less time than that question.
+const LOOK: u8 = 16;
 
 /// Every check that concerns one pod.
 pub struct Checks<'c> {
@@ -24,6 +28,8 @@ pub struct Checks<'c> {
     away: Vec<bool>,
     /// Which of the filters rejected last.
     rejecting: usize,
+    /// How many answers are given before it is asked whether the attempt is to end.
+    until_look: u8,
 }
 
 impl<'c> Checks<'c> {
@@ -75,6 +81,7 @@ impl<'c> Checks<'c> {
             nominated,
             away: Vec::new(),
             rejecting: 0,
+            until_look: 0,
         }
     }
 
@@ -135,6 +142,17 @@ impl<'c> Checks<'c> {
         Trial { checks: self, here }
     }
 
+    /// Whether no check is asked any more.
+    fn is_over(&mut self) -> bool {
+        let interrupt = self.cluster.interrupt();
+        if self.until_look > 0 {
+            self.until_look -= 1;
+            return interrupt.is_raised();
+        }
+        self.until_look = LOOK;
+        interrupt.look()
+    }
+
     /// The words of a rejection.
     pub fn words(&self, rejection: Rejection) -> Vec<String> {
         filter::words(self.cluster, self.pod, rejection.reason)
@@ -187,6 +205,11 @@ impl<'c> Trial<'_, 'c> {
 
     /// Whether the pod fits now, asking every check.
     pub fn fits(&mut self) -> Result<(), Rejection> {
+        // Without a filter there is none to say so, and nothing that takes time.
+        if self.checks.is_over() && !self.checks.filters.is_empty() {
+            self.checks.rejecting = 0;
+            return Err(Rejection::unresolvable(INTERRUPTED));
+        }
         self.twice(|checks, here| {
             let filters = checks.filters.iter().enumerate();
             let mut answers = filters.map(|(index, filter)| (index, filter.check(here)));
@@ -202,6 +225,9 @@ impl<'c> Trial<'_, 'c> {
     /// Whether the pod fits now, after [`Trial::fits`] has once said that it did: checks that pods cannot change are
     /// not asked again.
     pub fn still_fits(&mut self) -> bool {
+        if self.checks.is_over() {
+            return false;
+        }
         self.twice(|checks, here| {
             let mut changing = checks.changing.iter();
             changing.try_for_each(|index| {

@@ -19,6 +19,7 @@ use crate::features::Features;
 use crate::group::{Counts, Group, Groups};
 use crate::id::NodeId;
 use crate::images::Images;
+use crate::interrupt::Interrupt;
 use crate::labels::Labels;
 use crate::name_ranks::NameRanks;
 use crate::node::{Node, Taint};
@@ -66,6 +67,7 @@ pub struct Cluster {
     /// What has changed, so that answers can be kept.
     changes: Changes,
     evicted: Evicted,
+    interrupt: Interrupt,
     /// Where each pod is, by its unique id; by `namespace/name` where the input has none.
     places: HashMap<Arc<str>, Place>,
 }
@@ -141,6 +143,7 @@ impl Default for Cluster {
             early: HashMap::new(),
             changes: Changes::default(),
             evicted: Evicted::default(),
+            interrupt: Interrupt::default(),
             places: HashMap::new(),
         }
     }
@@ -332,6 +335,16 @@ impl Cluster {
     /// When something changed that every answer may depend on, and when each node did.
     pub const fn changes(&self) -> &Changes {
         &self.changes
+    }
+
+    /// Whether the attempt that is under way is to end.
+    pub const fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// The same, for the caller that begins and ends attempts.
+    pub const fn interrupt_mut(&mut self) -> &mut Interrupt {
+        &mut self.interrupt
     }
 
     /// The places of a label.

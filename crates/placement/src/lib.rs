@@ -61,6 +61,7 @@ pub mod filter;
 mod group;
 mod id;
 mod images;
+mod interrupt;
 mod labels;
 mod mistake;
 mod name_ranks;
@@ -93,6 +94,7 @@ pub use filter::{
 };
 pub use group::{Group, GroupId};
 pub use id::NodeId;
+pub use interrupt::{INTERRUPTED, Interrupt};
 pub use labels::Labels;
 pub use mistake::{Mistake, Wrong};
 pub use node::{Node, Taint};

@@ -6,6 +6,7 @@ mod extenders;
 mod gang_questions;
 mod gangs;
 mod help;
+mod interrupted;
 mod overdue;
 mod permits;
 mod reject;
@@ -21,7 +22,7 @@ use crate::moves::Moves;
 use crate::preparations::{ClaimRef, Preparations};
 use crate::queue::{Pool, Settings};
 use crate::scheduling_queue::SchedulingQueue;
-use evictd_placement::{Cluster, Mistake, Pod, Spreader};
+use evictd_placement::{Cluster, INTERRUPTED, Mistake, Pod, Spreader};
 use evictd_pod::wire;
 use evictd_preemption::{Action, Budget, Options};
 use gang_questions::Asking;
@@ -480,7 +481,7 @@ impl Scheduler {
         }
         let popped = self.queue.pop()?;
         if let Some(gang) = self.queue.take_gang(&popped) {
-            self.attempt_gang(now, gang, 0);
+            self.interruptible(|own| own.attempt_gang(now, gang, 0));
             return self.attempt(now);
         }
         let (key, number) = (popped.pod, popped.attempts);
@@ -489,7 +490,7 @@ impl Scheduler {
             self.queue.done(now, &key);
             return self.attempt(now);
         };
-        let outcome = self.decide(now, &key, &pod, number);
+        let outcome = self.interruptible(|own| own.decide(now, &key, &pod, number));
         Some(Attempt {
             key,
             pod,
@@ -541,7 +542,12 @@ impl Scheduler {
             return Outcome::Unschedulable(rejected);
         }
         let framework = &self.frameworks[profile];
-        match self.decider.decide(framework, &self.cluster, &pod) {
+        let decided = self.decider.decide(framework, &self.cluster, &pod);
+        if self.is_interrupted() {
+            self.cluster.release(pod);
+            return self.error(now, key, INTERRUPTED.to_owned());
+        }
+        match decided {
             Ok(decided) => self.place(now, (key, wire, number, profile), pod, decided),
             Err(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered)),
         }

@@ -3,32 +3,37 @@
 
 /// The most brackets that are open at a time.
 const MOST_BRACKETS: usize = 16;
-/// The most operators between two of `&&` and `||`, whose operands do not nest.
+/// The most operators of one bracket between two of `&&` and `||`, whose operands do not nest.
 const MOST_OPERATORS: usize = 64;
 
 /// Why an expression is not read: it might nest too deeply.
 pub(crate) fn excess(text: &str) -> Option<String> {
-    let (mut brackets, mut operators) = (0usize, 0usize);
+    // The operators of each open bracket, and last those of the innermost one: what is in a bracket resets nothing around it.
+    let mut operators = vec![0usize];
     let mut rest = Rest(text.as_bytes());
     while let Some(token) = rest.next() {
+        let is_nested = operators.len() > 1;
+        let innermost = operators.last_mut()?;
         match token {
-            b'(' | b'[' | b'{' => {
-                brackets += 1;
-                operators += 1;
+            Token::Open => {
+                *innermost += 1;
+                operators.push(0);
             }
-            b')' | b']' | b'}' => brackets = brackets.saturating_sub(1),
-            b'&' | b'|' => operators = 0,
-            b'+' | b'-' | b'*' | b'/' | b'%' | b'.' | b'?' | b'!' | b'=' | b'<' | b'>' | b' ' => {
-                operators += 1;
+            Token::Close if is_nested => {
+                operators.pop();
             }
-            _ => {}
+            Token::Logical => *innermost = 0,
+            Token::Operator => *innermost += 1,
+            Token::Close | Token::Other => {}
+            Token::Unended => return Some("a text in it has no end".to_owned()),
+            Token::Quoted => return Some("names cannot be quoted".to_owned()),
         }
-        if brackets > MOST_BRACKETS {
+        if operators.len() > MOST_BRACKETS + 1 {
             return Some(format!(
                 "more than {MOST_BRACKETS} brackets are open at a time"
             ));
         }
-        if operators > MOST_OPERATORS {
+        if operators.iter().any(|own| *own > MOST_OPERATORS) {
             return Some(format!(
                 "more than {MOST_OPERATORS} operators between two of && and ||"
             ));
@@ -37,52 +42,92 @@ pub(crate) fn excess(text: &str) -> Option<String> {
     None
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Open,
+    Close,
+    /// One of the two characters of `&&` or `||`.
+    Logical,
+    Operator,
+    /// A text that does not end on its line, which nothing reads as one.
+    Unended,
+    /// A name between backticks.
+    Quoted,
+    Other,
+}
+
 /// What is left of a text.
 struct Rest<'t>(&'t [u8]);
 
 impl Rest<'_> {
-    /// The next byte that is in no text literal, comment or space. A space stands for the operator `in`.
-    fn next(&mut self) -> Option<u8> {
-        let mut is_raw = false;
+    /// The next token that is no comment or space.
+    fn next(&mut self) -> Option<Token> {
         loop {
             let (first, rest) = self.0.split_first()?;
-            match first {
-                b'"' | b'\'' => self.pass_literal(*first, is_raw),
+            let token = match first {
                 b'/' if rest.first() == Some(&b'/') => {
                     let end = rest.iter().position(|byte| *byte == b'\n');
                     self.0 = &rest[end.unwrap_or(rest.len())..];
-                }
-                b'i' if rest.starts_with(b"n ") => {
-                    self.0 = &rest[2..];
-                    return Some(b' ');
-                }
-                byte if byte.is_ascii_whitespace() => self.0 = rest,
-                b'r' | b'R' => {
-                    self.0 = rest;
-                    is_raw = true;
                     continue;
                 }
-                byte => {
+                byte if byte.is_ascii_whitespace() => {
                     self.0 = rest;
-                    return Some(*byte);
+                    continue;
                 }
-            }
-            is_raw = false;
+                b'"' | b'\'' => return Some(self.literal(*first, false)),
+                byte if byte.is_ascii_alphanumeric() || *byte == b'_' => return Some(self.word()),
+                b'`' => Token::Quoted,
+                b'(' | b'[' | b'{' => Token::Open,
+                b')' | b']' | b'}' => Token::Close,
+                b'&' | b'|' => Token::Logical,
+                b'+' | b'-' | b'*' | b'/' | b'%' | b'.' | b'?' | b'!' | b'=' | b'<' | b'>' => {
+                    Token::Operator
+                }
+                _ => Token::Other,
+            };
+            self.0 = rest;
+            return Some(token);
         }
     }
 
-    fn pass_literal(&mut self, quote: u8, is_raw: bool) {
+    /// A name, a number, the operator `in`, or a text with letters before its quote.
+    fn word(&mut self) -> Token {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let end = self.0.iter().position(|byte| !is_part(byte));
+        let (word, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
+        self.0 = rest;
+        if let Some(quote @ (b'"' | b'\'')) = rest.first() {
+            let prefix = word.to_ascii_lowercase();
+            if matches!(&*prefix, b"r" | b"b" | b"br" | b"rb") {
+                return self.literal(*quote, prefix.contains(&b'r'));
+            }
+        }
+        // A number needs no space before the operator.
+        let of_number = word.first().is_some_and(u8::is_ascii_digit) && word.ends_with(b"in");
+        if word == b"in" || of_number {
+            return Token::Operator;
+        }
+        Token::Other
+    }
+
+    fn literal(&mut self, quote: u8, is_raw: bool) -> Token {
         let triple = [quote; 3];
-        let end: &[u8] = if self.0.starts_with(&triple) {
-            &triple
-        } else {
-            &triple[..1]
-        };
+        let is_triple = self.0.starts_with(&triple);
+        let end: &[u8] = if is_triple { &triple } else { &triple[..1] };
         let mut at = end.len();
         while at < self.0.len() && !self.0[at..].starts_with(end) {
-            at += if self.0[at] == b'\\' && !is_raw { 2 } else { 1 };
+            let passed = if self.0[at] == b'\\' && !is_raw { 2 } else { 1 };
+            let breaks = |byte: &u8| matches!(byte, b'\n' | b'\r');
+            if !is_triple && self.0[at..].iter().take(passed).any(breaks) {
+                return Token::Unended;
+            }
+            at += passed;
         }
-        self.0 = self.0.get(at + end.len()..).unwrap_or_default();
+        let Some(rest) = self.0.get(at + end.len()..) else {
+            return Token::Unended;
+        };
+        self.0 = rest;
+        Token::Other
     }
 }
 
@@ -106,7 +151,13 @@ mod tests {
             ("a.", 65),
             ("!", 65),
             ("a in ", 65),
+            ("a in\t", 65),
+            ("'a' in'a'", 65),
+            ("0x1in ", 65),
             ("a ? b : ", 65),
+            // What is in a bracket resets nothing around it.
+            ("(a && b) == ", 65),
+            ("[a || b] + ", 65),
         ] {
             assert!(excess(&open.repeat(count)).is_some(), "{open}");
             assert_eq!(excess(&open.repeat(count / 4)), None, "{open}");
@@ -126,5 +177,15 @@ mod tests {
             );
         }
         assert!(excess(&format!(r"r'\' {}", "+1".repeat(65))).is_some());
+        // What nothing reads as a text, or as a name, hides nothing.
+        for hidden in ["'\n", "'\\\n", "a.`//`", "'''", "br'\\"] {
+            let text = format!("{hidden}{}", "+1".repeat(65));
+            assert!(excess(&text).is_some(), "{text}");
+        }
+        let nested = format!(
+            "[{}].exists(x, x)",
+            ["device.driver == 'a' && true"; 4].join(", ")
+        );
+        assert_eq!(excess(&[nested.as_str(); 20].join(" || ")), None);
     }
 }

@@ -119,7 +119,7 @@ impl<'e> Evaluation<'e> {
         }
         self.meter.charge(1)?;
         let key = Value::Text(Arc::clone(field));
-        element(value, &key, kind == Select::Optional)
+        element(value, &key, kind == Select::Optional, &mut self.meter)
     }
 
     fn index(&mut self, operand: &Node, key: &Node, is_optional: bool, root: u64) -> Outcome {
@@ -130,7 +130,7 @@ impl<'e> Evaluation<'e> {
             self.value(key)?
         };
         self.meter.charge(1)?;
-        element(value, &key, is_optional)
+        element(value, &key, is_optional, &mut self.meter)
     }
 
     /// `&&` and `||`: the side that decides does so even where the other one fails.
@@ -183,6 +183,7 @@ impl<'e> Evaluation<'e> {
         for (key, value, may_miss) in entries {
             let key = Key::of_entry(&self.value(key)?);
             let key = key.ok_or_else(|| Fault::error("unsupported key type"))?;
+            key.read(&mut self.meter)?;
             let value = match self.value(value)? {
                 Value::Optional(None) if *may_miss => continue,
                 Value::Optional(Some(own)) if *may_miss => own.as_ref().clone(),
@@ -295,21 +296,22 @@ const fn is_chain(node: &Node) -> bool {
 }
 
 /// What is under a key of a map, or at a place in a list.
-fn element(value: Value, key: &Value, is_optional: bool) -> Outcome {
+fn element(value: Value, key: &Value, is_optional: bool, meter: &mut Meter) -> Outcome {
     let (value, is_optional) = match value {
         Value::Optional(None) => return Ok(Value::Optional(None)),
         Value::Optional(Some(own)) => (own.as_ref().clone(), true),
         value => (value, is_optional),
     };
     let found = match &value {
-        Value::Map(map) => map.get(key),
+        Value::Map(map) => map.get(key, meter),
         Value::List(list) => at(list, key),
         _ => Err(Fault::no_overload()),
     };
-    if is_optional {
-        return Ok(Value::Optional(found.ok().map(Arc::new)));
+    match found {
+        Err(Fault::Cost) => Err(Fault::Cost),
+        found if is_optional => Ok(Value::Optional(found.ok().map(Arc::new))),
+        found => found,
     }
-    found
 }
 
 fn at(list: &Values, key: &Value) -> Outcome {

@@ -9,6 +9,10 @@ const MOST_BYTES: u64 = 32 << 20;
 const BYTES_OF_UNIT: u64 = 32;
 /// About as much as a value takes in a list.
 const VALUE: u64 = 32;
+/// A text of so many bytes is read in the time of the step that reads it.
+const SHORT: usize = 64;
+/// The longest message of an error. It is kept with the answer.
+const LONGEST_MESSAGE: usize = 256;
 
 /// Why an evaluation has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +25,9 @@ pub(crate) enum Fault {
 
 impl Fault {
     pub(crate) fn error(message: impl Into<Box<str>>) -> Self {
-        Self::Error(message.into())
+        let message = message.into();
+        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+        Self::Error(message.get(..end).unwrap_or_default().into())
     }
 
     pub(crate) fn no_overload() -> Self {
@@ -75,6 +81,14 @@ impl Meter {
         self.bytes = sum.min(MOST_BYTES + 1);
         if self.bytes > MOST_BYTES {
             return Err(Fault::Cost);
+        }
+        Ok(())
+    }
+
+    /// A text is about to be compared with others or parsed, for the price of one step.
+    pub(crate) fn read(&mut self, text: &str) -> Result<(), Fault> {
+        if text.len() > SHORT {
+            self.handle(text.len())?;
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 //! are about ASCII only, `\Q` quotes, and a class has neither nested classes nor operators.
 
 use regex::bytes::{Regex, RegexBuilder};
-use regex_syntax::ParserBuilder;
+use regex_syntax::ast::{self, Ast, ClassSetItem, Visitor};
+use regex_syntax::hir::translate::TranslatorBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 use std::sync::{Arc, OnceLock};
 
@@ -14,12 +15,22 @@ const MOST_PARTS: usize = 60_000;
 const MOST_MEMORY: usize = 16 << 20;
 /// How deeply groups may be nested.
 const MOST_NESTED: u32 = 250;
+/// The longest pattern, which an expression may put together.
+const LONGEST: usize = 10 << 10;
+/// The most characters that all classes of a pattern have together where it may ignore case: then each is looked at. RE2 allows
+/// more.
+const MOST_CHARACTERS: u32 = 300_000;
+/// About as many characters has a class with a name, such as all letters.
+const NAMED: u32 = 150_000;
+/// The most classes with a name.
+const MOST_NAMED: u32 = 64;
 
 /// A pattern that is compiled when it is used for the first time.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     text: String,
     parts: usize,
+    characters: u32,
     regex: Arc<OnceLock<Result<Regex, String>>>,
 }
 
@@ -27,6 +38,9 @@ impl Pattern {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err("error parsing regexp: expression too large".to_owned());
+        }
         let translated = translated(text)?;
         let wrong = |error: &dyn std::fmt::Display| {
             let error = error.to_string();
@@ -36,11 +50,13 @@ impl Pattern {
                 line.trim_start_matches("error: ")
             )
         };
-        let mut parser = ParserBuilder::new()
-            .utf8(false)
-            .nest_limit(MOST_NESTED)
-            .build();
-        let hir = parser.parse(&translated).map_err(|error| wrong(&error))?;
+        let mut parser = ast::parse::ParserBuilder::new();
+        let mut parser = parser.nest_limit(MOST_NESTED).build();
+        let ast = parser.parse(&translated).map_err(|error| wrong(&error))?;
+        let classes = Classes::of(&ast).ok_or_else(|| wrong(&"expression too large"))?;
+        let mut translator = TranslatorBuilder::new().utf8(false).build();
+        let hir = translator.translate(&translated, &ast);
+        let hir = hir.map_err(|error| wrong(&error))?;
         if !repeats_within(&hir, MOST_REPEATS) {
             return Err(wrong(&"invalid repeat count"));
         }
@@ -51,13 +67,15 @@ impl Pattern {
         Ok(Self {
             text: translated,
             parts,
+            characters: classes.characters,
             regex: Arc::default(),
         })
     }
 
     /// The work of compiling it, in bytes that are handled.
     pub(crate) const fn work(&self) -> usize {
-        self.parts.saturating_mul(512)
+        let parsing = self.characters as usize * 4;
+        self.parts.saturating_mul(512).saturating_add(parsing)
     }
 
     /// The work of a search in a text of so many bytes, where the search does not go by the shortest way.
@@ -77,6 +95,67 @@ impl Pattern {
             regex.map_err(|_| "error parsing regexp: expression too large".to_owned())
         });
         regex.as_ref().map_err(String::as_str)
+    }
+}
+
+/// What has to be looked at of the classes of a pattern.
+#[derive(Default)]
+struct Classes {
+    named: u32,
+    /// How many characters they have together; 0 where case matters.
+    characters: u32,
+    ignores_case: bool,
+}
+
+impl Classes {
+    /// `None` where that is too much.
+    fn of(ast: &Ast) -> Option<Self> {
+        let own = ast::visit(ast, Self::default()).ok()?;
+        let characters = if own.ignores_case { own.characters } else { 0 };
+        let is_little = own.named <= MOST_NAMED && characters <= MOST_CHARACTERS;
+        is_little.then_some(Self { characters, ..own })
+    }
+
+    const fn named(&mut self) {
+        self.named += 1;
+        self.characters = self.characters.saturating_add(NAMED);
+    }
+
+    fn flags(&mut self, flags: &ast::Flags) {
+        let ignore = ast::Flag::CaseInsensitive;
+        self.ignores_case |= flags.flag_state(ignore) == Some(true);
+    }
+}
+
+impl Visitor for Classes {
+    type Output = Self;
+    type Err = core::convert::Infallible;
+
+    fn finish(self) -> Result<Self, Self::Err> {
+        Ok(self)
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        match ast {
+            Ast::Flags(own) => self.flags(&own.flags),
+            Ast::Group(own) => own.flags().into_iter().for_each(|own| self.flags(own)),
+            Ast::ClassUnicode(_) => self.named(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
+        match item {
+            ClassSetItem::Range(own) => {
+                let (start, end) = (u32::from(own.start.c), u32::from(own.end.c));
+                let size = end.saturating_sub(start);
+                self.characters = self.characters.saturating_add(size);
+            }
+            ClassSetItem::Unicode(_) => self.named(),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -262,6 +341,10 @@ mod tests {
             ("\\", "trailing backslash"),
             ("(?P<n", ""),
             (r"(\pL{30}){30}", "expression too large"),
+            (&r"\pL|".repeat(100), "expression too large"),
+            (&"(?i)[ -\u{10ffff}]".repeat(9), "expression too large"),
+            (&"(?i:[ -\u{10ffff}])".repeat(9), "expression too large"),
+            (&"a".repeat(LONGEST + 1), "expression too large"),
             (r"\1", ""),
             ("(?=a)", ""),
         ] {
@@ -276,7 +359,15 @@ mod tests {
                 "{pattern}: {error}"
             );
         }
-        for pattern in ["a{1000}", "((a{10}){10}){10}", "(a{2,31}){2,32}"] {
+        let full = "[ -\u{10ffff}]".repeat(100);
+        let names = "(?i)^[a-z0-9]+(-[a-z0-9]+)*$".to_owned();
+        for pattern in [
+            "a{1000}",
+            "((a{10}){10}){10}",
+            "(a{2,31}){2,32}",
+            &full,
+            &names,
+        ] {
             assert!(Pattern::new(pattern).is_ok(), "{pattern}");
         }
     }

@@ -429,3 +429,69 @@ fn long_results_are_kept_without_a_pass_over_them_for_each_step() {
     assert_eq!(verdict.selects, Ok(true));
     assert!(verdict.cost < MOST_COST, "{}", verdict.cost);
 }
+
+/// An expression with a text of a million characters by the name of `big`, made of these.
+fn with_big(part: &str, body: &str) -> String {
+    let text = part.repeat(100);
+    format!(
+        "cel.bind(s, '{text}', cel.bind(m, s.replace('{part}', s), cel.bind(big, m.replace('{part}', s), {body})))"
+    )
+}
+
+/// The same question ten thousand times.
+fn often(asked: &str) -> String {
+    let list = format!("[{}]", ["1"; 100].join(","));
+    format!("{list}.all(i, {list}.all(j, {asked}))")
+}
+
+#[test]
+fn long_texts_and_lists_make_no_more_work_than_is_charged_for() {
+    const TOO_MUCH: &str = "operation cancelled: actual cost limit exceeded";
+    for asked in [
+        "{big: true}[big]",
+        "big in {big: 1}",
+        "double(big) > 0.0",
+        "int('0' + big.replace('1', '0')) == 0",
+        "semver('1.0.0-' + big) == semver('1.0.0-' + big)",
+    ] {
+        let found = selects(&with_big("1", &often(asked)));
+        assert_eq!(found, Err(TOO_MUCH.into()), "{asked}");
+    }
+    // Beside a short text or a number no more of a long one is looked at.
+    for asked in ["big != 'a'", "'a' < big", "dyn(big) != 1"] {
+        assert_eq!(selects(&with_big("ä", &often(asked))), Ok(true), "{asked}");
+    }
+    // So often is a version compared that was made once.
+    let compared = often("v.compareTo(v) == 0");
+    let versions = format!("cel.bind(v, semver('1.0.0-' + big), {compared})");
+    assert_eq!(selects(&with_big("1", &versions)), Err(TOO_MUCH.into()));
+    // Each search for the next one reads the text to its end.
+    let text = "A".repeat(9000);
+    let quadratic = format!("'{text}'.findAll('.*[^A-Z]|[A-Z]').size() == 9000");
+    assert_eq!(selects(&quadratic), Err(TOO_MUCH.into()));
+    let honest = "'gpu-0, gpu-1'.findAll('gpu-[0-9]').size() == 2";
+    assert_eq!(selects(honest), Ok(true));
+    // A list of 60^9 elements is no work as long as nothing is done with them.
+    let mut endless = "sets.intersects(x9, [])".to_owned();
+    for level in (1..=9).rev() {
+        let sum = vec![format!("x{}", level - 1); 60].join(" + ");
+        endless = format!("cel.bind(x{level}, {sum}, {endless})");
+    }
+    let endless = format!("cel.bind(x0, [1], {endless})");
+    assert_eq!(selects(&endless), Ok(false));
+    // What is kept of an error is short.
+    let error = selects(&with_big("1", "{'a': true}[big]")).unwrap_err();
+    assert!(error.starts_with("no such key: 111") && error.len() < 300);
+}
+
+#[test]
+fn the_last_place_of_a_text_is_found_whatever_stands_behind_it() {
+    for (text, found) in [
+        ("'bä'.lastIndexOf('b', 1)", 0),
+        ("'äöäö'.lastIndexOf('äö', 2)", 2),
+        ("'äöäö'.lastIndexOf('äö', 1)", 0),
+        ("'abc'.lastIndexOf('bc', 3)", -1),
+    ] {
+        assert_eq!(selects(&format!("{text} == {found}")), Ok(true), "{text}");
+    }
+}

@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 pub(crate) type Values = List<Value>;
 
+/// So many characters of a text are shown in an error.
+const SHOWN: usize = 64;
+
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Null,
@@ -119,22 +122,31 @@ impl Key {
         match self {
             Self::Bool(own) => own.to_string(),
             Self::Int(own) => own.to_string(),
-            Self::Text(own) => own.to_string(),
+            Self::Text(own) => own.chars().take(SHOWN).collect(),
+        }
+    }
+
+    /// It is about to be looked for, or put into a map.
+    pub(crate) fn read(&self, meter: &mut Meter) -> Result<(), Fault> {
+        match self {
+            Self::Text(own) => meter.read(own),
+            Self::Bool(_) | Self::Int(_) => Ok(()),
         }
     }
 }
 
 impl Map {
-    pub(crate) fn get(&self, key: &Value) -> Result<Value, Fault> {
+    pub(crate) fn get(&self, key: &Value, meter: &mut Meter) -> Result<Value, Fault> {
         let key = Key::of(key).ok_or_else(Fault::no_overload)?;
+        key.read(meter)?;
         let found = self.entries.get(&key).or(self.missing.as_ref());
         let missing = || Fault::error(format!("no such key: {}", key.shown()));
         found.cloned().ok_or_else(missing)
     }
 
     /// Whether `has` finds something under the name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.missing.is_some() || self.entries.contains_key(&Key::Text(name.into()))
+    pub(crate) fn has(&self, name: &Arc<str>) -> bool {
+        self.missing.is_some() || self.entries.contains_key(&Key::Text(Arc::clone(name)))
     }
 }
 
@@ -183,6 +195,26 @@ impl Value {
         }
     }
 
+    /// The smaller one of two sizes. Of a long text beside a short one no more is counted than is charged.
+    fn smaller_size(&self, other: &Self) -> u64 {
+        match (self, other) {
+            (Self::Optional(Some(own)), _) => own.smaller_size(other),
+            (_, Self::Optional(Some(other))) => self.smaller_size(other),
+            (Self::Text(one), Self::Text(other)) => {
+                let (short, long) = if one.len() <= other.len() {
+                    (one, other)
+                } else {
+                    (other, one)
+                };
+                characters_up_to(long, characters(short))
+            }
+            (Self::Text(text), other) | (other, Self::Text(text)) => {
+                characters_up_to(text, other.size())
+            }
+            _ => self.size().min(other.size()),
+        }
+    }
+
     /// About how many bytes its text has, without what is in it.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -194,7 +226,7 @@ impl Value {
 
     /// Equality as a call charges it.
     pub(crate) fn equals_charged(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
-        meter.traverse(self.size().min(other.size()), 1)?;
+        meter.traverse(self.smaller_size(other), 1)?;
         self.equals(other, meter)
     }
 
@@ -216,7 +248,9 @@ impl Value {
                 one == other
             }
             (Self::Quantity(one), Self::Quantity(other)) => one == other,
-            (Self::Version(one), Self::Version(other)) => one.cmp_precedence(other).is_eq(),
+            (Self::Version(one), Self::Version(other)) => {
+                compare_versions(one, other, meter)?.is_eq()
+            }
             (Self::Type(one), Self::Type(other)) => one == other,
             (Self::Address(one), Self::Address(other)) => one == other,
             (Self::Network(one), Self::Network(other)) => one == other,
@@ -251,7 +285,7 @@ impl Value {
     ) -> Result<Option<Ordering>, Fault> {
         let sizes = match (self, other) {
             (Self::Text(_), Self::Text(_)) | (Self::Bytes(_), Self::Bytes(_)) => {
-                self.size().min(other.size())
+                self.smaller_size(other)
             }
             _ => 1,
         };
@@ -268,6 +302,16 @@ impl Value {
             _ => Some(numbers(self, other).ok_or_else(Fault::no_overload)?),
         })
     }
+}
+
+/// Versions may have long identifiers, and are compared for one unit.
+pub(crate) fn compare_versions(
+    one: &Version,
+    other: &Version,
+    meter: &mut Meter,
+) -> Result<Ordering, Fault> {
+    meter.read(one.pre.as_str())?;
+    Ok(one.cmp_precedence(other))
 }
 
 fn lists_equal(one: &Values, other: &Values, meter: &mut Meter) -> Result<bool, Fault> {
@@ -323,6 +367,12 @@ fn with_double(whole: i128, double: f64) -> Option<Ordering> {
     } else {
         order
     })
+}
+
+/// How many characters a text has, if they are no more than this.
+fn characters_up_to(text: &str, most: u64) -> u64 {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    text.chars().take(most).count() as u64
 }
 
 /// How many characters a text has.

@@ -4,6 +4,7 @@ use super::{Code, Filter, Here, Reason, Rejection};
 use crate::cluster::{Cluster, Seen};
 use crate::devices::DeviceChoice;
 use crate::id::NodeId;
+use crate::interrupt::INTERRUPTED;
 use crate::pod::Pod;
 use crate::template::DeviceClaim;
 use evictd_devices::{Demand, Problem, preference, selects};
@@ -149,10 +150,13 @@ fn seen(here: Here<'_>) -> Seen<'_> {
 impl Filter for Devices {
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         let node = seen(here);
-        if !self.demand.is_empty()
-            && let Err(problem) = self.demand.allocate(here.cluster.devices(), &node)
-        {
-            return Err(Rejection::unresolvable(words(&problem)));
+        if !self.demand.is_empty() {
+            // A search on one node may take as long as all else does on a thousand.
+            if here.cluster.interrupt().look() {
+                return Err(Rejection::unresolvable(INTERRUPTED));
+            }
+            let found = self.demand.allocate(here.cluster.devices(), &node);
+            found.map_err(|problem| Rejection::unresolvable(words(&problem)))?;
         }
         if self.reaches.iter().all(|own| selects(own, &node)) {
             return Ok(());

@@ -7,7 +7,7 @@ use crate::decider::Decided;
 use crate::extending::{
     Asked, Offered, Question, Replay, Reply, asks, choose, is_interested, narrow,
 };
-use evictd_placement::{NodeId, Pod};
+use evictd_placement::{INTERRUPTED, NodeId, Pod};
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Scheduler {
             self.queue.done(now, key);
             return None;
         };
-        let outcome = self.decide(now, key, &pod, number);
+        let outcome = self.interruptible(|own| own.decide(now, key, &pod, number));
         if !matches!(outcome, Outcome::Ask(_)) {
             self.asked.remove(key);
         }
@@ -76,6 +76,10 @@ impl Scheduler {
         let step = self.step(&mut asked, wire, &pod, profile);
         self.asked.insert(Arc::clone(key), asked);
         let outcome = match step {
+            _ if self.is_interrupted() => {
+                self.cluster.release(pod);
+                self.error(now, key, INTERRUPTED.to_owned())
+            }
             Step::Decided(decided) => self.place(now, (key, wire, number, profile), pod, decided),
             Step::FitsNowhere(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered)),
             Step::Ask(question) => {

@@ -86,7 +86,7 @@ impl Scheduler {
             return true;
         };
         let gang = self.queue.gang(Arc::clone(&name), asking.members);
-        self.attempt_gang(now, gang, asking.rounds);
+        self.interruptible(|own| own.attempt_gang(now, gang, asking.rounds));
         match self.asking.get_mut(&name) {
             Some(again) => again.late |= asking.late,
             None if asking.late => self.moved.extend(self.queue.retry_group(&name)),

@@ -10,7 +10,7 @@ use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
 use crate::preparations::ClaimRef;
 use crate::scheduling_queue::Gang;
-use evictd_placement::{Domain, Domains, NodeId, Statement};
+use evictd_placement::{Cluster, Domain, Domains, INTERRUPTED, NodeId, Statement};
 use evictd_preemption::{Action, Ineligible};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ impl Scheduler {
         let mut trial = self.trial(gang.missing, rounds);
         trial.reserves = true;
         let found = trial.run(&mut statement, &mut members, &domains).is_some();
-        let failed = members.iter().find_map(Member::failed);
+        let failed = failed(trial.cluster, &members);
         let asks = found && members.iter().any(|own| !own.question.is_empty());
         if found && !asks && failed.is_none() {
             statement.commit(trial.cluster);
@@ -121,10 +121,10 @@ impl Scheduler {
         let told = members.iter_mut().map(|own| std::mem::take(&mut own.end));
         let told: Vec<End> = told.collect();
         let found = self.preempt_for_gang((&gang, rounds), &mut members, domains);
-        if members.iter().any(|own| !own.question.is_empty()) {
+        let failed = failed(&self.cluster, &members);
+        if failed.is_none() && members.iter().any(|own| !own.question.is_empty()) {
             return self.ask_about_gang(gang, members, rounds);
         }
-        let failed = members.iter().find_map(Member::failed);
         for (member, end) in members.iter_mut().zip(told) {
             member.end = end;
         }
@@ -334,6 +334,7 @@ impl Scheduler {
             reserves: false,
         };
         let found = preempt(&mut trial, members, &preemptor)?;
+        let found = found.filter(|_| !trial.cluster.interrupt().is_raised());
         let groups = found.iter().flat_map(|found| &found.groups);
         let whole = groups.map(|group| GroupNews {
             group: Arc::clone(&together.groups[*group]),
@@ -372,6 +373,14 @@ impl Scheduler {
         }
         freed
     }
+}
+
+/// Why the whole gang is tried again later: the attempt was ended, or something about one of the pods failed.
+fn failed(cluster: &Cluster, members: &[Member]) -> Option<String> {
+    if cluster.interrupt().is_raised() {
+        return Some(INTERRUPTED.to_owned());
+    }
+    members.iter().find_map(Member::failed)
 }
 
 fn rejected((message, mut plugins): Said, freed: Freed) -> Rejected {

@@ -3,6 +3,7 @@
 use super::Scheduler;
 use crate::queue::Pool;
 use crate::remedies::{NodeRemedies, remedies};
+use evictd_pod::wire;
 
 /// What would help a pod that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,16 +32,20 @@ impl Scheduler {
             pod.metadata.name == name && pod.metadata.namespace_or_default() == namespace
         })?;
         let wire = (**wire).clone();
-        let framework = &self.frameworks[self.profile_of(&wire)?];
+        self.interruptible(|own| own.help_for(&wire, most))
+    }
+
+    fn help_for(&mut self, wire: &wire::Pod, most: usize) -> Option<Help> {
+        let framework = &self.frameworks[self.profile_of(wire)?];
         let pod = self.cluster.pod(wire.clone()).ok()?;
         let filtered = framework.filter(&self.cluster, &pod);
         self.cluster.release(pod);
         let feasible = filtered.feasible.len();
         let remedies = if feasible == 0 {
-            remedies(&mut self.cluster, framework, &wire, &filtered, most)
+            remedies(&mut self.cluster, framework, wire, &filtered, most)
         } else {
             Vec::new()
         };
-        Some(Help { feasible, remedies })
+        (!self.is_interrupted()).then_some(Help { feasible, remedies })
     }
 }

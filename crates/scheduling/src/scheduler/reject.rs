@@ -6,7 +6,7 @@ use crate::cycle::Filtered;
 use crate::decider::Hopeless;
 use crate::plugins::{PluginName, PluginSet};
 use crate::scheduling_queue::{Failure, Nomination};
-use evictd_placement::{DEVICES_GO_ON, NodeId, Pod};
+use evictd_placement::{DEVICES_GO_ON, INTERRUPTED, NodeId, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Extender, Plan};
 use jiff::Timestamp;
@@ -131,7 +131,12 @@ impl Scheduler {
         let placing = (&self.cluster, &pod);
         let waiting = |pod: &Pod| self.queue.lifecycles().is_placed(pod.uid());
         let failed = framework.fail(placing, &filtered, by, &mut extenders, &waiting);
-        if let Some(question) = question(replays) {
+        let question = question(replays);
+        if self.is_interrupted() {
+            self.cluster.release(pod);
+            return self.error(now, key, INTERRUPTED.to_owned());
+        }
+        if let Some(question) = question {
             self.cluster.release(pod);
             return Outcome::Ask(question);
         }

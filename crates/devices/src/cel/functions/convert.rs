@@ -73,8 +73,18 @@ fn whole(double: f64, least: f64, most: f64) -> Result<i128, Fault> {
     whole.ok_or_else(range)
 }
 
-fn int(own: &mut Given<'_, '_>) -> Outcome {
+/// The argument, which is parsed if it is a text.
+fn parsed(own: &mut Given<'_, '_>) -> Result<(), Fault> {
     own.plain()?;
+    if let Value::Text(text) = own.arg(0) {
+        let text = Arc::clone(text);
+        own.meter.read(&text)?;
+    }
+    Ok(())
+}
+
+fn int(own: &mut Given<'_, '_>) -> Outcome {
+    parsed(own)?;
     Ok(Value::Int(match own.arg(0) {
         Value::Int(own) => *own,
         Value::UInt(own) => i64::try_from(*own).map_err(|_| range())?,
@@ -88,7 +98,7 @@ fn int(own: &mut Given<'_, '_>) -> Outcome {
 }
 
 fn unsigned(own: &mut Given<'_, '_>) -> Outcome {
-    own.plain()?;
+    parsed(own)?;
     Ok(Value::UInt(match own.arg(0) {
         Value::UInt(own) => *own,
         Value::Int(own) => u64::try_from(*own).map_err(|_| range())?,
@@ -103,7 +113,7 @@ fn unsigned(own: &mut Given<'_, '_>) -> Outcome {
 
 #[expect(clippy::cast_precision_loss, reason = "so the language has it")]
 fn double(own: &mut Given<'_, '_>) -> Outcome {
-    own.plain()?;
+    parsed(own)?;
     Ok(Value::Double(match own.arg(0) {
         Value::Double(own) => *own,
         Value::Int(own) => *own as f64,

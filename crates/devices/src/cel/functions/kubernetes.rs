@@ -2,7 +2,7 @@
 
 use super::{Called, Entry, Given, entry};
 use crate::cel::meter::Fault;
-use crate::cel::value::Value;
+use crate::cel::value::{Value, compare_versions};
 use evictd_pod::Quantity;
 use semver::Version;
 use std::cmp::Ordering;
@@ -112,7 +112,10 @@ fn order(own: &mut Given<'_, '_>) -> Result<Ordering, Fault> {
     own.plain()?;
     match (own.arg(0), own.arg(1)) {
         (Value::Quantity(one), Value::Quantity(other)) => Ok(one.cmp(other)),
-        (Value::Version(one), Value::Version(other)) => Ok(one.cmp_precedence(other)),
+        (Value::Version(one), Value::Version(other)) => {
+            let (one, other) = (Arc::clone(one), Arc::clone(other));
+            compare_versions(&one, &other, own.meter)
+        }
         _ => Err(Fault::no_overload()),
     }
 }

@@ -27,6 +27,10 @@ pub(super) const TABLE: &[Entry] = &[
     }),
     entry("sets.intersects", Called::Alone, (2, 2), |own| {
         let [one, other] = sets(own, 1)?;
+        // A walk over one for the sake of nothing would have cost nothing.
+        if other.len() == 0 {
+            return Ok(Value::Bool(false));
+        }
         for value in one.iter() {
             if holds(&other, value, own.meter)? {
                 return Ok(Value::Bool(true));

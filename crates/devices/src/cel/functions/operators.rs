@@ -81,7 +81,10 @@ fn contains(own: &mut Given<'_, '_>) -> Outcome {
             own.plain()?;
             let is_number = matches!(element, Value::Double(_));
             match Key::of(&element) {
-                Some(key) => Ok(Value::Bool(map.entries.contains_key(&key))),
+                Some(key) => {
+                    key.read(own.meter)?;
+                    Ok(Value::Bool(map.entries.contains_key(&key)))
+                }
                 None if is_number => Ok(Value::Bool(false)),
                 None => Err(Fault::no_overload()),
             }

@@ -108,6 +108,9 @@ fn find_all(own: &mut Given<'_, '_>) -> Outcome {
     for found in regex.find_iter(text.as_bytes()).take(most) {
         own.meter.handle_values(2)?;
         own.meter.handle(found.len())?;
+        // Each search may read the text to its end before it knows that it has found something.
+        let rest = text.len() - found.end();
+        own.meter.handle(pattern.work_on(rest))?;
         values.push(Value::text(text.get(found.range()).unwrap_or_default()));
     }
     Ok(Value::List(values.into()))
@@ -158,7 +161,7 @@ fn index_of(own: &mut Given<'_, '_>, last: bool) -> Outcome {
     let at = place(&text, from).filter(|_| !is_outside);
     let found = at.and_then(|at| {
         if last {
-            let end = at.saturating_add(other.len()).min(text.len());
+            let end = text.floor_char_boundary(at.saturating_add(other.len()));
             return text.get(..end)?.rfind(&*other);
         }
         text[at..].find(&*other).map(|found| at + found)
