@@ -59,8 +59,9 @@ pub use kubelet::{KubeletClient, KubeletSettings};
 pub use message::Peer;
 pub use reader::{Pages, Reader};
 pub use reflector::{
-    Budget, ByKey, Connect, Follow, Key, Keyed, Outline, Parsed, Reflector, Retry, Store, Table,
-    Unreadable, WATCH_LIFE, Watch, WatchError, WatchMetrics, WatchState, Watches, parse,
+    Budget, ByKey, Connect, Follow, Key, Keyed, NewsReceiver, NewsSender, Outline, Parsed,
+    Reflector, Retry, Store, Table, Unreadable, WATCH_LIFE, Watch, WatchError, WatchMetrics,
+    WatchState, Watches, news, parse,
 };
 pub use right::Right;
 pub use stagger::{Delay, Fleet, Stagger, chance};

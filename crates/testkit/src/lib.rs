@@ -51,6 +51,7 @@ pub mod program;
 mod read;
 mod resource;
 mod review;
+pub mod rights;
 mod select;
 mod server;
 mod status;

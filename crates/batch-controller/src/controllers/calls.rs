@@ -399,3 +399,69 @@ fn path(resource: Resource, namespace: &str) -> String {
     };
     format!("{root}/namespaces/{namespace}/{plural}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Response;
+    use kube::client::Body;
+    use std::collections::HashMap;
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+    use std::time::Duration;
+    use tower::service_fn;
+
+    fn owner(namespace: &str) -> Owner {
+        Owner {
+            namespace: namespace.to_owned(),
+            name: "train".to_owned(),
+            uid: String::new(),
+        }
+    }
+
+    fn deletions(count: usize) -> Vec<Call> {
+        let calls = (0..count).map(|index| Call::DeletePod {
+            name: format!("train-{index}"),
+            uid: "u".to_owned(),
+        });
+        calls.collect()
+    }
+
+    /// A server that takes a while for each call.
+    #[tokio::test(start_paused = true)]
+    async fn each_job_has_its_turn_however_many_calls_the_others_want() {
+        let done: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
+        let counted = Arc::clone(&done);
+        let server = service_fn(move |request: Request<Body>| {
+            let done = Arc::clone(&counted);
+            async move {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                let namespace = request.uri().path().split('/').nth(4).unwrap_or_default();
+                *done
+                    .lock()
+                    .unwrap()
+                    .entry(namespace.to_owned())
+                    .or_default() += 1;
+                let body = Body::from(b"{}".to_vec());
+                Ok::<_, Infallible>(Response::new(body))
+            }
+        });
+        let calls = Calls::new(Actions::new(kube::Client::new(server, "default")));
+        for index in 0..20 {
+            let calls = calls.clone();
+            tokio::spawn(async move {
+                let owner = owner(&format!("large-{index}"));
+                calls.make(owner, deletions(1000)).await
+            });
+        }
+        // All of them have begun.
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        let answers = calls.make(owner("small"), deletions(2)).await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        let done = done.lock().unwrap();
+        assert_eq!(done["small"], 2);
+        // Meanwhile each of the others had two turns at most.
+        let most = done.values().max().copied();
+        assert!(most <= Some(3 * OF_A_JOB), "{done:?}");
+    }
+}

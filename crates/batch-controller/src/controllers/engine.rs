@@ -16,6 +16,7 @@ use evictd_batch::job::{
 };
 use evictd_batch::queue::{QueueCommand, QueueEvent, QueueMachine};
 use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
+use evictd_cluster_client::NewsReceiver;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ impl Engine {
     /// Works until the task is ended, or no news can come any more.
     pub(super) async fn run(
         mut self,
-        mut news: mpsc::UnboundedReceiver<News>,
+        mut news: NewsReceiver<News>,
         mut back: mpsc::UnboundedReceiver<Back>,
     ) {
         loop {

@@ -5,13 +5,12 @@ use super::calls::{Calls, MERGE, refusal};
 use super::watches::{Delta, Object, Start};
 use evictd_batch::job::Refusal;
 use evictd_batch::pod_group::{Call, Plain, Scaled, is_plain, plain_pod, scaled};
-use evictd_cluster_client::{Access, ApiError, Backoff, Watches, chance};
+use evictd_cluster_client::{Access, ApiError, Backoff, Watches, chance, news};
 use evictd_pod::wire::{Metadata, OwnerReference, Pod, TextMap, null_is_default};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tracing::warn;
 
 /// How often a pod is tried.
@@ -67,7 +66,7 @@ pub(super) async fn run(
     calls: Calls,
     schedulers: Vec<String>,
 ) {
-    let (send, mut news) = mpsc::unbounded_channel();
+    let (send, mut news) = news();
     let start = Start {
         access: &access,
         news: &send,

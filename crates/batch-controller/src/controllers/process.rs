@@ -8,7 +8,7 @@ use super::metrics::Metrics;
 use super::plain;
 use super::watches;
 use evictd_batch::compat::Compat;
-use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, pod_at_work};
+use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at_work};
 use evictd_daemon::cluster::Cluster;
 use evictd_daemon::leadership::{Leadership, LeaseSettings};
 use evictd_daemon::metrics::Exposition;
@@ -16,7 +16,7 @@ use evictd_daemon::server::{self, BindError, Limits, ListenAddress};
 use evictd_daemon::tasks::Daemon;
 use std::io;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tracing::info;
 
 /// What the large objects may take that are kept, however many tenants make them.
@@ -147,7 +147,7 @@ fn work(
         synced,
     };
     let (engine, back) = Engine::new(settings.compat, settings.most_tries, ports);
-    let (send, news) = mpsc::unbounded_channel();
+    let (send, news) = news();
     watches::start(&cluster.access, &send, watches);
     daemon.spawn(engine.run(news, back));
 }

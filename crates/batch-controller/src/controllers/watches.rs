@@ -2,13 +2,14 @@
 
 use evictd_batch::queue::{View, ViewMetadata, ViewSpec, ViewStatus};
 use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
-use evictd_cluster_client::{Access, ByKey, Key, Keyed, Reflector, Retry, Store, Watches};
+use evictd_cluster_client::{
+    Access, ByKey, Key, Keyed, NewsSender, Reflector, Retry, Store, Watches,
+};
 use evictd_pod::wire::{Metadata, PriorityClass, null_is_default};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::mpsc::UnboundedSender;
 
 /// An object before and after a change; what was not there, or is gone, is `None`.
 #[derive(Debug)]
@@ -100,14 +101,14 @@ objects!(
 /// What all watches of one receiver share.
 pub(super) struct Start<'a, N> {
     pub(super) access: &'a Access,
-    pub(super) news: &'a UnboundedSender<N>,
+    pub(super) news: &'a NewsSender<N>,
     pub(super) watches: &'a Watches,
     /// Reports that one more kind is known completely.
     pub(super) listed: fn() -> N,
 }
 
 /// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver.
-pub(super) fn start(access: &Access, news: &UnboundedSender<News>, watches: &Watches) {
+pub(super) fn start(access: &Access, news: &NewsSender<News>, watches: &Watches) {
     let start = Start {
         access,
         news,
@@ -154,7 +155,7 @@ struct Kind<T, N> {
     /// Reported once.
     listed: Option<fn() -> N>,
     tell: fn(Delta<T>) -> N,
-    news: UnboundedSender<N>,
+    news: NewsSender<N>,
 }
 
 /// An object as it was last seen.
@@ -172,8 +173,7 @@ fn key(metadata: &Metadata) -> Key<'_> {
 
 impl<T: Object, N: Send + 'static> Kind<T, N> {
     fn tell(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
-        // The receiver is dropped when the controllers end.
-        let _ = self.news.send((self.tell)(Delta { old, new }));
+        self.news.send((self.tell)(Delta { old, new }));
     }
 }
 
@@ -218,7 +218,11 @@ impl<T: Object, N: Send + 'static> Store for Kind<T, N> {
 
     fn up_to_date(&mut self) {
         if let Some(listed) = self.listed.take() {
-            let _ = self.news.send(listed());
+            self.news.send(listed());
         }
+    }
+
+    fn room(&mut self) -> impl Future<Output = ()> + Send {
+        self.news.room()
     }
 }

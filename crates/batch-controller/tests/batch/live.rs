@@ -1,6 +1,7 @@
 //! `evictd-batch controllers` against an API server: what becomes of jobs, queues and Commands.
 
-use crate::{batch, packaged_rules};
+use crate::batch;
+use evictd_testkit::rights::packaged;
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer, Entry, Fault};
 use nix::sys::signal::{Signal, kill};
@@ -60,9 +61,9 @@ impl Live {
             admin.create(queue(name, parent)).unwrap();
         }
         // Never more rights than are packaged.
-        let mut rules = packaged_rules("rights.yaml");
+        let mut rules = packaged("batch/rights.yaml");
         if arguments.contains(&"volcano") {
-            let more = packaged_rules("../components/volcano-form/rights.yaml");
+            let more = packaged("components/volcano-form/rights.yaml");
             rules
                 .as_array_mut()
                 .unwrap()

@@ -1,7 +1,7 @@
 //! The rights that are packaged for the controllers are those that they use.
 
 use crate::live::{Live, job, queue, running, start_pods};
-use crate::{granted, packaged_rules, used};
+use evictd_testkit::rights::{granted, packaged, used};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{ApiServer, Fault};
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn every_right_of_the_controllers_is_used_and_none_is_missing() {
     }
     wait_until("it is deleted", || live.job("short").is_null());
 
-    let rules = packaged_rules("rights.yaml");
+    let rules = packaged("batch/rights.yaml");
     let mut unused = Vec::new();
     wait_until("every right is used", || {
         unused = difference(&rules, &used(&live.api.log(), "controllers"));
@@ -106,7 +106,7 @@ fn every_further_right_of_volcanos_form_is_used() {
         });
         live.admin.create(pod).unwrap();
     }
-    let rules = packaged_rules("../components/volcano-form/rights.yaml");
+    let rules = packaged("components/volcano-form/rights.yaml");
     let mut unused = Vec::new();
     wait_until("every right is used", || {
         unused = difference(&rules, &used(&live.api.log(), "controllers"));

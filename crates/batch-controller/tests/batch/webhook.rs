@@ -1,10 +1,10 @@
 //! `evictd-batch webhook` as the API server sees it.
 
 use crate::served::{Connection, KINDS, Webhook, bundle, cluster, connect, job};
-use crate::{granted, packaged_rules, used};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use evictd_batch::admission::{MOST_CONTAINERS, MOST_TASKS};
+use evictd_testkit::rights::{granted, packaged, used};
 use evictd_testkit::{Actor, ApiServer, Authority, Fault};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -36,7 +36,7 @@ impl Scene {
         api.grant(
             "token",
             ACCOUNT,
-            Some(packaged_rules("webhook-rights.yaml")),
+            Some(packaged("batch/webhook-rights.yaml")),
         );
         Self {
             webhook: Webhook::start(&api.kubeconfig_of("token"), flags),
@@ -445,7 +445,7 @@ async fn a_certificate_is_renewed_in_time_and_the_rights_that_are_granted_are_al
     assert_eq!(open.get("/livez").await.0, 200);
 
     let used = used(&scene.api.log(), ACCOUNT);
-    let granted = granted(&packaged_rules("webhook-rights.yaml"));
+    let granted = granted(&packaged("batch/webhook-rights.yaml"));
     let unused: Vec<_> = granted.difference(&used).cloned().collect();
     // A server that streams lists is not asked for one.
     assert_eq!(

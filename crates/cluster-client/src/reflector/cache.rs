@@ -210,4 +210,8 @@ impl<S: Store> Follow for Reflector<S> {
         }
         self.store.up_to_date();
     }
+
+    fn room(&mut self) -> impl Future<Output = ()> + Send {
+        self.store.room()
+    }
 }

@@ -17,6 +17,10 @@ pub trait Follow {
     fn deleted(&mut self, object: Parsed<Self::Object>);
     /// The list is complete, or the connection has shown a sign of life.
     fn up_to_date(&mut self);
+    /// Waits until there is room for further objects: nothing more is read meanwhile.
+    fn room(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// An object, or what is known of one that cannot be read.

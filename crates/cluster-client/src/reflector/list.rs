@@ -54,6 +54,7 @@ pub(super) async fn objects<F: Follow>(
                         health.skipped();
                     }
                     follower.applied(object, length);
+                    follower.room().await;
                 }
             }
         }

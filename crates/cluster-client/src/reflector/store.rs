@@ -60,6 +60,10 @@ pub trait Store: Send + 'static {
     }
     /// The list is complete, or the connection has shown a sign of life.
     fn up_to_date(&mut self);
+    /// Waits until the store has room for further changes: nothing more is read meanwhile.
+    fn room(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
     /// The server does not answer.
     fn lost(&mut self, _problem: &str) {}
 }

@@ -193,15 +193,18 @@ impl Watch {
             while let Some(piece) = lines.next(&mut bytes) {
                 match piece {
                     Piece::Part(part) => incoming.push(part).await,
-                    Piece::End => match incoming.end().await {
-                        Arrived::Short(line) => {
-                            self.short_event(&line, follower)?;
-                            incoming.recycle(line);
+                    Piece::End => {
+                        match incoming.end().await {
+                            Arrived::Short(line) => {
+                                self.short_event(&line, follower)?;
+                                incoming.recycle(line);
+                            }
+                            Arrived::Long(length, event) => {
+                                self.long_event(length, event, follower)?;
+                            }
                         }
-                        Arrived::Long(length, event) => {
-                            self.long_event(length, event, follower)?;
-                        }
-                    },
+                        follower.room().await;
+                    }
                 }
             }
         }

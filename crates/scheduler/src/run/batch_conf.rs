@@ -2,11 +2,11 @@
 
 use super::watches::{BatchChange, News};
 use evictd_batch::conf::{Conf, ConfError};
+use evictd_cluster_client::NewsSender;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
@@ -54,7 +54,7 @@ impl ConfFile {
     }
 
     /// Reads it anew every so often, and tells of a change as long as somebody listens.
-    pub(super) async fn follow(mut self, period: Duration, news: UnboundedSender<News>) {
+    pub(super) async fn follow(mut self, period: Duration, news: NewsSender<News>) {
         while !news.is_closed() {
             sleep(period).await;
             let text = match read(&self.path).await {
@@ -69,7 +69,7 @@ impl ConfFile {
             self.text = text;
             if let Some(conf) = self.conf() {
                 // The receiver is dropped when the scheduler ends.
-                let _ = news.send(News::Batch(BatchChange::Conf(Box::new(conf))));
+                news.send(News::Batch(BatchChange::Conf(Box::new(conf))));
             }
         }
     }

@@ -10,6 +10,7 @@ mod telling;
 
 use super::attempts::Failure;
 use super::batch::Batch;
+use super::deadline::Deadline;
 use super::events::Events;
 use super::extenders::{Extenders, Replies};
 use super::gangs::Gangs;
@@ -20,6 +21,7 @@ use super::view::View;
 use super::watches::{BATCH_KINDS, KINDS, News};
 use super::writer::{Condition, Outcome, With, Writer};
 use crate::clock::Steady;
+use evictd_cluster_client::NewsReceiver;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_scheduling::{
@@ -48,7 +50,7 @@ pub struct Engine {
     scheduler: Scheduler,
     writer: Writer,
     events: Events,
-    news: mpsc::UnboundedReceiver<News>,
+    news: NewsReceiver<News>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
     metrics: Metrics,
     view: View,
@@ -72,6 +74,7 @@ pub struct Engine {
     now: fn() -> Timestamp,
     /// By which pods wait: a clock that is set has none wait for hours, or give up too early.
     steady: Steady,
+    deadline: Deadline,
 }
 
 /// How an engine is connected.
@@ -81,7 +84,7 @@ pub struct Ports {
     /// What users see.
     pub events: Events,
     /// What the watches tell.
-    pub news: mpsc::UnboundedReceiver<News>,
+    pub news: NewsReceiver<News>,
     /// Only a leader decides.
     pub role: watch::Receiver<Role>,
     /// Becomes true when the cluster is known.
@@ -96,11 +99,15 @@ pub struct Ports {
     pub batch: Option<(Batch, watch::Receiver<Role>)>,
     /// Reads the clock.
     pub now: fn() -> Timestamp,
+    /// How long an attempt may take.
+    pub deadline: Deadline,
 }
 
 impl Engine {
     /// An engine that does not run yet.
-    pub fn new(scheduler: Scheduler, ports: Ports) -> Self {
+    pub fn new(mut scheduler: Scheduler, ports: Ports) -> Self {
+        let deadline = ports.deadline.clone();
+        scheduler.interrupt_where(move || deadline.is_over());
         let (writer, outcomes) = ports.writer;
         let (extenders, replies) = ports.extenders;
         Self {
@@ -124,6 +131,7 @@ impl Engine {
             batch: ports.batch,
             now: ports.now,
             steady: Steady::start((ports.now)()),
+            deadline: ports.deadline,
         }
     }
 
@@ -177,7 +185,7 @@ impl Engine {
         let mut heard = false;
         self.answer();
         for _ in 0..NEWS {
-            let Ok(news) = self.news.try_recv() else {
+            let Some(news) = self.news.try_recv() else {
                 break;
             };
             heard = true;
@@ -241,6 +249,7 @@ impl Engine {
                 return false;
             }
             let (now, began) = ((self.now)(), Instant::now());
+            self.deadline.begin();
             let Some(attempt) = self.scheduler.attempt(self.steady.now()) else {
                 return count > 0;
             };

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 /// Recorders of each scheduler name. Each sends one event at a time, and all events of a pod go through the same one, so
@@ -29,6 +30,7 @@ type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct Events {
     now: Now,
     recorders: Arc<BTreeMap<String, Vec<mpsc::Sender<Event>>>>,
+    dropped: Arc<AtomicU64>,
 }
 
 impl Events {
@@ -63,7 +65,13 @@ impl Events {
         Self {
             recorders: Arc::new(recorders.collect()),
             now: Arc::clone(&now),
+            dropped: Arc::default(),
         }
+    }
+
+    /// How many events were dropped since the last call.
+    pub fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Ordering::Relaxed)
     }
 
     /// The pod has its node.
@@ -161,7 +169,9 @@ impl Events {
         let place = usize::try_from(hasher.finish() % RECORDERS as u64).unwrap_or(0);
         if let Some(recorder) = recorders.into_iter().nth(place) {
             // Dropped where too many wait: an event is not worth the memory.
-            let _ = recorder.try_send(event);
+            let dropped = recorder.try_send(event).is_err();
+            self.dropped
+                .fetch_add(u64::from(dropped), Ordering::Relaxed);
         }
     }
 }

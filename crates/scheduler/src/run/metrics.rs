@@ -163,6 +163,8 @@ pub struct Metrics {
     pub store_schedule_results_duration: Histograms<1>,
     /// `name` of the lease: 1 while this process leads.
     pub leader_election_master_status: Gauges<1>,
+    /// Events that were not sent because too many waited.
+    pub events_dropped: Counters<0>,
     /// Of batch sessions.
     pub sessions: BatchMetrics,
 }
@@ -260,6 +262,7 @@ impl Metrics {
             get_node_hint_duration: make.histograms(("scheduler_get_node_hint_duration_seconds", ALPHA, "How long looking up a result took"), ["hinted", "profile"], SHORTER),
             store_schedule_results_duration: make.histograms(("scheduler_store_schedule_results_duration_seconds", ALPHA, "How long keeping a result took"), ["profile"], SHORTER),
             leader_election_master_status: make.gauges(("leader_election_master_status", ALPHA, "Whether this process leads"), ["name"]),
+            events_dropped: make.counters(("scheduler_events_dropped", ALPHA, "Events that were not sent because too many waited"), []),
             sessions: BatchMetrics::new(&mut make),
         };
         for queue in ["active", "backoff", "unschedulable", "gated"] {

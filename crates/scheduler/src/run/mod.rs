@@ -8,6 +8,7 @@
 mod attempts;
 mod batch;
 mod batch_conf;
+mod deadline;
 mod engine;
 mod events;
 mod extenders;
@@ -30,6 +31,7 @@ mod writer;
 pub use attempts::{Failure, FailureKind};
 pub use batch::{Batch, BatchSettings};
 pub use batch_conf::BatchError;
+pub use deadline::Deadline;
 pub use engine::{Engine, Ports};
 pub use events::Events;
 pub use extenders::{Binder, Extenders, Replies};

@@ -2,6 +2,7 @@
 
 use super::batch::{Batch, BatchSettings};
 use super::batch_conf::{BatchError, ConfFile};
+use super::deadline::Deadline;
 use super::engine::{self, Engine};
 use super::events::Events;
 use super::extenders::Extenders;
@@ -14,7 +15,7 @@ use super::watches::{self, Start};
 use super::writer::{Limits, Writer};
 use super::{groups, leases, queues};
 use evictd_cluster_client::events::Group;
-use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, pod_at_work};
+use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at_work};
 use evictd_daemon::cluster::Cluster;
 use evictd_daemon::leadership::{Leadership, LeaseSettings};
 use evictd_daemon::metrics::Exposition;
@@ -25,7 +26,7 @@ use evictd_scheduling::config::{Configuration, Point};
 use jiff::Timestamp;
 use std::io;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tracing::info;
 
 /// What the large objects may take that are kept, however many tenants make them.
@@ -92,7 +93,7 @@ pub async fn run(
     let watches = Watches::within(Budget::of(LARGE_OBJECTS));
     let extenders = Extenders::start(&config.extenders, &cluster.access, &watches).await?;
     let events = events(&cluster, config, batch.as_ref());
-    let (send, news) = mpsc::unbounded_channel();
+    let (send, news) = news();
     let start = Start {
         access: &cluster.access,
         news: &send,
@@ -128,6 +129,7 @@ pub async fn run(
         extenders,
         batch: batch.zip(sessions.as_ref().map(Leadership::role)),
         now: Timestamp::now,
+        deadline: Deadline::default(),
     };
     let mut engine = tokio::spawn(Engine::new(scheduler, ports).run(daemon.stopping()));
     tokio::select! {

@@ -3,11 +3,12 @@
 use super::kept::{Object, Texts, key};
 use evictd_batch::conf::Conf;
 use evictd_batch::wire::{PodGroup, Queue, Workload};
-use evictd_cluster_client::{Access, Key, Outline, Reflector, Retry, Store, Unreadable, Watches};
+use evictd_cluster_client::{
+    Access, Key, NewsSender, Outline, Reflector, Retry, Store, Unreadable, Watches,
+};
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
 use std::sync::Arc;
-use tokio::sync::mpsc::UnboundedSender;
 
 /// What the watches tell.
 #[derive(Debug)]
@@ -142,7 +143,7 @@ pub struct Start<'a> {
     /// The API server.
     pub access: &'a Access,
     /// Where changes are reported.
-    pub news: &'a UnboundedSender<News>,
+    pub news: &'a NewsSender<News>,
     /// How the watches are, and what they may keep.
     pub watches: &'a Watches,
 }
@@ -183,13 +184,12 @@ struct Kind<T: Object> {
     texts: Texts,
     listed: bool,
     told: Box<dyn Fn(Delta<T>) -> News + Send>,
-    news: UnboundedSender<News>,
+    news: NewsSender<News>,
 }
 
 impl<T: Object> Kind<T> {
     fn tell(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
-        // The receiver is dropped when the scheduler ends.
-        let _ = self.news.send((self.told)(Delta { old, new }));
+        self.news.send((self.told)(Delta { old, new }));
     }
 }
 
@@ -250,7 +250,11 @@ impl<T: Object> Store for Kind<T> {
 
     fn up_to_date(&mut self) {
         if !std::mem::replace(&mut self.listed, true) {
-            let _ = self.news.send(News::Listed);
+            self.news.send(News::Listed);
         }
+    }
+
+    fn room(&mut self) -> impl Future<Output = ()> + Send {
+        self.news.room()
     }
 }

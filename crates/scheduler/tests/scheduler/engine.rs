@@ -3,12 +3,13 @@
 use crate::live_scheduling::{node, node_of_pod, pod};
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::Role;
-use evictd_cluster_client::{Access, Credentials, Watches};
+use evictd_cluster_client::{Access, Credentials, Watches, news};
 use evictd_daemon::metrics::{Exposition, Format};
+use evictd_placement::{Cluster, Filter, Here, Plugin, Pod, Rejection};
 use evictd_scheduler::run::metrics::Metrics;
 use evictd_scheduler::run::view::View;
 use evictd_scheduler::run::{
-    Engine, Events, Extenders, Limits, Ports, Start, Writer, watch as follow,
+    Deadline, Engine, Events, Extenders, Limits, Ports, Start, Writer, watch as follow,
 };
 use evictd_scheduling::{Framework, Scheduler, Settings};
 use evictd_testkit::testing::wait_until;
@@ -16,9 +17,11 @@ use evictd_testkit::{Actor, ApiServer, Fault};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) struct Running {
@@ -37,14 +40,14 @@ impl Running {
 
     /// With plugins of one's own.
     pub(crate) async fn with(nodes: &[(&str, &str)], more: impl Fn(&mut Framework)) -> Self {
-        Self::at(nodes, more, Timestamp::now).await
+        Self::at(nodes, more, (Timestamp::now, Deadline::default())).await
     }
 
-    /// The same by this clock.
+    /// The same by these clocks.
     async fn at(
         nodes: &[(&str, &str)],
         more: impl Fn(&mut Framework),
-        now: fn() -> Timestamp,
+        (now, deadline): (fn() -> Timestamp, Deadline),
     ) -> Self {
         let api = ApiServer::start().unwrap();
         let admin = api.actor("test");
@@ -61,7 +64,7 @@ impl Running {
         let actions = access.actions().unwrap();
         let names = [("default-scheduler", Group::Events)];
         let events = Events::new(&actions, "here", names, Timestamp::now);
-        let (send, news) = mpsc::unbounded_channel();
+        let (send, news) = news();
         let start = Start {
             access: &access,
             news: &send,
@@ -83,6 +86,7 @@ impl Running {
             extenders: Extenders::none(),
             batch: None,
             now,
+            deadline,
         };
         let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
             let mut framework = Framework::of_default(cluster);
@@ -245,7 +249,8 @@ fn unreliable() -> Timestamp {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_back_has_no_pod_wait_for_the_time_to_come_again() {
-    let running = Running::at(&[("one", "2")], |_| {}, unreliable).await;
+    let clocks = (unreliable as fn() -> Timestamp, Deadline::default());
+    let running = Running::at(&[("one", "2")], |_| {}, clocks).await;
     // After an error a pod backs off.
     let refused = Fault::answer(403).on("create", "pods/binding");
     running.api.fault(refused.times(1));
@@ -256,4 +261,55 @@ async fn a_clock_that_is_set_back_has_no_pod_wait_for_the_time_to_come_again() {
     // And who comes now is not confused by it, either.
     running.admin.create(pod("later", "1", 0)).unwrap();
     running.until_bound("later");
+}
+
+/// How much time has passed by the clock that attempts are measured with.
+static PASSED: AtomicU64 = AtomicU64::new(0);
+
+fn slow_clock() -> Instant {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start = *START.get_or_init(Instant::now);
+    start + Duration::from_secs(PASSED.load(Ordering::Relaxed))
+}
+
+/// To ask a node about a pod whose name begins with `slow` takes a second.
+struct Slow;
+
+impl Plugin for Slow {
+    fn name(&self) -> &'static str {
+        "Slow"
+    }
+
+    fn filter(&self, _: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+        pod.name().starts_with("slow").then(|| Box::new(Self) as _)
+    }
+}
+
+impl Filter for Slow {
+    fn check(&self, _: Here<'_>) -> Result<(), Rejection> {
+        PASSED.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_of_ten_seconds_is_an_error_of_its_pod_and_the_others_are_placed() {
+    let names: Vec<String> = (0..40).map(|index| format!("node-{index}")).collect();
+    let nodes: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "2")).collect();
+    let slow = |framework: &mut Framework| framework.filters.insert(0, Arc::new(Slow));
+    let clocks = (
+        Timestamp::now as fn() -> Timestamp,
+        Deadline::by(slow_clock),
+    );
+    let running = Running::at(&nodes, slow, clocks).await;
+    running.admin.create(pod("slow", "1", 1000)).unwrap();
+    wait_until("it is told why it is not placed", || {
+        let pod = running.admin.get("pods", "default/slow").unwrap();
+        let condition = &pod["status"]["conditions"][0];
+        condition["reason"] == "SchedulerError"
+            && condition["message"] == "the attempt took too long and was ended"
+    });
+    running.admin.create(pod("web", "1", 0)).unwrap();
+    running.until_bound("web");
+    assert!(node_of_pod(&running.admin, "slow").is_null());
 }

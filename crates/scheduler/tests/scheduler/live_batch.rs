@@ -51,13 +51,13 @@ pub(crate) fn queue(admin: &evictd_testkit::Actor, name: &str) {
     admin.create(queue).unwrap();
 }
 
-fn group(name: &str, queue: &str, min_member: i32, cpu: &str) -> Value {
+pub(crate) fn group(name: &str, queue: &str, min_member: i32, cpu: &str) -> Value {
     json!({ "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
         "metadata": { "name": name, "namespace": "default" },
         "spec": { "minMember": min_member, "queue": queue, "minResources": { "cpu": cpu } } })
 }
 
-fn member(name: &str, group: &str, cpu: &str) -> Value {
+pub(crate) fn member(name: &str, group: &str, cpu: &str) -> Value {
     let mut pod = pod(name, cpu, 0);
     pod["metadata"]["annotations"] =
         json!({ "scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": "work" });

@@ -29,6 +29,7 @@ mod secure_port;
 mod server;
 mod shown;
 mod simulate;
+mod used_rights;
 mod writer;
 
 use evictd_testkit::program;

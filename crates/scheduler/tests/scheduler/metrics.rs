@@ -10,6 +10,7 @@ scheduler_batch_attempts_total counter ALPHA profile,result
 scheduler_batch_cache_flushed_total counter ALPHA profile,reason
 scheduler_cache_size gauge ALPHA type
 scheduler_event_handling_duration_seconds histogram ALPHA event 0.0001..0.2048 12
+scheduler_events_dropped_total counter ALPHA -
 scheduler_framework_extension_point_duration_seconds histogram STABLE extension_point,profile,status 0.0001..0.2048 12
 scheduler_get_node_hint_duration_seconds histogram ALPHA hinted,profile 0.00001..0.02048 12
 scheduler_goroutines gauge ALPHA operation

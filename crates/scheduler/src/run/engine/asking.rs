@@ -50,6 +50,7 @@ impl Engine {
             return;
         }
         let (now, began) = ((self.now)(), Instant::now());
+        self.deadline.begin();
         let attempt = self.scheduler.answered(self.steady.now(), key, reply);
         if let Some(attempt) = attempt {
             self.carry_out(now, began, attempt);

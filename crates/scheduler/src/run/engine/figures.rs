@@ -31,6 +31,7 @@ impl Engine {
     /// What would help a pod; `None` if it does not wait.
     fn help(&mut self, namespace: &str, name: &str) -> Option<Help> {
         let words = |way: Vec<Remedy>| way.iter().map(ToString::to_string).collect();
+        self.deadline.begin();
         let help = self.scheduler.help(namespace, name, HELPED)?;
         let remedies = help.remedies.into_iter().map(|own| {
             let ways = own.alternatives.into_iter().map(words);
@@ -44,6 +45,8 @@ impl Engine {
 
     /// Brings the gauges up to date; every second.
     pub(super) fn measure(&mut self) {
+        let dropped = self.events.take_dropped();
+        self.metrics.events_dropped.add([], dropped);
         let queue = self.scheduler.queue();
         let pools = [
             ("active", queue.count(Pool::Active)),

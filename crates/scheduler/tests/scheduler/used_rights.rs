@@ -1,0 +1,175 @@
+//! The rights that are packaged for the scheduler are those that it uses.
+
+use crate::live_batch;
+use crate::live_devices::{claim, with_cards};
+use crate::live_groups::{group, member};
+use crate::live_scheduling::{Live, pod};
+use crate::scheduler;
+use evictd_testkit::program;
+use evictd_testkit::rights::{granted, packaged, used};
+use evictd_testkit::testing::wait_until;
+use evictd_testkit::{ApiServer, Authority, Fault};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::Path;
+use tempfile::NamedTempFile;
+
+/// What cannot be seen here, and why.
+const UNSEEN: [&str; 3] = [
+    // Repeats of an event are written after five minutes.
+    "patch events events.k8s.io",
+    "patch events ",
+    // Not seen as a call: the API server checks this right beside that to the status.
+    "patch resourceclaims/binding resource.k8s.io",
+];
+
+/// A scheduler with the packaged configuration and these rights, of a server that cannot stream lists, so that lists are asked
+/// for.
+fn live(rules: Value, port: u16, arguments: &[&str]) -> Live {
+    let api = ApiServer::start().unwrap();
+    api.set(|settings| settings.streaming_lists = false);
+    api.grant("token", "scheduler", Some(rules));
+    let admin = api.actor("admin");
+    let authority = Authority::new("test").unwrap();
+    let published = json!({ "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
+        "data": { "client-ca-file": authority.pem() } });
+    admin.create(published).unwrap();
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes");
+    let config = package.join("scheduler/scheduler.yaml");
+    let secure = format!("--secure-port={port}");
+    let common = [
+        "--config",
+        config.to_str().unwrap(),
+        &secure,
+        "--bind-address=127.0.0.1",
+    ];
+    let arguments = [&common[..], arguments].concat();
+    let kubeconfig = api.kubeconfig_of("token");
+    Live::by(&kubeconfig, api, &[("one", "4")], &arguments)
+}
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
+/// The pod, as one of the packaged profile.
+fn of_profile(mut pod: Value) -> Value {
+    pod["spec"]["schedulerName"] = json!("evictd-scheduler");
+    pod
+}
+
+fn until_all_are_used(live: &Live, rules: &Value) {
+    let granted = granted(rules);
+    let mut unused = Vec::new();
+    wait_until("every right is used", || {
+        let used = used(&live.api.log(), "scheduler");
+        let unseen = |right: &&String| !UNSEEN.contains(&right.as_str());
+        unused = granted.difference(&used).filter(unseen).cloned().collect();
+        unused.is_empty()
+    });
+    assert_eq!(unused, [""; 0]);
+}
+
+/// Pods with claims that are given a volume that is there, and one that is made.
+fn use_volumes(live: &Live) {
+    let create = |object: Value| live.admin.create(object).unwrap();
+    create(
+        json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "late" },
+        "provisioner": "example.com/disk", "volumeBindingMode": "WaitForFirstConsumer" }),
+    );
+    let spec = json!({ "storageClassName": "late", "accessModes": ["ReadWriteOnce"] });
+    let mut volume = spec.clone();
+    volume["capacity"] = json!({ "storage": "5Gi" });
+    volume["hostPath"] = json!({ "path": "/data" });
+    create(
+        json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "there" }, "spec": volume }),
+    );
+    for (name, size) in [("fits", "2Gi"), ("larger", "20Gi")] {
+        let mut claim = spec.clone();
+        claim["resources"] = json!({ "requests": { "storage": size } });
+        create(json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": { "name": name, "namespace": "default" }, "spec": claim }));
+        let mut wants = of_profile(pod(name, "100m", 0));
+        wants["spec"]["volumes"] =
+            json!([{ "name": "data", "persistentVolumeClaim": { "claimName": name } }]);
+        create(wants);
+    }
+}
+
+#[test]
+fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
+    let rules = packaged("scheduler/rights.yaml");
+    let port = free_port();
+    let live = live(rules.clone(), port, &[]);
+    // No answer: it is looked whether the pod is bound.
+    live.api
+        .fault(Fault::cut_after(0).on("create", "pods/binding").times(1));
+    live.admin.create(of_profile(pod("low", "2", 0))).unwrap();
+    live.bound("default/low");
+    live.admin
+        .create(of_profile(pod("high", "3", 1000)))
+        .unwrap();
+    wait_until("its victim is being deleted", || {
+        let low = live.admin.get("pods", "default/low");
+        low.is_none_or(|low| low["metadata"]["deletionTimestamp"].is_string())
+    });
+    let now = json!({ "gracePeriodSeconds": 0 });
+    // The server has removed it at once unless something holds it.
+    let _ = live.admin.delete("pods", "default/low", now);
+    live.bound("default/high");
+    live.admin.create(group("train", 2, 0)).unwrap();
+    for name in ["train-0", "train-1"] {
+        let member = member(name, "train", "8", 0);
+        live.admin.create(of_profile(member)).unwrap();
+    }
+    use_volumes(&live);
+    with_cards(&live, &[("one", 2)]);
+    // The first attempt to bind fails: what was written for the claim is taken back.
+    live.api
+        .fault(Fault::answer(403).on("create", "pods/binding").times(1));
+    claim(&live, "card");
+    let mut user = of_profile(pod("user", "100m", 0));
+    user["spec"]["resourceClaims"] = json!([{ "name": "card", "resourceClaimName": "card" }]);
+    live.admin.create(user).unwrap();
+    live.bound("default/user");
+    // Somebody asks which pods wait.
+    let mut kubeconfig = NamedTempFile::new().unwrap();
+    write!(kubeconfig, "{}", live.api.kubeconfig()).unwrap();
+    let mut pending = scheduler();
+    pending.args(["pending", "--insecure-skip-tls-verify", "--server"]);
+    pending.arg(format!("https://127.0.0.1:{port}"));
+    pending.arg("--kubeconfig").arg(kubeconfig.path());
+    program::run(&mut pending, "");
+    until_all_are_used(&live, &rules);
+}
+
+#[test]
+fn every_right_of_batch_sessions_is_used_and_none_is_missing() {
+    let own = packaged("scheduler-batch/rights.yaml");
+    let mut rules = packaged("scheduler/rights.yaml");
+    let all = rules.as_array_mut().unwrap();
+    all.extend(own.as_array().unwrap().iter().cloned());
+    let conf = live_batch::conf("enqueue, allocate, backfill");
+    let path = conf.path().to_str().unwrap();
+    let live = live(
+        rules,
+        free_port(),
+        &["--batch-conf", path, "--schedule-period=20ms"],
+    );
+    let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "volcano-system" } });
+    // It may be there.
+    let _ = live.admin.create(space);
+    // The other one that is needed is made by the scheduler.
+    live_batch::queue(&live.admin, "default");
+    live.admin
+        .create(live_batch::group("train", "default", 1, "1"))
+        .unwrap();
+    live.admin
+        .create(live_batch::member("train-0", "train", "1"))
+        .unwrap();
+    live.bound("default/train-0");
+    until_all_are_used(&live, &own);
+}
