@@ -2,8 +2,9 @@
 
 use super::Session;
 use super::resource::{Dim, Resource};
+use super::roles::Role;
 use super::snapshot::Job;
-use super::task::{Role, Status, Task};
+use super::task::{Status, Task};
 
 /// Pods of a gang that are alike.
 #[derive(Debug)]

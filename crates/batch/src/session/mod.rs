@@ -68,6 +68,7 @@ mod plugins;
 mod priority_queue;
 mod reservation;
 mod resource;
+mod roles;
 mod simulation;
 mod snapshot;
 mod task;

@@ -2,7 +2,8 @@
 
 use super::fit::FitError;
 use super::resource::{Dim, Dims, Resource, Unnamed, at_most};
-use super::task::{Role, Status, Task};
+use super::roles::{Role, Roles};
+use super::task::{Status, Task};
 use super::topology::DomainId;
 use super::turns::Turns;
 use super::upstream::Upstream;
@@ -433,7 +434,7 @@ pub(crate) struct Snapshot {
     pub(crate) ranks: Vec<usize>,
     /// The allocatable amounts of all nodes.
     pub(crate) total: Resource,
-    pub(crate) roles: Vec<Box<str>>,
+    pub(crate) roles: Roles,
     /// Which jobs nodes are or were kept for.
     pub(crate) turns: Turns,
     /// The time of the session, if anybody has said it.

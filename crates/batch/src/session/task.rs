@@ -1,6 +1,7 @@
 //! A pod of a job, as a session sees it.
 
 use super::resource::Resource;
+use super::roles::Role;
 use evictd_placement::Pod;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -82,9 +83,6 @@ pub(crate) struct Context {
     /// Whether others had to go for it.
     pub(crate) evicts: bool,
 }
-
-/// The name of a task within its job, as an index; 0 where it has none.
-pub(crate) type Role = u32;
 
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent fields of a pod")]

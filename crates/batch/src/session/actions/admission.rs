@@ -257,7 +257,7 @@ impl Session<'_> {
         let Some(part) = parts.get(at) else {
             return "there is no room now for its gang".to_owned();
         };
-        let role = match &*self.snapshot.roles[part.role as usize] {
+        let role = match self.snapshot.roles.name(part.role) {
             "" => String::new(),
             role => format!(" of task {role}"),
         };

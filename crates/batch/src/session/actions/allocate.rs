@@ -164,7 +164,7 @@ impl Session<'_> {
             format!(
                 "Task {} with role spec {} has already predicated failed, skip",
                 task.name(),
-                self.snapshot.roles[task.role as usize]
+                self.snapshot.roles.name(task.role)
             )
         })
     }

@@ -4,8 +4,9 @@ use crate::compat::Difference;
 use crate::session::Session;
 use crate::session::dispatch::EvictionKind;
 use crate::session::priority_queue::PriorityQueue;
+use crate::session::roles::Role;
 use crate::session::snapshot::Job;
-use crate::session::task::{Role, Status};
+use crate::session::task::Status;
 use hashbrown::HashMap;
 
 /// Of each job and role, which nodes have not refused it.

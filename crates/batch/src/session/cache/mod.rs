@@ -11,8 +11,9 @@ use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_tr
 use super::observer::Watch;
 use super::outcome::Outcome;
 use super::resource::Resource;
+use super::roles::Role;
 use super::snapshot::{Job, Node, Queue, Snapshot};
-use super::task::{Role, Status};
+use super::task::Status;
 use super::turns::Turns;
 use super::upstream::{QueuesOfWorkloads, Upstream};
 use crate::compat::Compat;
@@ -38,7 +39,6 @@ pub struct Cache {
     pods: HashMap<Arc<str>, Kept>,
     jobs: HashMap<Arc<str>, usize>,
     queues: HashMap<Arc<str>, usize>,
-    roles: HashMap<Box<str>, Role>,
     /// By name, with its value and whether it is that of pods that name none.
     classes: BTreeMap<String, (i32, bool)>,
     workloads: QueuesOfWorkloads,
@@ -64,15 +64,10 @@ impl Cache {
     pub fn new(setting: Setting) -> Self {
         Self {
             setting,
-            snapshot: Snapshot {
-                // No role at all.
-                roles: vec![Box::default()],
-                ..Snapshot::default()
-            },
+            snapshot: Snapshot::default(),
             pods: HashMap::new(),
             jobs: HashMap::new(),
             queues: HashMap::new(),
-            roles: HashMap::new(),
             classes: BTreeMap::new(),
             workloads: QueuesOfWorkloads::new(),
             free_tasks: Vec::new(),
@@ -279,7 +274,7 @@ impl Cache {
         self.stale_jobs = true;
         let roles = wire.spec.min_task_member.iter();
         let roles: Vec<(Role, i32)> = roles
-            .map(|(role, count)| (self.role(role), *count))
+            .map(|(role, count)| (self.snapshot.roles.of(role), *count))
             .collect();
         let need = wire.spec.min_resources.as_ref();
         let refused = need.and_then(|list| TooManyResources::check(list.len()).err());
@@ -344,22 +339,22 @@ impl Cache {
         let job = &self.snapshot.jobs[at];
         if !job.has_group && job.tasks.is_empty() && self.jobs.remove(&job.key).is_some() {
             self.stale_jobs = true;
+            let job = &mut self.snapshot.jobs[at];
+            job.min_task_member.clear();
+            job.failed_roles.clear();
             self.free_jobs.push(at);
         }
     }
 
-    fn role(&mut self, name: &str) -> Role {
-        if name.is_empty() {
-            return 0;
-        }
-        if let Some(role) = self.roles.get(name) {
-            return *role;
-        }
-        // Each takes more than a byte.
-        let role = Role::try_from(self.snapshot.roles.len()).unwrap_or(Role::MAX);
-        self.snapshot.roles.push(name.into());
-        self.roles.insert(name.into(), role);
-        role
+    /// Forgets names of tasks that no job and no pod has any more.
+    fn sweep_roles(&mut self) {
+        let snapshot = &mut self.snapshot;
+        let of_jobs = snapshot.jobs.iter().flat_map(|job| {
+            let needed = job.min_task_member.iter().map(|(role, _)| *role);
+            needed.chain(job.failed_roles.iter().copied())
+        });
+        let of_tasks = snapshot.tasks.iter().map(|task| task.role);
+        snapshot.roles.sweep(of_jobs.chain(of_tasks));
     }
 
     /// Forgets names of resources that no object mentions any more.
@@ -374,6 +369,9 @@ impl Cache {
     fn settle(&mut self, cluster: &Cluster) {
         if self.snapshot.dims.is_due_for_sweep() {
             self.sweep_names();
+        }
+        if self.snapshot.roles.is_due_for_sweep() {
+            self.sweep_roles();
         }
         if std::mem::take(&mut self.stale_nodes) {
             self.settle_nodes(cluster);

@@ -71,6 +71,7 @@ impl Cache {
         job.has_group &= !job.is_plain;
         job.tasks.retain(|task| *task != index);
         job.recount(&self.snapshot.tasks);
+        self.snapshot.tasks[index].role = 0;
         self.free_tasks.push(index);
         self.drop_unused(job_id);
     }
@@ -149,7 +150,7 @@ impl Cache {
         let annotation = |name: &str| metadata.annotations.get(name);
         let role = annotation(TASK_SPEC).filter(|name| !name.is_empty());
         let role = role.or_else(|| metadata.labels.get(TASK_SPEC));
-        let role = role.map_or(0, |name| self.role(name));
+        let role = role.map_or(0, |name| self.snapshot.roles.of(name));
         let preemptable = annotation(PREEMPTABLE).or_else(|| metadata.labels.get(PREEMPTABLE));
         let priority = annotation(TASK_PRIORITY).and_then(|text| text.parse().ok());
         let conditions = pod.status.conditions.iter().rev();

@@ -3,7 +3,7 @@
 use super::written;
 use crate::session::Session;
 use crate::session::resource::{Dim, Resource, number};
-use crate::session::task::Role;
+use crate::session::roles::Role;
 use crate::session::transaction::Operations;
 use evictd_pod::Quantity;
 use serde::Serialize;
@@ -200,10 +200,7 @@ impl Session<'_> {
     }
 
     fn role_name(&self, role: Role) -> &str {
-        self.snapshot
-            .roles
-            .get(role as usize)
-            .map_or("", |name| name)
+        self.snapshot.roles.name(role)
     }
 
     /// Counts the nodes by their reasons against a task, within its domain if it belongs in one.

@@ -7,8 +7,8 @@ mod equivalence;
 mod node_plugins;
 
 use super::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
+use super::roles::Role;
 use super::snapshot::Snapshot;
-use super::task::Role;
 use super::topology::TopologyDomains;
 use crate::conf::Plugin;
 use class_evaluation::{ClassEvaluation, EvaluationKey, IDLE};
