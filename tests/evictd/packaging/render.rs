@@ -66,31 +66,41 @@ fn helm(test: &str, namespace: &str, values: &[&str]) -> Option<Objects> {
     Some(of(rendered.trim_start_matches("---\n")))
 }
 
-/// A kustomization of an overlay and a component, made for a test.
-fn with_component(component: &str) -> PathBuf {
-    let directory = root().join("target/tmp/kustomization").join(component);
+/// A kustomization made for a test, of these parts of the package.
+fn kustomization(name: &str, resources: &[&str], components: &[&str]) -> PathBuf {
+    let directory = root().join("target/tmp/kustomization").join(name);
     fs::create_dir_all(&directory).unwrap();
     let packages = "../../../../packaging/kubernetes";
+    let paths = |parts: &[&str], within: &str| {
+        let paths = parts
+            .iter()
+            .map(|part| format!("{packages}/{within}{part}"));
+        paths.collect::<Vec<_>>().join(", ")
+    };
     let text = format!(
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
-         resources: [{packages}]\ncomponents: [{packages}/components/{component}]\n"
+         resources: [{}]\ncomponents: [{}]\n",
+        paths(resources, ""),
+        paths(components, "components/"),
     );
     fs::write(directory.join("kustomization.yaml"), text).unwrap();
     directory
 }
 
-/// A kustomization of the agent and a scheduler, made for a test.
-fn both(packages: &Path, scheduler: &str) -> PathBuf {
-    assert!(packages.join(scheduler).is_dir(), "{scheduler}");
-    let directory = root().join("target/tmp/kustomization").join(scheduler);
-    fs::create_dir_all(&directory).unwrap();
-    let packages = "../../../../packaging/kubernetes";
-    let text = format!(
-        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
-         resources: [{packages}, {packages}/{scheduler}]\n"
-    );
-    fs::write(directory.join("kustomization.yaml"), text).unwrap();
-    directory
+/// The agent with a component.
+fn with_component(component: &str) -> PathBuf {
+    kustomization(component, &[""], &[component])
+}
+
+/// The agent and a scheduler, or batch.
+fn both(packages: &Path, other: &str) -> PathBuf {
+    assert!(packages.join(other).is_dir(), "{other}");
+    kustomization(other, &["", other], &[])
+}
+
+/// The agent and batch, whose controllers decide as Volcano does.
+fn with_volcano_form() -> PathBuf {
+    kustomization("batch-volcano-form", &["", "batch"], &["volcano-form"])
 }
 
 /// Without what differs by nature: the Namespace, which Helm wants there before, and how a new configuration becomes a new
@@ -169,6 +179,7 @@ fn the_chart_is_the_kustomization() {
         (both(&packages, "scheduler"), &["scheduler=second"]),
         (both(&packages, "scheduler-only"), &["scheduler=only"]),
         (both(&packages, "batch"), &["batch=true"]),
+        (with_volcano_form(), &["batch=true", "volcanoForm=true"]),
     ] {
         let built = kustomize(name, &directory);
         let (Some(built), Some(rendered)) = (built, helm(name, "evictd", values)) else {
@@ -181,6 +192,27 @@ fn the_chart_is_the_kustomization() {
             assert_eq!(rendered[&object], expected, "{values:?}: {object}");
         }
     }
+}
+
+/// Helm is not everywhere: what the chart replaces must be there at least.
+#[test]
+fn the_text_that_the_chart_replaces_is_in_the_package() {
+    let part = |name: &str| fs::read_to_string(root().join("packaging").join(name)).unwrap();
+    let chart = part("helm/evictd/templates/batch.yaml");
+    let controllers = part("kubernetes/batch/controllers.yaml");
+    for text in ["image: evictd", "args: [controllers]"] {
+        assert_eq!(controllers.matches(text).count(), 1, "{text}");
+        assert!(chart.contains(&format!("replace \"{text}\"")), "{text}");
+    }
+    let built = kustomize(
+        "the_text_that_the_chart_replaces_is_in_the_package",
+        &with_volcano_form(),
+    );
+    let Some(built) = built else { return };
+    let deployment = &built["Deployment evictd-batch-controllers"];
+    let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert_eq!(*arguments, json!(["controllers", "--form=volcano"]));
+    assert!(built.contains_key("ClusterRole evictd-batch-controllers-volcano-form"));
 }
 
 #[test]
