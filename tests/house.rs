@@ -68,6 +68,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "evictd-eviction",
             "evictd-kernel",
             "evictd-node",
+            "evictd-daemon",
             "evictd-document",
             "evictd-command",
         ],

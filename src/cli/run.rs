@@ -3,32 +3,20 @@
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
-use evictd_daemon::signals::{Signals, Told};
-use evictd_kernel::{clock::Clock, threads};
+use evictd_kernel::threads;
 use evictd_node::{
-    agent::{
-        Order,
-        start::{self, StartError},
-    },
+    agent::start::StartError,
     config::{self, Effective, Refused},
     logging,
-    notify::Notifier,
-    publish::{
-        startup::StartInfo,
-        transitions::Transitions,
-        watchdog::{WATCHING, status_line},
-    },
+    process::{self, Configuration, RunError},
 };
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
-use tokio::{
-    runtime::{Builder, Handle, Runtime},
-    task::{JoinHandle, spawn_blocking},
-};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 /// The file that is read if no other is named; without it every setting has its default.
 const DEFAULT_CONFIG: &str = "/etc/evictd/evictd.yaml";
@@ -59,13 +47,22 @@ impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let log = logging::init().context("cannot start logging")?;
         let file = named(self.config.as_ref()).map(Path::to_owned);
-        let config = self.read(file.as_deref()).map_err(Failure::input)?;
+        let effective = self.read(file.as_deref()).map_err(Failure::input)?;
         evictd_kernel::protect::protect_self();
         let runtime = runtime().context("cannot start the runtime")?;
         start_threads(runtime.handle(), &log)?;
-        let ended = runtime.block_on(self.serve(file, config));
+        let named = file.as_deref();
+        let configuration = Configuration {
+            effective,
+            file: named.map_or(String::new(), |file| file.display().to_string()),
+            drop_ins: named
+                .and_then(|file| config::drop_ins(file).ok())
+                .unwrap_or_default(),
+            read: Arc::new(move || self.read_again(file.as_deref())),
+        };
+        let ended = runtime.block_on(process::run(configuration));
         runtime.shutdown_timeout(SHUTDOWN_WAIT);
-        ended
+        ended.map_err(why_ended)
     }
 
     fn read(&self, file: Option<&Path>) -> Result<Effective, Refused> {
@@ -74,109 +71,10 @@ impl Arguments {
         Ok(effective)
     }
 
-    async fn serve(self, file: Option<PathBuf>, config: Effective) -> Result<(), Failure> {
-        let clock = Clock::start();
-        let sources = Arc::new(OnceLock::new());
-        let lines = Transitions::new(StartInfo {
-            configuration: file
-                .as_ref()
-                .map_or(String::new(), |file| file.display().to_string()),
-            rules: config.kind.as_str(),
-            drop_ins: named(self.config.as_ref())
-                .and_then(|file| config::drop_ins(file).ok())
-                .unwrap_or_default(),
-            sources: Arc::clone(&sources),
-        });
-        let ready = Box::pin(start::ready(&config, clock, Some(Box::new(lines))))
-            .await
-            .map_err(cannot_start)?;
-        // No other code sets it.
-        let _ = sources.set(ready.shared.status().sources);
-        // Before the daemon reports that it is ready, because signals may arrive right after that.
-        let mut signals = Signals::to_stop_or_reload().context("cannot listen for signals")?;
-        let mut notifier = Notifier::from_environment();
-        notifier.ready(WATCHING);
-        let mut reloading = Reloading::new(self, file);
-        let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
-        loop {
-            let order = tokio::select! {
-                ended = &mut agent => {
-                    notifier.stopping();
-                    tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));
-                    return ended.map_err(|error| Failure::not_permitted(anyhow!(error)));
-                }
-                told = signals.next() => match told {
-                    Told::Reload => {
-                        notifier.reloading();
-                        reloading.begin();
-                        continue;
-                    }
-                    Told::Stop(_) => Order::Stop,
-                },
-                read = reloading.read() => {
-                    let taken = read.and_then(|read| ready.reload.take(read));
-                    notifier.ready(&status_line(ready.shared.status().paused.as_ref()));
-                    let Some(behaviour) = taken else { continue };
-                    Order::Reload(Box::new(behaviour))
-                }
-            };
-            // The agent takes orders as long as it runs, and this task waits for its end.
-            let _ = ready.give_order.try_send(order);
-        }
-    }
-
     /// A reload needs the file that the daemon was started with: without it every protection would be reset to its
     /// default.
     fn read_again(&self, file: Option<&Path>) -> Result<Effective, Refused> {
         self.read(file.or_else(|| named(self.config.as_ref())))
-    }
-}
-
-/// Reads the configuration again on a thread of its own: a file may be on a disk that hangs, or be a pipe into which
-/// nobody writes, and evictions must not wait for it.
-struct Reloading {
-    arguments: Arc<Arguments>,
-    file: Option<PathBuf>,
-    under_way: Option<JoinHandle<Result<Effective, Refused>>>,
-    /// Asked for again meanwhile: what is being read may be the state before that.
-    again: bool,
-}
-
-impl Reloading {
-    fn new(arguments: Arguments, file: Option<PathBuf>) -> Self {
-        Self {
-            arguments: Arc::new(arguments),
-            file,
-            under_way: None,
-            again: false,
-        }
-    }
-
-    fn begin(&mut self) {
-        if self.under_way.is_some() {
-            self.again = true;
-            return;
-        }
-        let (arguments, file) = (Arc::clone(&self.arguments), self.file.clone());
-        self.under_way = Some(spawn_blocking(move || {
-            arguments.read_again(file.as_deref())
-        }));
-    }
-
-    /// What has been read, or `None` if the reading thread panicked; pending while nothing is being read. Cancel safe.
-    async fn read(&mut self) -> Option<Result<Effective, Refused>> {
-        loop {
-            let Some(under_way) = &mut self.under_way else {
-                return std::future::pending().await;
-            };
-            let read = under_way.await;
-            self.under_way = None;
-            if std::mem::take(&mut self.again) {
-                self.begin();
-            } else {
-                return read.ok();
-            }
-        }
     }
 }
 
@@ -233,6 +131,14 @@ fn read(file: Option<&Path>) -> Result<Effective, Refused> {
         tracing::warn!("{warning}");
     }
     Ok(loaded.effective)
+}
+
+fn why_ended(error: RunError) -> Failure {
+    match error {
+        RunError::Start(error) => cannot_start(error),
+        RunError::Signals(_) => Failure::from(error),
+        RunError::Evict(error) => Failure::not_permitted(anyhow!(error)),
+    }
 }
 
 fn cannot_start(error: StartError) -> Failure {

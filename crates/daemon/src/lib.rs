@@ -42,6 +42,6 @@ pub mod logging;
 pub mod metrics;
 pub mod probes;
 pub mod server;
-pub mod signals;
+mod signals;
 pub mod tasks;
 pub mod tls;

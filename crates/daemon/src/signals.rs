@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a daemon is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub(crate) enum Told {
     /// To end, by SIGTERM or SIGINT.
     Stop(&'static str),
     /// To read its configuration again, by SIGHUP.
@@ -14,7 +14,7 @@ pub enum Told {
 
 /// Signals from systemd, the kubelet and operators. From its beginning on they no longer end the process.
 #[derive(Debug)]
-pub struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     /// `None`: SIGHUP ends the process.
@@ -23,7 +23,7 @@ pub struct Signals {
 
 impl Signals {
     /// For a daemon that reads nothing again.
-    pub fn to_stop() -> io::Result<Self> {
+    pub(crate) fn to_stop() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -32,7 +32,7 @@ impl Signals {
     }
 
     /// For a daemon that reads its configuration again at SIGHUP.
-    pub fn to_stop_or_reload() -> io::Result<Self> {
+    pub(crate) fn to_stop_or_reload() -> io::Result<Self> {
         Ok(Self {
             hangup: Some(signal(SignalKind::hangup())?),
             ..Self::to_stop()?
@@ -40,7 +40,7 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub async fn next(&mut self) -> Told {
+    pub(crate) async fn next(&mut self) -> Told {
         tokio::select! {
             _ = self.terminate.recv() => Told::Stop("SIGTERM"),
             _ = self.interrupt.recv() => Told::Stop("SIGINT"),

@@ -12,8 +12,10 @@ use crate::signals::{Signals, Told};
 use crate::tls::Serving;
 use axum::Router;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -27,22 +29,48 @@ pub struct Daemon {
     finishing: TaskTracker,
 }
 
+/// Tells when the configuration is to be read again.
+#[derive(Debug)]
+pub struct Reloads(Arc<Notify>);
+
+impl Reloads {
+    /// Waits for the next SIGHUP. Several that come meanwhile count as one. Cancel safe.
+    pub async fn next(&self) {
+        self.0.notified().await;
+    }
+}
+
 impl Daemon {
     /// Listens for signals from now on. Must be called inside the runtime.
     pub fn start() -> io::Result<Self> {
-        let mut signals = Signals::to_stop()?;
         let daemon = Self::without_signals();
-        let stopping = daemon.stopping.clone();
-        daemon.spawn(async move {
-            if let Told::Stop(name) = signals.next().await {
-                info!("stops, by {name}");
-            }
-            stopping.cancel();
-        });
+        daemon.listen(Signals::to_stop()?, Arc::default());
         Ok(daemon)
     }
 
-    fn without_signals() -> Self {
+    /// The same for a daemon that reads its configuration again at SIGHUP.
+    pub fn start_with_reloads() -> io::Result<(Self, Reloads)> {
+        let (daemon, reloads) = (Self::without_signals(), Arc::default());
+        daemon.listen(Signals::to_stop_or_reload()?, Arc::clone(&reloads));
+        Ok((daemon, Reloads(reloads)))
+    }
+
+    fn listen(&self, mut signals: Signals, reloads: Arc<Notify>) {
+        let stopping = self.stopping();
+        self.spawn(async move {
+            let name = loop {
+                match signals.next().await {
+                    Told::Stop(name) => break name,
+                    Told::Reload => reloads.notify_one(),
+                }
+            };
+            info!("stops, by {name}");
+            stopping.cancel();
+        });
+    }
+
+    /// One that is part of another program, which ends it by [`Self::end`].
+    pub fn without_signals() -> Self {
         Self {
             stopping: CancellationToken::new(),
             ended: CancellationToken::new(),

@@ -10,16 +10,14 @@ mod simulated;
 pub mod summary;
 pub mod worker;
 
+use evictd_daemon::tasks::Daemon;
 use evictd_eviction::record::{Outcome, Record};
 use evictd_kernel::{
     cgroup::{DEFAULT_ROOT, Hierarchies},
     clock::Clock,
 };
 use evictd_node::{
-    agent::{
-        Order,
-        start::{self, StartError},
-    },
+    agent::start::{self, StartError},
     config,
     logging::chain,
 };
@@ -39,6 +37,8 @@ use tokio::{
 const LONGEST_PLAY: Duration = Duration::from_secs(20);
 /// How often the usage of the pods in the picture is updated.
 const USAGE_PERIOD: Duration = Duration::from_millis(50);
+/// How long answers that are under way may take at the end.
+const FINISH: Duration = Duration::from_secs(1);
 
 /// The result of a scenario.
 #[derive(Debug, Clone, Serialize)]
@@ -236,8 +236,13 @@ async fn perform(
         terminated,
     };
     let config = configuration(&node.directory, &node.cgroup, play)?;
-    let ready = Box::pin(start::ready(&config, clock, Some(Box::new(watcher)))).await?;
-    let agent = tokio::spawn(ready.agent.run(ready.questions, ready.orders));
+    let daemon = Daemon::without_signals();
+    let starting = start::ready(&config, (&daemon, clock), Some(Box::new(watcher)));
+    let ready = Box::pin(starting).await?;
+    let running = ready
+        .agent
+        .run(ready.questions, ready.changes, daemon.stopping());
+    let agent = tokio::spawn(running);
     let mut gone = Vec::new();
     let act = async {
         sleep(calm).await;
@@ -261,9 +266,9 @@ async fn perform(
         _ = timeout(LONGEST_PLAY, act) => {}
         () = watch_usage(node, play, stage) => {}
     }
-    // If it accepts no orders any more, it is stopping already.
-    let _ = ready.give_order.send(Order::Stop).await;
+    daemon.stopping().cancel();
     let _ = agent.await;
+    daemon.end(FINISH).await;
     Ok(gone)
 }
 

@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod notify;
 pub mod pause;
 pub mod pods;
+pub mod process;
 pub mod publish;
 pub mod reclaim;
 mod regular_file;

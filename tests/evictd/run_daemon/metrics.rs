@@ -90,7 +90,7 @@ mod alone {
             let line = said.find_map(|line| line.strip_prefix(words).map(str::to_owned));
             line.expect("it says where it listens")
         };
-        let probes = address("probes (/livez, /readyz) are at http://");
+        let probes = address("answers probes on http://");
         let metrics = address("metrics and health are at http://");
         let connect = |address: &String| TcpStream::connect(address).unwrap();
         let silent: Vec<TcpStream> = (0..145)

@@ -69,20 +69,12 @@ use std::{
 };
 use terminations::Terminations;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// An observation older than this must be repeated before a pod may be evicted for it.
 const MAX_OBSERVATION_AGE: SignedDuration = SignedDuration::from_millis(50);
 /// How long to wait for pods that are being killed when the agent stops.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
-
-/// An order to the agent.
-#[derive(Debug)]
-pub enum Order {
-    /// Apply these changed settings.
-    Reload(Box<Behaviour>),
-    /// End the main loop. Pods that are being killed are waited for, at most two seconds.
-    Stop,
-}
 
 /// The settings that may change while the agent runs.
 #[derive(Debug, Clone)]
@@ -200,11 +192,13 @@ impl Agent {
         agent
     }
 
-    /// Runs cycles until [`Order::Stop`] arrives, or finds that it lacks a permission without which it is useless.
+    /// Runs cycles until `stop`, or finds that it lacks a permission without which it is useless. At the end it waits for pods
+    /// that are being killed, at most two seconds. `changes` are settings to apply.
     pub async fn run(
         mut self,
         mut questions: mpsc::Receiver<Question>,
-        mut orders: mpsc::Receiver<Order>,
+        mut changes: mpsc::Receiver<Box<Behaviour>>,
+        stop: CancellationToken,
     ) -> Result<(), EvictError> {
         loop {
             let sleep = self.cycle().await;
@@ -225,10 +219,8 @@ impl Agent {
                 () = self.ports.usage.measured() => {}
                 answered = self.ports.reclaimer.answered() => self.reclaim_answered(answered),
                 Some(question) = questions.recv() => self.answer(question).await,
-                Some(order) = orders.recv() => match order {
-                    Order::Reload(behaviour) => self.apply(*behaviour),
-                    Order::Stop => break,
-                },
+                Some(behaviour) = changes.recv() => self.apply(*behaviour),
+                () = stop.cancelled() => break,
             }
         }
         Box::pin(self.shut_down()).await;

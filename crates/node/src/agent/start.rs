@@ -6,11 +6,14 @@ mod kubelet;
 mod kubelet_directories;
 mod pods;
 mod reload;
+mod servers;
+mod signals;
+mod status;
 mod usage;
 
 pub use reload::Reload;
 
-use super::{Agent, Allocatable, Behaviour, Order, Pauses, Ports, Timer, Unfinished};
+use super::{Agent, Allocatable, Behaviour, Pauses, Ports, Timer, Unfinished};
 use crate::{
     config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
     filesystems::WatchedPaths,
@@ -27,25 +30,19 @@ use crate::{
     },
     reclaim::{CriRuntime, MemoryReclaimer, Places, Reclaimer, missing_socket},
     server::{
-        http::{self, Health, HttpError},
-        socket::{self, SocketError},
-        state::{Question, Shared, SourceStatus, Status},
+        http::HttpError,
+        socket::SocketError,
+        state::{Question, Shared},
     },
 };
 use evictd_cluster_client::{ApiError, Fleet, Watches};
-use evictd_daemon::probes;
-use evictd_eviction::{Signal, why::human_bytes};
+use evictd_daemon::{server::BindError, tasks::Daemon};
 use evictd_kernel::{
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
-    kill::{CgroupEvictor, SpareFiles, warn_of_hidden_processes},
-    signals::{
-        FilesystemPaths, GroupPressure, MemoryAvailable, Sampler, SignalSources, SourceError,
-    },
-    wake::{MemcgNotification, WakeListeners, WakeSources},
+    kill::{CgroupEvictor, SpareFiles},
+    signals::SourceError,
 };
-use jiff::SignedDuration;
-use kubelet_directories::KubeletDirectories;
 use std::{
     error::Error,
     io,
@@ -66,8 +63,6 @@ const REJECT_NEEDS_API_SERVER: &str = "admission: reject needs an API server, be
     keeps the kubelet from starting a pod; configure it under kubernetes. Until then new pods are only reported";
 /// A runtime that does not say where it keeps its files holds up the start for no longer.
 const RUNTIME_PATIENCE: Duration = Duration::from_secs(1);
-/// The main loop counts as stuck if no cycle has ended for this long.
-const LONGEST_CYCLE: SignedDuration = SignedDuration::from_secs(30);
 /// The kubelet's container runtime leaves at least two seconds between SIGTERM and SIGKILL (S1-049).
 const KUBELET_LEAST_GRACE: Duration = Duration::from_secs(2);
 
@@ -96,7 +91,10 @@ pub enum StartError {
     Socket(#[from] SocketError),
     /// The address for metrics cannot be opened.
     #[error(transparent)]
-    Http(#[from] HttpError),
+    Address(#[from] HttpError),
+    /// A port cannot be listened on.
+    #[error(transparent)]
+    Port(#[from] BindError),
     /// The configured way to evict needs an API server.
     #[error(
         "evict.method: delete and eviction need an API server: configure it under kubernetes, or take the pods from it"
@@ -134,9 +132,9 @@ pub struct Ready {
     /// To pass to the agent's `run`.
     pub questions: mpsc::Receiver<Question>,
     /// To pass to the agent's `run`.
-    pub orders: mpsc::Receiver<Order>,
-    /// Sends orders to the agent.
-    pub give_order: mpsc::Sender<Order>,
+    pub changes: mpsc::Receiver<Box<Behaviour>>,
+    /// Sends changed settings to the agent.
+    pub change: mpsc::Sender<Box<Behaviour>>,
     /// The state for the status page.
     pub shared: Arc<Shared>,
 }
@@ -178,53 +176,11 @@ fn node_cgroup(config: &Effective) -> PathBuf {
     node.map_or_else(PathBuf::new, |node| node.as_path().to_owned())
 }
 
-/// Under the kubelet's rules huge pages count as available until the kubelet's version is known (S7-280); returns what to
-/// know of that.
-fn huge_pages(config: &Effective, sampler: &mut Sampler) -> Option<String> {
-    if config.kind == Kind::Evictd
-        || config.memory_available == config::MemoryAvailable::MemAvailable
-    {
-        return None;
-    }
-    let reserved = sampler.huge_pages().filter(|bytes| *bytes > 0);
-    sampler.subtract_huge_pages(false);
-    let reserved = human_bytes(i64::try_from(reserved?).unwrap_or(i64::MAX));
-    Some(format!(
-        "memory.available counts {reserved} of huge pages as available, unless the node's kubelet is 1.37 or later, \
-         because a kubelet before that does"
-    ))
-}
-
-/// What to know of pressure signals where no pod's own pressure can be read.
-fn without_own_pressure(config: &Effective, hierarchies: &Hierarchies) -> Option<String> {
-    let thresholds = config.configured_thresholds.iter();
-    let signals: Vec<&str> = Signal::ALL
-        .into_iter()
-        .filter(|signal| signal.is_pressure())
-        .filter(|signal| thresholds.clone().any(|one| one.signal == *signal))
-        .map(Signal::as_str)
-        .collect();
-    let groups = GroupPressure::new(hierarchies.clone());
-    let mut roots = config.cgroup_roots.iter();
-    if signals.is_empty() || roots.any(|root| groups.may_be_known(root.as_path())) {
-        return None;
-    }
-    let acts = if config.evict_without_relief {
-        "pods are evicted all the same (evictWithoutRelief)"
-    } else {
-        "no pod is evicted for it (evictWithoutRelief: true evicts without that)"
-    };
-    Some(format!(
-        "{}: the kernel reports the pressure of no single pod here, which needs cgroup v2; {acts}",
-        signals.join(", ")
-    ))
-}
-
 /// Opens all sources, the socket and the metrics address of this configuration. `watcher` receives everything that
 /// is published.
 pub async fn ready(
     config: &Effective,
-    clock: Clock,
+    (daemon, clock): (&Daemon, Clock),
     watcher: Option<Box<dyn Publish>>,
 ) -> Result<Ready, StartError> {
     check_can_run(config)?;
@@ -234,8 +190,8 @@ pub async fn ready(
     let directories = kubelet_directories::find(config, &hierarchies, &pod_roots).await;
     let runtime = crate::runtime::client(config)?;
     let filesystems = WatchedPaths::new(config, &directories.root, places(&runtime).await);
-    let mut sampler = sampler(config, &hierarchies, filesystems.paths().clone())?;
-    let huge_pages = huge_pages(config, &mut sampler);
+    let mut sampler = signals::sampler(config, &hierarchies, filesystems.paths().clone())?;
+    let huge_pages = signals::huge_pages(config, &mut sampler);
     let (fleet, reflected) = (Fleet::default(), Watches::default());
     let pods = pods::start(
         config,
@@ -250,7 +206,7 @@ pub async fn ready(
     let unfinished = earlier.open.values().filter_map(Unfinished::read).collect();
     let past = earlier.evictions();
     let published = earlier.published_notices();
-    let mut first_status = first_status(config, (&pods, &usage), &directories, clock);
+    let mut first_status = status::first(config, (&pods, &usage), &directories, clock);
     first_status.last_decision = earlier.last;
     let waiting = found.history.in_memory();
     let recorder = Recorder::start(found.history, HISTORY_RETRY);
@@ -260,11 +216,11 @@ pub async fn ready(
     let heartbeat = metrics.node_heartbeat();
     let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
     let exposition = exposition.with_watches("", &reflected);
-    start_servers(config, &shared, (exposition, reflected)).await?;
+    servers::start(daemon, config, &shared, (exposition, reflected)).await?;
     shared.pods_loaded();
-    warn_at_start(config, pods.source, (&hierarchies, huge_pages), &shared);
+    status::warn_at_start(config, pods.source, (&hierarchies, huge_pages), &shared);
     if pods.source != PodsSource::Manifests {
-        tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
+        daemon.spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
     let kept_file = KeptFile::new(config.runtime_directory.clone());
     let kept = kept_file.read(&boot_id);
@@ -284,7 +240,8 @@ pub async fn ready(
     ];
     publishers.extend(watcher);
     let shared_api = (fleet, heartbeat);
-    let cluster = cluster::start(config, &pods, clock, shared_api, &mut publishers).await?;
+    let cluster =
+        cluster::start(config, &pods, (daemon, clock), shared_api, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
     if let Some(cluster) = &cluster {
         published
@@ -300,7 +257,7 @@ pub async fn ready(
     let reclaimer = Reclaimer::start(config, pods.source, Arc::new(reclaim_runtime), clock);
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
-        wake_listeners: wake_listeners(config, &hierarchies),
+        wake_listeners: signals::wake_listeners(config, &hierarchies),
         sampler,
         filesystems,
         pod_cache: pod_cache(config, pods.listings, (&hierarchies, &pod_roots)),
@@ -322,13 +279,13 @@ pub async fn ready(
     };
     let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);
     agent.remember(&past);
-    let (give_order, orders) = mpsc::channel(4);
+    let (change, changes) = mpsc::channel(4);
     Ok(Ready {
         agent,
         reload,
         questions,
-        orders,
-        give_order,
+        changes,
+        change,
         shared,
     })
 }
@@ -345,22 +302,6 @@ fn pod_cache(
     );
     let ranks_unknown = config.unknown_pods == config::UnknownPods::Rank;
     PodCache::new(listings, binder).ranking_unknown(ranks_unknown)
-}
-
-/// What this machine cannot tell or do, in the log and on the status page.
-fn warn_at_start(
-    config: &Effective,
-    source: PodsSource,
-    (hierarchies, huge_pages): (&Hierarchies, Option<String>),
-    shared: &Shared,
-) {
-    shared.add_warnings(pods::what_is_unknown(config, source));
-    shared.add_warnings(warn_of_hidden_processes(&config.roots.proc));
-    let warnings = [without_own_pressure(config, hierarchies), huge_pages];
-    for warning in warnings.into_iter().flatten() {
-        tracing::warn!("{warning}");
-        shared.add_warnings(vec![warning]);
-    }
 }
 
 fn evictor(
@@ -416,64 +357,6 @@ fn boot_id(proc_root: &Path) -> String {
     text.trim().to_owned()
 }
 
-/// Notifications from the kernel, by the kind of configuration: for evictd's own, pressure and memory events; for a
-/// kubelet's, cgroup v1 memory thresholds.
-fn wake_listeners(config: &Effective, hierarchies: &Hierarchies) -> WakeListeners {
-    let sources = signal_sources(config, hierarchies);
-    if config.kind == Kind::Kubelet {
-        let memcg = config.kernel_memcg_notification.then(|| {
-            let node = sources.node_cgroup.as_ref();
-            MemcgNotification::new(hierarchies, node, &sources.pods_cgroups)
-        });
-        return WakeListeners::new(WakeSources::default(), memcg.flatten());
-    }
-    let mut thresholds = config.configured_thresholds.iter();
-    let io = thresholds.any(|threshold| threshold.signal == Signal::IoPsi);
-    let pods = sources.pods_cgroups.iter();
-    let wake = WakeSources {
-        memory: Some(sources.pressure("memory")),
-        io: io.then(|| sources.pressure("io")),
-        pods: pods
-            .filter_map(|group| hierarchies.unified(group))
-            .collect(),
-    };
-    WakeListeners::new(wake, None)
-}
-
-fn sampler(
-    config: &Effective,
-    hierarchies: &Hierarchies,
-    filesystems: FilesystemPaths,
-) -> Result<Sampler, SourceError> {
-    Sampler::new(&SignalSources {
-        filesystems,
-        ..signal_sources(config, hierarchies)
-    })
-}
-
-fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {
-    // The cgroup that acts as the node is watched as the node, not as the pods' cgroup.
-    let mut pods_cgroups = pod_roots(config);
-    pods_cgroups.retain(|root| {
-        let node = config.node_cgroup.as_ref();
-        node.is_none_or(|node| node.as_path() != root)
-    });
-    SignalSources {
-        proc_root: config.roots.proc.clone(),
-        hierarchies: Some(hierarchies.clone()),
-        node_cgroup: config
-            .node_cgroup
-            .as_ref()
-            .map(|path| path.as_path().to_owned()),
-        pods_cgroups,
-        memory_available: match config.memory_available {
-            config::MemoryAvailable::MemAvailable => MemoryAvailable::MemAvailable,
-            config::MemoryAvailable::WorkingSet => MemoryAvailable::WorkingSet,
-        },
-        filesystems: FilesystemPaths::default(),
-    }
-}
-
 /// Where the runtime keeps its files, if it answers now; later it is asked again.
 async fn places(runtime: &evictd_cri::Client) -> Option<Places> {
     let told = timeout(RUNTIME_PATIENCE, runtime.filesystems()).await;
@@ -493,78 +376,4 @@ pub fn node_name(config: &Effective) -> String {
         .or_else(|| from_environment().filter(|name| !name.is_empty()))
         .or_else(host)
         .unwrap_or_else(|| "localhost".to_owned())
-}
-
-fn first_status(
-    config: &Effective,
-    (pods, usage): (&pods::Started, &usage::ChosenSource),
-    directories: &KubeletDirectories,
-    clock: Clock,
-) -> Status {
-    let source = |port: &str, chosen: &str, why: &str| SourceStatus {
-        port: port.to_owned(),
-        chosen: chosen.to_owned(),
-        why: why.to_owned(),
-    };
-    let (method, why) = match config.evict.method {
-        EvictMethod::Auto => ("cgroup", "works on every node"),
-        EvictMethod::Cri => ("cri", "configured"),
-        EvictMethod::Cgroup => ("cgroup", "configured"),
-        EvictMethod::Delete => ("delete", "configured"),
-        EvictMethod::Eviction => ("eviction", "configured"),
-    };
-    let sources = vec![
-        source("pods.source", pods.name(), &pods.why),
-        source("usage.source", usage.name(), &usage.why),
-        source("evict.method", method, why),
-        source(
-            "kubelet.rootDir",
-            &directories.root.to_string_lossy(),
-            &directories.why_root,
-        ),
-        source(
-            "kubelet.podLogsDir",
-            &directories.logs.to_string_lossy(),
-            &directories.why_logs,
-        ),
-    ];
-    Status {
-        node: node_name(config),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        pid: std::process::id(),
-        started_at: clock.now(),
-        rules: config.kind.as_str().to_owned(),
-        dry_run: config.is_dry(pods.source),
-        sources,
-        ..Status::default()
-    }
-}
-
-async fn start_servers(
-    config: &Effective,
-    shared: &Arc<Shared>,
-    (exposition, watches): (crate::metrics::Exposition, Watches),
-) -> Result<(), StartError> {
-    let socket = socket::bind(&config.socket).await?;
-    tokio::spawn(socket.serve(Arc::clone(shared)));
-    let health = Health {
-        shared: Arc::clone(shared),
-        watches,
-        longest_cycle: LONGEST_CYCLE.max(config.housekeeping_interval * 3),
-    };
-    if let Some(address) = &config.metrics.address {
-        let listener = http::bind("metrics.address", address).await?;
-        if let Ok(address) = listener.local_addr() {
-            tracing::info!("metrics and health are at http://{address}");
-        }
-        tokio::spawn(http::serve(listener, exposition, health.clone()));
-    }
-    if let Some(address) = &config.probes.address {
-        let listener = http::bind("probes.address", address).await?;
-        if let Ok(address) = listener.local_addr() {
-            tracing::info!("probes (/livez, /readyz) are at http://{address}");
-        }
-        tokio::spawn(probes::serve(listener, health));
-    }
-    Ok(())
 }

@@ -4,30 +4,21 @@
 
 use super::state::Shared;
 use crate::config::{Address, NoSuchAddress};
+use axum::Router;
 use axum::http::StatusCode;
 use evictd_cluster_client::Watches;
 use evictd_daemon::metrics::Exposition;
 use evictd_daemon::probes::{self, Probe};
-use evictd_daemon::server::{self, BindError, Limits};
+use evictd_daemon::server::ListenAddress;
 use jiff::SignedDuration;
 use std::sync::Arc;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
-/// Why the address could not be opened.
+/// The address of a setting cannot be resolved.
 #[derive(Debug, thiserror::Error)]
-pub enum HttpError {
-    /// The address cannot be resolved.
-    #[error("{key}: {source}")]
-    Unresolved {
-        /// The name of its setting.
-        key: &'static str,
-        /// Which part of the address is wrong.
-        source: NoSuchAddress,
-    },
-    /// The address cannot be listened on.
-    #[error(transparent)]
-    Bind(#[from] BindError),
+#[error("{key}: {source}")]
+pub struct HttpError {
+    key: &'static str,
+    source: NoSuchAddress,
 }
 
 /// The health of the main loop.
@@ -41,19 +32,19 @@ pub struct Health {
     pub longest_cycle: SignedDuration,
 }
 
-/// Listens on the address of the setting `key`.
-pub async fn bind(key: &'static str, address: &Address) -> Result<TcpListener, HttpError> {
-    let address = address
-        .resolve()
-        .map_err(|source| HttpError::Unresolved { key, source })?;
-    Ok(server::bind(key, &address.into()).await?)
+/// The address of the setting `key`, if there is one.
+pub fn resolve(
+    key: &'static str,
+    address: Option<&Address>,
+) -> Result<Option<ListenAddress>, HttpError> {
+    let resolved = address.map(Address::resolve).transpose();
+    let address = resolved.map_err(|source| HttpError { key, source })?;
+    Ok(address.map(ListenAddress::from))
 }
 
-/// Serves `/metrics`, `/livez` and `/readyz` until the future is dropped.
-pub async fn serve(listener: TcpListener, exposition: Exposition, health: Health) {
-    let router = exposition.router().merge(probes::router(health));
-    let never = CancellationToken::new();
-    server::serve(listener, None, router, Limits::METRICS, never).await;
+/// Answers `/metrics`, `/livez` and `/readyz`.
+pub fn router(exposition: Exposition, health: Health) -> Router {
+    exposition.router().merge(probes::router(health))
 }
 
 impl Probe for Health {

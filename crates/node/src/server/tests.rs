@@ -5,6 +5,8 @@ use crate::history::Waiting;
 use crate::metrics::{Format, Metrics};
 use evictd_cluster_client::{Watch, Watches};
 use evictd_daemon::probes::{self, Probe};
+use evictd_daemon::server::{self, BindError, Limits};
+use evictd_daemon::tasks::Daemon;
 use evictd_eviction::Signal;
 use evictd_kernel::clock::Clock;
 use http_body_util::{BodyExt, Full};
@@ -74,6 +76,7 @@ pub(super) fn shared(history: PathBuf) -> (Arc<Shared>, mpsc::Receiver<Question>
 }
 
 struct Http {
+    _daemon: Daemon,
     address: SocketAddr,
     probe_address: SocketAddr,
     shared: Arc<Shared>,
@@ -92,9 +95,12 @@ impl Http {
             shared: Arc::clone(&shared),
             longest_cycle,
         };
-        tokio::spawn(http::serve(metrics, exposition, health.clone()));
-        tokio::spawn(probes::serve(probe_listener, health));
+        let daemon = Daemon::without_signals();
+        let router = http::router(exposition, health.clone());
+        daemon.serve(metrics, None, router, Limits::METRICS);
+        daemon.spawn(probes::serve(probe_listener, health));
         Self {
+            _daemon: daemon,
             address,
             probe_address,
             shared,
@@ -107,8 +113,13 @@ impl Http {
 }
 
 async fn free() -> TcpListener {
-    let any = Address::Socket("127.0.0.1:0".parse().unwrap());
-    http::bind("metrics.address", &any).await.unwrap()
+    listen("127.0.0.1:0".parse().unwrap()).await.unwrap()
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, BindError> {
+    let setting = "metrics.address";
+    let address = http::resolve(setting, Some(&Address::Socket(address)));
+    server::bind(setting, &address.unwrap().unwrap()).await
 }
 
 async fn ask(address: SocketAddr, method: &str, path: &str) -> Answered {
@@ -183,10 +194,9 @@ async fn ready_with_signals_and_pods() {
 #[tokio::test]
 async fn an_address_in_use_is_named() {
     let http = Http::open(SignedDuration::from_secs(10)).await;
-    let taken = Address::Socket(http.address);
-    let error = http::bind("probes.address", &taken).await.unwrap_err();
+    let error = listen(http.address).await.unwrap_err();
     let error = error.to_string();
-    let expected = format!("cannot listen on {} (probes.address): ", http.address);
+    let expected = format!("cannot listen on {} (metrics.address): ", http.address);
     assert!(
         error.starts_with(&expected) && error.contains("in use"),
         "{error}"

@@ -16,6 +16,7 @@ use evictd_cluster_client::{
     Access, Actions, Credentials, Fleet,
     events::{EventRecorder, MAX_PENDING},
 };
+use evictd_daemon::tasks::Daemon;
 use evictd_kernel::clock::Clock;
 use evictd_pod::Node;
 use std::{collections::BTreeSet, sync::Arc};
@@ -34,7 +35,7 @@ pub(super) struct ReadNode {
 pub(super) async fn start(
     config: &Effective,
     pods: &Started,
-    clock: Clock,
+    (daemon, clock): (&Daemon, Clock),
     (fleet, heartbeat): (Fleet, NodeHeartbeat),
     publishers: &mut Vec<Box<dyn Publish>>,
 ) -> Result<Option<(Cluster, ReadNode)>, StartError> {
@@ -68,8 +69,8 @@ pub(super) async fn start(
     let (send, events) = mpsc::channel(MAX_PENDING);
     let recorder = EventRecorder::new(node_name(config), access.actions()?, move || clock.now());
     publishers.push(Box::new(Events::new(node_name(config), send)));
-    tokio::spawn(recorder.run(events));
-    start_pod_gc(config, pods, (access.actions()?, clock), publishers);
+    daemon.spawn(recorder.run(events));
+    start_pod_gc(daemon, config, pods, (access.actions()?, clock), publishers);
     let cluster = Cluster {
         delivery_queue,
         method: config.evict.method,
@@ -85,6 +86,7 @@ pub(super) async fn start(
 
 /// Deletes evicted pods. This needs pods from the cluster, because only that source lists evicted ones.
 fn start_pod_gc(
+    daemon: &Daemon,
     config: &Effective,
     pods: &Started,
     (actions, clock): (Actions, Clock),
@@ -106,5 +108,5 @@ fn start_pod_gc(
     let (known, evicted) = watch::channel(known);
     publishers.push(Box::new(Evicted(known)));
     let pod_gc = PodGarbageCollector::new(config.evicted_pods, evicted, actions, clock);
-    tokio::spawn(pod_gc.run(pods.listings.clone(), rehearsal));
+    daemon.spawn(pod_gc.run(pods.listings.clone(), rehearsal));
 }

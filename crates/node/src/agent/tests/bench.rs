@@ -3,7 +3,7 @@
 use super::recorder::{Heard, Recorder, Told};
 use crate::{
     agent::{
-        Agent, Allocatable, Cluster, Order, Pauses, Ports, Timer, Unfinished, start::behaviour,
+        Agent, Allocatable, Behaviour, Cluster, Pauses, Ports, Timer, Unfinished, start::behaviour,
     },
     config::{self, PodsSource},
     filesystems::WatchedPaths,
@@ -41,6 +41,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
 };
+use tokio_util::sync::CancellationToken;
 
 /// From one look of the bench's kernel to the next.
 const STEP: Duration = Duration::from_millis(50);
@@ -79,7 +80,8 @@ pub(super) struct Bench {
     /// What `evictd status` shows of the agent.
     status: Option<Arc<Shared>>,
     questions: Option<mpsc::Sender<Question>>,
-    orders: Option<mpsc::Sender<Order>>,
+    changes: Option<mpsc::Sender<Box<Behaviour>>>,
+    stop: CancellationToken,
     agent: Option<JoinHandle<()>>,
     boot_id: &'static str,
     /// How many agents were.
@@ -118,7 +120,8 @@ impl Bench {
             annotation: watch::Sender::default(),
             status: None,
             questions: None,
-            orders: None,
+            changes: None,
+            stop: CancellationToken::new(),
             agent: None,
             boot_id: "first",
             killed: 0,
@@ -406,15 +409,19 @@ impl Bench {
         };
         let agent = Agent::new(self.clock, self.behaviour(lines), ports);
         let (questions, to_answer) = mpsc::channel(1);
-        let (orders, to_obey) = mpsc::channel(1);
+        let (changes, to_apply) = mpsc::channel(1);
+        let stop = CancellationToken::new();
         self.questions = Some(questions);
-        self.orders = Some(orders);
+        self.changes = Some(changes);
+        self.stop = stop.clone();
         self.agent = Some(tokio::spawn(async move {
-            Box::pin(agent.run(to_answer, to_obey)).await.unwrap();
+            Box::pin(agent.run(to_answer, to_apply, stop))
+                .await
+                .unwrap();
         }));
     }
 
-    fn behaviour(&self, lines: &str) -> super::super::Behaviour {
+    fn behaviour(&self, lines: &str) -> Behaviour {
         behaviour(&Self::config(lines), self.source)
     }
 
@@ -427,8 +434,9 @@ impl Bench {
 
     /// It goes by these lines from now on.
     pub(super) async fn reload(&self, lines: &str) {
-        let order = Order::Reload(Box::new(self.behaviour(lines)));
-        self.orders.as_ref().unwrap().send(order).await.unwrap();
+        let behaviour = Box::new(self.behaviour(lines));
+        let changes = self.changes.as_ref().unwrap();
+        changes.send(behaviour).await.unwrap();
     }
 
     /// It ends as one that was killed. What it has begun has no hold on the pods any more: each has another group by the same
@@ -459,8 +467,7 @@ impl Bench {
 
     /// It is told to end; whether it has within this time.
     pub(super) async fn stop(&mut self, within: u64) -> bool {
-        let orders = self.orders.as_ref().unwrap();
-        orders.send(Order::Stop).await.unwrap();
+        self.stop.cancel();
         let ended = self.agent.take().unwrap();
         tokio::time::timeout(Duration::from_secs(within), ended)
             .await
