@@ -407,7 +407,8 @@ impl Bench {
             unfinished: unfinished.iter().filter_map(Unfinished::read).collect(),
             boot_id: self.boot_id.to_owned(),
         };
-        let agent = Agent::new(self.clock, self.behaviour(lines), ports);
+        let own = behaviour(&Self::config(lines), self.source);
+        let agent = Agent::new(self.clock, own, ports);
         let (questions, to_answer) = mpsc::channel(1);
         let (changes, to_apply) = mpsc::channel(1);
         let stop = CancellationToken::new();
@@ -421,10 +422,6 @@ impl Bench {
         }));
     }
 
-    fn behaviour(&self, lines: &str) -> Behaviour {
-        behaviour(&Self::config(lines), self.source)
-    }
-
     fn config(lines: &str) -> config::Effective {
         let text = format!(
             "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\nhousekeepingInterval: 10s\n{lines}\n"
@@ -434,7 +431,7 @@ impl Bench {
 
     /// It goes by these lines from now on.
     pub(super) async fn reload(&self, lines: &str) {
-        let behaviour = Box::new(self.behaviour(lines));
+        let behaviour = Box::new(behaviour(&Self::config(lines), self.source));
         let changes = self.changes.as_ref().unwrap();
         changes.send(behaviour).await.unwrap();
     }
