@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Finds a pod by its task and its name.
 pub(super) type Find<'f> = dyn Fn(&str, &str) -> Option<Arc<TaskPod>> + 'f;
 
-/// Looks for a pod among those that are known of the job, then lister it.
+/// Looks for a pod among those that are known of the job, then through the lister.
 pub(super) fn finder<'f>(
     job: &'f Job,
     pods: &'f BTreeMap<String, Pods>,

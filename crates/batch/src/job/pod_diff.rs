@@ -26,7 +26,7 @@ pub(super) struct PodDiff {
     missing: VecDeque<(usize, Range<i32>)>,
     /// The pods that are being made, in the order of the calls.
     pub(super) made: Vec<Made>,
-    /// The pods that go: beyond the replicas, or marked by an termination that did not come to its end (S6-035).
+    /// The surplus pods: beyond the replicas, or marked by an interrupted termination (S6-035).
     pub(super) surplus: Vec<Arc<TaskPod>>,
     /// The pods that are there; only the counts are set.
     pub(super) counts: JobStatus,

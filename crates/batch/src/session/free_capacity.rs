@@ -1,17 +1,18 @@
 //! The free capacity of nodes for gangs, each beside the ones before it. Pods per node are counted; affinities within
 //! one gang are ignored, so a gang that fits is never rejected.
 
-use super::dispatch::EvictionKind;
 use super::evaluate::{Evaluator, View};
+use super::eviction_kind::EvictionKind;
 use super::gang::{Gang, Part};
 use super::packing::{Bin, Packed, Size, pack};
-use super::resource::{Dim, EPSILON, Resource};
 use super::topology::DomainId;
+use crate::session::snapshot::ids::{JobId, QueueId};
+use crate::session::snapshot::resource::{Dim, EPSILON, Resource};
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
 
-/// Those who could go for the jobs of a queue that have this priority.
-pub(crate) type VictimPool = (EvictionKind, usize, i32);
+/// A victim pool: the candidates for eviction for jobs of a queue with a priority.
+pub(crate) type VictimPool = (EvictionKind, QueueId, i32);
 
 /// Pods that are alike: by equivalence class, or by request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,7 +32,7 @@ struct KindResult {
 
 /// So many pods with this request on a node.
 struct Taken<'g> {
-    node: usize,
+    node: NodeId,
     request: &'g Resource,
     count: usize,
 }
@@ -39,7 +40,7 @@ struct Taken<'g> {
 /// The free capacity of nodes beside the gangs placed so far.
 #[derive(Debug, Default)]
 pub(crate) struct FreeCapacity {
-    /// By node; below zero where pool have to go.
+    /// By node; negative if evictions are needed.
     free: Vec<Resource>,
     /// The most that any node had of each resource.
     largest: Resource,
@@ -48,13 +49,13 @@ pub(crate) struct FreeCapacity {
     results: HashMap<KindKey, KindResult>,
 }
 
-/// Pods of a kind, who could go for them, whether nodes are reserved from them, and the domain that they have to be in.
+/// The kind of pods, their victim pool, whether reserved nodes are excluded, and the topology domain.
 type KindKey = (Kind, Option<VictimPool>, bool, Option<DomainId>);
 
 /// The gang of a job, and the domain that it has to be in.
 #[derive(Clone, Copy)]
 pub(crate) struct GangQuery<'g> {
-    pub(crate) job: usize,
+    pub(crate) job: JobId,
     pub(crate) gang: &'g Gang,
     pub(crate) within: Option<DomainId>,
 }
@@ -80,7 +81,7 @@ impl<'v> Query<'v> {
     }
 
     /// Whether a node is in the domain that the gang has to be in.
-    fn reaches(self, node: usize) -> bool {
+    fn reaches(self, node: NodeId) -> bool {
         self.view.domains.reaches(self.within, node)
     }
 }
@@ -118,15 +119,15 @@ impl FreeCapacity {
         gang_query: GangQuery<'_>,
         pool: Option<VictimPool>,
     ) -> Result<(), usize> {
-        let evaluation = Query::of(view, gang_query, pool);
+        let query = Query::of(view, gang_query, pool);
         let parts = match gang_query.gang {
             Gang::Nothing => return Ok(()),
-            Gang::Sum(need, members) => return self.place_sum(evaluation, need, *members).ok_or(0),
+            Gang::Sum(need, members) => return self.place_sum(query, need, *members).ok_or(0),
             Gang::Parts(parts) => parts,
         };
         let (mut taken, mut results) = (Vec::new(), Vec::new());
         for (at, part) in parts.iter().enumerate() {
-            let Some(kind) = self.place_part(evaluator, evaluation, part, &mut taken) else {
+            let Some(kind) = self.place_part(evaluator, query, part, &mut taken) else {
                 let alone = at == 0;
                 for taken in taken {
                     self.change(taken.node, taken.request, taken.count, 1.0);
@@ -134,7 +135,7 @@ impl FreeCapacity {
                 return if alone {
                     Err(at)
                 } else {
-                    self.pack(evaluator, evaluation, parts)
+                    self.pack(evaluator, query, parts)
                 };
             };
             results.push(kind);
@@ -143,23 +144,23 @@ impl FreeCapacity {
         Ok(())
     }
 
-    /// How many pods of a gang find room, each beside those before it; nothing is placed.
+    /// How many pods of a gang find room, each beside the earlier ones. Nothing is placed.
     pub(crate) fn count(
         &mut self,
         evaluator: &mut Evaluator,
         view: View<'_>,
         gang_query: GangQuery<'_>,
     ) -> usize {
-        let evaluation = Query::of(view, gang_query, None);
+        let query = Query::of(view, gang_query, None);
         let Gang::Parts(parts) = gang_query.gang else {
             return 0;
         };
-        let mut taken: Vec<(usize, &Resource, usize)> = Vec::new();
+        let mut taken: Vec<(NodeId, &Resource, usize)> = Vec::new();
         for part in parts {
             let mut left = part.count;
             for node in view.snapshot.by_rank.iter().copied() {
-                let count = self.fitting(evaluation, node, &part.request).min(left);
-                if count > 0 && takes(evaluator, evaluation, part, node) {
+                let count = self.fitting(query, node, &part.request).min(left);
+                if count > 0 && takes(evaluator, query, part, node) {
                     self.change(node, &part.request, count, -1.0);
                     taken.push((node, &part.request, count));
                     left -= count;
@@ -176,22 +177,17 @@ impl FreeCapacity {
     fn place_part<'g>(
         &mut self,
         evaluator: &mut Evaluator,
-        evaluation: Query<'_>,
+        query: Query<'_>,
         part: &'g Part,
         taken: &mut Vec<Taken<'g>>,
     ) -> Option<(KindKey, KindResult)> {
-        let view = evaluation.view;
-        if evaluation.pool.is_none() && times(&part.request, |dim| self.largest.get(dim)) == 0 {
+        let view = query.view;
+        if query.pool.is_none() && times(&part.request, |dim| self.largest.get(dim)) == 0 {
             return None;
         }
         let class = part.task.and_then(|task| evaluator.class(view, task));
         let kind = class.map_or_else(|| Kind::Request(bits(&part.request)), Kind::Class);
-        let key = (
-            kind,
-            evaluation.pool,
-            evaluation.excluded,
-            evaluation.within,
-        );
+        let key = (kind, query.pool, query.excluded, query.within);
         let mut results = self.results.get(&key).copied().unwrap_or_default();
         if results.most.is_some_and(|most| most < part.count) {
             return None;
@@ -200,8 +196,8 @@ impl FreeCapacity {
         let mut left = part.count;
         for rank in results.from..view.snapshot.by_rank.len() {
             let node = view.snapshot.by_rank[rank];
-            let count = self.fitting(evaluation, node, &part.request).min(left);
-            if count == 0 || !takes(evaluator, evaluation, part, node) {
+            let count = self.fitting(query, node, &part.request).min(left);
+            if count == 0 || !takes(evaluator, query, part, node) {
                 continue;
             }
             if left == part.count {
@@ -227,25 +223,23 @@ impl FreeCapacity {
         None
     }
 
-    /// Places pods of several sizes otherwise than the first that is gang_query on the first node. Where that is too much to try
-    /// they count as placed, and as holding nothing.
+    /// Places pods of several sizes by search. If the search is too large they count as placed, without using room.
     fn pack(
         &mut self,
         evaluator: &mut Evaluator,
-        evaluation: Query<'_>,
+        query: Query<'_>,
         parts: &[Part],
     ) -> Result<(), usize> {
         let (mut nodes, mut bins) = (Vec::new(), Vec::new());
-        for node in evaluation.view.snapshot.by_rank.iter().copied() {
+        for node in query.view.snapshot.by_rank.iter().copied() {
             let takes = parts.iter().map(|part| {
-                self.fitting(evaluation, node, &part.request) > 0
-                    && takes(evaluator, evaluation, part, node)
+                self.fitting(query, node, &part.request) > 0 && takes(evaluator, query, part, node)
             });
             let takes: Vec<bool> = takes.collect();
             if takes.contains(&true) {
-                let mut room = self.free[node].clone();
-                if let Some(held) = evaluation.pool.and_then(|pool| self.pool.get(&pool)) {
-                    room.add(&held[node]);
+                let mut room = self.free[node.index()].clone();
+                if let Some(held) = query.pool.and_then(|pool| self.pool.get(&pool)) {
+                    room.add(&held[node.index()]);
                 }
                 bins.push(Bin { room, takes });
                 nodes.push(node);
@@ -272,12 +266,12 @@ impl FreeCapacity {
 
     /// Spreads an amount over all nodes, if they have it together and one of them has room for an average pod: at least
     /// one pod requests that much.
-    fn place_sum(&mut self, evaluation: Query<'_>, need: &Resource, members: i32) -> Option<()> {
-        let nodes = 0..self.free.len();
-        let open = |node: &usize| is_open(evaluation, *node);
-        let nodes: Vec<usize> = nodes.filter(open).collect();
+    fn place_sum(&mut self, query: Query<'_>, need: &Resource, members: i32) -> Option<()> {
+        let nodes = query.view.snapshot.node_ids();
+        let open = |node: &NodeId| is_open(query, *node);
+        let nodes: Vec<NodeId> = nodes.filter(open).collect();
         for (dim, need) in need.iter().filter(|(_, need)| *need >= EPSILON) {
-            let free = nodes.iter().map(|node| self.room(evaluation, *node, dim));
+            let free = nodes.iter().map(|node| self.room(query, *node, dim));
             let sum: f64 = free.clone().map(|room| room.max(0.0)).sum();
             let largest = free.fold(0.0, f64::max);
             let average = need / f64::from(members.max(1));
@@ -290,49 +284,49 @@ impl FreeCapacity {
         for node in nodes {
             let mut part = Resource::default();
             for (dim, need) in left.iter().filter(|(_, need)| *need > 0.0) {
-                part.set(dim, self.room(evaluation, node, dim).clamp(0.0, need));
+                part.set(dim, self.room(query, node, dim).clamp(0.0, need));
             }
             left.sub(&part);
-            self.free[node].sub(&part);
+            self.free[node.index()].sub(&part);
         }
         Some(())
     }
 
-    fn room(&self, evaluation: Query<'_>, node: usize, dim: Dim) -> f64 {
-        let pool = evaluation.pool.and_then(|pool| self.pool.get(&pool));
-        self.free[node].get(dim) + pool.map_or(0.0, |held| held[node].get(dim))
+    fn room(&self, query: Query<'_>, node: NodeId, dim: Dim) -> f64 {
+        let pool = query.pool.and_then(|pool| self.pool.get(&pool));
+        self.free[node.index()].get(dim) + pool.map_or(0.0, |held| held[node.index()].get(dim))
     }
 
     /// How many pods fit on a node.
-    fn fitting(&self, evaluation: Query<'_>, node: usize, request: &Resource) -> usize {
-        if !evaluation.reaches(node) {
+    fn fitting(&self, query: Query<'_>, node: NodeId, request: &Resource) -> usize {
+        if !query.reaches(node) {
             return 0;
         }
-        times(request, |dim| self.room(evaluation, node, dim))
+        times(request, |dim| self.room(query, node, dim))
     }
 
-    fn change(&mut self, node: usize, request: &Resource, count: usize, sign: f64) {
+    fn change(&mut self, node: NodeId, request: &Resource, count: usize, sign: f64) {
         let mut change = request.clone();
         #[expect(clippy::cast_precision_loss, reason = "there are not so many pods")]
         change.scale(count as f64 * sign);
-        self.free[node].add(&change);
+        self.free[node.index()].add(&change);
     }
 }
 
 /// Whether a node might take pods, apart from its room. Pods that do not exist yet have no constraints.
-fn takes(evaluator: &mut Evaluator, evaluation: Query<'_>, part: &Part, node: usize) -> bool {
-    let view = evaluation.view;
+fn takes(evaluator: &mut Evaluator, query: Query<'_>, part: &Part, node: NodeId) -> bool {
+    let view = query.view;
     match part.task {
-        Some(task) => evaluator.might_take(view, task, node, evaluation.pool.is_some()),
-        None => is_open(evaluation, node),
+        Some(task) => evaluator.might_take(view, task, node, query.pool.is_some()),
+        None => is_open(query, node),
     }
 }
 
-/// Whether a node is neither cordoned nor reserved from who asks.
-fn is_open(evaluation: Query<'_>, node: usize) -> bool {
-    let view = evaluation.view;
-    let reserved = evaluation.excluded && view.is_reserved(node);
-    !reserved && evaluation.reaches(node) && !view.cluster.node(NodeId::of(node)).unschedulable
+/// Whether a node is schedulable and not reserved for another job.
+fn is_open(query: Query<'_>, node: NodeId) -> bool {
+    let view = query.view;
+    let reserved = query.excluded && view.is_reserved(node);
+    !reserved && query.reaches(node) && !view.cluster.node(node).unschedulable
 }
 
 fn bits(request: &Resource) -> Vec<(Dim, u64)> {

@@ -1,16 +1,18 @@
 //! The smallest gang of a job: the pods that it needs to start, grouped by likeness.
 
 use super::Session;
-use super::resource::{Dim, Resource};
-use super::roles::Role;
 use super::snapshot::Job;
-use super::task::{Status, Task};
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::resource::{Dim, Resource};
+use crate::session::snapshot::roles::Role;
+use crate::session::snapshot::task::{Status, Task};
 
 /// Pods of a gang that are alike.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// One of them; none where they are not made yet.
-    pub(crate) task: Option<usize>,
+    pub(crate) task: Option<TaskId>,
     pub(crate) role: Role,
     /// The request of each pod.
     pub(crate) request: Resource,
@@ -50,102 +52,100 @@ pub(crate) fn need_of(parts: &[Part]) -> Resource {
     })
 }
 
-impl Session<'_> {
-    /// The smallest set of pods with which a job can start. It follows from the group's spec if not all pods exist.
-    pub(crate) fn smallest_gang(&mut self, job_id: usize) -> Gang {
-        let there = self.snapshot.by_role(job_id, Task::is_there);
-        let job = &self.snapshot.jobs[job_id];
-        let mut needed = job.min_member - job.ready() - job.pending_best_effort;
-        let mut by_role: Vec<(Role, i32)> = Vec::new();
-        if job.goes_by_role() {
-            let lacking = job.min_task_member.iter().map(|(role, min)| {
-                let there = there.get(role).copied().unwrap_or(0);
-                (*role, min.saturating_sub(there))
-            });
-            by_role.extend(lacking.filter(|(_, lacking)| *lacking > 0));
-        }
-        let Some(mut waiting) = self.waiting_parts(job_id) else {
-            return Gang::Nothing;
-        };
-        let mut parts = Vec::new();
-        for (role, lacking) in by_role {
-            needed = needed.saturating_sub(lacking);
-            let of_role = |part: &Part| part.role == role;
-            if !pick(&mut waiting, lacking, of_role, &mut parts) {
-                return self.gang_of_group(job_id);
-            }
-        }
-        if !pick(&mut waiting, needed, |_| true, &mut parts) {
-            return self.gang_of_group(job_id);
-        }
-        if parts.is_empty() {
-            return Gang::Nothing;
-        }
-        // The hardest to place come first.
-        let total = &self.snapshot.total;
-        let size = |part: &Part| part.request.dominant(total).1;
-        parts.sort_by(|one, other| size(other).total_cmp(&size(one)));
-        Gang::Parts(parts)
+/// The smallest set of pods with which a job can start. It follows from the group's spec if not all pods exist.
+pub(crate) fn smallest_gang(session: &mut Session<'_>, job_id: JobId) -> Gang {
+    let there = session.tx.snapshot.by_role(job_id, Task::is_there);
+    let job = &session.tx.snapshot.jobs[job_id];
+    let mut needed = job.min_member - job.ready() - job.pending_best_effort;
+    let mut by_role: Vec<(Role, i32)> = Vec::new();
+    if job.counts_by_role() {
+        let lacking = job.min_task_member.iter().map(|(role, min)| {
+            let there = there.get(role).copied().unwrap_or(0);
+            (*role, min.saturating_sub(there))
+        });
+        by_role.extend(lacking.filter(|(_, lacking)| *lacking > 0));
     }
+    let Some(mut waiting) = waiting_parts(session, job_id) else {
+        return Gang::Nothing;
+    };
+    let mut parts = Vec::new();
+    for (role, lacking) in by_role {
+        needed = needed.saturating_sub(lacking);
+        let of_role = |part: &Part| part.role == role;
+        if !pick(&mut waiting, lacking, of_role, &mut parts) {
+            return gang_of_group(&session.tx.snapshot, job_id);
+        }
+    }
+    if !pick(&mut waiting, needed, |_| true, &mut parts) {
+        return gang_of_group(&session.tx.snapshot, job_id);
+    }
+    if parts.is_empty() {
+        return Gang::Nothing;
+    }
+    // The hardest to place come first.
+    let total = &session.tx.snapshot.total;
+    let size = |part: &Part| part.request.dominant(total).1;
+    parts.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    Gang::Parts(parts)
+}
 
-    /// The pending tasks of a job, grouped by likeness, smallest request first. `None` if a task cannot be compiled; it
-    /// gets a fit error in allocate.
-    pub(crate) fn waiting_parts(&mut self, job: usize) -> Option<Vec<Part>> {
-        let mut parts: Vec<(usize, Part)> = Vec::new();
-        let tasks: Vec<usize> = self.snapshot.tasks_of(job, Status::Pending).collect();
-        for task_id in tasks {
-            let task = &self.snapshot.tasks[task_id];
-            if task.gated || task.best_effort {
-                continue;
-            }
-            let (evaluator, view) = self.evaluation();
-            let class = evaluator.class(view, task_id)?;
-            let task = &self.snapshot.tasks[task_id];
-            let mut known = parts.iter_mut();
-            if let Some((_, part)) =
-                known.find(|(other, part)| *other == class && part.role == task.role)
-            {
-                part.count += 1;
-                continue;
-            }
-            let part = Part {
-                task: Some(task_id),
-                role: task.role,
-                request: task.request.clone(),
-                count: 1,
-            };
-            parts.push((class, part));
+/// The pending tasks of a job, grouped by likeness, smallest request first. `None` if a task cannot be compiled; it
+/// gets a fit error in allocate.
+pub(crate) fn waiting_parts(session: &mut Session<'_>, job: JobId) -> Option<Vec<Part>> {
+    let mut parts: Vec<(usize, Part)> = Vec::new();
+    let tasks: Vec<TaskId> = session.tx.snapshot.tasks_of(job, Status::Pending).collect();
+    for task_id in tasks {
+        let task = &session.tx.snapshot.tasks[task_id];
+        if task.gated || task.best_effort {
+            continue;
         }
-        let total = &self.snapshot.total;
-        let mut parts: Vec<Part> = parts.into_iter().map(|(_, part)| part).collect();
-        let size = |part: &Part| part.request.dominant(total).1;
-        parts.sort_by(|one, other| size(one).total_cmp(&size(other)));
-        Some(parts)
+        let (evaluator, view) = session.evaluation();
+        let class = evaluator.class(view, task_id)?;
+        let task = &session.tx.snapshot.tasks[task_id];
+        let mut known = parts.iter_mut();
+        if let Some((_, part)) =
+            known.find(|(other, part)| *other == class && part.role == task.role)
+        {
+            part.count += 1;
+            continue;
+        }
+        let part = Part {
+            task: Some(task_id),
+            role: task.role,
+            request: task.request.clone(),
+            count: 1,
+        };
+        parts.push((class, part));
     }
+    let total = &session.tx.snapshot.total;
+    let mut parts: Vec<Part> = parts.into_iter().map(|(_, part)| part).collect();
+    let size = |part: &Part| part.request.dominant(total).1;
+    parts.sort_by(|one, other| size(one).total_cmp(&size(other)));
+    Some(parts)
+}
 
-    /// The gang of which not all pods are made: where all are of one task, each asks for the same part of the whole.
-    fn gang_of_group(&self, job: usize) -> Gang {
-        let job = &self.snapshot.jobs[job];
-        let (Some(need), Ok(count)) = (&job.min_resources, usize::try_from(job.min_member)) else {
-            return Gang::Nothing;
-        };
-        let need = job.without_gated(need);
-        if count == 0 || need.is_empty() || job.ready() > 0 {
-            return Gang::Nothing;
-        }
-        let Some(role) = only_role(job) else {
-            return Gang::Sum(need, job.min_member);
-        };
-        let mut request = need;
-        request.scale(1.0 / f64::from(job.min_member));
-        request.set(Dim::PODS, 1.0);
-        Gang::Parts(vec![Part {
-            task: None,
-            role,
-            request,
-            count,
-        }])
+/// The gang of a job whose pods do not all exist: with a single task, each pod requests an equal part.
+fn gang_of_group(snapshot: &Snapshot, job: JobId) -> Gang {
+    let job = &snapshot.jobs[job];
+    let (Some(need), Ok(count)) = (&job.min_resources, usize::try_from(job.min_member)) else {
+        return Gang::Nothing;
+    };
+    let need = job.without_gated(need);
+    if count == 0 || need.is_empty() || job.ready() > 0 {
+        return Gang::Nothing;
     }
+    let Some(role) = only_role(job) else {
+        return Gang::Sum(need, job.min_member);
+    };
+    let mut request = need;
+    request.scale(1.0 / f64::from(job.min_member));
+    request.set(Dim::PODS, 1.0);
+    Gang::Parts(vec![Part {
+        task: None,
+        role,
+        request,
+        count,
+    }])
 }
 
 /// The only role of a job's smallest gang, if there is only one.

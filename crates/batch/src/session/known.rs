@@ -1,7 +1,7 @@
 //! The objects of jobs as watches report them, with the decisions that watches do not show yet.
 
 use super::objects::key;
-use super::upstream::upstream_job;
+use crate::session::snapshot::upstream::upstream_job;
 use crate::wire::{PodGroup, PodGroupStatus, Queue};
 use evictd_pod::wire::{Metadata, Pod, Time};
 use jiff::Timestamp;

@@ -4,8 +4,8 @@
 //! It works on the scheduler's own [`Cluster`] with tentative placements and leaves it as it was. The caller carries
 //! the [`Outcome`] out and updates the cluster.
 //!
-//! Where a file says nothing of the order among equals, the name decides; so a session with the same objects always comes
-//! to the same end.
+//! Where Volcano's order among equals is open, the name decides. So a session with the same objects always has the same
+//! outcome.
 //!
 //! ```
 //! use evictd_batch::compat::Compat;
@@ -51,10 +51,9 @@ mod actions;
 mod cache;
 mod close;
 mod diagnosis;
-mod dispatch;
-mod domains;
+mod domain_search;
 mod evaluate;
-mod fit;
+mod eviction_kind;
 mod free_capacity;
 mod gang;
 mod known;
@@ -62,21 +61,15 @@ mod objects;
 mod observer;
 mod outcome;
 mod packing;
-mod parts;
 mod plain;
 mod plugins;
 mod priority_queue;
 mod reservation;
-mod resource;
-mod roles;
 mod simulation;
 mod snapshot;
-mod task;
 mod topology;
 mod transaction;
 mod turns;
-mod upstream;
-mod winner_tree;
 
 pub use cache::Cache;
 pub use diagnosis::{
@@ -93,123 +86,97 @@ pub use outcome::{
 
 pub use plain::plain_job;
 pub use simulation::simulate;
+pub use snapshot::upstream::{upstream_job, upstream_job_of};
 pub use turns::Turns;
-pub use upstream::{upstream_job, upstream_job_of};
 
-use crate::compat::Compat;
+use crate::compat::{Compat, Difference};
 use crate::conf::{Action, Conf};
 use evaluate::{Evaluator, View};
-use evictd_placement::{Cluster, Statement};
-use observer::Watch;
+use evictd_placement::Cluster;
+use observer::Observer;
 use plugins::Plugins;
 use reservation::Reservation;
 use snapshot::Snapshot;
-use task::Status;
 use topology::TopologyDomains;
+use transaction::Transaction;
 
 /// A session under way.
 pub(crate) struct Session<'c> {
-    cluster: &'c mut Cluster,
-    placement: Statement,
+    tx: Transaction<'c>,
     conf: &'c Conf,
-    compat: Compat,
-    snapshot: Snapshot,
-    plugins: Plugins,
     evaluator: Evaluator,
     /// Nodes that are reserved for a job that has waited long.
     reservation: Option<Reservation>,
-    /// Domains of which groups have to be in one.
-    domains: TopologyDomains,
-    /// The nodes that changed, one after the other.
-    log: Vec<usize>,
-    /// Tasks that were placed or evicted, with their status before, in order.
-    touched: Vec<(usize, Status)>,
-    /// Tasks with their nodes.
-    binds: Vec<(usize, usize)>,
-    evicted: Vec<(usize, &'static str)>,
-    events: Vec<Event>,
+    topology: TopologyDomains,
 }
 
 impl<'c> Session<'c> {
-    /// Runs a session; the snapshot is given back as it was.
+    /// Runs a session; the snapshot is returned as it was.
     fn run(
         cluster: &'c mut Cluster,
         mut snapshot: Snapshot,
         conf: &'c Conf,
         compat: Compat,
-        watch: &mut impl Watch,
+        observer: &mut impl Observer,
     ) -> (Snapshot, Outcome) {
         snapshot.note_freed(cluster);
         snapshot.set_priorities(compat);
+        let plugins = Plugins::open(&snapshot, conf, compat);
         let mut session = Session {
-            placement: Statement::default(),
             conf,
-            compat,
-            plugins: Plugins::open(&snapshot, conf, compat),
             evaluator: Evaluator::new(&conf.tiers, &snapshot),
             reservation: None,
-            domains: TopologyDomains::default(),
-            log: Vec::new(),
-            touched: Vec::new(),
-            binds: Vec::new(),
-            evicted: Vec::new(),
-            events: Vec::new(),
-            snapshot,
-            cluster,
+            topology: TopologyDomains::default(),
+            tx: Transaction::new(cluster, snapshot, plugins, compat),
         };
         let mut outcome = Outcome::default();
-        session.report_open(&mut outcome);
-        watch.opened(&session);
-        session.reserve();
-        session.act(watch);
-        session.report_actions(&mut outcome);
-        session.close(&mut outcome);
+        close::report_open(&session.tx, &mut outcome);
+        observer.opened(&session);
+        reservation::reserve(&mut session);
+        session.act(observer);
+        close::report_actions(&session.tx, &mut outcome);
+        close::close(&mut session, &mut outcome);
         outcome.again_at = session
             .reservation
             .as_ref()
             .map(|reservation| reservation.until);
-        watch.closed(&mut session);
-        (session.leave(), outcome)
+        observer.closed(&mut session);
+        (session.tx.undo(), outcome)
     }
 }
 
 impl Session<'_> {
-    /// Takes the actions in their order.
-    fn act(&mut self, watch: &mut impl Watch) {
+    /// Runs the configured actions in order.
+    fn act(&mut self, observer: &mut impl Observer) {
         for action in &self.conf.actions {
             match action {
-                Action::Enqueue => self.enqueue(),
-                Action::Allocate => self.allocate(),
-                Action::Backfill => self.backfill(),
-                Action::Preempt => self.preempt(),
-                Action::Reclaim => self.reclaim(),
+                Action::Enqueue => actions::enqueue(self),
+                Action::Allocate => actions::allocate(self),
+                Action::Backfill => actions::backfill(self),
+                Action::Preempt => actions::preempt(self),
+                Action::Reclaim => actions::reclaim(self),
             }
-            watch.acted(self, *action);
+            observer.acted(self, *action);
         }
     }
 
     /// The node evaluation, and the state that it reads.
     fn evaluation(&mut self) -> (&mut Evaluator, View<'_>) {
+        let reservation = self.reservation.as_ref();
         let view = View {
-            cluster: self.cluster,
-            snapshot: &self.snapshot,
-            log: self.log.as_slice(),
-            domains: &self.domains,
-            reserved: self
-                .reservation
-                .as_ref()
-                .map_or(&[], |reservation| reservation.nodes.as_slice()),
+            cluster: self.tx.cluster,
+            snapshot: &self.tx.snapshot,
+            log: self.tx.changed_nodes.as_slice(),
+            domains: &self.topology,
+            reserved: reservation.map_or(&[], |reservation| reservation.nodes.as_slice()),
         };
         (&mut self.evaluator, view)
     }
 
-    /// Records an event of a pod group.
-    fn group_event(&mut self, job: usize, kind: &str, reason: &str, message: String) {
-        let job = &self.snapshot.jobs[job];
-        // Groups of scheduling.k8s.io and bare pods are described by their conditions alone.
-        if job.has_object() {
-            let event = Event::new("PodGroup", &job.key, kind, reason, message);
-            self.events.push(event);
-        }
+    /// Whether a job needs a place on nodes to be enqueued.
+    fn checks_placement(&self) -> bool {
+        let arguments = self.conf.arguments_of(Action::Enqueue);
+        let enabled = arguments.is_none_or(|arguments| arguments.boolean("placementEnable", true));
+        self.tx.compat.has(Difference::EnqueueWhatFits) && enabled
     }
 }

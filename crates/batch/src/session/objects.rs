@@ -1,6 +1,6 @@
 //! The objects of Kubernetes and Volcano, and the fields that sessions read.
 
-use super::task::Status;
+use crate::session::snapshot::task::Status;
 use crate::wire::{self, PodGroup, QUEUE_NAME};
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Metadata, Pod, PriorityClass, ResourceList};
@@ -56,7 +56,7 @@ pub struct Objects {
     pub priority_classes: Vec<PriorityClass>,
 }
 
-/// Whose pods are placed, and where jobs go that name no queue (S6-141).
+/// The scheduler's name, and the queue of jobs that name none (S6-141).
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// `schedulerName` of the pods.

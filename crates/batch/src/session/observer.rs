@@ -4,7 +4,7 @@ use super::Session;
 use crate::conf::Action;
 
 /// Called at the stages of a session.
-pub(crate) trait Watch {
+pub(crate) trait Observer {
     /// Before any action.
     fn opened(&mut self, _session: &Session<'_>) {}
 
@@ -16,4 +16,4 @@ pub(crate) trait Watch {
 }
 
 /// No observer.
-impl Watch for () {}
+impl Observer for () {}

@@ -30,7 +30,7 @@ impl Serialize for Amount {
 /// Amounts by the name of the resource.
 pub type Amounts = BTreeMap<String, Amount>;
 
-/// Everything that a session comes to. Jobs and pods are `namespace/name`.
+/// The outcome of a session. Jobs and pods are `namespace/name`.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
@@ -38,7 +38,7 @@ pub struct Outcome {
     pub session_nodes: Vec<String>,
     /// The jobs that it looked at.
     pub session_jobs: Vec<String>,
-    /// Jobs that were not taken up at the beginning, and why.
+    /// The jobs that were not considered, and why.
     pub invalid_jobs: BTreeMap<String, Refused>,
     /// Of each queue its jobs in their order at the beginning.
     pub job_order_at_open: BTreeMap<String, Vec<String>>,
@@ -77,12 +77,12 @@ pub struct Outcome {
     pub queue_allocated: BTreeMap<String, BTreeMap<String, String>>,
     /// Further events.
     pub events: Vec<Event>,
-    /// When another session is due although nothing has changed: nodes are kept for a job no longer than until then.
+    /// When another session is due without further changes: the reservation ends then.
     #[serde(skip)]
     pub again_at: Option<Timestamp>,
 }
 
-/// Why a job was not taken up.
+/// Why a job is not considered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// For people.
@@ -119,7 +119,7 @@ pub struct QueueOutcome {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobShareOutcome {
-    /// The resource of which it holds the largest part; empty where it holds nothing.
+    /// The resource of its dominant share; empty if it holds nothing.
     pub dominant_resource: String,
     /// That part.
     pub share: f64,

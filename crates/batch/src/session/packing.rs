@@ -1,9 +1,9 @@
-//! Whether pods of several sizes fit on a few nodes together. To put the largest first on the first node that has room is
-//! not always the way; this tries the others, as long as there are few.
+//! Whether pods of several sizes fit on a few nodes together. Largest first on the first node with room does not always
+//! work; this also tries the other ways, within a limit.
 
-use super::resource::{Resource, Unnamed};
+use crate::session::snapshot::resource::{Resource, Unnamed};
 
-/// So many attempts to put a pod on a node are made.
+/// The limit of attempts.
 const STEPS: usize = 5000;
 /// More nodes, or pods, are not tried.
 const MOST: usize = 64;
@@ -28,7 +28,7 @@ pub(crate) struct Size<'s> {
 pub(crate) enum Packed {
     /// The size of each pod and the place of its bin.
     Fits(Vec<(usize, usize)>),
-    /// Pods of this size, and those that need at least as much, are too many.
+    /// There are too many pods of at least this size.
     TooMany(usize),
     /// It is too much to try.
     Unknown,

@@ -2,16 +2,22 @@
 //! only along the path of a push or pop (S6-097).
 
 /// Indices in the order of a comparison that each call brings along.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PriorityQueue(Vec<usize>);
+#[derive(Debug, Clone)]
+pub(crate) struct PriorityQueue<T>(Vec<T>);
 
-impl PriorityQueue {
+impl<T> Default for PriorityQueue<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Copy> PriorityQueue<T> {
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Adds one; `before(a, b)` says whether `a` comes before `b`.
-    pub(crate) fn push(&mut self, item: usize, before: impl Fn(usize, usize) -> bool) {
+    pub(crate) fn push(&mut self, item: T, before: impl Fn(T, T) -> bool) {
         self.0.push(item);
         let mut at = self.0.len() - 1;
         while at > 0 {
@@ -25,7 +31,7 @@ impl PriorityQueue {
     }
 
     /// Takes the first.
-    pub(crate) fn pop(&mut self, before: impl Fn(usize, usize) -> bool) -> Option<usize> {
+    pub(crate) fn pop(&mut self, before: impl Fn(T, T) -> bool) -> Option<T> {
         let last = self.0.len().checked_sub(1)?;
         self.0.swap(0, last);
         let mut at = 0;

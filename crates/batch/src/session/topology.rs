@@ -19,10 +19,10 @@ impl TopologyDomains {
         &mut self,
         cluster: &Cluster,
         labels: &[Box<str>],
-        taken: impl Iterator<Item = usize>,
+        taken: impl Iterator<Item = NodeId>,
     ) -> Vec<DomainId> {
         let at = self.by_labels(cluster, labels);
-        let choice = self.0[at].1.choice(taken.map(NodeId::of)).into_iter();
+        let choice = self.0[at].1.choice(taken).into_iter();
         let within = choice.map(|domain| DomainId {
             labels: at,
             domain: domain.index(),
@@ -40,20 +40,20 @@ impl TopologyDomains {
     }
 
     /// Whether a pod may be on a node that has to be in a domain, if it has to be in one.
-    pub(crate) fn reaches(&self, within: Option<DomainId>, node: usize) -> bool {
+    pub(crate) fn reaches(&self, within: Option<DomainId>, node: NodeId) -> bool {
         within.is_none_or(|within| self.contains(within, node))
     }
 
     /// Whether a node is in a domain.
-    fn contains(&self, within: DomainId, node: usize) -> bool {
+    fn contains(&self, within: DomainId, node: NodeId) -> bool {
         let domain = self.0[within.labels].1.get(within.domain);
-        domain.contains(NodeId::of(node))
+        domain.contains(node)
     }
 
     /// Which of these domains, all by the same labels, a node is in.
-    pub(crate) fn position(&self, choice: &[DomainId], node: usize) -> Option<usize> {
+    pub(crate) fn position(&self, choice: &[DomainId], node: NodeId) -> Option<usize> {
         let labels = choice.first()?.labels;
-        let domain = self.0[labels].1.at(NodeId::of(node))?;
+        let domain = self.0[labels].1.at(node)?;
         // They are in the order of their indices.
         choice
             .binary_search_by_key(&domain, |within| within.domain)

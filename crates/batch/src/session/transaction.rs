@@ -1,14 +1,16 @@
 //! Tentative placements and evictions for a job: committed, or undone in reverse order (S6-103).
 //!
-//! The cluster's own statement undoes one stretch as a whole. A session nests: a trial on one node, within a trial for
-//! one job, beside earlier jobs. So the session keeps one statement of the cluster, and these lists say which of its
-//! operations to undo.
+//! The cluster's own statement undoes one stretch as a whole. A session nests: a trial on one node, within a trial for one
+//! job, beside earlier jobs. So a transaction keeps one statement of the cluster, and lists of operations say which of its
+//! steps to undo.
 
-use super::Session;
+use super::outcome::Event;
+use super::plugins::{Plugins, Tiers};
 use super::snapshot::Snapshot;
-use super::task::{Context, Status};
-use crate::compat::Difference;
-use evictd_placement::NodeId;
+use crate::compat::{Compat, Difference};
+use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::task::{Context, Status};
+use evictd_placement::{Cluster, NodeId, Statement};
 
 #[derive(Debug, Clone, Copy)]
 enum Operation {
@@ -23,10 +25,10 @@ enum Operation {
 /// Operations that belong together.
 #[derive(Debug, Default)]
 #[must_use]
-pub(crate) struct Operations(Vec<(usize, Operation)>);
+pub(crate) struct Operations(Vec<(TaskId, Operation)>);
 
 impl Operations {
-    /// How many tasks got a node, or get one.
+    /// How many tasks were allocated or pipelined.
     pub(crate) fn placed(&self) -> usize {
         let operations = self.0.iter();
         operations
@@ -34,8 +36,7 @@ impl Operations {
             .count()
     }
 
-    /// The tasks that are sent away.
-    pub(crate) fn evicted(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn evicted(&self) -> impl Iterator<Item = TaskId> {
         let operations = self.0.iter();
         let evicted = operations.filter(|(_, operation)| matches!(operation, Operation::Evict(..)));
         evicted.map(|(task, _)| *task)
@@ -47,19 +48,79 @@ impl Operations {
     }
 }
 
-impl Session<'_> {
+/// The snapshot of a session with the changes so far. Everything that places or evicts a task is done through it.
+pub(crate) struct Transaction<'c> {
+    pub(crate) cluster: &'c mut Cluster,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) plugins: Plugins,
+    pub(crate) compat: Compat,
+    statement: Statement,
+    /// The nodes that changed, one after the other.
+    pub(crate) changed_nodes: Vec<NodeId>,
+    /// Tasks that were placed or evicted, with their status before, in order.
+    touched: Vec<(TaskId, Status)>,
+    pub(crate) binds: Vec<(TaskId, NodeId)>,
+    pub(crate) evicted: Vec<(TaskId, &'static str)>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl<'c> Transaction<'c> {
+    pub(crate) fn new(
+        cluster: &'c mut Cluster,
+        snapshot: Snapshot,
+        plugins: Plugins,
+        compat: Compat,
+    ) -> Self {
+        Self {
+            cluster,
+            snapshot,
+            plugins,
+            compat,
+            statement: Statement::default(),
+            changed_nodes: Vec::new(),
+            touched: Vec::new(),
+            binds: Vec::new(),
+            evicted: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+}
+
+impl Transaction<'_> {
+    /// The plugins' view of the snapshot.
+    pub(crate) const fn tiers(&self) -> Tiers<'_> {
+        Tiers {
+            snapshot: &self.snapshot,
+            plugins: &self.plugins,
+        }
+    }
+
+    pub(crate) fn node_name(&self, node: NodeId) -> &str {
+        self.cluster.node_name(node)
+    }
+
+    /// Records an event of a pod group.
+    pub(crate) fn group_event(&mut self, job: JobId, kind: &str, reason: &str, message: String) {
+        let job = &self.snapshot.jobs[job];
+        // Groups of scheduling.k8s.io and bare pods are described by their conditions alone.
+        if job.has_object() {
+            let event = Event::new("PodGroup", &job.key, kind, reason, message);
+            self.events.push(event);
+        }
+    }
+
     /// Gives a task room on a node.
-    pub(crate) fn allocate_on(&mut self, operations: &mut Operations, task: usize, node: usize) {
+    pub(crate) fn allocate(&mut self, operations: &mut Operations, task: TaskId, node: NodeId) {
         self.put_on(task, node, Status::Allocated);
         operations.0.push((task, Operation::Allocate));
     }
 
     /// Pipelines a task on a node that will have room; `evicts` says whether pods are evicted for it.
-    pub(crate) fn pipeline_on(
+    pub(crate) fn pipeline(
         &mut self,
         operations: &mut Operations,
-        task: usize,
-        node: usize,
+        task: TaskId,
+        node: NodeId,
         evicts: bool,
     ) {
         self.snapshot.tasks[task].evicts = evicts;
@@ -67,18 +128,21 @@ impl Session<'_> {
         operations.0.push((task, Operation::Pipeline));
     }
 
-    /// Sends a task away.
-    pub(crate) fn evict(&mut self, operations: &mut Operations, task_id: usize, why: &'static str) {
+    pub(crate) fn evict(
+        &mut self,
+        operations: &mut Operations,
+        task_id: TaskId,
+        reason: &'static str,
+    ) {
         let before = self.snapshot.tasks[task_id].status;
         self.touched.push((task_id, before));
         self.change_on_node(task_id, Status::Releasing);
         let task = &mut self.snapshot.tasks[task_id];
         if let Some(node) = task.node {
             if let Some(number) = task.removed {
-                self.placement.remove_again(self.cluster, number);
+                self.statement.remove_again(self.cluster, number);
             } else {
-                let id = NodeId::of(node);
-                let mut pods = self.cluster.node(id).pods.iter();
+                let mut pods = self.cluster.node(node).pods.iter();
                 let at = pods.position(|pod| {
                     if task.uid.is_empty() {
                         self.cluster.full_name(pod) == *task.key
@@ -86,61 +150,62 @@ impl Session<'_> {
                         pod.uid() == &*task.uid
                     }
                 });
-                task.removed = at.map(|at| self.placement.remove(self.cluster, id, at));
+                task.removed = at.map(|at| self.statement.remove(self.cluster, node, at));
             }
-            self.log.push(node);
+            self.changed_nodes.push(node);
         }
         self.plugins.deallocated(&self.snapshot, task_id);
-        operations.0.push((task_id, Operation::Evict(before, why)));
+        operations
+            .0
+            .push((task_id, Operation::Evict(before, reason)));
     }
 
-    /// Puts a task on a node without a list to take it back by.
-    pub(crate) fn put_on(&mut self, task_id: usize, node: usize, status: Status) {
+    /// Puts a task on a node outside of any list of operations.
+    pub(crate) fn put_on(&mut self, task_id: TaskId, node: NodeId, status: Status) {
         self.touched.push((task_id, Status::Pending));
         self.snapshot.set_status(task_id, status);
         let task = &mut self.snapshot.tasks[task_id];
         task.node = Some(node);
-        let on = &mut self.snapshot.nodes[node];
-        on.put(&task.request, status);
-        on.tasks.push(task_id);
+        let amounts = &mut self.snapshot.nodes[node.index()];
+        amounts.put(&task.request, status);
+        amounts.tasks.push(task_id);
         if let Some(pod) = task.pod.take() {
-            let number = self.placement.place(self.cluster, pod, NodeId::of(node));
-            task.placed = Some(number);
+            task.placed = Some(self.statement.place(self.cluster, pod, node));
         }
-        self.log.push(node);
+        self.changed_nodes.push(node);
         self.plugins.allocated(&self.snapshot, task_id);
     }
 
-    /// Takes a task off its node again, so that it waits.
-    pub(crate) fn take_off(&mut self, task_id: usize) {
+    /// Takes a task off its node again, so that it is pending.
+    pub(crate) fn take_off(&mut self, task_id: TaskId) {
         let status = self.snapshot.tasks[task_id].status;
         self.snapshot.set_status(task_id, Status::Pending);
         let task = &mut self.snapshot.tasks[task_id];
         task.evicts = false;
         if let Some(node) = task.node.take() {
-            let on = &mut self.snapshot.nodes[node];
-            on.take(&task.request, status);
-            on.tasks.retain(|other| *other != task_id);
-            self.log.push(node);
+            let amounts = &mut self.snapshot.nodes[node.index()];
+            amounts.take(&task.request, status);
+            amounts.tasks.retain(|other| *other != task_id);
+            self.changed_nodes.push(node);
         }
         if let Some(number) = task.placed.take() {
-            task.pod = self.placement.take_back(self.cluster, number);
+            task.pod = self.statement.take_back(self.cluster, number);
         }
         self.plugins.deallocated(&self.snapshot, task_id);
     }
 
-    fn change_on_node(&mut self, task: usize, status: Status) {
+    fn change_on_node(&mut self, task: TaskId, status: Status) {
         let before = self.snapshot.tasks[task].status;
         self.snapshot.set_status(task, status);
         let task = &self.snapshot.tasks[task];
         if let Some(node) = task.node {
-            let on = &mut self.snapshot.nodes[node];
-            on.take(&task.request, before);
-            on.put(&task.request, status);
+            let amounts = &mut self.snapshot.nodes[node.index()];
+            amounts.take(&task.request, before);
+            amounts.put(&task.request, status);
         }
     }
 
-    /// Undoes the operations, the last first. Tasks remember where they stood.
+    /// Undoes operations, the last first. Tasks keep the context of the failed attempt.
     pub(crate) fn discard(&mut self, operations: Operations) {
         for (task_id, operation) in operations.0.into_iter().rev() {
             let task = &mut self.snapshot.tasks[task_id];
@@ -151,13 +216,13 @@ impl Session<'_> {
             });
             match operation {
                 Operation::Allocate | Operation::Pipeline => self.take_off(task_id),
-                Operation::Evict(before, _) => self.stay(task_id, before),
+                Operation::Evict(before, _) => self.unevict(task_id, before),
             }
         }
     }
 
-    /// A task that was to go stays.
-    fn stay(&mut self, task_id: usize, before: Status) {
+    /// Undoes an eviction.
+    fn unevict(&mut self, task_id: TaskId, before: Status) {
         let status = if self.compat.has(Difference::ExactUndo) {
             before
         } else {
@@ -166,62 +231,65 @@ impl Session<'_> {
         self.change_on_node(task_id, status);
         let task = &self.snapshot.tasks[task_id];
         if let Some(number) = task.removed {
-            self.placement.put_back(self.cluster, number);
+            self.statement.put_back(self.cluster, number);
         }
-        self.log.extend(task.node);
+        self.changed_nodes.extend(task.node);
         self.plugins.allocated(&self.snapshot, task_id);
     }
 
-    /// Undoes the operation that sends a task away.
-    pub(crate) fn take_back(&mut self, operations: &mut Operations, task: usize) {
+    /// Undoes the operation that evicts a task.
+    pub(crate) fn take_back(&mut self, operations: &mut Operations, task: TaskId) {
         let at = operations.0.iter().rposition(|(evicted, operation)| {
             *evicted == task && matches!(operation, Operation::Evict(..))
         });
-        if let Some((_, Operation::Evict(before, _))) = at.map(|at| operations.0.remove(at)) {
-            self.stay(task, before);
+        let removed = at.map(|at| operations.0.remove(at));
+        if let Some((_, Operation::Evict(before, _))) = removed {
+            self.unevict(task, before);
         }
     }
 
-    /// Carries the operations out: tasks with room are bound, and those that have to go are evicted.
+    /// Carries operations out: allocated tasks are bound, and victims are evicted.
     pub(crate) fn commit(&mut self, operations: Operations) {
         for (task, operation) in operations.0 {
             self.snapshot.tasks[task].last = None;
             match operation {
                 Operation::Allocate => self.bind(task),
                 Operation::Pipeline => {}
-                Operation::Evict(_, why) => {
+                Operation::Evict(_, reason) => {
                     let job = self.snapshot.tasks[task].job;
-                    self.group_event(job, "Normal", "Evict", why.to_owned());
-                    self.evicted.push((task, why));
+                    self.group_event(job, "Normal", "Evict", reason.to_owned());
+                    self.evicted.push((task, reason));
                 }
             }
         }
     }
 
-    /// Leaves everything as it was before the session.
-    pub(crate) fn leave(self) -> Snapshot {
-        let Self {
-            cluster,
-            mut placement,
-            mut snapshot,
-            touched,
-            ..
-        } = self;
+    /// Binds an allocated task to its node.
+    pub(crate) fn bind(&mut self, task: TaskId) {
+        if let Some(node) = self.snapshot.tasks[task].node {
+            self.change_on_node(task, Status::Binding);
+            self.binds.push((task, node));
+        }
+    }
+
+    /// Undoes everything, and returns the snapshot from before the session.
+    pub(crate) fn undo(mut self) -> Snapshot {
+        let snapshot = &mut self.snapshot;
         let mut jobs = Vec::new();
-        for (task_id, before) in touched.into_iter().rev() {
+        for (task_id, before) in self.touched.into_iter().rev() {
             let task = &mut snapshot.tasks[task_id];
             if let Some(node) = task.node {
-                let on = &mut snapshot.nodes[node];
-                on.take(&task.request, task.status);
+                let amounts = &mut snapshot.nodes[node.index()];
+                amounts.take(&task.request, task.status);
                 if before == Status::Pending {
-                    on.tasks.retain(|other| *other != task_id);
+                    amounts.tasks.retain(|other| *other != task_id);
                     task.node = None;
                 } else {
-                    on.put(&task.request, before);
+                    amounts.put(&task.request, before);
                 }
             }
             if let Some(number) = task.placed.take() {
-                task.pod = placement.take_back(cluster, number);
+                task.pod = self.statement.take_back(self.cluster, number);
             }
             task.status = before;
             task.removed = None;
@@ -229,7 +297,7 @@ impl Session<'_> {
             task.evicts = false;
             jobs.push(task.job);
         }
-        placement.undo(cluster);
+        self.statement.undo(self.cluster);
         jobs.sort_unstable();
         jobs.dedup();
         for job in jobs {
@@ -238,14 +306,6 @@ impl Session<'_> {
         for job in snapshot.live.clone() {
             snapshot.jobs[job].forget_session();
         }
-        snapshot
-    }
-
-    /// Sends a task to its node.
-    pub(crate) fn bind(&mut self, task: usize) {
-        if let Some(node) = self.snapshot.tasks[task].node {
-            self.change_on_node(task, Status::Binding);
-            self.binds.push((task, node));
-        }
+        self.snapshot
     }
 }

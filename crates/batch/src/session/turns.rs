@@ -1,6 +1,7 @@
-//! Whose turn it is to have nodes kept for it.
+//! The turns of jobs for which nodes are reserved.
 //!
-//! Sessions keep this list themselves and never read it from objects, because tenants may write the status of their pod groups.
+//! Sessions keep this list in memory and never read it from objects, because tenants may write the status of their pod
+//! groups.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ struct Turn {
     created: Option<Timestamp>,
     queue: String,
     since: Timestamp,
-    /// Absent while nodes are kept.
+    /// Absent while the turn lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
     /// The most nodes reserved at a time, in hundredths of the cluster. Unknown counts as all.
@@ -47,7 +48,7 @@ impl Turn {
         self.job.split('/').next().unwrap_or_default()
     }
 
-    /// When the nodes that it kept make up no more than this part of all nodes and of the time since it began.
+    /// When its reserved nodes are no more than this part of all nodes, averaged since its begin.
     fn paid_at(&self, part: f64) -> Option<Timestamp> {
         let lasted = self.until?.duration_since(self.since).as_secs_f64();
         let all = lasted * f64::from(self.kept) / 100.0 / part;
@@ -74,7 +75,7 @@ impl Turns {
         Ok(turns)
     }
 
-    /// Times after `now` count as `now`: clocks differ and are set back, which must not keep nodes longer.
+    /// Times after `now` count as `now`: a clock that is set back must not prolong a turn.
     pub(crate) fn not_after(&mut self, now: Timestamp) {
         for turn in &mut self.0 {
             turn.since = turn.since.min(now);
@@ -89,13 +90,13 @@ impl Turns {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Since when nodes are kept for a job.
+    /// The begin of a job's current turn.
     pub(crate) fn since(&self, candidate: Candidate<'_>) -> Option<Timestamp> {
         let last = self.0.last()?;
         (last.until.is_none() && last.is_of(candidate)).then_some(last.since)
     }
 
-    /// The job that nodes are kept for, if there is one.
+    /// The job with the current turn.
     pub(crate) fn job(&self) -> Option<&str> {
         let last = self.0.last()?;
         last.until.is_none().then_some(&*last.job)
@@ -107,7 +108,7 @@ impl Turns {
         turns.find(|turn| turn.is_of(candidate))?.until
     }
 
-    /// From when on nodes may be kept again. A turn leaves nodes empty, so the pause after it is as long as the turn was.
+    /// The earliest begin of the next turn. Reserved nodes stand idle, so the pause is as long as the turn was.
     pub(crate) fn next_after(&self) -> Option<Timestamp> {
         let last = self.0.last()?;
         let until = last.until?;
@@ -124,7 +125,8 @@ impl Turns {
         (queue, tenant)
     }
 
-    /// When a job's queue, and its namespace there, have had no more nodes kept than these parts of the cluster and the time.
+    /// When the reserved nodes of a job's queue, and of its namespace there, are no more than these parts, averaged
+    /// over time.
     pub(crate) fn paid_at(&self, candidate: Candidate<'_>, parts: [f64; 2]) -> Option<Timestamp> {
         let namespace = candidate.job.split('/').next().unwrap_or_default();
         let of_queue = |turn: &&Turn| turn.queue == candidate.queue;
@@ -136,7 +138,7 @@ impl Turns {
         queue.max(tenant.and_then(|turn| turn.paid_at(of_namespace)))
     }
 
-    /// In the turn under way so many of all nodes are kept.
+    /// Records the number of reserved nodes in the current turn.
     pub(crate) fn keeps(&mut self, kept: usize, all: usize) {
         let part = (100 * kept)
             .div_ceil(all.max(1))

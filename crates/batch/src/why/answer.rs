@@ -11,7 +11,7 @@ use serde::Serialize;
 pub enum State {
     /// It waits for room, or for something that it needs before.
     Waits,
-    /// It waits to be let in.
+    /// It is pending: not enqueued yet.
     #[serde(rename = "notLetIn")]
     NotEnqueued,
     /// The next sessions start it, with all as it is.
@@ -30,7 +30,7 @@ pub enum State {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// As it was asked for, `namespace/name`.
+    /// As requested, `namespace/name`.
     pub job: String,
     /// Its kind: `Job`, `PodGroup`, `Pod`, or the `Owner` of pods.
     pub kind: &'static str,

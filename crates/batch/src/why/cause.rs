@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, State};
 use super::change::{Change, counted, named};
-use super::completion::ending;
+use super::completion::{self, ending};
 use super::search::{Proposal, Search};
 use super::subject::{Kind, Subject};
 use super::unknown::nearest;
@@ -158,7 +158,7 @@ fn seen(
     answer
 }
 
-/// Whether the controllers have yet to make pods of a job that was let in.
+/// Whether the job is enqueued and the controllers have yet to create pods of it.
 fn unmade(what_if: &WhatIf<'_>, subject: &Subject) -> bool {
     !subject.pending.pods.is_empty() && !is_pending(what_if, subject)
 }
@@ -168,7 +168,7 @@ fn is_pending(what_if: &WhatIf<'_>, subject: &Subject) -> bool {
     group.is_none_or(|group| matches!(&*group.status.phase, "" | "Pending"))
 }
 
-/// How many pods more it takes until something starts.
+/// How many more pods it needs to start.
 fn needed(diagnosis: &JobDiagnosis) -> usize {
     usize::try_from(diagnosis.missing).unwrap_or(0).max(1)
 }
@@ -225,7 +225,7 @@ fn cause(subject: &Subject, diagnosis: &JobDiagnosis, unmade: bool) -> (String, 
     waits("the session gave the room to others, or would free it for others".to_owned())
 }
 
-/// Why a job is not let in, or may not have anything.
+/// Why a job is not enqueued, or its queue is closed.
 fn kept_out(diagnosis: &JobDiagnosis, reason: &BlockingReason) -> Option<(String, State)> {
     let queue = &diagnosis.queue;
     let (plugin, words, lacks) = match reason {
@@ -492,7 +492,7 @@ fn soonest(
 
 /// The expected completions, then possible changes.
 fn each_kind(search: &mut Search<'_, '_>, diagnosis: Option<&JobDiagnosis>) -> Vec<Proposal> {
-    let mut proposals = search.ends();
+    let mut proposals = completion::ends(search);
     let Some(diagnosis) = diagnosis else {
         return proposals;
     };
@@ -500,7 +500,7 @@ fn each_kind(search: &mut Search<'_, '_>, diagnosis: Option<&JobDiagnosis>) -> V
         .iter()
         .map(|proposal| ending(&proposal.changes))
         .min();
-    proposals.extend(search.ends_before_all(diagnosis, fewest));
+    proposals.extend(completion::ends_before_all(search, diagnosis, fewest));
     let limited = diagnosis
         .blocking_reasons
         .iter()

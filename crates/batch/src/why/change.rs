@@ -19,7 +19,7 @@ pub enum Change {
         /// Their pod groups.
         #[serde(skip)]
         groups: Vec<String>,
-        /// Their pods that reason room.
+        /// Their pods that hold room.
         pods: Vec<String>,
     },
     /// Pods end.
@@ -32,7 +32,7 @@ pub enum Change {
         /// Its name.
         queue: String,
     },
-    /// A queue is pending.
+    /// A queue is created.
     MakeQueue {
         /// Its name.
         queue: String,

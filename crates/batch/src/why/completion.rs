@@ -24,7 +24,7 @@ struct Unit {
     name: String,
     /// Its pod group.
     group: String,
-    /// Those that reason room.
+    /// Its pods that hold room.
     pods: Vec<String>,
     /// Whether it is in the queue of the job.
     same_queue: bool,
@@ -38,121 +38,119 @@ fn ended(units: &[Unit]) -> Vec<Change> {
     }]
 }
 
-impl Search<'_, '_> {
-    /// The jobs each of which is enough, those with the fewest pods first; else the fewest together. Then the fewest pods of
-    /// the first, if not all are needed.
-    pub(super) fn ends(&mut self) -> Vec<Proposal> {
-        let mut units = self.units();
-        units.sort_by_key(|unit| {
-            (
-                !unit.same_queue,
-                Reverse(unit.pods.len()),
-                unit.name.clone(),
-            )
+/// The jobs that suffice alone, fewest pods first; otherwise the fewest jobs together. Then the fewest pods of the
+/// first, if not all are needed.
+pub(super) fn ends(search: &mut Search<'_, '_>) -> Vec<Proposal> {
+    let mut units = units(search);
+    units.sort_by_key(|unit| {
+        (
+            !unit.same_queue,
+            Reverse(unit.pods.len()),
+            unit.name.clone(),
+        )
+    });
+    units.truncate(TOGETHER);
+    if units.is_empty() || !search.proves(&ended(&units)) {
+        return Vec::new();
+    }
+    let mut found = alone(search, &units);
+    if found.is_empty() {
+        let needed = search.needed(units, ended);
+        if needed.len() <= MOST {
+            found.push(needed);
+        }
+    }
+    let mut proposals = Vec::new();
+    let pods: Vec<String> = found
+        .first()
+        .into_iter()
+        .flatten()
+        .flat_map(|unit| unit.pods.clone())
+        .collect();
+    for units in &found {
+        proposals.extend(search.proposal(ended(units)));
+    }
+    if pods.len() > 1 {
+        proposals.extend(pods_end(search, pods));
+    }
+    proposals
+}
+
+/// Fewer completed pods, if the job comes before all others of its queue; `fewest` suffice without that.
+pub(super) fn ends_before_all(
+    search: &mut Search<'_, '_>,
+    diagnosis: &JobDiagnosis,
+    fewest: Option<usize>,
+) -> Option<Proposal> {
+    let priority = before_all(diagnosis)?;
+    if search.proves(std::slice::from_ref(&priority)) {
+        return None;
+    }
+    search.first.push(priority);
+    let found = ends(search);
+    search.first.pop();
+    let best = found
+        .into_iter()
+        .min_by_key(|proposal| ending(&proposal.changes))?;
+    let fewer = fewest.is_none_or(|fewest| ending(&best.changes) < fewest);
+    fewer.then_some(best)
+}
+
+fn alone(search: &mut Search<'_, '_>, units: &[Unit]) -> Vec<Vec<Unit>> {
+    let mut smallest: Vec<&Unit> = units.iter().collect();
+    smallest.sort_by_key(|unit| (unit.pods.len(), !unit.same_queue, unit.name.clone()));
+    let mut found = Vec::new();
+    for unit in smallest.into_iter().take(ALONE) {
+        if found.len() < LISTED && search.proves(&ended(std::slice::from_ref(unit))) {
+            found.push(vec![unit.clone()]);
+        }
+    }
+    found
+}
+
+/// The fewest pods whose end suffices, if not all are needed.
+fn pods_end(search: &mut Search<'_, '_>, pods: Vec<String>) -> Option<Proposal> {
+    let end = |pods: &[String]| {
+        vec![Change::PodsEnd {
+            pods: pods.to_vec(),
+        }]
+    };
+    let all = pods.len();
+    if !search.proves(&end(&pods)) {
+        return None;
+    }
+    let needed = search.needed(pods, end);
+    if needed.len() == all {
+        return None;
+    }
+    search.proposal(end(&needed))
+}
+
+/// All pods that hold room and may end, by their group or owner.
+fn units(search: &Search<'_, '_>) -> Vec<Unit> {
+    let what_if = &*search.what_if;
+    let queue = |group: &str| {
+        let group = what_if.groups.get(group);
+        group.map(|group| group.spec.queue.clone())
+    };
+    let own_queue = queue(&search.subject.group);
+    let mut units: BTreeMap<String, Unit> = BTreeMap::new();
+    for (key, pod) in &what_if.pods {
+        if !holds_room(pod) || is_in(pod, &search.subject.group) {
+            continue;
+        }
+        let Some(group) = unit_of(key, pod) else {
+            continue;
+        };
+        let unit = units.entry(group.clone()).or_insert_with(|| Unit {
+            same_queue: own_queue.is_some() && queue(&group) == own_queue,
+            name: what_if.job_of(&group),
+            group,
+            pods: Vec::new(),
         });
-        units.truncate(TOGETHER);
-        if units.is_empty() || !self.proves(&ended(&units)) {
-            return Vec::new();
-        }
-        let mut found = self.alone(&units);
-        if found.is_empty() {
-            let needed = self.needed(units, ended);
-            if needed.len() <= MOST {
-                found.push(needed);
-            }
-        }
-        let mut proposals = Vec::new();
-        let pods: Vec<String> = found
-            .first()
-            .into_iter()
-            .flatten()
-            .flat_map(|unit| unit.pods.clone())
-            .collect();
-        for units in &found {
-            proposals.extend(self.proposal(ended(units)));
-        }
-        if pods.len() > 1 {
-            proposals.extend(self.pods_end(pods));
-        }
-        proposals
+        unit.pods.push(key.clone());
     }
-
-    /// Fewer pods that end, if the job comes before all others of its queue; `fewest` do without.
-    pub(super) fn ends_before_all(
-        &mut self,
-        diagnosis: &JobDiagnosis,
-        fewest: Option<usize>,
-    ) -> Option<Proposal> {
-        let priority = before_all(diagnosis)?;
-        if self.proves(std::slice::from_ref(&priority)) {
-            return None;
-        }
-        self.first.push(priority);
-        let found = self.ends();
-        self.first.pop();
-        let best = found
-            .into_iter()
-            .min_by_key(|proposal| ending(&proposal.changes))?;
-        let fewer = fewest.is_none_or(|fewest| ending(&best.changes) < fewest);
-        fewer.then_some(best)
-    }
-
-    fn alone(&mut self, units: &[Unit]) -> Vec<Vec<Unit>> {
-        let mut smallest: Vec<&Unit> = units.iter().collect();
-        smallest.sort_by_key(|unit| (unit.pods.len(), !unit.same_queue, unit.name.clone()));
-        let mut found = Vec::new();
-        for unit in smallest.into_iter().take(ALONE) {
-            if found.len() < LISTED && self.proves(&ended(std::slice::from_ref(unit))) {
-                found.push(vec![unit.clone()]);
-            }
-        }
-        found
-    }
-
-    /// The fewest of some pods whose end is enough, if not all are needed.
-    fn pods_end(&mut self, pods: Vec<String>) -> Option<Proposal> {
-        let end = |pods: &[String]| {
-            vec![Change::PodsEnd {
-                pods: pods.to_vec(),
-            }]
-        };
-        let all = pods.len();
-        if !self.proves(&end(&pods)) {
-            return None;
-        }
-        let needed = self.needed(pods, end);
-        if needed.len() == all {
-            return None;
-        }
-        self.proposal(end(&needed))
-    }
-
-    /// All pods that reason room and may end some day, by the group or the owner that they belong to.
-    fn units(&self) -> Vec<Unit> {
-        let what_if = &*self.what_if;
-        let queue = |group: &str| {
-            let group = what_if.groups.get(group);
-            group.map(|group| group.spec.queue.clone())
-        };
-        let own_queue = queue(&self.subject.group);
-        let mut units: BTreeMap<String, Unit> = BTreeMap::new();
-        for (key, pod) in &what_if.pods {
-            if !holds_room(pod) || is_in(pod, &self.subject.group) {
-                continue;
-            }
-            let Some(group) = unit_of(key, pod) else {
-                continue;
-            };
-            let unit = units.entry(group.clone()).or_insert_with(|| Unit {
-                same_queue: own_queue.is_some() && queue(&group) == own_queue,
-                name: what_if.job_of(&group),
-                group,
-                pods: Vec::new(),
-            });
-            unit.pods.push(key.clone());
-        }
-        units.into_values().collect()
-    }
+    units.into_values().collect()
 }
 
 /// How many pods end.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 const SESSIONS: usize = 4;
 
 impl WhatIf<'_> {
-    /// How many sessions it takes until the job starts, with all as it is now; nothing is changed. `None` where it does not.
+    /// How many sessions it takes until the job starts without further changes; `None` if it does not start.
     pub(super) fn starts(&mut self, subject: &Subject) -> Option<usize> {
         let mark = self.mark();
         self.make(subject);
@@ -33,7 +33,7 @@ impl WhatIf<'_> {
         found
     }
 
-    /// Makes the pods that the controllers make once a job is let in. Whether there were any.
+    /// Adds the pods that the controllers create for an enqueued job. Returns whether there were any.
     fn make(&mut self, subject: &Subject) -> bool {
         if let Some(group) = &subject.pending.group
             && !self.groups.contains_key(&subject.group)
@@ -73,7 +73,7 @@ impl WhatIf<'_> {
             });
         }
         for eviction in &outcome.evicted {
-            // Its controller makes it anew.
+            // Its controller creates it again.
             self.change_pod(&eviction.pod, |pod| {
                 pod.spec.node_name.clear();
                 "Pending".clone_into(&mut pod.status.phase);
@@ -95,7 +95,7 @@ impl WhatIf<'_> {
     }
 }
 
-/// Whether sessions take both alike: a job that was tried in vain holds no room for itself in the next one.
+/// Whether sessions treat both alike: a job that failed before is promised no room.
 fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
     let conditions = |status: &PodGroupStatus| -> BTreeSet<(String, String)> {
         let conditions = status.conditions.iter();

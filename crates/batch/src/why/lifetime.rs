@@ -87,7 +87,7 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
     }
 }
 
-/// A job whose pods another scheduler places.
+/// A job of another scheduler.
 fn of_another(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Option<Answer> {
     let pods = subject
         .pods(what_if)
@@ -119,7 +119,7 @@ fn of_another(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Opt
     Some(answer)
 }
 
-/// A group that is over, or of which nothing waits.
+/// A group that is complete, or has no pending pods.
 fn of_group(what_if: &WhatIf<'_>, subject: &Subject) -> Option<Answer> {
     let name = subject.title();
     let group = what_if.groups.get(&subject.group)?;

@@ -63,7 +63,7 @@ fn said(text: &str, count: usize, all: usize) -> String {
         }
         _ => {}
     }
-    // The texts of filters go on from the number of nodes, most of them with a verb.
+    // Messages of filters follow the number of nodes, mostly with a verb.
     let rest = text.strip_prefix("node(s) ").unwrap_or(text);
     let verb = |rest: &str| ["had ", "did"].iter().any(|verb| rest.starts_with(verb));
     match rest.strip_prefix("were ") {

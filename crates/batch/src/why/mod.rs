@@ -69,7 +69,7 @@ use what_if::WhatIf;
 
 /// A cluster's objects, and the options of its scheduler.
 pub struct Case<'a> {
-    /// Namespaces, claims, volumes and whatever else decides where pods may be; neither nodes nor pods.
+    /// A cluster with namespaces, claims, volumes and other objects that filters read; without nodes and pods.
     pub cluster: Cluster,
     /// Nodes, pods, pod groups, queues and priority classes. A configuration among them is ignored.
     pub objects: Objects,
@@ -77,7 +77,7 @@ pub struct Case<'a> {
     pub jobs: Vec<Job>,
     /// Events of evictions.
     pub events: Vec<Event>,
-    /// Whose pods are placed, and where jobs go that name no queue.
+    /// The scheduler's name, and the queue of jobs that name none.
     pub setting: Setting,
     /// The configuration of the scheduler.
     pub conf: &'a Conf,

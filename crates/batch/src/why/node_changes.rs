@@ -20,7 +20,7 @@ const LARGER: i64 = 2;
 const TRIED: usize = 3;
 /// How many nodes are analyzed.
 const ASKED: usize = 8;
-/// For so many pods that come first room is looked for.
+/// The most pods of earlier jobs for which room is sought.
 const AHEAD: i64 = 256;
 
 /// The shortfall of a node for so many pods.
@@ -40,7 +40,7 @@ fn for_pods(near: &NearMiss, request: &BTreeMap<String, Quantity>, pods: i64) ->
     lacks.collect()
 }
 
-/// How many pods wait of jobs that come first.
+/// How many pods of earlier jobs are pending.
 fn waiting_ahead(diagnosis: &JobDiagnosis) -> i64 {
     let ahead = diagnosis.ahead.iter().map(|ahead| i64::from(ahead.waiting));
     ahead.fold(0, i64::saturating_add)
@@ -135,8 +135,8 @@ impl Search<'_, '_> {
         largest.map(|(name, _)| name.clone())
     }
 
-    /// Nodes uncordoned, labelled or tolerated, one after the other until the job starts; and its queue's capability raised if
-    /// that is too little then.
+    /// Nodes are uncordoned, labelled or tolerated one after the other until the job starts. Its queue's capability is
+    /// raised if it is too small then.
     pub(super) fn reconfigured(&mut self) -> Option<Proposal> {
         let mut changes: Vec<Change> = Vec::new();
         while !self.proves(&changes) {
@@ -150,7 +150,7 @@ impl Search<'_, '_> {
         self.proposal(changes)
     }
 
-    /// The fewest changes of one node that let in the first pod that fits nowhere, after these changes.
+    /// The fewest changes of one node that let the first unplaced pod fit, after these changes.
     fn remedy(&mut self, changes: &[Change]) -> Option<Vec<Change>> {
         let mark = self.what_if.mark();
         for change in self.first.iter().chain(changes) {

@@ -23,7 +23,7 @@ pub(super) struct PendingObjects {
     pub(super) group: Option<Arc<PodGroup>>,
     /// By `namespace/name`, as an API server would store them.
     pub(super) pods: BTreeMap<String, Arc<Pod>>,
-    /// How many pods wait until those of another task are ready.
+    /// How many pods wait for another task.
     pub(super) dependent: usize,
 }
 
@@ -87,7 +87,7 @@ impl PendingObjects {
             lister.group.clone_from(&pending.group);
         }
         if let Some(group) = &mut lister.group {
-            // As if it was let in: then pods are pending.
+            // Treats it as enqueued, so that its pods are created.
             "Inqueue".clone_into(&mut Arc::make_mut(group).status.phase);
         }
         pending.synchronise(job, &lister);
@@ -95,7 +95,7 @@ impl PendingObjects {
         pending
     }
 
-    /// How many pods of tasks that wait for others neither are there nor would be pending.
+    /// How many pods of dependent tasks neither exist nor would be created.
     fn dependent(&self, job: &Job, what_if: &WhatIf<'_>) -> usize {
         let tasks = job.spec.tasks.iter();
         let tasks = tasks.filter(|task| task.depends_on.is_some());

@@ -6,7 +6,7 @@ use crate::session::JobDiagnosis;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use evictd_pod::{Counted, Quantity, Requests};
 
-/// A weight beside which the others count for little.
+/// A weight that makes the others negligible.
 const HEAVIEST: i32 = 10_000;
 
 /// An amount in the unit that it is counted in.
@@ -36,7 +36,7 @@ fn divisor(one: i64, other: i64) -> i64 {
     one.max(1)
 }
 
-/// The priority that is above those of all jobs that come first; none where no job does.
+/// A priority above those of all earlier jobs; none if there is no such job.
 pub(super) fn before_all(diagnosis: &JobDiagnosis) -> Option<Change> {
     let highest = diagnosis.ahead.iter().map(|ahead| ahead.priority).max()?;
     Some(Change::Priority {
@@ -115,7 +115,7 @@ impl Search<'_, '_> {
         changes
     }
 
-    /// The largest amount of which all pods and jobs ask for whole multiples.
+    /// The largest step: every request is a multiple of it.
     fn step(&self, resource: &str, of: i64) -> i64 {
         let pods = self.what_if.pods.values();
         let asked = pods.map(|pod| Requests::of(pod, Counted::Scheduled).get(resource));
@@ -165,7 +165,7 @@ impl Search<'_, '_> {
         self.proposal(change(low))
     }
 
-    /// The job's priority raised above all that come before it.
+    /// The job's priority, above all earlier jobs.
     pub(super) fn priority(&mut self, diagnosis: &JobDiagnosis) -> Option<Proposal> {
         let change = before_all(diagnosis)?;
         self.proposal(vec![change])

@@ -65,7 +65,7 @@ impl<'s, 'w> Search<'s, 'w> {
         self.sessions(changes).is_some()
     }
 
-    /// The proposal of these changes, which is tried once more, and without each of those that may not be needed.
+    /// The proposal of these changes. They are tried once more, and without each that may be unnecessary.
     pub(super) fn proposal(&mut self, changes: Vec<Change>) -> Option<Proposal> {
         let first = std::mem::take(&mut self.first);
         let proposal = self.minimal(first.iter().cloned().chain(changes).collect());
@@ -86,7 +86,7 @@ impl<'s, 'w> Search<'s, 'w> {
             }
         }
         if changes.len() < all {
-            // Amounts that were enough beside the others may be more than is needed alone.
+            // Amounts that were needed together may be too large alone.
             changes = self.tightened(changes);
             sessions = self.sessions(&changes)?;
         }
@@ -98,7 +98,7 @@ impl<'s, 'w> Search<'s, 'w> {
         })
     }
 
-    /// The smallest number of which `change` makes changes that start the job; `enough` is known to be.
+    /// The smallest number for which `change` starts the job; `enough` is known to suffice.
     pub(super) fn least(
         &mut self,
         (none, enough): (i64, i64),

@@ -36,7 +36,7 @@ impl Kind {
 /// A job with its pod group.
 pub(super) struct Subject {
     pub(super) kind: Kind,
-    /// As it was asked for.
+    /// As requested.
     pub(super) name: String,
     pub(super) namespace: String,
     pub(super) job: Option<Arc<Job>>,

@@ -1,4 +1,4 @@
-//! The cluster of a question: objects are changed for a try, sessions are run on it, and all is put back.
+//! A copy of the cluster for trials: objects are changed, sessions are run, and all is restored.
 
 use crate::compat::Compat;
 use crate::conf::Conf;
@@ -25,7 +25,7 @@ enum Before {
     Class(String),
 }
 
-/// How far changes have come, to go back to.
+/// A position in the list of changes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark(usize);
 
@@ -45,7 +45,7 @@ pub(super) struct WhatIf<'a> {
 }
 
 impl<'a> WhatIf<'a> {
-    /// All these objects; of several of one name the first counts. The cluster has neither nodes nor pods yet.
+    /// All these objects; the first of several with one name counts. The cluster has neither nodes nor pods yet.
     pub(super) fn new(
         cluster: Cluster,
         objects: Objects,
@@ -228,7 +228,7 @@ impl<'a> WhatIf<'a> {
             }
             return old;
         };
-        // A pod that is pending anew has another UID, by which the cluster knows it.
+        // A pod that is created again has another UID, by which the cluster knows it.
         if let Some(old) = old
             .as_ref()
             .filter(|old| old.metadata.uid != pod.metadata.uid)

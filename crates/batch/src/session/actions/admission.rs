@@ -1,289 +1,254 @@
-//! Whether a job that asks to be let in could be placed (volcano#3910, kueue#11287).
+//! Whether a pending job could be placed, which enqueue requires (volcano#3910, kueue#11287).
 
 use crate::compat::Difference;
-use crate::conf::{Action, Plugin, PluginName, Switch};
+use crate::conf::Action;
 use crate::session::Session;
-use crate::session::dispatch::{EvictionKind, Lost};
+use crate::session::actions::starving;
+use crate::session::close;
+use crate::session::domain_search;
+use crate::session::eviction_kind::EvictionKind;
 use crate::session::free_capacity::{FreeCapacity, GangQuery, VictimPool};
+use crate::session::gang;
 use crate::session::gang::Gang;
-use crate::session::plugins::{Drf, QueueShare};
-use crate::session::resource::{Dim, Resource};
-use crate::session::task::Status;
+use crate::session::plugins::Lost;
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::JobId;
+use crate::session::snapshot::resource::{Dim, Resource};
+use crate::session::snapshot::task::Status;
 use crate::session::topology::DomainId;
+use crate::session::transaction::Transaction;
 use hashbrown::HashMap;
 
-impl Session<'_> {
-    /// Whether the smallest gang of a job fits on the nodes now, or after evictions that its queue may ask for. The
-    /// reason is recorded if it does not fit. If it fits, its room counts as taken from now on.
-    pub(super) fn has_place(&mut self, job_id: usize, free: &mut Option<FreeCapacity>) -> bool {
-        let job = &self.snapshot.jobs[job_id];
-        let runs = job.count(Status::Running) + job.count(Status::Bound) > 0;
-        if !self.asks_for_places() || runs {
-            return true;
+/// Whether the smallest gang of a job fits on the nodes now, or after evictions that its queue may ask for. The
+/// reason is recorded if it does not fit. If it fits, its room counts as taken from now on.
+pub(super) fn is_placeable(
+    session: &mut Session<'_>,
+    job_id: JobId,
+    free: &mut Option<FreeCapacity>,
+) -> bool {
+    let job = &session.tx.snapshot.jobs[job_id];
+    let runs = job.count(Status::Running) + job.count(Status::Bound) > 0;
+    if !session.checks_placement() || runs {
+        return true;
+    }
+    let mut capacity = match free.take() {
+        Some(free) => free,
+        None => free_capacity(session),
+    };
+    let gang = gang::smallest_gang(session, job_id);
+    let tries = domain_search::tries(session, job_id);
+    let mut placed = first_room(session, &mut capacity, (job_id, &gang), &tries, None);
+    if placed.is_err() {
+        for pool in victim_pools(session, job_id, &gang) {
+            if !capacity.knows(pool) {
+                capacity.learn(pool, held_by(&session.tx, pool, job_id));
+            }
+            placed =
+                first_room(session, &mut capacity, (job_id, &gang), &tries, Some(pool)).or(placed);
         }
-        let mut capacity = match free.take() {
-            Some(free) => free,
-            None => self.free_capacity(),
+    }
+    match placed {
+        Err(at) => {
+            let words = not_enqueued_message(session, &gang, at);
+            let words = with_domains(session, &mut capacity, (job_id, &gang), &tries, words);
+            session.tx.snapshot.jobs[job_id].not_enqueued_because = Some(words);
+        }
+        Ok(()) => close::withdraw_unschedulable(&mut session.tx.snapshot, job_id),
+    }
+    *free = Some(capacity);
+    placed.is_ok()
+}
+
+/// Places a gang in the first of these domains in which all of it fits. As an error the place of the part that does not fit
+/// into the last one.
+fn first_room(
+    session: &mut Session<'_>,
+    free: &mut FreeCapacity,
+    (job, gang): (JobId, &Gang),
+    tries: &[Option<DomainId>],
+    pool: Option<VictimPool>,
+) -> Result<(), usize> {
+    let mut placed = match gang {
+        Gang::Nothing => Ok(()),
+        _ => Err(0),
+    };
+    for within in tries {
+        let (evaluator, view) = session.evaluation();
+        let gang_query = GangQuery {
+            job,
+            gang,
+            within: *within,
         };
-        let gang = self.smallest_gang(job_id);
-        let tries = self.tries(job_id);
-        let mut placed = self.first_room(&mut capacity, (job_id, &gang), &tries, None);
-        if placed.is_err() {
-            for pool in self.victim_pools(job_id, &gang) {
-                if !capacity.knows(pool) {
-                    capacity.learn(pool, self.held_by(pool, job_id));
+        placed = free.place(evaluator, view, gang_query, pool);
+        if placed.is_ok() {
+            break;
+        }
+    }
+    placed
+}
+
+/// Why a job is not enqueued, with the best topology domain if its pods belong in one.
+fn with_domains(
+    session: &mut Session<'_>,
+    free: &mut FreeCapacity,
+    (job, gang): (JobId, &Gang),
+    tries: &[Option<DomainId>],
+    words: String,
+) -> String {
+    if tries.is_empty() {
+        return domain_search::no_domain_message(&session.tx.snapshot, job);
+    }
+    let mut best: Option<(DomainId, usize)> = None;
+    for within in tries.iter().flatten() {
+        let gang_query = GangQuery {
+            job,
+            gang,
+            within: Some(*within),
+        };
+        let (evaluator, view) = session.evaluation();
+        let count = free.count(evaluator, view, gang_query);
+        if best.is_none_or(|(_, most)| count > most) {
+            best = Some((*within, count));
+        }
+    }
+    let Some((within, fit)) = best else {
+        return words;
+    };
+    let all = match gang {
+        Gang::Parts(parts) => parts.iter().map(|part| part.count).sum(),
+        Gang::Nothing | Gang::Sum(..) => 0,
+    };
+    format!(
+        "{words}. {}",
+        domain_search::domain_message(session, job, within, (fit, all))
+    )
+}
+
+/// The free capacity beside the jobs that were enqueued before.
+fn free_capacity(session: &mut Session<'_>) -> FreeCapacity {
+    let mut free = FreeCapacity::new(session.evaluation().1);
+    for job in session.tx.snapshot.live.clone() {
+        if !awaits_placement(&session.tx.snapshot, job) {
+            continue;
+        }
+        let gang = gang::smallest_gang(session, job);
+        let tries = domain_search::tries(session, job);
+        // One that does not fit holds nothing, as when room is given out.
+        let _ = first_room(session, &mut free, (job, &gang), &tries, None);
+    }
+    free
+}
+
+/// Whether a job is enqueued and not placed yet.
+fn awaits_placement(snapshot: &Snapshot, job_id: JobId) -> bool {
+    let job = &snapshot.jobs[job_id];
+    !job.is_pending() && !job.is_ready() && !snapshot.has_failed(job_id)
+}
+
+/// The victim pools that a job's queue may draw from.
+fn victim_pools(session: &Session<'_>, job_id: JobId, gang: &Gang) -> Vec<VictimPool> {
+    let job = &session.tx.snapshot.jobs[job_id];
+    if let Gang::Parts(parts) = gang {
+        let mut tasks = parts.iter().filter_map(|part| part.task);
+        if tasks.any(|task| session.tx.snapshot.tasks[task].never_preempts) {
+            return Vec::new();
+        }
+    }
+    let need = gang.need();
+    let mut all = Vec::new();
+    if session.conf.actions.contains(&Action::Preempt) && !job.has_topology {
+        all.push((EvictionKind::Preempt, job.queue, job.priority));
+    }
+    let shared = session.tx.tiers().has_shares();
+    let reclaims = session.conf.actions.contains(&Action::Reclaim);
+    if reclaims && (!shared || session.tx.tiers().may_reclaim(job_id, &need)) {
+        all.push((EvictionKind::Reclaim, job.queue, 0));
+    }
+    all
+}
+
+/// The requests of possible victims by node. This may be more than the plugins permit in the end, because their
+/// answer depends on earlier evictions.
+fn held_by(tx: &Transaction<'_>, (kind, queue, _): VictimPool, job: JobId) -> Vec<Resource> {
+    let mut held = vec![Resource::default(); tx.snapshot.nodes.len()];
+    // By job, since it is the same for all of its tasks.
+    let mut gives: HashMap<JobId, bool> = HashMap::new();
+    for (node, on_node) in tx.snapshot.nodes.iter().enumerate() {
+        for task in &on_node.tasks {
+            let is_candidate = starving::is_candidate(&tx.snapshot, kind, queue, *task);
+            let task = &tx.snapshot.tasks[*task];
+            let may_go = match kind {
+                _ if !is_candidate => false,
+                EvictionKind::Preempt => *gives.entry(task.job).or_insert_with(|| {
+                    tx.tiers().might_yield(task.job, job) && might_evict_whole(tx, task.job, job)
+                }),
+                EvictionKind::Reclaim => {
+                    let other = tx.snapshot.jobs[task.job].queue;
+                    tx.tiers().exceeds_share(other, queue)
                 }
-                placed = self
-                    .first_room(&mut capacity, (job_id, &gang), &tries, Some(pool))
-                    .or(placed);
-            }
-        }
-        match placed {
-            Err(at) => {
-                let words = self.kept_out_words(&gang, at);
-                let words = self.with_domains(&mut capacity, (job_id, &gang), &tries, words);
-                self.snapshot.jobs[job_id].not_enqueued_because = Some(words);
-            }
-            Ok(()) => self.withdraw_unschedulable(job_id),
-        }
-        *free = Some(capacity);
-        placed.is_ok()
-    }
-
-    /// Places a gang in the first of these domains in which all of it fits. As an error the place of the part that does not fit
-    /// into the last one.
-    fn first_room(
-        &mut self,
-        free: &mut FreeCapacity,
-        (job, gang): (usize, &Gang),
-        tries: &[Option<DomainId>],
-        pool: Option<VictimPool>,
-    ) -> Result<(), usize> {
-        let mut placed = match gang {
-            Gang::Nothing => Ok(()),
-            _ => Err(0),
-        };
-        for within in tries {
-            let (evaluator, view) = self.evaluation();
-            let gang_query = GangQuery {
-                job,
-                gang,
-                within: *within,
             };
-            placed = free.place(evaluator, view, gang_query, pool);
-            if placed.is_ok() {
-                break;
+            if may_go {
+                held[node].add(&task.request);
             }
         }
-        placed
     }
+    held
+}
 
-    /// Why a job is not enqueued, with the best topology domain if its pods belong in one.
-    fn with_domains(
-        &mut self,
-        free: &mut FreeCapacity,
-        (job, gang): (usize, &Gang),
-        tries: &[Option<DomainId>],
-        words: String,
-    ) -> String {
-        if tries.is_empty() {
-            return self.no_domain_words(job);
-        }
-        let mut best: Option<(DomainId, usize)> = None;
-        for within in tries.iter().flatten() {
-            let gang_query = GangQuery {
-                job,
-                gang,
-                within: Some(*within),
-            };
-            let (evaluator, view) = self.evaluation();
-            let count = free.count(evaluator, view, gang_query);
-            if best.is_none_or(|(_, most)| count > most) {
-                best = Some((*within, count));
-            }
-        }
-        let Some((within, fit)) = best else {
-            return words;
-        };
-        let all = match gang {
-            Gang::Parts(parts) => parts.iter().map(|part| part.count).sum(),
-            Gang::Nothing | Gang::Sum(..) => 0,
-        };
-        format!("{words}. {}", self.domain_words(job, within, (fit, all)))
+/// Whether a job that cannot spare a pod could be evicted as a whole for another job: the other one has to come first
+/// even then. Always true for jobs that can spare pods.
+fn might_evict_whole(tx: &Transaction<'_>, job_id: JobId, to: JobId) -> bool {
+    let job = &tx.snapshot.jobs[job_id];
+    let whole = tx.tiers().evicts_whole_gangs() && !job.can_spare(job.ready().saturating_sub(1));
+    // The answer is used for all jobs of a queue and a priority, which may be of several namespaces.
+    let by_namespace = tx.tiers().compares_namespaces();
+    if !whole || !tx.compat.has(Difference::PreemptByJobOrder) || by_namespace {
+        return true;
     }
+    let Some(task) = tx.snapshot.tasks_of(to, Status::Pending).next() else {
+        return true;
+    };
+    let lost = Lost {
+        tasks: job.ready(),
+        amount: job.allocated.clone(),
+    };
+    tx.tiers().precedes(task, job_id, &lost)
+}
 
-    /// Whether jobs that ask to be let in are gang_query for a place.
-    pub(crate) fn asks_for_places(&self) -> bool {
-        let arguments = self.conf.arguments_of(Action::Enqueue);
-        let asks = arguments.is_none_or(|arguments| arguments.boolean("placementEnable", true));
-        self.compat.has(Difference::EnqueueWhatFits) && asks
-    }
+/// The message of a job that is not enqueued.
+fn not_enqueued_message(session: &Session<'_>, gang: &Gang, at: usize) -> String {
+    let Gang::Parts(parts) = gang else {
+        return "there is no room now for its minResources".to_owned();
+    };
+    let Some(part) = parts.get(at) else {
+        return "there is no room now for its gang".to_owned();
+    };
+    let role = match session.tx.snapshot.roles.name(part.role) {
+        "" => String::new(),
+        role => format!(" of task {role}"),
+    };
+    let amounts = amounts_text(session, &part.request);
+    let count = part.count;
+    let beside = if parts.len() > 1 {
+        " beside the rest of its gang"
+    } else {
+        ""
+    };
+    let pods = match count {
+        1 => format!("1 pod{role} that asks for {amounts}"),
+        count => format!("{count} pods{role} that ask for {amounts} each"),
+    };
+    format!("there is no room now for {pods}{beside}")
+}
 
-    /// The free capacity beside the jobs that were enqueued before.
-    fn free_capacity(&mut self) -> FreeCapacity {
-        let mut free = FreeCapacity::new(self.evaluation().1);
-        for job in self.snapshot.live.clone() {
-            if !self.is_on_its_way(job) {
-                continue;
-            }
-            let gang = self.smallest_gang(job);
-            let tries = self.tries(job);
-            // One that does not fit holds nothing, as when room is given out.
-            let _ = self.first_room(&mut free, (job, &gang), &tries, None);
-        }
-        free
-    }
-
-    /// Whether a job was let in and is still to be placed.
-    fn is_on_its_way(&self, job_id: usize) -> bool {
-        let job = &self.snapshot.jobs[job_id];
-        !job.is_pending() && !job.is_ready() && !self.snapshot.is_in_vain(job_id)
-    }
-
-    /// The victim pools that a job's queue may draw from.
-    fn victim_pools(&self, job_id: usize, gang: &Gang) -> Vec<VictimPool> {
-        let job = &self.snapshot.jobs[job_id];
-        if let Gang::Parts(parts) = gang {
-            let mut tasks = parts.iter().filter_map(|part| part.task);
-            if tasks.any(|task| self.snapshot.tasks[task].never_preempts) {
-                return Vec::new();
-            }
-        }
-        let need = gang.need();
-        let mut all = Vec::new();
-        if self.conf.actions.contains(&Action::Preempt) && !job.has_topology {
-            all.push((EvictionKind::Preempt, job.queue, job.priority));
-        }
-        let shared = self.plugins.proportion.is_some() || self.plugins.capacity.is_some();
-        let reclaims = self.conf.actions.contains(&Action::Reclaim);
-        if reclaims && (!shared || self.may_reclaim(job_id, &need)) {
-            all.push((EvictionKind::Reclaim, job.queue, 0));
-        }
-        all
-    }
-
-    /// The requests of possible victims by node. This may be more than the plugins permit in the end, because their
-    /// answer depends on earlier evictions.
-    fn held_by(&self, (kind, queue, _): VictimPool, job: usize) -> Vec<Resource> {
-        let mut held = vec![Resource::default(); self.snapshot.nodes.len()];
-        // By job, since it is the same for all of its tasks.
-        let mut gives: HashMap<usize, bool> = HashMap::new();
-        for (node, on_node) in self.snapshot.nodes.iter().enumerate() {
-            for task in &on_node.tasks {
-                let could_go = self.could_go(kind, queue, *task);
-                let task = &self.snapshot.tasks[*task];
-                let may_go = match kind {
-                    _ if !could_go => false,
-                    EvictionKind::Preempt => *gives.entry(task.job).or_insert_with(|| {
-                        self.might_give_way(task.job, job) && self.might_go_whole(task.job, job)
-                    }),
-                    EvictionKind::Reclaim => {
-                        let other = self.snapshot.jobs[task.job].queue;
-                        self.has_more_than_its_share(other, queue)
-                    }
-                };
-                if may_go {
-                    held[node].add(&task.request);
-                }
-            }
-        }
-        held
-    }
-
-    /// Whether a job may lose pods to another one of its queue: all plugins of a tier that have an opinion say so.
-    fn might_give_way(&self, job_id: usize, to: usize) -> bool {
-        let job = &self.snapshot.jobs[job_id];
-        let grants = |plugin: &Plugin| match plugin.name {
-            PluginName::Conformance => Some(true),
-            PluginName::Gang if self.compat.has(Difference::WholeGangs) => None,
-            PluginName::Gang => Some(job.ready() > job.min_member),
-            PluginName::Priority => Some(job.priority < self.snapshot.jobs[to].priority),
-            PluginName::Drf => {
-                let drf = self.plugins.drf.as_ref();
-                drf.map(|drf| drf.share(job_id) > drf.share(to))
-            }
-            _ => None,
-        };
-        self.at(Switch::Preemptable).any(|tier| {
-            let mut opinions = tier.filter_map(grants).peekable();
-            opinions.peek().is_some() && opinions.all(|grants| grants)
+/// `cpu 2, memory 1Gi`.
+fn amounts_text(session: &Session<'_>, amounts: &Resource) -> String {
+    let some = amounts.some().filter(|(dim, _)| *dim != Dim::PODS);
+    let texts: Vec<String> = some
+        .map(|(dim, amount)| {
+            let name = session.tx.snapshot.dims.name(dim);
+            format!("{name} {}", crate::session::objects::quantity(name, amount))
         })
-    }
-
-    /// Whether a job that cannot spare a pod could go, all of it, for another one: if that one comes first also when nothing is
-    /// left of this one. Of jobs that can spare pods it says nothing against it.
-    fn might_go_whole(&self, job_id: usize, to: usize) -> bool {
-        let job = &self.snapshot.jobs[job_id];
-        let whole = self.spares_gangs() && !job.can_spare(job.ready().saturating_sub(1));
-        // The answer is used for all jobs of a queue and a priority, which may be of several namespaces.
-        let by_namespace = self.plugins.drf.as_ref().is_some_and(Drf::has_namespaces);
-        if !whole || !self.compat.has(Difference::PreemptByJobOrder) || by_namespace {
-            return true;
-        }
-        let Some(task) = self.snapshot.tasks_of(to, Status::Pending).next() else {
-            return true;
-        };
-        let lost = Lost {
-            tasks: job.ready(),
-            amount: job.allocated.clone(),
-        };
-        self.precedes(task, job_id, &lost)
-    }
-
-    /// Whether a queue's allocation exceeds its deserved share if another queue wanted the whole cluster. True if no
-    /// plugin computes shares.
-    fn has_more_than_its_share(&self, queue: usize, other: usize) -> bool {
-        let more = |share: &QueueShare, deserved: &Resource| {
-            let mut held = share.allocated.iter();
-            held.any(|(dim, held)| dim != Dim::PODS && held > deserved.get(dim))
-        };
-        if let Some(proportion) = &self.plugins.proportion {
-            let deserved = &proportion.if_wanted(other)[queue];
-            return proportion
-                .shares
-                .of(queue)
-                .is_none_or(|share| more(share, deserved));
-        }
-        let capacity = self.plugins.capacity.as_ref();
-        let share = capacity.and_then(|capacity| capacity.shares.of(queue));
-        share.is_none_or(|share| more(share, &share.deserved))
-    }
-
-    /// Why a job is not let in.
-    fn kept_out_words(&self, gang: &Gang, at: usize) -> String {
-        let Gang::Parts(parts) = gang else {
-            return "there is no room now for its minResources".to_owned();
-        };
-        let Some(part) = parts.get(at) else {
-            return "there is no room now for its gang".to_owned();
-        };
-        let role = match self.snapshot.roles.name(part.role) {
-            "" => String::new(),
-            role => format!(" of task {role}"),
-        };
-        let amounts = self.amounts_text(&part.request);
-        let count = part.count;
-        let beside = if parts.len() > 1 {
-            " beside the rest of its gang"
-        } else {
-            ""
-        };
-        let pods = match count {
-            1 => format!("1 pod{role} that asks for {amounts}"),
-            count => format!("{count} pods{role} that ask for {amounts} each"),
-        };
-        format!("there is no room now for {pods}{beside}")
-    }
-
-    /// `cpu 2, memory 1Gi`.
-    fn amounts_text(&self, amounts: &Resource) -> String {
-        let some = amounts.some().filter(|(dim, _)| *dim != Dim::PODS);
-        let texts: Vec<String> = some
-            .map(|(dim, amount)| {
-                let name = self.snapshot.dims.name(dim);
-                format!("{name} {}", crate::session::objects::quantity(name, amount))
-            })
-            .collect();
-        texts.join(", ")
-    }
+        .collect();
+    texts.join(", ")
 }

@@ -2,94 +2,127 @@
 
 use crate::compat::Difference;
 use crate::session::Session;
-use crate::session::dispatch::EvictionKind;
+use crate::session::actions::domain_placement;
+use crate::session::actions::starving;
+use crate::session::actions::victims;
+use crate::session::eviction_kind::EvictionKind;
 use crate::session::priority_queue::PriorityQueue;
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::transaction::Operations;
+use evictd_placement::NodeId;
 
 /// So many nodes that could be freed are compared.
 const COMPARED: usize = 16;
 
-impl Session<'_> {
-    pub(crate) fn reclaim(&mut self) {
-        let mut starving = self.starving(|_| true);
-        let mut queues = PriorityQueue::default();
-        for queue in &starving.queues {
-            queues.push(*queue, |one, other| self.queue_before(one, other));
+pub(crate) fn reclaim(session: &mut Session<'_>) {
+    let mut starving = starving::starving(session.tx.tiers(), |_| true);
+    let mut queues = PriorityQueue::default();
+    for queue in &starving.queues {
+        queues.push(*queue, |one, other| {
+            session.tx.tiers().queue_before(one, other)
+        });
+    }
+    while let Some(queue) = queues.pop(|one, other| session.tx.tiers().queue_before(one, other)) {
+        if session.tx.tiers().is_overused(queue) {
+            continue;
         }
-        while let Some(queue) = queues.pop(|one, other| self.queue_before(one, other)) {
-            if self.is_overused(queue) {
-                continue;
-            }
-            let waiting = &mut starving.by_queue[queue];
-            while let Some(job) = waiting.pop(|one, other| self.job_before(one, other)) {
-                self.reclaim_by(queue, job, &mut starving.tasks[job]);
-            }
+        let waiting = &mut starving.by_queue[queue];
+        while let Some(job) = waiting.pop(|one, other| session.tx.tiers().job_before(one, other)) {
+            reclaim_by(session, queue, job, &mut starving.tasks[job]);
         }
     }
+}
 
-    /// Lets tasks of a job take room from other queues, if it has enough then.
-    fn reclaim_by(&mut self, queue: usize, job: usize, tasks: &mut PriorityQueue) {
-        self.take_room(
+/// Lets tasks of a job take room from other queues, if it has enough then.
+fn reclaim_by(
+    session: &mut Session<'_>,
+    queue: QueueId,
+    job: JobId,
+    tasks: &mut PriorityQueue<TaskId>,
+) {
+    domain_placement::free_for_job(
+        session,
+        EvictionKind::Reclaim,
+        (job, tasks),
+        |session, operations, task| reclaim_for(session, operations, queue, task),
+    );
+}
+
+/// Finds room for a task on a node where others can give it; whether there is any.
+fn reclaim_for(
+    session: &mut Session<'_>,
+    operations: &mut Operations,
+    queue: QueueId,
+    task: TaskId,
+) -> bool {
+    if session.tx.snapshot.tasks[task].never_preempts
+        || !session.tx.tiers().is_preemptive(queue, task)
+    {
+        return false;
+    }
+    let nodes = starving::reachable(session, task);
+    if victims::fits_without_victims(session, operations, EvictionKind::Reclaim, task, &nodes) {
+        return true;
+    }
+    if session.tx.compat.has(Difference::LeastLostWork) {
+        return reclaim_cheaply(session, operations, queue, task, nodes);
+    }
+    let mut nodes = nodes.into_iter();
+    nodes.any(|node| reclaim_on(session, operations, queue, task, node))
+}
+
+/// Frees that one of some nodes on which the least work is lost.
+fn reclaim_cheaply(
+    session: &mut Session<'_>,
+    operations: &mut Operations,
+    queue: QueueId,
+    task: TaskId,
+    nodes: Vec<NodeId>,
+) -> bool {
+    let mut found: Vec<(f64, NodeId)> = Vec::new();
+    for node in nodes {
+        let mut tried = Operations::default();
+        if reclaim_on(session, &mut tried, queue, task, node) {
+            found.push((victims::loss(&session.tx.snapshot, tried.evicted()), node));
+            session.tx.discard(tried);
+        }
+        if found.len() == COMPARED {
+            break;
+        }
+    }
+    let best = found
+        .into_iter()
+        .min_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.is_some_and(|(_, node)| reclaim_on(session, operations, queue, task, node))
+}
+
+/// Frees a node for a task at the cost of other queues, if they can give so much there.
+fn reclaim_on(
+    session: &mut Session<'_>,
+    operations: &mut Operations,
+    queue: QueueId,
+    task: TaskId,
+    node: NodeId,
+) -> bool {
+    let candidates = session.tx.snapshot.nodes[node.index()]
+        .tasks
+        .iter()
+        .copied();
+    let candidates = candidates.filter(|candidate| {
+        starving::is_candidate(
+            &session.tx.snapshot,
             EvictionKind::Reclaim,
-            (job, tasks),
-            |session, operations, task| session.reclaim_for(operations, queue, task),
-        );
-    }
-
-    /// Finds room for a task on a node where others can give it; whether there is any.
-    fn reclaim_for(&mut self, operations: &mut Operations, queue: usize, task: usize) -> bool {
-        if self.snapshot.tasks[task].never_preempts || !self.is_preemptive(queue, task) {
-            return false;
-        }
-        let nodes = self.reachable(task);
-        if self.fits_without_victims(operations, EvictionKind::Reclaim, task, &nodes) {
-            return true;
-        }
-        if self.compat.has(Difference::LeastLostWork) {
-            return self.reclaim_cheaply(operations, queue, task, nodes);
-        }
-        let mut nodes = nodes.into_iter();
-        nodes.any(|node| self.reclaim_on(operations, queue, task, node))
-    }
-
-    /// Frees that one of some nodes on which the least work is lost.
-    fn reclaim_cheaply(
-        &mut self,
-        operations: &mut Operations,
-        queue: usize,
-        task: usize,
-        nodes: Vec<usize>,
-    ) -> bool {
-        let mut found: Vec<(f64, usize)> = Vec::new();
-        for node in nodes {
-            let mut tried = Operations::default();
-            if self.reclaim_on(&mut tried, queue, task, node) {
-                found.push((self.loss(tried.evicted()), node));
-                self.discard(tried);
-            }
-            if found.len() == COMPARED {
-                break;
-            }
-        }
-        let best = found
-            .into_iter()
-            .min_by(|(one, _), (other, _)| one.total_cmp(other));
-        best.is_some_and(|(_, node)| self.reclaim_on(operations, queue, task, node))
-    }
-
-    /// Frees a node for a task at the cost of other queues, if they can give so much there.
-    fn reclaim_on(
-        &mut self,
-        operations: &mut Operations,
-        queue: usize,
-        task: usize,
-        node: usize,
-    ) -> bool {
-        let candidates = self.snapshot.nodes[node].tasks.iter().copied();
-        let candidates =
-            candidates.filter(|candidate| self.could_go(EvictionKind::Reclaim, queue, *candidate));
-        let candidates = self.by_key(candidates.collect());
-        !candidates.is_empty()
-            && self.free(operations, EvictionKind::Reclaim, (task, node), &candidates)
-    }
+            queue,
+            *candidate,
+        )
+    });
+    let candidates = starving::by_key(&session.tx.snapshot, candidates.collect());
+    !candidates.is_empty()
+        && victims::free_node(
+            session,
+            operations,
+            EvictionKind::Reclaim,
+            (task, node),
+            &candidates,
+        )
 }

@@ -2,16 +2,20 @@
 
 use crate::compat::Difference;
 use crate::session::Session;
-use crate::session::dispatch::EvictionKind;
+use crate::session::eviction_kind::EvictionKind;
+use crate::session::plugins::Tiers;
 use crate::session::priority_queue::PriorityQueue;
-use crate::session::roles::Role;
 use crate::session::snapshot::Job;
-use crate::session::task::Status;
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::roles::Role;
+use crate::session::snapshot::task::Status;
+use evictd_placement::NodeId;
 use hashbrown::HashMap;
 
 /// Of each job and role, which nodes have not refused it.
 #[derive(Debug, Default)]
-pub(super) struct Refused(HashMap<(usize, Role), Vec<bool>>);
+pub(super) struct Refused(HashMap<(JobId, Role), Vec<bool>>);
 
 /// The equivalence classes of a job's tasks for which no victims were found. Tasks of the same class would fail alike.
 #[derive(Debug, Default)]
@@ -19,125 +23,126 @@ pub(super) struct Failed(Vec<usize>);
 
 /// Jobs that lack something, by queue, and their tasks that wait.
 pub(super) struct Starving {
-    /// Queues with a job that was taken up, in the order in which they were met.
-    pub(super) queues: Vec<usize>,
-    pub(super) by_queue: Vec<PriorityQueue>,
-    pub(super) jobs: Vec<usize>,
-    pub(super) tasks: Vec<PriorityQueue>,
+    /// The queues of the considered jobs, in order.
+    pub(super) queues: Vec<QueueId>,
+    pub(super) by_queue: Vec<PriorityQueue<JobId>>,
+    pub(super) jobs: Vec<JobId>,
+    pub(super) tasks: Vec<PriorityQueue<TaskId>>,
 }
 
-impl Session<'_> {
-    /// Which of some jobs lack something (S6-112).
-    pub(super) fn starving(&self, which: impl Fn(&Job) -> bool) -> Starving {
-        let mut starving = Starving {
-            queues: Vec::new(),
-            by_queue: vec![PriorityQueue::default(); self.snapshot.queues.len()],
-            jobs: Vec::new(),
-            tasks: vec![PriorityQueue::default(); self.snapshot.jobs.len()],
-        };
-        for (index, job) in self.snapshot.live_jobs() {
-            if job.is_pending() || self.invalid(index).is_some() {
-                continue;
-            }
-            if !starving.queues.contains(&job.queue) {
-                starving.queues.push(job.queue);
-            }
-            if which(job) && self.is_starving(index) {
-                starving.by_queue[job.queue].push(index, |one, other| self.job_before(one, other));
-                starving.jobs.push(index);
-                starving.tasks[index] = self.preemptors(index);
-            }
+/// Which of some jobs lack something (S6-112).
+pub(super) fn starving(tiers: Tiers<'_>, which: impl Fn(&Job) -> bool) -> Starving {
+    let mut starving = Starving {
+        queues: Vec::new(),
+        by_queue: vec![PriorityQueue::default(); tiers.snapshot.queues.len()],
+        jobs: Vec::new(),
+        tasks: vec![PriorityQueue::default(); tiers.snapshot.jobs.len()],
+    };
+    for (index, job) in tiers.snapshot.live_jobs() {
+        if job.is_pending() || tiers.invalid(index).is_some() {
+            continue;
         }
-        starving
-    }
-
-    /// Whether a task is like one that has failed. An attempt that failed has changed nothing, if it was undone exactly.
-    pub(super) fn is_like_failed(&mut self, task: usize, failed: &Failed) -> bool {
-        self.compat.has(Difference::ExactUndo)
-            && self.snapshot.tasks[task].nominated.is_empty()
-            && !failed.0.is_empty()
-            && self
-                .class_of(task)
-                .is_some_and(|class| failed.0.contains(&class))
-    }
-
-    pub(super) fn note_failed(&mut self, task: usize, failed: &mut Failed) {
-        if self.snapshot.tasks[task].nominated.is_empty() {
-            failed.0.extend(self.class_of(task));
+        if !starving.queues.contains(&job.queue) {
+            starving.queues.push(job.queue);
+        }
+        if which(job) && tiers.is_starving(index) {
+            starving.by_queue[job.queue].push(index, |one, other| tiers.job_before(one, other));
+            starving.jobs.push(index);
+            starving.tasks[index] = preemptors(tiers, index);
         }
     }
+    starving
+}
 
-    fn class_of(&mut self, task: usize) -> Option<usize> {
-        let (evaluator, view) = self.evaluation();
-        evaluator.class(view, task)
+/// Whether a task is like one that has failed. An attempt that failed has changed nothing, if it was undone exactly.
+pub(super) fn resembles_failed(session: &mut Session<'_>, task: TaskId, failed: &Failed) -> bool {
+    session.tx.compat.has(Difference::ExactUndo)
+        && session.tx.snapshot.tasks[task].nominated.is_empty()
+        && !failed.0.is_empty()
+        && class_of(session, task).is_some_and(|class| failed.0.contains(&class))
+}
+
+pub(super) fn record_failed(session: &mut Session<'_>, task: TaskId, failed: &mut Failed) {
+    if session.tx.snapshot.tasks[task].nominated.is_empty() {
+        failed.0.extend(class_of(session, task));
     }
+}
 
-    /// Whether a task could go for one of a queue: of the same queue, or of another one, as room is taken.
-    pub(super) fn could_go(&self, kind: EvictionKind, queue: usize, task: usize) -> bool {
-        let task = &self.snapshot.tasks[task];
-        let job = &self.snapshot.jobs[task.job];
-        let which = match kind {
-            EvictionKind::Preempt => {
-                matches!(task.status, Status::Bound | Status::Running) && job.queue == queue
-            }
-            EvictionKind::Reclaim => {
-                task.status == Status::Running
-                    && job.queue != queue
-                    && self.snapshot.queues[job.queue].reclaimable
-            }
-        };
-        which && task.preemptable && job.is_live
-    }
+fn class_of(session: &mut Session<'_>, task: TaskId) -> Option<usize> {
+    let (evaluator, view) = session.evaluation();
+    evaluator.class(view, task)
+}
 
-    /// Tasks in the order of their names, in whichever they came.
-    pub(super) fn by_key(&self, mut tasks: Vec<usize>) -> Vec<usize> {
-        tasks.sort_unstable_by_key(|task| &self.snapshot.tasks[*task].key);
-        tasks
-    }
-
-    /// The tasks of a job that wait.
-    pub(super) fn preemptors(&self, job: usize) -> PriorityQueue {
-        let mut waiting = PriorityQueue::default();
-        for task in self.snapshot.tasks_of(job, Status::Pending) {
-            if !self.snapshot.tasks[task].gated {
-                waiting.push(task, |one, other| self.task_before(one, other));
-            }
+/// Whether a task is a candidate for eviction, before plugins are asked.
+pub(super) fn is_candidate(
+    snapshot: &Snapshot,
+    kind: EvictionKind,
+    queue: QueueId,
+    task: TaskId,
+) -> bool {
+    let task = &snapshot.tasks[task];
+    let job = &snapshot.jobs[task.job];
+    let which = match kind {
+        EvictionKind::Preempt => {
+            matches!(task.status, Status::Bound | Status::Running) && job.queue == queue
         }
-        waiting
-    }
-
-    /// The nodes that a task could be on if others went, in the order of their names.
-    pub(super) fn reachable(&mut self, task: usize) -> Vec<usize> {
-        let (evaluator, view) = self.evaluation();
-        evaluator.reachable(view, task)
-    }
-
-    /// The same from the best to the worst.
-    pub(super) fn by_score(&mut self, task: usize, nodes: Vec<usize>) -> Vec<usize> {
-        let (evaluator, view) = self.evaluation();
-        evaluator.by_score(view, task, nodes)
-    }
-
-    /// Leaves out nodes that refused a task of the same job and role before, and remembers those that refuse now.
-    pub(super) fn without_refused(
-        &self,
-        task: usize,
-        nodes: &mut Vec<usize>,
-        refused: &mut Refused,
-    ) {
-        let task = &self.snapshot.tasks[task];
-        if task.role == 0 {
-            return;
+        EvictionKind::Reclaim => {
+            task.status == Status::Running
+                && job.queue != queue
+                && snapshot.queues[job.queue].reclaimable
         }
-        let open = refused
-            .0
-            .entry((task.job, task.role))
-            .or_insert_with(|| vec![true; self.snapshot.nodes.len()]);
-        nodes.retain(|node| open[*node]);
-        let mut left = vec![false; open.len()];
-        for node in nodes.iter() {
-            left[*node] = true;
+    };
+    which && task.preemptable && job.is_live
+}
+
+/// Sorts tasks by name.
+pub(super) fn by_key(snapshot: &Snapshot, mut tasks: Vec<TaskId>) -> Vec<TaskId> {
+    tasks.sort_unstable_by_key(|task| &snapshot.tasks[*task].key);
+    tasks
+}
+
+/// The tasks of a job that wait.
+pub(super) fn preemptors(tiers: Tiers<'_>, job: JobId) -> PriorityQueue<TaskId> {
+    let mut waiting = PriorityQueue::default();
+    for task in tiers.snapshot.tasks_of(job, Status::Pending) {
+        if !tiers.snapshot.tasks[task].gated {
+            waiting.push(task, |one, other| tiers.task_before(one, other));
         }
-        *open = left;
     }
+    waiting
+}
+
+/// The nodes that a task could be on if others went, in the order of their names.
+pub(super) fn reachable(session: &mut Session<'_>, task: TaskId) -> Vec<NodeId> {
+    let (evaluator, view) = session.evaluation();
+    evaluator.reachable(view, task)
+}
+
+/// The same from the best to the worst.
+pub(super) fn by_score(session: &mut Session<'_>, task: TaskId, nodes: Vec<NodeId>) -> Vec<NodeId> {
+    let (evaluator, view) = session.evaluation();
+    evaluator.by_score(view, task, nodes)
+}
+
+/// Removes nodes that refused a task of the same job and role before, and records those that refuse now.
+pub(super) fn without_refused(
+    snapshot: &Snapshot,
+    task: TaskId,
+    nodes: &mut Vec<NodeId>,
+    refused: &mut Refused,
+) {
+    let task = &snapshot.tasks[task];
+    if task.role == 0 {
+        return;
+    }
+    let open = refused
+        .0
+        .entry((task.job, task.role))
+        .or_insert_with(|| vec![true; snapshot.nodes.len()]);
+    nodes.retain(|node| open[node.index()]);
+    let mut left = vec![false; open.len()];
+    for node in nodes.iter() {
+        left[node.index()] = true;
+    }
+    *open = left;
 }

@@ -1,25 +1,25 @@
 //! The scheduler cache: the objects of sessions, kept between sessions and updated by events (S6-088).
 
 mod nodes;
-mod plain;
 mod pods;
-mod upstream;
 
 use super::Session;
 use super::diagnosis::{DiagnosisObserver, JobDiagnosis};
 use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
-use super::observer::Watch;
+use super::observer::Observer;
 use super::outcome::Outcome;
-use super::resource::Resource;
-use super::roles::Role;
 use super::snapshot::{Job, Node, Queue, Snapshot};
-use super::task::Status;
 use super::turns::Turns;
-use super::upstream::{QueuesOfWorkloads, Upstream};
 use crate::compat::Compat;
 use crate::conf::Conf;
 use crate::job::IN_STAGES;
-use crate::wire::{self, PodGroup, PodGroupStatus};
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::Resource;
+use crate::session::snapshot::roles::Role;
+use crate::session::snapshot::task::Status;
+use crate::session::snapshot::upstream::upstream_job;
+use crate::session::snapshot::upstream::{QueuesOfWorkloads, Upstream};
+use crate::wire::{self, PodGroup, PodGroupStatus, Workload, queue_of};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::TooManyResources;
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList, Time};
@@ -37,13 +37,13 @@ pub struct Cache {
     setting: Setting,
     snapshot: Snapshot,
     pods: HashMap<Arc<str>, Kept>,
-    jobs: HashMap<Arc<str>, usize>,
-    queues: HashMap<Arc<str>, usize>,
+    jobs: HashMap<Arc<str>, JobId>,
+    queues: HashMap<Arc<str>, QueueId>,
     /// By name, with its value and whether it is that of pods that name none.
     classes: BTreeMap<String, (i32, bool)>,
     workloads: QueuesOfWorkloads,
-    free_tasks: Vec<usize>,
-    free_jobs: Vec<usize>,
+    free_tasks: Vec<TaskId>,
+    free_jobs: Vec<JobId>,
     /// Nodes, or jobs and queues, have changed since the last session.
     stale_nodes: bool,
     stale_jobs: bool,
@@ -56,7 +56,7 @@ struct Kept {
     node_name: Box<str>,
     request: Resource,
     status: Status,
-    task: Option<usize>,
+    task: Option<TaskId>,
 }
 
 impl Cache {
@@ -108,7 +108,7 @@ impl Cache {
         cache
     }
 
-    /// Runs one session. Afterwards the cluster and all that is kept here are as they were before.
+    /// Runs one session. Afterwards the cluster and this cache are as before.
     pub fn session(&mut self, cluster: &mut Cluster, conf: &Conf, compat: Compat) -> Outcome {
         self.watched(cluster, conf, compat, &mut ())
     }
@@ -137,16 +137,16 @@ impl Cache {
         cluster: &mut Cluster,
         conf: &Conf,
         compat: Compat,
-        watch: &mut impl Watch,
+        observer: &mut impl Observer,
     ) -> Outcome {
         self.settle(cluster);
         let snapshot = std::mem::take(&mut self.snapshot);
-        let (snapshot, outcome) = Session::run(cluster, snapshot, conf, compat, watch);
+        let (snapshot, outcome) = Session::run(cluster, snapshot, conf, compat, observer);
         self.snapshot = snapshot;
         outcome
     }
 
-    /// The time of the sessions from now on. Without it no nodes are kept for jobs that have waited long.
+    /// Sets the time of the next sessions. Without it no nodes are reserved.
     pub fn set_now(&mut self, now: Timestamp) {
         self.snapshot.now = Some(now);
     }
@@ -180,25 +180,25 @@ impl Cache {
         node.idle = idle;
         node.allocatable = allocatable;
         if !known {
-            self.settle_pods(name, id.index());
+            self.settle_pods(name, id);
         }
     }
 
     /// A node is deleted. The cluster still has it.
     pub fn remove_node(&mut self, cluster: &Cluster, name: &str) {
-        let Some(id) = cluster.find_node(name).map(NodeId::index) else {
+        let Some(id) = cluster.find_node(name) else {
             return;
         };
-        if id >= self.snapshot.nodes.len() {
+        if id.index() >= self.snapshot.nodes.len() {
             return;
         }
         self.stale_nodes = true;
-        let node = self.snapshot.nodes.swap_remove(id);
+        let node = self.snapshot.nodes.swap_remove(id.index());
         for task in node.tasks {
             self.snapshot.tasks[task].node = None;
         }
         // The last one takes its place, as in the cluster.
-        if let Some(moved) = self.snapshot.nodes.get(id) {
+        if let Some(moved) = self.snapshot.nodes.get(id.index()) {
             for task in &moved.tasks {
                 self.snapshot.tasks[*task].node = Some(id);
             }
@@ -237,14 +237,17 @@ impl Cache {
             path: annotation(HIERARCHY),
             path_weights: annotation(HIERARCHY_WEIGHTS),
         };
-        let free = || self.snapshot.queues.iter().position(|queue| queue.gone);
+        let free = || {
+            let mut ids = self.snapshot.queue_ids();
+            ids.find(|id| self.snapshot.queues[*id].gone)
+        };
         let at = self.queues.get(&name).copied().or_else(free);
         if let Some(at) = at {
             self.snapshot.queues[at] = queue;
         } else {
             self.snapshot.queues.push(queue);
         }
-        let at = at.unwrap_or(self.snapshot.queues.len() - 1);
+        let at = at.unwrap_or_else(|| QueueId::of(self.snapshot.queues.len() - 1));
         self.queues.insert(name, at);
     }
 
@@ -291,8 +294,8 @@ impl Cache {
             .iter()
             .fold(0, |sum: i32, (_, count)| sum.saturating_add(*count));
         job.min_task_member = roles;
-        let in_stages = wire.metadata.annotations.get(IN_STAGES);
-        job.in_stages = in_stages.is_some_and(is_true);
+        let is_staged = wire.metadata.annotations.get(IN_STAGES);
+        job.is_staged = is_staged.is_some_and(is_true);
         job.has_topology = wire.spec.network_topology.is_some();
         job.min_resources = need;
         job.refused = refused;
@@ -318,7 +321,7 @@ impl Cache {
     }
 
     /// The job of that name, which may be new.
-    fn job(&mut self, key: Arc<str>) -> usize {
+    fn job(&mut self, key: Arc<str>) -> JobId {
         if let Some(at) = self.jobs.get(&key) {
             return *at;
         }
@@ -328,14 +331,14 @@ impl Cache {
             at
         } else {
             self.snapshot.jobs.push(job);
-            self.snapshot.jobs.len() - 1
+            JobId::of(self.snapshot.jobs.len() - 1)
         };
         self.jobs.insert(key, at);
         at
     }
 
     /// Forgets a job that has neither a group nor pods.
-    fn drop_unused(&mut self, at: usize) {
+    fn drop_unused(&mut self, at: JobId) {
         let job = &self.snapshot.jobs[at];
         if !job.has_group && job.tasks.is_empty() && self.jobs.remove(&job.key).is_some() {
             self.stale_jobs = true;
@@ -346,7 +349,7 @@ impl Cache {
         }
     }
 
-    /// Forgets names of tasks that no job and no pod has any more.
+    /// Sweeps the names of tasks that no job and no pod has any more.
     fn sweep_roles(&mut self) {
         let snapshot = &mut self.snapshot;
         let of_jobs = snapshot.jobs.iter().flat_map(|job| {
@@ -383,11 +386,11 @@ impl Cache {
 
     fn settle_nodes(&mut self, cluster: &Cluster) {
         let snapshot = &mut self.snapshot;
-        let mut by_rank: Vec<usize> = (0..snapshot.nodes.len()).collect();
-        by_rank.sort_unstable_by_key(|index| cluster.node_name(NodeId::of(*index)));
+        let mut by_rank: Vec<NodeId> = snapshot.node_ids().collect();
+        by_rank.sort_unstable_by_key(|node| cluster.node_name(*node));
         snapshot.ranks = vec![0; by_rank.len()];
         for (rank, node) in by_rank.iter().enumerate() {
-            snapshot.ranks[*node] = rank;
+            snapshot.ranks[node.index()] = rank;
         }
         snapshot.by_rank = by_rank;
         snapshot.total = Resource::default();
@@ -432,9 +435,48 @@ impl Cache {
             }
             let Some(queue) = queue else { continue };
             job.queue = queue;
-            snapshot.live.push(index);
+            snapshot.live.push(JobId::of(index));
         }
         let jobs = &snapshot.jobs;
         snapshot.live.sort_unstable_by_key(|job| &jobs[*job].key);
+    }
+
+    /// A group came or changed.
+    pub fn upstream_group(&mut self, wire: &evictd_pod::wire::PodGroup) {
+        self.stale_jobs = true;
+        let at = self.job(upstream_job(&wire.metadata));
+        let job = &mut self.snapshot.jobs[at];
+        job.upstream.get_or_insert_default().read(wire);
+        job.has_group = true;
+        job.class_name = wire.spec.priority_class_name.as_str().into();
+        job.created = wire.metadata.creation_timestamp.map(Time::timestamp);
+        let gang = wire.spec.scheduling_policy.gang.as_ref();
+        job.min_member = gang.map_or(1, |gang| gang.min_count);
+    }
+
+    /// A group is deleted. Its pods wait for another one.
+    pub fn remove_upstream_group(&mut self, metadata: &Metadata) {
+        let Some(at) = self.jobs.get(&upstream_job(metadata)).copied() else {
+            return;
+        };
+        self.stale_jobs = true;
+        let job = &mut self.snapshot.jobs[at];
+        job.has_group = false;
+        job.begin(PodGroupStatus::default());
+        self.drop_unused(at);
+    }
+
+    /// A workload came or changed.
+    pub fn workload(&mut self, wire: &Workload) {
+        self.stale_jobs = true;
+        let name = key(&wire.metadata);
+        let queue = queue_of(&wire.metadata).into();
+        self.workloads.insert((&*name).into(), queue);
+    }
+
+    /// A workload is deleted.
+    pub fn remove_workload(&mut self, metadata: &Metadata) {
+        self.stale_jobs = true;
+        self.workloads.remove(&*key(metadata));
     }
 }

@@ -1,7 +1,7 @@
 //! Nodes and the amounts on them, read from the cluster.
 
 use super::Cache;
-use crate::session::resource::{Dim, Dims, Resource, number};
+use crate::session::snapshot::resource::{Dim, Dims, Resource, number};
 use crate::session::snapshot::{Node, Snapshot};
 use evictd_placement::{Amounts, Cluster, NodeId, Symbol};
 use evictd_pod::resources::EPHEMERAL_STORAGE;
@@ -30,13 +30,13 @@ impl Cache {
         snapshot.nodes = nodes;
         for kept in self.pods.values() {
             let Some(task) = kept.task else { continue };
-            let node = cluster.find_node(&kept.node_name).map(NodeId::index);
+            let node = cluster.find_node(&kept.node_name);
             snapshot.tasks[task].node = node;
             if let Some(node) = node {
-                snapshot.nodes[node].tasks.push(task);
+                snapshot.nodes[node.index()].tasks.push(task);
             }
         }
-        // Pods are kept in no order.
+        // The map of pods has no order.
         let tasks = &snapshot.tasks;
         for node in &mut snapshot.nodes {
             node.tasks.sort_unstable_by_key(|task| &tasks[*task].key);

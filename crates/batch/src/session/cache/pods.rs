@@ -1,13 +1,16 @@
-//! Pods that come, change and go (S6-089).
+//! Pods of groups, and bare pods as jobs of their own (S6-089).
 
 use super::{Cache, Kept};
 use crate::session::objects::{
     GROUP, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, is_critical, is_true, key, request_of, status_of,
 };
 use crate::session::plain::plain_job;
-use crate::session::resource::Resource;
-use crate::session::task::{Status, Task, index_of};
-use crate::session::upstream::upstream_job_of;
+use crate::session::snapshot::RUNNING;
+use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::resource::Resource;
+use crate::session::snapshot::task::{Status, Task, index_of};
+use crate::session::snapshot::upstream::upstream_job_of;
+use crate::wire::{PodGroupStatus, queue_of};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::{Metadata, Pod, Time};
 use std::sync::Arc;
@@ -26,10 +29,10 @@ impl Cache {
         } else {
             pod.spec.node_name.as_str()
         };
-        let node = cluster.find_node(node_name).map(NodeId::index);
-        let node = node.filter(|node| *node < self.snapshot.nodes.len());
+        let node = cluster.find_node(node_name);
+        let node = node.filter(|node| node.index() < self.snapshot.nodes.len());
         if let Some(node) = node {
-            self.snapshot.nodes[node].put(&request, status);
+            self.snapshot.nodes[node.index()].put(&request, status);
         }
         let task = self.task_of(cluster, pod, (status, &request), node);
         let kept = Kept {
@@ -77,8 +80,8 @@ impl Cache {
     }
 
     /// A node came: pods that name it take room there.
-    pub(super) fn settle_pods(&mut self, name: &str, index: usize) {
-        let node = &mut self.snapshot.nodes[index];
+    pub(super) fn settle_pods(&mut self, name: &str, index: NodeId) {
+        let node = &mut self.snapshot.nodes[index.index()];
         for kept in self.pods.values().filter(|kept| &*kept.node_name == name) {
             node.put(&kept.request, kept.status);
             if let Some(task) = kept.task {
@@ -86,7 +89,7 @@ impl Cache {
                 self.snapshot.tasks[task].node = Some(index);
             }
         }
-        // Pods are kept in no order.
+        // The map of pods has no order.
         let tasks = &self.snapshot.tasks;
         node.tasks.sort_unstable_by_key(|task| &tasks[*task].key);
     }
@@ -97,8 +100,8 @@ impl Cache {
         cluster: &mut Cluster,
         pod: &Pod,
         (status, request): (Status, &Resource),
-        node: Option<usize>,
-    ) -> Option<usize> {
+        node: Option<NodeId>,
+    ) -> Option<TaskId> {
         let job = self.job_of(pod)?;
         let mut task = self.task(pod, status, job);
         if status == Status::Pending {
@@ -108,15 +111,16 @@ impl Cache {
             }
         }
         task.node = node;
-        // One that can go nowhere does not count as there.
+        // A pod that cannot be compiled is no best-effort task.
         task.best_effort = request.is_empty() && task.mistake.is_none();
         task.request = request.clone();
-        let index = self.free_tasks.pop().unwrap_or(self.snapshot.tasks.len());
+        let next = TaskId::of(self.snapshot.tasks.len());
+        let index = self.free_tasks.pop().unwrap_or(next);
         if let Some(node) = node {
-            self.snapshot.nodes[node].tasks.push(index);
+            self.snapshot.nodes[node.index()].tasks.push(index);
         }
         self.snapshot.jobs[job].add(&task, index);
-        if index == self.snapshot.tasks.len() {
+        if index == next {
             self.snapshot.tasks.push(task);
         } else {
             self.snapshot.tasks[index] = task;
@@ -124,8 +128,8 @@ impl Cache {
         Some(index)
     }
 
-    /// The job of a pod. One that is of a job has an annotation, whatever group of `scheduling.k8s.io` it names beside.
-    fn job_of(&mut self, pod: &Pod) -> Option<usize> {
+    /// The job of a pod. The annotation decides, even if the pod also names a group of `scheduling.k8s.io`.
+    fn job_of(&mut self, pod: &Pod) -> Option<JobId> {
         if pod.spec.scheduler_name != self.setting.scheduler {
             return None;
         }
@@ -145,7 +149,7 @@ impl Cache {
     }
 
     /// The task of a pod, by its own fields.
-    fn task(&mut self, pod: &Pod, status: Status, job: usize) -> Task {
+    fn task(&mut self, pod: &Pod, status: Status, job: JobId) -> Task {
         let metadata = &pod.metadata;
         let annotation = |name: &str| metadata.annotations.get(name);
         let role = annotation(TASK_SPEC).filter(|name| !name.is_empty());
@@ -189,5 +193,43 @@ impl Cache {
             nominated: pod.status.nominated_node_name.as_str().into(),
             mistake: None,
         }
+    }
+
+    /// The job of a pod of no group, if such pods are jobs.
+    pub(super) fn plain_job_of(&mut self, pod: &Pod) -> Option<JobId> {
+        if !self.setting.plain_pods || pod.spec.scheduling_group.is_some() {
+            return None;
+        }
+        self.stale_jobs = true;
+        let at = self.job(plain_job(&pod.metadata));
+        let job = &mut self.snapshot.jobs[at];
+        job.is_plain = true;
+        job.has_group = true;
+        job.queue_name = queue_of(&pod.metadata).into();
+        job.class_name = pod.spec.priority_class_name.as_str().into();
+        job.created = pod.metadata.creation_timestamp.map(Time::timestamp);
+        job.min_member = 1;
+        if !pod.spec.node_name.is_empty() {
+            job.begin(PodGroupStatus {
+                phase: RUNNING.to_owned(),
+                ..PodGroupStatus::default()
+            });
+        }
+        Some(at)
+    }
+
+    /// The status that earlier sessions gave a pending bare pod, if it is still the same pod.
+    pub(super) fn status_of_plain(&self, pod: &Pod) -> Option<PodGroupStatus> {
+        let waits = self.setting.plain_pods
+            && pod.spec.scheduler_name == self.setting.scheduler
+            && pod.spec.node_name.is_empty();
+        if !waits {
+            return None;
+        }
+        let at = self.jobs.get(&*plain_job(&pod.metadata))?;
+        let job = &self.snapshot.jobs[*at];
+        let mut tasks = job.tasks.iter().map(|task| &self.snapshot.tasks[*task]);
+        let same = tasks.any(|task| *task.uid == *pod.metadata.uid);
+        same.then(|| job.before.clone())
     }
 }

@@ -4,30 +4,28 @@ use crate::session::Session;
 use crate::session::outcome::{Outcome, UpstreamOutcome};
 use crate::session::snapshot::{COMPLETED, Job, RUNNING};
 
-impl Session<'_> {
-    /// Reports the outcome of each such group that has one.
-    pub(super) fn report_upstream(&self, outcome: &mut Outcome) {
-        for (index, job) in self.snapshot.jobs.iter().enumerate() {
-            let Some(upstream) = &job.upstream else {
-                continue;
-            };
-            let goes = || {
-                let mut evicted = self.evicted.iter();
-                evicted.any(|(task, _)| self.snapshot.tasks[*task].job == index)
-            };
-            let report = if let Some(why) = &upstream.left_out {
-                Some(UpstreamOutcome::Unschedulable(why.clone()))
-            } else if !job.is_live {
-                None
-            } else if upstream.goes_whole && goes() {
-                Some(UpstreamOutcome::Preempted)
-            } else {
-                condition_of(job)
-            };
-            if let Some(report) = report {
-                let key = job.key.to_string();
-                outcome.upstream_pod_groups.insert(key, report);
-            }
+/// Reports the outcome of each such group that has one.
+pub(super) fn report_upstream(session: &Session<'_>, outcome: &mut Outcome) {
+    for (index, job) in session.tx.snapshot.jobs.iter().enumerate() {
+        let Some(upstream) = &job.upstream else {
+            continue;
+        };
+        let goes = || {
+            let mut evicted = session.tx.evicted.iter();
+            evicted.any(|(task, _)| session.tx.snapshot.tasks[*task].job.index() == index)
+        };
+        let report = if let Some(why) = &upstream.left_out {
+            Some(UpstreamOutcome::Unschedulable(why.clone()))
+        } else if !job.is_live {
+            None
+        } else if upstream.evicted_as_whole && goes() {
+            Some(UpstreamOutcome::Preempted)
+        } else {
+            condition_of(job)
+        };
+        if let Some(report) = report {
+            let key = job.key.to_string();
+            outcome.upstream_pod_groups.insert(key, report);
         }
     }
 }

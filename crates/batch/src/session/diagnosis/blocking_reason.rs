@@ -4,19 +4,24 @@ use super::written;
 use crate::conf::PluginName;
 use crate::session::Session;
 use crate::session::plugins::QueueShare;
+use crate::session::plugins::Tiers;
 use crate::session::priority_queue::PriorityQueue;
-use crate::session::resource::{Dim, Resource, Unnamed};
-use crate::session::task::Status;
+use crate::session::reservation;
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::{Dim, Resource, Unnamed};
+use crate::session::snapshot::task::Status;
+use crate::session::transaction::Transaction;
 use evictd_pod::Quantity;
 use serde::Serialize;
 
-/// Something that keeps a job from getting room.
+/// Why a job gets no room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum BlockingReason {
     /// Its queue is closed.
     Closed,
-    /// It is not let in.
+    /// It is not enqueued.
     #[serde(rename = "notLetIn")]
     NotEnqueued {
         /// The plugin that objects.
@@ -60,202 +65,203 @@ pub struct Shortfall {
     pub limit: Quantity,
 }
 
-impl Session<'_> {
-    /// Why a job that waits to be let in is not.
-    pub(super) fn not_enqueued_because(&self, job_id: usize) -> Option<BlockingReason> {
-        let job = &self.snapshot.jobs[job_id];
-        if !job.is_pending() {
-            return None;
-        }
-        let objection = job.min_resources.as_ref().and_then(|need| {
-            let (plugin, words) = self.objection(job_id, need)?;
-            Some((need, plugin, words))
-        });
-        let Some((need, plugin, words)) = objection else {
-            let words = job.not_enqueued_because.clone()?;
-            let (plugin, lacks) = ("placement", Vec::new());
-            return Some(BlockingReason::NotEnqueued {
-                plugin,
-                words,
-                lacks,
-            });
-        };
-        if words.is_empty() {
-            return Some(BlockingReason::Closed);
-        }
-        // A limit that is always exceeded is reported before one that depends on other jobs.
-        if let Some((plugin, lacks)) = self.beyond_queue(job.queue, need) {
-            return Some(BlockingReason::NotEnqueued {
-                plugin: plugin.as_str(),
-                words,
-                lacks,
-            });
-        }
-        let overcommit = self.plugins.overcommit.as_ref();
-        let overcommit = overcommit.filter(|_| plugin == PluginName::Overcommit);
-        let lacks = match (overcommit, self.share_by(plugin, job.queue)) {
-            (Some(overcommit), _) => self.lacks((&overcommit.with(need), overcommit.limit()), need),
-            (None, Some(share)) => {
-                self.lacks((&share.with_job(need), &share.real_capability), need)
-            }
-            (None, None) => Vec::new(),
-        };
-        let plugin = plugin.as_str();
-        Some(BlockingReason::NotEnqueued {
+/// Why a pending job is not enqueued.
+pub(super) fn not_enqueued_because(session: &Session<'_>, job_id: JobId) -> Option<BlockingReason> {
+    let job = &session.tx.snapshot.jobs[job_id];
+    if !job.is_pending() {
+        return None;
+    }
+    let objection = job.min_resources.as_ref().and_then(|need| {
+        let (plugin, words) = reservation::objection(session, job_id, need)?;
+        Some((need, plugin, words))
+    });
+    let Some((need, plugin, words)) = objection else {
+        let words = job.not_enqueued_because.clone()?;
+        let (plugin, lacks) = ("placement", Vec::new());
+        return Some(BlockingReason::NotEnqueued {
             plugin,
             words,
             lacks,
-        })
+        });
+    };
+    if words.is_empty() {
+        return Some(BlockingReason::Closed);
     }
-
-    /// The shortfall of a queue that could not hold a request even if it were empty, although the cluster could.
-    fn beyond_queue(&self, queue: usize, need: &Resource) -> Option<(PluginName, Vec<Shortfall>)> {
-        let plugins = [PluginName::Proportion, PluginName::Capacity];
-        plugins.into_iter().find_map(|plugin| {
-            let share = self.share_by(plugin, queue)?;
-            let in_cluster = need.within_for(&self.snapshot.total, need);
-            let beyond = in_cluster && !need.within_for(&share.real_capability, need);
-            beyond.then(|| (plugin, self.lacks((need, &share.real_capability), need)))
-        })
-    }
-
-    /// Whether the queue of a job that waits for room has had its share.
-    pub(super) fn share_used(&self, job: usize) -> Option<BlockingReason> {
-        let job = &self.snapshot.jobs[job];
-        if job.is_pending() || job.count(Status::Pending) == 0 || !self.is_overused(job.queue) {
-            return None;
-        }
-        let share = self.share_by(PluginName::Proportion, job.queue)?;
-        let asked = job
-            .total_request
-            .some()
-            .filter(|(dim, _)| *dim != Dim::PODS);
-        let nothing = Resource::default();
-        // One that lends of its part has not had it.
-        if !share.entitled().within(&share.allocated, Unnamed::Zero) {
-            return None;
-        }
-        let amounts = (&share.allocated, &share.deserved);
-        let lacks = asked.map(|(dim, _)| self.shortfall(dim, amounts, &nothing));
-        Some(BlockingReason::ShareUsed {
-            lacks: lacks.collect(),
-        })
-    }
-
-    /// Whether a job has too few pods for its gang.
-    pub(super) fn too_few(&self, job_id: usize) -> Option<BlockingReason> {
-        let job = &self.snapshot.jobs[job_id];
-        // The pods of one that is not let in need not have been made.
-        let words = self.invalid(job_id).filter(|_| !job.is_pending())?.message;
-        Some(BlockingReason::TooFewPods { words })
-    }
-
-    /// Whether a job's queue may not have all of its pods that wait.
-    pub(super) fn limited(&mut self, job_id: usize) -> Option<BlockingReason> {
-        let job = &self.snapshot.jobs[job_id];
-        let queue = job.queue;
-        if job.is_pending() {
-            return None;
-        }
-        let missing = usize::try_from(job.min_member.saturating_sub(job.ready())).unwrap_or(0);
-        let tasks = self.in_order(job_id);
-        let mut had = Vec::new();
-        for task in &tasks {
-            if self.is_allocatable(queue, *task) {
-                self.plugins.allocated(&self.snapshot, *task);
-                had.push(*task);
-            }
-        }
-        let allowed = had.len();
-        for task in had {
-            self.plugins.deallocated(&self.snapshot, task);
-        }
-        if allowed == tasks.len() {
-            return None;
-        }
-        if !self.snapshot.queues[queue].open {
-            return Some(BlockingReason::Closed);
-        }
-        let mut need = Resource::default();
-        for task in tasks.iter().take(missing.max(allowed + 1)) {
-            need.add(&self.snapshot.tasks[*task].request);
-        }
-        let (plugin, lacks) = self.limit(queue, &need);
-        Some(BlockingReason::Limit {
+    // A limit that is always exceeded is reported before one that depends on other jobs.
+    if let Some((plugin, lacks)) = beyond_queue(&session.tx, job.queue, need) {
+        return Some(BlockingReason::NotEnqueued {
             plugin: plugin.as_str(),
-            allowed,
+            words,
             lacks,
+        });
+    }
+    let objecting = session.tx.plugins.get(plugin);
+    let limit = objecting.and_then(|plugin| plugin.cluster_limit(need));
+    let lacks = match (limit, share_by(&session.tx, plugin, job.queue)) {
+        (Some((promised, limit)), _) => lacks(&session.tx.snapshot, (&promised, limit), need),
+        (None, Some(share)) => lacks(
+            &session.tx.snapshot,
+            (&share.with_job(need), &share.real_capability),
+            need,
+        ),
+        (None, None) => Vec::new(),
+    };
+    let plugin = plugin.as_str();
+    Some(BlockingReason::NotEnqueued {
+        plugin,
+        words,
+        lacks,
+    })
+}
+
+/// The shortfall of a queue that could not hold a request even if it were empty, although the cluster could.
+fn beyond_queue(
+    tx: &Transaction<'_>,
+    queue: QueueId,
+    need: &Resource,
+) -> Option<(PluginName, Vec<Shortfall>)> {
+    let plugins = [PluginName::Proportion, PluginName::Capacity];
+    plugins.into_iter().find_map(|plugin| {
+        let share = share_by(tx, plugin, queue)?;
+        let in_cluster = need.within_for(&tx.snapshot.total, need);
+        let beyond = in_cluster && !need.within_for(&share.real_capability, need);
+        beyond.then(|| {
+            (
+                plugin,
+                lacks(&tx.snapshot, (need, &share.real_capability), need),
+            )
         })
-    }
+    })
+}
 
-    /// The limit that a request exceeds in a queue, by the first plugin.
-    fn limit(&self, queue: usize, need: &Resource) -> (PluginName, Vec<Shortfall>) {
-        for plugin in [PluginName::Capacity, PluginName::Proportion] {
-            let Some(share) = self.share_by(plugin, queue) else {
-                continue;
-            };
-            let limit = match plugin {
-                PluginName::Capacity => &share.real_capability,
-                _ => share.entitled(),
-            };
-            let lacks = self.lacks((&share.with(need), limit), need);
-            if !lacks.is_empty() {
-                return (plugin, lacks);
-            }
+/// Whether the queue of a job that waits for room has had its share.
+pub(super) fn share_used(tx: &Transaction<'_>, job: JobId) -> Option<BlockingReason> {
+    let job = &tx.snapshot.jobs[job];
+    if job.is_pending() || job.count(Status::Pending) == 0 || !tx.tiers().is_overused(job.queue) {
+        return None;
+    }
+    let share = share_by(tx, PluginName::Proportion, job.queue)?;
+    let asked = job
+        .total_request
+        .some()
+        .filter(|(dim, _)| *dim != Dim::PODS);
+    let nothing = Resource::default();
+    // One that lends of its part has not had it.
+    if !share.entitled().within(&share.allocated, Unnamed::Zero) {
+        return None;
+    }
+    let amounts = (&share.allocated, &share.deserved);
+    let lacks = asked.map(|(dim, _)| shortfall(&tx.snapshot, dim, amounts, &nothing));
+    Some(BlockingReason::ShareUsed {
+        lacks: lacks.collect(),
+    })
+}
+
+/// Whether a job has too few pods for its gang.
+pub(super) fn too_few(tiers: Tiers<'_>, job_id: JobId) -> Option<BlockingReason> {
+    let job = &tiers.snapshot.jobs[job_id];
+    // The pods of a pending job need not exist yet.
+    let words = tiers.invalid(job_id).filter(|_| !job.is_pending())?.message;
+    Some(BlockingReason::TooFewPods { words })
+}
+
+/// Whether a job's queue may not have all of its pods that wait.
+pub(super) fn limited(session: &mut Session<'_>, job_id: JobId) -> Option<BlockingReason> {
+    let job = &session.tx.snapshot.jobs[job_id];
+    let queue = job.queue;
+    if job.is_pending() {
+        return None;
+    }
+    let missing = usize::try_from(job.min_member.saturating_sub(job.ready())).unwrap_or(0);
+    let tasks = in_order(session, job_id);
+    let mut had = Vec::new();
+    for task in &tasks {
+        if reservation::is_allocatable(session, queue, *task) {
+            session.tx.plugins.allocated(&session.tx.snapshot, *task);
+            had.push(*task);
         }
-        (PluginName::Capacity, Vec::new())
     }
-
-    /// The tasks of a job that wait for room, in their order.
-    pub(super) fn in_order(&self, job: usize) -> Vec<usize> {
-        let before = |one: usize, other: usize| self.task_before(one, other);
-        let mut waiting = PriorityQueue::default();
-        for task in self.snapshot.tasks_of(job, Status::Pending) {
-            if !self.snapshot.tasks[task].gated {
-                waiting.push(task, before);
-            }
-        }
-        std::iter::from_fn(|| waiting.pop(before)).collect()
+    let allowed = had.len();
+    for task in had {
+        session.tx.plugins.deallocated(&session.tx.snapshot, task);
     }
+    if allowed == tasks.len() {
+        return None;
+    }
+    if !session.tx.snapshot.queues[queue].open {
+        return Some(BlockingReason::Closed);
+    }
+    let mut need = Resource::default();
+    for task in tasks.iter().take(missing.max(allowed + 1)) {
+        need.add(&session.tx.snapshot.tasks[*task].request);
+    }
+    let (plugin, lacks) = limit(&session.tx, queue, &need);
+    Some(BlockingReason::Limit {
+        plugin: plugin.as_str(),
+        allowed,
+        lacks,
+    })
+}
 
-    /// A queue's share in a plugin.
-    pub(super) fn share_by(&self, plugin: PluginName, queue: usize) -> Option<&QueueShare> {
-        let shares = match plugin {
-            PluginName::Proportion => self
-                .plugins
-                .proportion
-                .as_ref()
-                .map(|proportion| &proportion.shares),
-            PluginName::Capacity => self
-                .plugins
-                .capacity
-                .as_ref()
-                .map(|capacity| &capacity.shares),
-            _ => None,
+/// The limit that a request exceeds in a queue, by the first plugin.
+fn limit(tx: &Transaction<'_>, queue: QueueId, need: &Resource) -> (PluginName, Vec<Shortfall>) {
+    for plugin in [PluginName::Capacity, PluginName::Proportion] {
+        let Some(share) = share_by(tx, plugin, queue) else {
+            continue;
         };
-        shares?.of(queue)
-    }
-
-    fn lacks(&self, amounts: (&Resource, &Resource), need: &Resource) -> Vec<Shortfall> {
-        let exceeded = amounts.0.exceeded(amounts.1, need);
-        exceeded
-            .map(|dim| self.shortfall(dim, amounts, need))
-            .collect()
-    }
-
-    /// The shortfall of one resource, with and without a request.
-    fn shortfall(
-        &self,
-        dim: Dim,
-        (wanted, limit): (&Resource, &Resource),
-        need: &Resource,
-    ) -> Shortfall {
-        let name = self.snapshot.dims.name(dim);
-        Shortfall {
-            resource: name.to_owned(),
-            held: written(name, wanted.get(dim) - need.get(dim)),
-            wanted: written(name, wanted.get(dim)),
-            limit: written(name, limit.get(dim)),
+        let limit = match plugin {
+            PluginName::Capacity => &share.real_capability,
+            _ => share.entitled(),
+        };
+        let lacks = lacks(&tx.snapshot, (&share.with(need), limit), need);
+        if !lacks.is_empty() {
+            return (plugin, lacks);
         }
+    }
+    (PluginName::Capacity, Vec::new())
+}
+
+/// The tasks of a job that wait for room, in their order.
+pub(super) fn in_order(session: &Session<'_>, job: JobId) -> Vec<TaskId> {
+    let before = |one: TaskId, other: TaskId| session.tx.tiers().task_before(one, other);
+    let mut waiting = PriorityQueue::default();
+    for task in session.tx.snapshot.tasks_of(job, Status::Pending) {
+        if !session.tx.snapshot.tasks[task].gated {
+            waiting.push(task, before);
+        }
+    }
+    std::iter::from_fn(|| waiting.pop(before)).collect()
+}
+
+/// A queue's share in a plugin.
+pub(super) fn share_by<'s>(
+    tx: &'s Transaction<'_>,
+    plugin: PluginName,
+    queue: QueueId,
+) -> Option<&'s QueueShare> {
+    let plugin = tx.plugins.get(plugin)?;
+    plugin.queue_shares()?.of(queue)
+}
+
+fn lacks(snapshot: &Snapshot, amounts: (&Resource, &Resource), need: &Resource) -> Vec<Shortfall> {
+    let exceeded = amounts.0.exceeded(amounts.1, need);
+    exceeded
+        .map(|dim| shortfall(snapshot, dim, amounts, need))
+        .collect()
+}
+
+/// The shortfall of one resource, with and without a request.
+fn shortfall(
+    snapshot: &Snapshot,
+    dim: Dim,
+    (wanted, limit): (&Resource, &Resource),
+    need: &Resource,
+) -> Shortfall {
+    let name = snapshot.dims.name(dim);
+    Shortfall {
+        resource: name.to_owned(),
+        held: written(name, wanted.get(dim) - need.get(dim)),
+        wanted: written(name, wanted.get(dim)),
+        limit: written(name, limit.get(dim)),
     }
 }

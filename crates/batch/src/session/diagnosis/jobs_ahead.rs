@@ -1,9 +1,10 @@
-//! The jobs that wait in the same queue and come first.
+//! The pending jobs of the same queue that come first.
 
-use crate::conf::PluginName;
 use crate::session::Session;
+use crate::session::plugins::Tiers;
+use crate::session::snapshot::ids::JobId;
+use crate::session::snapshot::task::Status;
 use crate::session::snapshot::{COMPLETED, Job};
-use crate::session::task::Status;
 use serde::Serialize;
 
 /// A job that comes first.
@@ -12,7 +13,7 @@ use serde::Serialize;
 pub struct Ahead {
     /// Its pod group, `namespace/name`.
     pub pod_group: String,
-    /// The plugin by whose rule it comes first; absent where only their age or their names decide.
+    /// The plugin that orders them; absent if their age or names decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<&'static str>,
     /// Why, for people.
@@ -27,71 +28,51 @@ fn waits(job: &Job) -> bool {
     job.phase != COMPLETED && (job.is_pending() || job.count(Status::Pending) > 0)
 }
 
-impl Session<'_> {
-    /// The jobs that come before one, as the session finds them.
-    pub(super) fn ahead_of(&self, job: usize) -> Vec<Ahead> {
-        let queue = self.snapshot.jobs[job].queue;
-        let others = self.snapshot.live_jobs();
-        let others = others.filter(|(other, other_job)| {
-            *other != job
-                && other_job.queue == queue
-                && waits(other_job)
-                && self.job_before(*other, job)
-        });
-        let mut others: Vec<usize> = others.map(|(other, _)| other).collect();
-        // The order is not a total one for every configuration.
-        let count = |one: usize| {
-            let before = others.iter().filter(|other| self.job_before(**other, one));
-            before.count()
-        };
-        let mut counted: Vec<(usize, usize)> =
-            others.iter().map(|other| (count(*other), *other)).collect();
-        counted.sort_by_key(|(count, other)| (*count, &self.snapshot.jobs[*other].key));
-        others = counted.into_iter().map(|(_, other)| other).collect();
-        others
-            .into_iter()
-            .map(|other| self.ahead(other, job))
-            .collect()
-    }
+/// The jobs before one, in order.
+pub(super) fn ahead_of(session: &Session<'_>, job: JobId) -> Vec<Ahead> {
+    let queue = session.tx.snapshot.jobs[job].queue;
+    let others = session.tx.snapshot.live_jobs();
+    let others = others.filter(|(other, other_job)| {
+        *other != job
+            && other_job.queue == queue
+            && waits(other_job)
+            && session.tx.tiers().job_before(*other, job)
+    });
+    let mut others: Vec<JobId> = others.map(|(other, _)| other).collect();
+    // The order is not a total one for every configuration.
+    let count = |one: JobId| {
+        let before = others
+            .iter()
+            .filter(|other| session.tx.tiers().job_before(**other, one));
+        before.count()
+    };
+    let mut counted: Vec<(usize, JobId)> =
+        others.iter().map(|other| (count(*other), *other)).collect();
+    counted.sort_by_key(|(count, other)| (*count, &session.tx.snapshot.jobs[*other].key));
+    others = counted.into_iter().map(|(_, other)| other).collect();
+    others
+        .into_iter()
+        .map(|other| ahead(session.tx.tiers(), other, job))
+        .collect()
+}
 
-    fn ahead(&self, other: usize, job: usize) -> Ahead {
-        let (theirs, ours) = (&self.snapshot.jobs[other], &self.snapshot.jobs[job]);
-        let plugin = self.job_rule(other, job).map(|(plugin, _)| plugin);
-        let why = match plugin {
-            Some(PluginName::Priority) => {
-                format!("priority {} against {}", theirs.priority, ours.priority)
-            }
-            Some(PluginName::Gang) if self.is_broken(theirs) => {
-                "its gang runs in part, and is completed first".to_owned()
-            }
-            Some(PluginName::Gang) => "its gang is not complete, and this one's is".to_owned(),
-            Some(PluginName::Drf) => self.by_drf(other, job),
-            Some(plugin) => format!("plugin {} says so", plugin.as_str()),
-            None if theirs.created == ours.created => {
-                "made at the same time; the names decide".to_owned()
-            }
-            None => "made earlier".to_owned(),
-        };
-        Ahead {
-            pod_group: theirs.key.to_string(),
-            plugin: plugin.map(PluginName::as_str),
-            why,
-            priority: theirs.priority,
-            waiting: theirs.count(Status::Pending),
+fn ahead(tiers: Tiers<'_>, other: JobId, job: JobId) -> Ahead {
+    let (theirs, ours) = (&tiers.snapshot.jobs[other], &tiers.snapshot.jobs[job]);
+    let decides = tiers.job_order_plugin(other, job);
+    let why = match decides {
+        Some((name, plugin)) => plugin
+            .job_order_message(&tiers.snapshot, other, job)
+            .unwrap_or_else(|| format!("plugin {} says so", name.as_str())),
+        None if theirs.created == ours.created => {
+            "made at the same time; the names decide".to_owned()
         }
-    }
-
-    fn by_drf(&self, other: usize, job: usize) -> String {
-        let Some(drf) = &self.plugins.drf else {
-            return String::new();
-        };
-        if drf.compare_namespaces(&self.snapshot, other, job).is_lt() {
-            return "its namespace holds less".to_owned();
-        }
-        format!(
-            "it holds {:.1} % of the cluster against {:.1} %",
-            drf.share(other) * 100.0,
-            drf.share(job) * 100.0
-        )
+        None => "made earlier".to_owned(),
+    };
+    Ahead {
+        pod_group: theirs.key.to_string(),
+        plugin: decides.map(|(name, _)| name.as_str()),
+        why,
+        priority: theirs.priority,
+        waiting: theirs.count(Status::Pending),
     }
 }

@@ -12,9 +12,10 @@ pub use jobs_ahead::Ahead;
 pub use queue_usage::{QueueUsage, ResourceUsage};
 
 use super::Session;
-use super::observer::Watch;
-use super::task::Status;
+use super::observer::Observer;
 use crate::conf::Action;
+use crate::session::snapshot::ids::JobId;
+use crate::session::snapshot::task::Status;
 use evictd_pod::Quantity;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ pub struct JobDiagnosis {
     pub missing: i32,
     /// Its queue before the session.
     pub queue: QueueUsage,
-    /// The jobs that wait in the same queue and come before it, the first first.
+    /// The pending jobs of the same queue that come before it, in order.
     pub ahead: Vec<Ahead>,
     /// Why it gets no room at all, in the order in which a session checks.
     #[serde(rename = "holds")]
@@ -47,12 +48,12 @@ pub struct JobDiagnosis {
 
 /// Looks at the job with this index.
 pub(crate) struct DiagnosisObserver {
-    job: usize,
+    job: JobId,
     diagnosis: JobDiagnosis,
 }
 
 impl DiagnosisObserver {
-    pub(super) fn of(job: usize) -> Self {
+    pub(super) fn of(job: JobId) -> Self {
         Self {
             job,
             diagnosis: JobDiagnosis::default(),
@@ -64,11 +65,14 @@ impl DiagnosisObserver {
     }
 }
 
-impl Watch for DiagnosisObserver {
+impl Observer for DiagnosisObserver {
     fn opened(&mut self, session: &Session<'_>) {
-        let job = &session.snapshot.jobs[self.job];
+        let job = &session.tx.snapshot.jobs[self.job];
         let counts = Status::ALL.map(|status| (status.as_str(), job.count(status)));
-        let gated = job.tasks.iter().map(|task| &session.snapshot.tasks[*task]);
+        let gated = job
+            .tasks
+            .iter()
+            .map(|task| &session.tx.snapshot.tasks[*task]);
         let gated = gated.filter(|task| task.gated && task.status == Status::Pending);
         self.diagnosis = JobDiagnosis {
             min_member: job.min_member,
@@ -76,16 +80,16 @@ impl Watch for DiagnosisObserver {
             pods: counts.into_iter().filter(|(_, count)| *count > 0).collect(),
             gated: gated.map(|task| task.key.to_string()).collect(),
             missing: job.min_member.saturating_sub(job.ready()).max(0),
-            queue: session.queue_usage(job.queue),
-            ahead: session.ahead_of(self.job),
+            queue: queue_usage::queue_usage(&session.tx, job.queue),
+            ahead: jobs_ahead::ahead_of(session, self.job),
             ..JobDiagnosis::default()
         };
     }
 
     fn acted(&mut self, session: &Session<'_>, action: Action) {
         let reason = match action {
-            Action::Enqueue => session.not_enqueued_because(self.job),
-            Action::Allocate => session.share_used(self.job),
+            Action::Enqueue => blocking_reason::not_enqueued_because(session, self.job),
+            Action::Allocate => blocking_reason::share_used(&session.tx, self.job),
             _ => None,
         };
         self.diagnosis.blocking_reasons.extend(reason);
@@ -93,9 +97,9 @@ impl Watch for DiagnosisObserver {
 
     fn closed(&mut self, session: &mut Session<'_>) {
         let reasons = &mut self.diagnosis.blocking_reasons;
-        reasons.extend(session.too_few(self.job));
-        reasons.extend(session.limited(self.job));
-        self.diagnosis.feasibility = session.feasibility_of(self.job);
+        reasons.extend(blocking_reason::too_few(session.tx.tiers(), self.job));
+        reasons.extend(blocking_reason::limited(session, self.job));
+        self.diagnosis.feasibility = feasibility::feasibility_of(session, self.job);
     }
 }
 

@@ -2,11 +2,14 @@
 
 use super::written;
 use crate::conf::PluginName;
-use crate::session::Session;
+use crate::session::diagnosis::blocking_reason;
 use crate::session::plugins::QueueShare;
-use crate::session::resource::{Dim, EPSILON, Resource};
 use crate::session::snapshot::Queue;
-use crate::session::task::Status;
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::QueueId;
+use crate::session::snapshot::resource::{Dim, EPSILON, Resource};
+use crate::session::snapshot::task::Status;
+use crate::session::transaction::Transaction;
 use evictd_pod::Quantity;
 use serde::Serialize;
 
@@ -20,9 +23,9 @@ pub struct QueueUsage {
     pub open: bool,
     /// Its state, as it is stored.
     pub state: String,
-    /// Its weight beside the others'.
+    /// Its weight.
     pub weight: f64,
-    /// The higher comes first.
+    /// Its priority.
     pub priority: i32,
     /// The plugin that gives it its share; absent where none does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,7 +33,7 @@ pub struct QueueUsage {
     /// The largest part of its deserved share that is allocated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Its jobs of which pods hold room.
+    /// The number of its jobs with allocated pods.
     pub running: usize,
     /// Its amounts by resource.
     pub resources: Vec<ResourceUsage>,
@@ -57,80 +60,78 @@ pub struct ResourceUsage {
     pub promised: Quantity,
 }
 
-impl Session<'_> {
-    /// A queue as it is now.
-    pub(super) fn queue_usage(&self, queue_id: usize) -> QueueUsage {
-        let queue = &self.snapshot.queues[queue_id];
-        let plugins = [PluginName::Capacity, PluginName::Proportion].into_iter();
-        let mut shares =
-            plugins.filter_map(|plugin| Some((plugin, self.share_by(plugin, queue_id)?)));
-        let by = shares.next();
-        let jobs = self.snapshot.live_jobs();
-        let running = jobs.filter(|(_, job)| job.queue == queue_id && job.allocated_tasks() > 0);
-        let resources = match by {
-            Some((_, share)) => self.usages(queue, share, true),
-            None => self.usages(queue, &self.summed(queue_id), false),
-        };
-        QueueUsage {
-            name: queue.name.to_string(),
-            open: queue.open,
-            state: String::new(),
-            weight: queue.weight,
-            priority: queue.priority,
-            plugin: by.map(|(plugin, _)| plugin.as_str()),
-            share: by.map(|(_, share)| share.share),
-            running: running.count(),
-            resources,
-        }
+/// A queue as it is now.
+pub(super) fn queue_usage(tx: &Transaction<'_>, queue_id: QueueId) -> QueueUsage {
+    let queue = &tx.snapshot.queues[queue_id];
+    let plugins = [PluginName::Capacity, PluginName::Proportion].into_iter();
+    let mut shares = plugins
+        .filter_map(|plugin| Some((plugin, blocking_reason::share_by(tx, plugin, queue_id)?)));
+    let by = shares.next();
+    let jobs = tx.snapshot.live_jobs();
+    let running = jobs.filter(|(_, job)| job.queue == queue_id && job.allocated_tasks() > 0);
+    let resources = match by {
+        Some((_, share)) => usages(&tx.snapshot, queue, share, true),
+        None => usages(&tx.snapshot, queue, &summed(&tx.snapshot, queue_id), false),
+    };
+    QueueUsage {
+        name: queue.name.to_string(),
+        open: queue.open,
+        state: String::new(),
+        weight: queue.weight,
+        priority: queue.priority,
+        plugin: by.map(|(plugin, _)| plugin.as_str()),
+        share: by.map(|(_, share)| share.share),
+        running: running.count(),
+        resources,
     }
+}
 
-    /// A queue's share where no plugin keeps one.
-    fn summed(&self, queue: usize) -> QueueShare {
-        let mut sum = QueueShare::default();
-        for (index, job) in self
-            .snapshot
-            .live_jobs()
-            .filter(|(_, job)| job.queue == queue)
-        {
-            sum.allocated.add(&job.allocated);
-            sum.request.add(&job.allocated);
-            for task in self.snapshot.tasks_of(index, Status::Pending) {
-                sum.request.add(&self.snapshot.tasks[task].request);
-            }
+/// A queue's share where no plugin keeps one.
+fn summed(snapshot: &Snapshot, queue: QueueId) -> QueueShare {
+    let mut sum = QueueShare::default();
+    for (index, job) in snapshot.live_jobs().filter(|(_, job)| job.queue == queue) {
+        sum.allocated.add(&job.allocated);
+        sum.request.add(&job.allocated);
+        for task in snapshot.tasks_of(index, Status::Pending) {
+            sum.request.add(&snapshot.tasks[task].request);
         }
-        sum
     }
+    sum
+}
 
-    fn usages(&self, queue: &Queue, share: &QueueShare, shared: bool) -> Vec<ResourceUsage> {
-        let mut dims: Vec<Dim> = Vec::new();
-        for amounts in [&share.request, &share.allocated, &share.inqueue] {
-            let some = amounts.iter().filter(|(_, amount)| *amount >= EPSILON);
-            dims.extend(some.map(|(dim, _)| dim));
-        }
-        dims.sort_unstable();
-        dims.dedup();
-        let usage = |dim: Dim| {
-            let name = self.snapshot.dims.name(dim);
-            let amount = |amounts: &Resource| written(name, amounts.get(dim));
-            let limit = |limit: &Resource| {
-                let limit = limit
-                    .named(dim)
-                    .filter(|amount| shared && *amount < f64::MAX);
-                limit.map(|amount| written(name, amount))
-            };
-            ResourceUsage {
-                resource: name.to_owned(),
-                allocated: amount(&share.allocated),
-                deserved: limit(share.entitled()),
-                capability: limit(&share.real_capability),
-                capped: queue.capability.as_ref().is_some_and(|capability| {
-                    capability.get(dim) > 0.0
-                        && capability.get(dim) <= share.real_capability.get(dim)
-                }),
-                request: amount(&share.request),
-                promised: amount(&share.inqueue),
-            }
-        };
-        dims.into_iter().map(usage).collect()
+fn usages(
+    snapshot: &Snapshot,
+    queue: &Queue,
+    share: &QueueShare,
+    shared: bool,
+) -> Vec<ResourceUsage> {
+    let mut dims: Vec<Dim> = Vec::new();
+    for amounts in [&share.request, &share.allocated, &share.inqueue] {
+        let some = amounts.iter().filter(|(_, amount)| *amount >= EPSILON);
+        dims.extend(some.map(|(dim, _)| dim));
     }
+    dims.sort_unstable();
+    dims.dedup();
+    let usage = |dim: Dim| {
+        let name = snapshot.dims.name(dim);
+        let amount = |amounts: &Resource| written(name, amounts.get(dim));
+        let limit = |limit: &Resource| {
+            let limit = limit
+                .named(dim)
+                .filter(|amount| shared && *amount < f64::MAX);
+            limit.map(|amount| written(name, amount))
+        };
+        ResourceUsage {
+            resource: name.to_owned(),
+            allocated: amount(&share.allocated),
+            deserved: limit(share.entitled()),
+            capability: limit(&share.real_capability),
+            capped: queue.capability.as_ref().is_some_and(|capability| {
+                capability.get(dim) > 0.0 && capability.get(dim) <= share.real_capability.get(dim)
+            }),
+            request: amount(&share.request),
+            promised: amount(&share.inqueue),
+        }
+    };
+    dims.into_iter().map(usage).collect()
 }

@@ -1,8 +1,8 @@
 //! Plugin binpack: full nodes first (S6-137).
 
 use crate::conf::Arguments;
-use crate::session::resource::{Dim, Dims, Resource};
 use crate::session::snapshot::Node;
+use crate::session::snapshot::resource::{Dim, Dims, Resource};
 use evictd_placement::MAX_SCORE;
 
 #[derive(Debug)]

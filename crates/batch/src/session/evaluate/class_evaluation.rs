@@ -3,10 +3,10 @@
 
 use super::View;
 use super::node_plugins::NodePlugins;
-use crate::session::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
-use crate::session::resource::Resource;
+use super::winner_tree::{Rating, WinnerTree};
+use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
+use crate::session::snapshot::resource::Resource;
 use crate::session::topology::DomainId;
-use crate::session::winner_tree::{Rating, WinnerTree};
 use evictd_placement::{Filter, Here, NodeId, Pod, Rejection, Score, filter};
 use hashbrown::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) const LATER: u8 = 1;
 /// The reason of a node that takes no more pods.
 pub(super) const CROWDED: &str = "node(s) pod number exceeded";
 
-/// A score that is scaled by those of the other nodes.
+/// A score that is normalized over all nodes.
 struct Scaled {
     score: Box<dyn Score>,
     weight: f64,
@@ -25,7 +25,7 @@ struct Scaled {
     raw: Vec<i64>,
 }
 
-/// Whose answers a evaluation holds.
+/// The key of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EvaluationKey {
     pub(super) class: usize,
@@ -51,7 +51,7 @@ pub(super) struct ClassEvaluation {
     said: HashMap<(bool, Vec<(usize, Rejection)>), ReasonId>,
     scores: Vec<(Box<dyn Score>, f64)>,
     scaled: Vec<Scaled>,
-    /// Whether an answer may depend on other nodes than the one that is asked.
+    /// Whether an answer may depend on other nodes.
     pub(super) coupled: bool,
     /// Whether scores that are scaled are the same everywhere.
     pub(super) uniform: bool,
@@ -68,7 +68,7 @@ pub(super) struct ClassEvaluation {
 }
 
 impl ClassEvaluation {
-    /// Asks every node; none if the pod is refused before any is asked (S6-135).
+    /// Evaluates every node; none if `PreFilter` rejects the pod (S6-135).
     pub(super) fn new(
         view: View<'_>,
         node_plugins: &NodePlugins,
@@ -169,14 +169,14 @@ impl ClassEvaluation {
         node_plugins: &NodePlugins,
         reasons: &mut Reasons,
         pod: &Pod,
-        node: usize,
+        node: NodeId,
     ) -> Rating {
         let reason = self.refusal(view, reasons, pod, node);
-        self.reasons[node] = reason;
+        self.reasons[node.index()] = reason;
         if reason != NO_REASON {
             return Rating::OUT;
         }
-        let amounts = &view.snapshot.nodes[node];
+        let amounts = &view.snapshot.nodes[node.index()];
         let now = !self.key.needs_room || amounts.has_idle(&self.request);
         Rating {
             class: if now { IDLE } else { LATER },
@@ -185,8 +185,8 @@ impl ClassEvaluation {
     }
 
     /// The part of a node's score that depends on nothing but the node.
-    pub(super) fn score(&self, view: View<'_>, node_plugins: &NodePlugins, node: usize) -> f64 {
-        let here = Here::new(view.cluster, NodeId::of(node));
+    pub(super) fn score(&self, view: View<'_>, node_plugins: &NodePlugins, node: NodeId) -> f64 {
+        let here = Here::new(view.cluster, node);
         let scores = self.scores.iter();
         #[expect(clippy::cast_precision_loss, reason = "scores are from 0 to 100")]
         let sum: f64 = scores
@@ -194,7 +194,7 @@ impl ClassEvaluation {
             .sum();
         let binpack = node_plugins.binpack.as_ref();
         sum + binpack.map_or(0.0, |binpack| {
-            binpack.score(&view.snapshot.nodes[node], &self.request)
+            binpack.score(&view.snapshot.nodes[node.index()], &self.request)
         })
     }
 
@@ -204,7 +204,7 @@ impl ClassEvaluation {
         view: View<'_>,
         reasons: &mut Reasons,
         pod: &Pod,
-        node: usize,
+        node: NodeId,
     ) -> ReasonId {
         if !view.domains.reaches(self.key.within, node) {
             return self.elsewhere;
@@ -216,21 +216,21 @@ impl ClassEvaluation {
             });
         }
         if self.key.needs_room
-            && let Some(dim) = view.snapshot.nodes[node].lacks(&self.request)
+            && let Some(dim) = view.snapshot.nodes[node.index()].lacks(&self.request)
         {
             return reasons.intern(Refusal {
                 texts: vec![format!("Insufficient {}", view.snapshot.dims.name(dim))],
                 unresolvable: false,
             });
         }
-        let here = Here::new(view.cluster, NodeId::of(node));
+        let here = Here::new(view.cluster, node);
         if here.node.unknown_pods > 0 {
             return reasons.intern(Refusal {
                 texts: vec![filter::UNKNOWN_REQUESTS.to_owned()],
                 unresolvable: true,
             });
         }
-        let crowded = !self.has_place(here);
+        let crowded = !self.is_placeable(here);
         let mut said = Vec::new();
         for (index, filter) in self.filters.iter_mut().enumerate() {
             filter.enter(here);
@@ -261,10 +261,10 @@ impl ClassEvaluation {
         reason
     }
 
-    /// Whether the filters that look at a node alone, or those that look beyond it, let a task pass.
-    pub(super) fn passes(&mut self, view: View<'_>, node: usize, alone: bool) -> bool {
-        let here = Here::new(view.cluster, NodeId::of(node));
-        let room = !alone || self.has_place(here) && here.node.unknown_pods == 0;
+    /// Whether the local filters pass on a node, or the others.
+    pub(super) fn passes(&mut self, view: View<'_>, node: NodeId, alone: bool) -> bool {
+        let here = Here::new(view.cluster, node);
+        let room = !alone || self.is_placeable(here) && here.node.unknown_pods == 0;
         let mut filters = self.filters.iter_mut();
         room && filters.all(|filter| {
             filter.is_local() != alone || {
@@ -274,13 +274,13 @@ impl ClassEvaluation {
         })
     }
 
-    /// Whether a node takes one pod more. Those that are going are still there.
-    fn has_place(&self, here: Here<'_>) -> bool {
+    /// Whether a node accepts one more pod. Terminating pods still count.
+    fn is_placeable(&self, here: Here<'_>) -> bool {
         let pods = i64::try_from(here.node.pods.len()).unwrap_or(i64::MAX);
         !self.counts_pods || pods < here.node.allowed_pods
     }
 
-    /// Asks again where something has changed. False where all of it has to be made anew.
+    /// Evaluates changed nodes again. False if the whole evaluation is stale.
     pub(super) fn refresh(
         &mut self,
         view: View<'_>,
@@ -303,34 +303,34 @@ impl ClassEvaluation {
         } else {
             for node in changed {
                 let rating = self.ask(view, node_plugins, reasons, pod, *node);
-                self.ratings.set(view.snapshot.ranks[*node], rating);
+                self.ratings.set(view.snapshot.ranks[node.index()], rating);
             }
         }
         self.seen = view.log.len();
         true
     }
 
-    /// The scores of some nodes, those that are scaled by each other included.
+    /// The scores of some nodes, including normalized ones.
     pub(super) fn totals(
         &self,
         view: View<'_>,
         node_plugins: &NodePlugins,
         pod: &Pod,
-        nodes: &[usize],
+        nodes: &[NodeId],
     ) -> Vec<f64> {
         let mut totals: Vec<f64> = nodes
             .iter()
             .map(|node| self.score(view, node_plugins, *node))
             .collect();
         for scaled in &self.scaled {
-            let mut scores: Vec<i64> = nodes.iter().map(|node| scaled.raw[*node]).collect();
+            let mut scores: Vec<i64> = nodes.iter().map(|node| scaled.raw[node.index()]).collect();
             scaled.score.normalize(&mut scores);
             add(&mut totals, &scores, scaled.weight);
         }
         if self.coupled {
-            let ids: Vec<NodeId> = nodes.iter().map(|node| NodeId::of(*node)).collect();
+            let ids = nodes;
             for scorer in &node_plugins.scorers {
-                let score = scorer.plugin.score(view.cluster, pod, &ids);
+                let score = scorer.plugin.score(view.cluster, pod, ids);
                 let Some(score) = score.filter(|score| !score.is_local()) else {
                     continue;
                 };

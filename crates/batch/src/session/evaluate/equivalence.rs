@@ -1,6 +1,6 @@
-//! Tasks that all nodes evaluator alike are of one class.
+//! Equivalence classes: tasks with the same result on every node.
 
-use crate::session::resource::{Dim, Resource};
+use crate::session::snapshot::resource::{Dim, Resource};
 use evictd_placement::{Cluster, Labels, Pod, ScalarsId, Scored, Template, TemplateId};
 use hashbrown::HashMap;
 

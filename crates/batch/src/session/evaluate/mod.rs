@@ -1,23 +1,26 @@
-//! Where a task may be and where it is best: kube-scheduler's own filters and scores, asked as Volcano asks them
+//! Which nodes a task may use, and which are best, by kube-scheduler's filters and scores with Volcano's arguments
 //! (S6-108, S6-109, S6-135 to S6-137).
 
 mod binpack;
 mod class_evaluation;
 mod equivalence;
 mod node_plugins;
+mod winner_tree;
 
-use super::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
-use super::roles::Role;
 use super::snapshot::Snapshot;
 use super::topology::TopologyDomains;
 use crate::conf::Plugin;
+use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
+use crate::session::snapshot::ids::TaskId;
+use crate::session::snapshot::roles::Role;
 use class_evaluation::{ClassEvaluation, EvaluationKey, IDLE};
 use equivalence::Classes;
 use evictd_placement::Cluster;
+use evictd_placement::NodeId;
 use hashbrown::HashMap;
 use node_plugins::NodePlugins;
 
-/// So many classes are remembered; one that comes again later is asked anew.
+/// The number of cached evaluations; an evicted class is evaluated anew.
 const MOST_CLASSES: usize = 32;
 
 /// The state that filters and scores read.
@@ -26,17 +29,17 @@ pub(crate) struct View<'v> {
     pub(crate) cluster: &'v Cluster,
     pub(crate) snapshot: &'v Snapshot,
     /// The nodes that changed in this session, one after the other.
-    pub(crate) log: &'v [usize],
-    /// By node, those that are reserved for a job; empty where none is.
+    pub(crate) log: &'v [NodeId],
+    /// By node, whether it is reserved; empty without a reservation.
     pub(crate) reserved: &'v [bool],
-    /// Domains of which groups have to be in one.
+    /// The topology domains of this session.
     pub(crate) domains: &'v TopologyDomains,
 }
 
 impl View<'_> {
     /// Whether a node is reserved for a job that waits.
-    pub(crate) fn is_reserved(&self, node: usize) -> bool {
-        self.reserved.get(node).copied().unwrap_or(false)
+    pub(crate) fn is_reserved(&self, node: NodeId) -> bool {
+        self.reserved.get(node.index()).copied().unwrap_or(false)
     }
 }
 
@@ -63,8 +66,8 @@ impl Evaluator {
         }
     }
 
-    /// The class of a task: all nodes evaluator those of one class alike. `None` for one that is on a node or cannot be read.
-    pub(crate) fn class(&mut self, view: View<'_>, task: usize) -> Option<usize> {
+    /// The equivalence class of a task. `None` for one that is on a node or cannot be compiled.
+    pub(crate) fn class(&mut self, view: View<'_>, task: TaskId) -> Option<usize> {
         let task = &view.snapshot.tasks[task];
         let pod = task.pod.as_ref()?;
         Some(self.classes.of(view.cluster, pod, &task.request))
@@ -75,15 +78,15 @@ impl Evaluator {
     pub(crate) fn might_take(
         &mut self,
         view: View<'_>,
-        task: usize,
-        node: usize,
+        task: TaskId,
+        node: NodeId,
         others_go: bool,
     ) -> bool {
         let Ok(at) = self.evaluation(view, task, !others_go) else {
             return true;
         };
         let evaluation = &mut self.evaluations[at];
-        let reason = evaluation.reasons[node];
+        let reason = evaluation.reasons[node.index()];
         if reason == NO_REASON || (evaluation.key.excluded && view.is_reserved(node)) {
             return reason == NO_REASON;
         }
@@ -97,7 +100,7 @@ impl Evaluator {
     fn evaluation(
         &mut self,
         view: View<'_>,
-        task: usize,
+        task: TaskId,
         needs_room: bool,
     ) -> Result<usize, FitError> {
         let task = &view.snapshot.tasks[task];
@@ -156,15 +159,15 @@ impl Evaluator {
         }
     }
 
-    /// The best node for a task; of equals the one whose name comes first. Nodes with room now come before those that
-    /// will have it. With a turn, its memory is used and reserved.
+    /// The best node for a task; the first by name among equals. Nodes with idle room come before those with room
+    /// later. With a turn, earlier refusals count.
     pub(crate) fn choose(
         &mut self,
         view: View<'_>,
-        task: usize,
+        task: TaskId,
         needs_room: bool,
         turn: Option<&mut Turn>,
-    ) -> Result<usize, FitError> {
+    ) -> Result<NodeId, FitError> {
         let at = self.evaluation(view, task, needs_room)?;
         let evaluation = &self.evaluations[at];
         let role = view.snapshot.tasks[task].role;
@@ -188,7 +191,7 @@ impl Evaluator {
             && let Some(rank) = evaluation.ratings.best()
         {
             let node = view.snapshot.by_rank[rank];
-            if said[node] == NO_REASON {
+            if said[node.index()] == NO_REASON {
                 return Ok(node);
             }
         }
@@ -199,13 +202,13 @@ impl Evaluator {
     fn scan(
         &self,
         view: View<'_>,
-        task: usize,
+        task: TaskId,
         evaluation: &ClassEvaluation,
         said: &[ReasonId],
-    ) -> Result<usize, FitError> {
+    ) -> Result<NodeId, FitError> {
         let (mut now, mut later) = (Vec::new(), Vec::new());
         for (rank, node) in view.snapshot.by_rank.iter().enumerate() {
-            if said[*node] == NO_REASON {
+            if said[node.index()] == NO_REASON {
                 match evaluation.ratings.at(rank).class {
                     IDLE => now.push(*node),
                     _ => later.push(*node),
@@ -222,10 +225,10 @@ impl Evaluator {
     fn ordered(
         &self,
         view: View<'_>,
-        task: usize,
+        task: TaskId,
         evaluation: &ClassEvaluation,
-        nodes: Vec<usize>,
-    ) -> Vec<usize> {
+        nodes: Vec<NodeId>,
+    ) -> Vec<NodeId> {
         let Some(pod) = view.snapshot.tasks[task]
             .pod
             .as_ref()
@@ -234,13 +237,13 @@ impl Evaluator {
             return nodes;
         };
         let totals = evaluation.totals(view, &self.node_plugins, pod, &nodes);
-        let mut rated: Vec<(f64, usize)> = totals.into_iter().zip(nodes).collect();
+        let mut rated: Vec<(f64, NodeId)> = totals.into_iter().zip(nodes).collect();
         rated.sort_by(|one, other| other.0.total_cmp(&one.0));
         rated.into_iter().map(|(_, node)| node).collect()
     }
 
     /// The nodes on which a task could be if others went, in the order of their names.
-    pub(crate) fn reachable(&mut self, view: View<'_>, task: usize) -> Vec<usize> {
+    pub(crate) fn reachable(&mut self, view: View<'_>, task: TaskId) -> Vec<NodeId> {
         let Ok(at) = self.evaluation(view, task, false) else {
             return Vec::new();
         };
@@ -252,7 +255,9 @@ impl Evaluator {
         let nodes = nodes.filter(|node| {
             // The reason from allocate still holds.
             let out = before.is_some_and(|error| error.is_unresolvable(*node));
-            !out && !self.reasons.is_unresolvable(evaluation.reasons[*node])
+            !out && !self
+                .reasons
+                .is_unresolvable(evaluation.reasons[node.index()])
         });
         nodes.collect()
     }
@@ -261,9 +266,9 @@ impl Evaluator {
     pub(crate) fn by_score(
         &mut self,
         view: View<'_>,
-        task: usize,
-        nodes: Vec<usize>,
-    ) -> Vec<usize> {
+        task: TaskId,
+        nodes: Vec<NodeId>,
+    ) -> Vec<NodeId> {
         match self.evaluation(view, task, false) {
             Ok(at) => self.ordered(view, task, &self.evaluations[at], nodes),
             Err(_) => nodes,
@@ -271,9 +276,14 @@ impl Evaluator {
     }
 
     /// The filters' current reason against a task on a node.
-    pub(crate) fn refusal(&mut self, view: View<'_>, task: usize, node: usize) -> Option<&Refusal> {
+    pub(crate) fn refusal(
+        &mut self,
+        view: View<'_>,
+        task: TaskId,
+        node: NodeId,
+    ) -> Option<&Refusal> {
         let at = self.evaluation(view, task, false).ok()?;
-        let reason = self.evaluations[at].reasons[node];
+        let reason = self.evaluations[at].reasons[node.index()];
         (reason != NO_REASON).then(|| self.reasons.of(reason))
     }
 
@@ -281,7 +291,7 @@ impl Evaluator {
     pub(crate) fn refusals(
         &mut self,
         view: View<'_>,
-        task: usize,
+        task: TaskId,
         needs_room: bool,
     ) -> Result<impl Iterator<Item = &[String]>, FitError> {
         let at = self.evaluation(view, task, needs_room)?;
@@ -289,8 +299,8 @@ impl Evaluator {
         Ok(reasons.map(|reason| self.reasons.of(*reason).texts.as_slice()))
     }
 
-    /// Whether no filter keeps a task off a node, unless it is for the number of pods there.
-    pub(crate) fn lacks_only_room(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+    /// Whether no filter rejects a task on a node, apart from the number of pods there.
+    pub(crate) fn lacks_only_room(&mut self, view: View<'_>, task: TaskId, node: NodeId) -> bool {
         let refusal = self.refusal(view, task, node);
         refusal.is_none_or(|refusal| {
             refusal
@@ -300,20 +310,20 @@ impl Evaluator {
         })
     }
 
-    /// Whether no filter keeps a task off a node now.
-    pub(crate) fn passes(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+    /// Whether all filters pass for a task on a node.
+    pub(crate) fn passes(&mut self, view: View<'_>, task: TaskId, node: NodeId) -> bool {
         let at = self.evaluation(view, task, false);
-        at.is_ok_and(|at| self.evaluations[at].reasons[node] == NO_REASON)
+        at.is_ok_and(|at| self.evaluations[at].reasons[node.index()] == NO_REASON)
     }
 
-    /// Whether no filter that looks beyond a node keeps a task off it now.
-    pub(crate) fn passes_coupled(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+    /// Whether the filters that look beyond the node pass.
+    pub(crate) fn passes_coupled(&mut self, view: View<'_>, task: TaskId, node: NodeId) -> bool {
         let at = self.evaluation(view, task, false);
         at.is_ok_and(|at| self.evaluations[at].passes(view, node, false))
     }
 
-    /// Whether no filter that looks at a node alone keeps a task off it now.
-    pub(crate) fn passes_apart(&mut self, view: View<'_>, task: usize, node: usize) -> bool {
+    /// Whether the filters that look at the node alone pass.
+    pub(crate) fn passes_apart(&mut self, view: View<'_>, task: TaskId, node: NodeId) -> bool {
         let at = self.evaluation(view, task, false);
         at.is_ok_and(|at| self.evaluations[at].passes(view, node, true))
     }

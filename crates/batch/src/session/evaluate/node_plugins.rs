@@ -2,7 +2,7 @@
 
 use super::binpack::Binpack;
 use crate::conf::{Arguments, Plugin as Loaded, PluginName, Switch};
-use crate::session::resource::Dims;
+use crate::session::snapshot::resource::Dims;
 use evictd_placement::plugins::{
     DynamicResources, ImageLocality, InterPodAffinity, NodeAffinity, NodePorts,
     NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits,
@@ -14,20 +14,20 @@ use evictd_placement::{Cluster, Plugin, Pod, PreFilter};
 pub(super) struct Scorer {
     pub(super) plugin: Box<dyn Plugin>,
     pub(super) weight: f64,
-    /// Whether scores are scaled by those of the other nodes.
+    /// Whether scores are normalized over all nodes.
     pub(super) normalizes: bool,
 }
 
 /// The enabled filters and scores.
 #[derive(Default)]
 pub(super) struct NodePlugins {
-    /// In the order in which they are asked.
+    /// In the order of evaluation.
     pub(super) filters: Vec<Box<dyn Plugin>>,
     pub(super) scorers: Vec<Scorer>,
     pub(super) binpack: Option<Binpack>,
 }
 
-/// kube-scheduler's own resources, and the one that Volcano counts beside them.
+/// kube-scheduler's default resources, and the one that Volcano adds.
 fn resources(names: &[&str]) -> Vec<WeightedResource> {
     names.iter().map(|name| ((*name).to_owned(), 1)).collect()
 }

@@ -1,24 +1,26 @@
 //! Plugin capacity: each queue names its deserved share itself (S6-150, S6-151).
 
-use super::shares::{QueueShare, Shares};
+use super::{Plugin, QueueShare, Reserved, Shares, Tiers, Vote};
 use crate::compat::Compat;
-use crate::session::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
 use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
 use hashbrown::HashMap;
+use std::cmp::Ordering;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Capacity {
-    pub(crate) shares: Shares,
+pub(super) struct Capacity {
+    shares: Shares,
 }
 
-/// The dimensions of which something is asked, the number of pods aside.
+/// The requested resources, without the number of pods.
 fn asked(request: &Resource) -> impl Iterator<Item = Dim> {
     let asked = request.iter();
     asked.filter_map(|(dim, amount)| (amount > 0.0 && dim != Dim::PODS).then_some(dim))
 }
 
 impl Capacity {
-    pub(crate) fn open(snapshot: &Snapshot, compat: Compat) -> Self {
+    pub(super) fn open(snapshot: &Snapshot, compat: Compat) -> Self {
         let mut shares = Shares::open(snapshot, compat);
         for (share, queue) in shares.queues.iter_mut().zip(&snapshot.queues) {
             let Some(share) = share else { continue };
@@ -34,13 +36,13 @@ impl Capacity {
     }
 
     /// Whether a queue deserves anything.
-    pub(crate) fn deserves(&self, queue: usize) -> bool {
+    fn deserves(&self, queue: QueueId) -> bool {
         let share = self.shares.of(queue);
         share.is_some_and(|share| !share.deserved.is_empty())
     }
 
     /// Whether a queue may have one request more, in the dimensions that it names.
-    pub(crate) fn may_have(&self, queue: usize, request: &Resource) -> bool {
+    fn may_have(&self, queue: QueueId, request: &Resource) -> bool {
         let share = self.shares.of(queue);
         share.is_none_or(|share| {
             share
@@ -50,7 +52,7 @@ impl Capacity {
     }
 
     /// Whether a queue may reclaim for a request: at least one resource stays within its deserved share.
-    pub(crate) fn may_reclaim(&self, queue: usize, request: &Resource) -> bool {
+    fn may_reclaim(&self, queue: QueueId, request: &Resource) -> bool {
         let Some(share) = self.shares.of(queue) else {
             return false;
         };
@@ -64,13 +66,13 @@ impl Capacity {
     }
 
     /// The tasks that other queues may lose to a request; `candidates` are in victim order.
-    pub(crate) fn victims(
+    fn victims(
         &self,
         snapshot: &Snapshot,
         request: &Resource,
-        candidates: impl Iterator<Item = usize>,
-    ) -> Vec<usize> {
-        let mut left: HashMap<usize, Resource> = HashMap::new();
+        candidates: impl Iterator<Item = TaskId>,
+    ) -> Vec<TaskId> {
+        let mut left: HashMap<QueueId, Resource> = HashMap::new();
         let mut victims = Vec::new();
         for candidate in candidates {
             let task = &snapshot.tasks[candidate];
@@ -92,6 +94,83 @@ impl Capacity {
             }
         }
         victims
+    }
+}
+
+impl Plugin for Capacity {
+    fn queue_order(&self, snapshot: &Snapshot, one: QueueId, other: QueueId) -> Ordering {
+        let shares = || self.shares.compare(snapshot, one, other);
+        // A queue that deserves something comes before one that deserves nothing.
+        shares().then_with(|| self.deserves(other).cmp(&self.deserves(one)))
+    }
+
+    fn reclaimable(
+        &self,
+        tiers: Tiers<'_>,
+        reclaimer: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let order = tiers.victims_in_order(candidates.to_vec());
+        let request = &tiers.snapshot.tasks[reclaimer].request;
+        Some(self.victims(tiers.snapshot, request, order.into_iter()))
+    }
+
+    fn job_enqueueable(
+        &self,
+        tiers: Tiers<'_>,
+        job: JobId,
+        request: &Resource,
+        reserved: &Reserved,
+    ) -> Result<Vote, String> {
+        self.shares
+            .enqueueable(tiers.snapshot, job, request, reserved)
+    }
+
+    fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {
+        self.shares.add_inqueue(queue, request);
+    }
+
+    fn allocatable(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
+        snapshot.queues[queue].open && self.may_have(queue, request)
+    }
+
+    fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
+        snapshot.queues[queue].open && self.may_reclaim(queue, request)
+    }
+
+    fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        self.shares.change(snapshot, task, true);
+    }
+
+    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        self.shares.change(snapshot, task, false);
+    }
+
+    fn queue_shares(&self) -> Option<&Shares> {
+        Some(&self.shares)
+    }
+
+    fn queue_shares_mut(&mut self) -> Option<&mut Shares> {
+        Some(&mut self.shares)
+    }
+
+    fn deserved_if_wanted(&self, queue: QueueId, _: QueueId) -> Option<&Resource> {
+        self.shares.of(queue).map(|share| &share.deserved)
+    }
+
+    fn within_limits(
+        &self,
+        queue: QueueId,
+        amount: &dyn Fn(&QueueShare) -> Resource,
+        request: &Resource,
+    ) -> bool {
+        self.shares
+            .of(queue)
+            .is_none_or(|share| amount(share).within_for(&share.real_capability, request))
+    }
+
+    fn promised_share(&self, snapshot: &Snapshot, queue: QueueId) -> Option<f64> {
+        Some(self.shares.promised(queue, &snapshot.total, true))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Plugin drf: dominant resource fairness among jobs (S6-126), and along the paths of queues (S6-128).
 
 use super::hierarchy::Hierarchy;
-use crate::conf::{Plugin, Switch};
-use crate::session::resource::{Dim, Resource};
+use super::{Lost, Plugin, Tiers};
+use crate::conf::{self, Switch};
 use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::{Dim, Resource};
 use hashbrown::HashMap;
 use std::cmp::Ordering;
 
@@ -57,13 +59,13 @@ pub(crate) struct Drf {
     namespaces: Option<HashMap<Box<str>, JobShare>>,
 }
 
-fn namespace(snapshot: &Snapshot, job: usize) -> &str {
+fn namespace(snapshot: &Snapshot, job: JobId) -> &str {
     let key = &snapshot.jobs[job].key;
     key.split_once('/').map_or(key, |(namespace, _)| namespace)
 }
 
 impl Drf {
-    pub(crate) fn open(snapshot: &Snapshot, plugin: &Plugin) -> Self {
+    pub(super) fn open(snapshot: &Snapshot, plugin: &conf::Plugin) -> Self {
         let mut drf = Self {
             jobs: vec![JobShare::default(); snapshot.jobs.len()],
             hierarchy: plugin.is_hierarchical().then(|| Hierarchy::new(snapshot)),
@@ -78,7 +80,7 @@ impl Drf {
         drf
     }
 
-    fn count(&mut self, snapshot: &Snapshot, job: usize, request: &Resource, more: bool) {
+    fn count(&mut self, snapshot: &Snapshot, job: JobId, request: &Resource, more: bool) {
         let namespaces = self.namespaces.as_mut();
         let namespaces =
             namespaces.map(|shares| shares.entry(namespace(snapshot, job).into()).or_default());
@@ -90,18 +92,8 @@ impl Drf {
         }
     }
 
-    /// Whether namespaces are compared before jobs.
-    pub(crate) const fn has_namespaces(&self) -> bool {
-        self.namespaces.is_some()
-    }
-
     /// Which of two jobs has the namespace that holds less; equal if namespaces are not compared.
-    pub(crate) fn compare_namespaces(
-        &self,
-        snapshot: &Snapshot,
-        one: usize,
-        other: usize,
-    ) -> Ordering {
+    fn compare_namespaces(&self, snapshot: &Snapshot, one: JobId, other: JobId) -> Ordering {
         let Some(namespaces) = &self.namespaces else {
             return Ordering::Equal;
         };
@@ -113,35 +105,29 @@ impl Drf {
     }
 
     /// A job got room, or lost it.
-    pub(crate) fn change(
-        &mut self,
-        snapshot: &Snapshot,
-        job: usize,
-        request: &Resource,
-        more: bool,
-    ) {
+    fn change(&mut self, snapshot: &Snapshot, job: JobId, request: &Resource, more: bool) {
         self.count(snapshot, job, request, more);
         if let Some(hierarchy) = &mut self.hierarchy {
             hierarchy.update(snapshot);
         }
     }
 
-    pub(crate) fn share(&self, job: usize) -> f64 {
+    fn share(&self, job: JobId) -> f64 {
         self.jobs[job].share
     }
 
     /// The candidates whose jobs hold more than the preemptor's would; each eviction lowers the share of its job.
-    pub(crate) fn victims(
+    fn victims(
         &self,
         snapshot: &Snapshot,
-        preemptor: usize,
-        candidates: &[usize],
-    ) -> Vec<usize> {
+        preemptor: TaskId,
+        candidates: &[TaskId],
+    ) -> Vec<TaskId> {
         let task = &snapshot.tasks[preemptor];
         let mut with = self.jobs[task.job].allocated.clone();
         with.add(&task.request);
         let (_, ours) = with.dominant(&snapshot.total);
-        let mut left: HashMap<usize, Resource> = HashMap::new();
+        let mut left: HashMap<JobId, Resource> = HashMap::new();
         let victims = candidates.iter().copied().filter(|candidate| {
             let task = &snapshot.tasks[*candidate];
             let left = left
@@ -154,13 +140,13 @@ impl Drf {
         victims.collect()
     }
 
-    /// Whether a task's job comes before another one: it held less, and does not hold more when the task has its room and the
-    /// other job has lost so much. Where the task would go beyond that the other one comes first.
-    pub(crate) fn compare_after(
+    /// Whether a task's job comes before another one: it has the smaller share, and no larger one once the task is
+    /// placed and the other job has lost an amount. If its share would be larger then, the other job comes first.
+    fn compare_after(
         &self,
         snapshot: &Snapshot,
-        task: usize,
-        other: usize,
+        task: TaskId,
+        other: JobId,
         lost: &Resource,
     ) -> Ordering {
         let task = &snapshot.tasks[task];
@@ -179,24 +165,13 @@ impl Drf {
         of_namespaces.then(of_jobs)
     }
 
-    /// Whether queues have shares along their paths.
-    pub(crate) const fn is_hierarchical(&self) -> bool {
-        self.hierarchy.is_some()
-    }
-
-    /// Which of two queues comes first along their paths; equal without a hierarchy.
-    pub(crate) fn compare_queues(&self, one: usize, other: usize) -> Ordering {
-        let hierarchy = self.hierarchy.as_ref();
-        hierarchy.map_or(Ordering::Equal, |hierarchy| hierarchy.compare(one, other))
-    }
-
     /// The candidates of other queues that can be evicted while the reclaimer's queue still comes first.
-    pub(crate) fn reclaimed(
+    fn reclaimed(
         &self,
         snapshot: &Snapshot,
-        reclaimer: usize,
-        candidates: &[usize],
-    ) -> Option<Vec<usize>> {
+        reclaimer: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
         let mut tree = self.hierarchy.clone()?;
         let task = &snapshot.tasks[reclaimer];
         let queue = snapshot.jobs[task.job].queue;
@@ -210,5 +185,82 @@ impl Drf {
             order == Ordering::Less
         });
         Some(victims.collect())
+    }
+}
+
+impl Plugin for Drf {
+    fn job_order(&self, snapshot: &Snapshot, one: JobId, other: JobId) -> Ordering {
+        let namespaces = self.compare_namespaces(snapshot, one, other);
+        namespaces.then_with(|| self.share(one).total_cmp(&self.share(other)))
+    }
+
+    fn job_order_message(&self, snapshot: &Snapshot, one: JobId, other: JobId) -> Option<String> {
+        if self.compare_namespaces(snapshot, one, other).is_lt() {
+            return Some("its namespace holds less".to_owned());
+        }
+        Some(format!(
+            "it holds {:.1} % of the cluster against {:.1} %",
+            self.share(one) * 100.0,
+            self.share(other) * 100.0
+        ))
+    }
+
+    fn job_order_after(
+        &self,
+        snapshot: &Snapshot,
+        task: TaskId,
+        job: JobId,
+        lost: &Lost,
+    ) -> Ordering {
+        self.compare_after(snapshot, task, job, &lost.amount)
+    }
+
+    fn queue_order(&self, _: &Snapshot, one: QueueId, other: QueueId) -> Ordering {
+        let hierarchy = self.hierarchy.as_ref();
+        hierarchy.map_or(Ordering::Equal, |hierarchy| hierarchy.compare(one, other))
+    }
+
+    fn preemptable(
+        &self,
+        tiers: Tiers<'_>,
+        preemptor: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(self.victims(tiers.snapshot, preemptor, candidates))
+    }
+
+    fn reclaimable(
+        &self,
+        tiers: Tiers<'_>,
+        reclaimer: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        self.reclaimed(tiers.snapshot, reclaimer, candidates)
+    }
+
+    fn might_yield(&self, _: &Snapshot, job: JobId, to: JobId) -> Option<bool> {
+        Some(self.share(job) > self.share(to))
+    }
+
+    fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        let task = &snapshot.tasks[task];
+        self.change(snapshot, task.job, &task.request, true);
+    }
+
+    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        let task = &snapshot.tasks[task];
+        self.change(snapshot, task.job, &task.request, false);
+    }
+
+    fn knows_shares(&self) -> bool {
+        self.hierarchy.is_some()
+    }
+
+    fn job_shares(&self) -> Option<&[JobShare]> {
+        Some(&self.jobs)
+    }
+
+    fn compares_namespaces(&self) -> bool {
+        self.namespaces.is_some()
     }
 }

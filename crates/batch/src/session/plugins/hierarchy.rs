@@ -1,7 +1,8 @@
-//! Fairness along the paths of queues: each inner node's share is made of those of its children, scaled so that none of
-//! them counts for more than the smallest (S6-128).
+//! Hierarchical fairness: the share of an inner node comes from its children, scaled so that none counts for more than
+//! the smallest (S6-128).
 
-use crate::session::resource::{Dim, Resource};
+use crate::session::snapshot::ids::{JobId, QueueId};
+use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::{Queue, Snapshot};
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Ordering;
@@ -12,15 +13,15 @@ struct Node {
     weight: f64,
     allocated: Resource,
     share: f64,
-    /// It can use no more, or all that it could use is taken.
+    /// It can use no more, or a resource that it lacks is exhausted.
     saturated: bool,
     children: Vec<usize>,
     /// The job of a leaf.
-    job: Option<usize>,
+    job: Option<JobId>,
 }
 
 impl Node {
-    const fn new(weight: f64, allocated: Resource, job: Option<usize>) -> Self {
+    const fn new(weight: f64, allocated: Resource, job: Option<JobId>) -> Self {
         Self {
             weight,
             allocated,
@@ -72,7 +73,7 @@ impl Hierarchy {
         index
     }
 
-    /// The nodes on the path of a queue; those that are not there yet are made.
+    /// The nodes on the path of a queue; missing ones are added.
     fn path<'q>(
         &mut self,
         queue: &'q Queue,
@@ -103,7 +104,7 @@ impl Hierarchy {
     pub(super) fn change(
         &mut self,
         snapshot: &Snapshot,
-        job: usize,
+        job: JobId,
         request: &Resource,
         more: bool,
     ) {
@@ -118,12 +119,12 @@ impl Hierarchy {
         (_, leaf.share) = leaf.allocated.dominant(&snapshot.total);
     }
 
-    /// Computes the shares of all inner nodes anew.
+    /// Computes the shares of all inner nodes again.
     pub(super) fn update(&mut self, snapshot: &Snapshot) {
         let total = snapshot.total.some();
         let demanded = total.filter(|(dim, total)| self.allocated.get(*dim) < *total);
         let demanded: HashSet<Dim> = demanded.map(|(dim, _)| dim).collect();
-        // Children were made after their parents, so that they come first from the end on.
+        // Children have higher indices than their parents, so they are visited first.
         for index in (0..self.nodes.len()).rev() {
             match self.nodes[index].job {
                 Some(job) => {
@@ -159,9 +160,9 @@ impl Hierarchy {
         node.saturated = saturated;
     }
 
-    /// Which of two queues comes first: where their paths part the one with the smaller share for its weight, and a node
-    /// that is saturated last.
-    pub(super) fn compare(&self, one: usize, other: usize) -> Ordering {
+    /// The order of two queues: at the first difference of their paths the smaller share by weight comes first, and a
+    /// saturated node last.
+    pub(super) fn compare(&self, one: QueueId, other: QueueId) -> Ordering {
         for (one, other) in self.paths[one].iter().zip(self.paths[other].iter()) {
             let (one, other) = (&self.nodes[*one], &self.nodes[*other]);
             let order = one.saturated.cmp(&other.saturated).then_with(|| {
@@ -176,7 +177,7 @@ impl Hierarchy {
     }
 }
 
-/// Whether a job holds all it wants of something, or wants something that is all taken.
+/// Whether a job has all that it requests of a resource, or lacks an exhausted one.
 fn is_saturated(allocated: &Resource, request: &Resource, demanded: &HashSet<Dim>) -> bool {
     allocated.some().any(|(dim, held)| {
         let wanted = request.get(dim);

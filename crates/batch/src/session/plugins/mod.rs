@@ -1,74 +1,340 @@
-//! The state of plugins, updated as tasks are allocated and deallocated.
+//! The plugins of a session: one trait with Volcano's hooks, and one file for each plugin. A new plugin is a file, and a
+//! line in [`build`]. Plugins that filter and score nodes are in `evaluate`.
 
 mod capacity;
+mod conformance;
 mod drf;
+mod gang;
 mod hierarchy;
 mod overcommit;
+mod priority;
 mod proportion;
 mod redistribution;
 mod shares;
+mod tiers;
 
-pub(crate) use capacity::Capacity;
-pub(crate) use drf::Drf;
-pub(crate) use overcommit::Overcommit;
-pub(crate) use proportion::Proportion;
+pub(crate) use drf::JobShare;
 pub(crate) use shares::{QueueShare, Shares};
+pub(crate) use tiers::Tiers;
 
-use super::snapshot::Snapshot;
 use crate::compat::Compat;
-use crate::conf::{Conf, PluginName};
+use crate::conf::{self, Action, Conf, PluginName, Switch};
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::Resource;
+use std::cmp::Ordering;
+use std::fmt::Debug;
 
-/// The state of those plugins that are loaded.
+/// A plugin's vote on whether a job may be enqueued, or is pipelined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vote {
+    Abstain,
+    Permit,
+    Reject,
+}
+
+/// Why a job is not scheduled (S6-120).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invalid {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// The amount that a job has lost to another one so far.
 #[derive(Debug, Default)]
+pub(crate) struct Lost {
+    pub(crate) tasks: i32,
+    pub(crate) amount: Resource,
+}
+
+/// The amounts that a job leaves free for the job with a reservation.
+#[derive(Debug, Default)]
+pub(crate) struct Reserved {
+    pub(crate) of_cluster: Option<Resource>,
+    pub(crate) of_share: Option<Resource>,
+}
+
+/// A plugin of a session. Each hook is called only where the configuration enables it, and by default has no opinion.
+#[expect(unused_variables, reason = "the names document the hooks")]
+pub(crate) trait Plugin: Debug {
+    /// `Less` if the first job comes first.
+    fn job_order(&self, snapshot: &Snapshot, one: JobId, other: JobId) -> Ordering {
+        Ordering::Equal
+    }
+
+    /// Why this plugin orders the first job first, for people.
+    fn job_order_message(&self, snapshot: &Snapshot, one: JobId, other: JobId) -> Option<String> {
+        None
+    }
+
+    /// The order of a task's job and of another one, once the task is placed and the other job has lost an amount.
+    fn job_order_after(
+        &self,
+        snapshot: &Snapshot,
+        task: TaskId,
+        job: JobId,
+        lost: &Lost,
+    ) -> Ordering {
+        Ordering::Equal
+    }
+
+    fn task_order(&self, snapshot: &Snapshot, one: TaskId, other: TaskId) -> Ordering {
+        Ordering::Equal
+    }
+
+    fn queue_order(&self, snapshot: &Snapshot, one: QueueId, other: QueueId) -> Ordering {
+        Ordering::Equal
+    }
+
+    /// The candidates that a task may preempt within its queue.
+    fn preemptable(
+        &self,
+        tiers: Tiers<'_>,
+        preemptor: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        None
+    }
+
+    /// The candidates that a task may reclaim from other queues.
+    fn reclaimable(
+        &self,
+        tiers: Tiers<'_>,
+        reclaimer: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        None
+    }
+
+    /// Whether a job may lose pods to another job of its queue, without looking at single tasks.
+    fn might_yield(&self, snapshot: &Snapshot, job: JobId, to: JobId) -> Option<bool> {
+        None
+    }
+
+    /// Whether a job with this request may be enqueued. An error is the objection; it is empty for a closed queue.
+    fn job_enqueueable(
+        &self,
+        tiers: Tiers<'_>,
+        job: JobId,
+        request: &Resource,
+        reserved: &Reserved,
+    ) -> Result<Vote, String> {
+        Ok(Vote::Abstain)
+    }
+
+    /// A job was enqueued: sets aside its request.
+    fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {}
+
+    /// Whether a queue has its deserved share.
+    fn overused(&self, queue: QueueId) -> bool {
+        false
+    }
+
+    /// Whether a queue may use one request more.
+    fn allocatable(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
+        true
+    }
+
+    /// Whether a queue may evict pods of other queues for a request.
+    fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
+        true
+    }
+
+    fn job_ready(&self, snapshot: &Snapshot, job: JobId) -> bool {
+        true
+    }
+
+    fn job_pipelined(&self, snapshot: &Snapshot, job: JobId) -> Vote {
+        Vote::Abstain
+    }
+
+    fn job_starving(&self, snapshot: &Snapshot, job: JobId) -> Option<bool> {
+        None
+    }
+
+    /// Why a job is not scheduled. No switch disables this hook.
+    fn job_valid(&self, snapshot: &Snapshot, job: JobId) -> Option<Invalid> {
+        None
+    }
+
+    /// A task was allocated or pipelined.
+    fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {}
+
+    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {}
+
+    /// The shares of queues, if the plugin computes them.
+    fn queue_shares(&self) -> Option<&Shares> {
+        None
+    }
+
+    fn queue_shares_mut(&mut self) -> Option<&mut Shares> {
+        None
+    }
+
+    /// The deserved share of a queue if another queue wanted the whole cluster.
+    fn deserved_if_wanted(&self, queue: QueueId, wanting: QueueId) -> Option<&Resource> {
+        None
+    }
+
+    /// Whether an amount, computed from the queue's share, is within the limits of a queue.
+    fn within_limits(
+        &self,
+        queue: QueueId,
+        amount: &dyn Fn(&QueueShare) -> Resource,
+        request: &Resource,
+    ) -> bool {
+        true
+    }
+
+    /// The largest part of its fair share that a queue holds or was promised.
+    fn promised_share(&self, snapshot: &Snapshot, queue: QueueId) -> Option<f64> {
+        None
+    }
+
+    /// Whether it knows the deserved share of a queue.
+    fn knows_shares(&self) -> bool {
+        self.queue_shares().is_some()
+    }
+
+    /// The dominant shares of jobs.
+    fn job_shares(&self) -> Option<&[JobShare]> {
+        None
+    }
+
+    /// Whether namespaces are compared before jobs.
+    fn compares_namespaces(&self) -> bool {
+        false
+    }
+
+    /// The promised amounts with one more request, and their limit.
+    fn cluster_limit(&self, request: &Resource) -> Option<(Resource, &Resource)> {
+        None
+    }
+
+    /// Whether gangs that cannot spare a task are evicted as a whole.
+    fn evicts_whole_gangs(&self) -> bool {
+        false
+    }
+}
+
+/// The plugin of a name as it is when a session opens; `None` for one that only filters or scores nodes.
+fn build(plugin: &conf::Plugin, snapshot: &Snapshot, compat: Compat) -> Option<Box<dyn Plugin>> {
+    Some(match plugin.name {
+        PluginName::Gang => Box::new(gang::Gang::new(compat)),
+        PluginName::Priority => Box::new(priority::Priority),
+        PluginName::Conformance => Box::new(conformance::Conformance),
+        PluginName::Drf => Box::new(drf::Drf::open(snapshot, plugin)),
+        PluginName::Proportion => Box::new(proportion::Proportion::open(snapshot, compat)),
+        PluginName::Capacity => Box::new(capacity::Capacity::open(snapshot, compat)),
+        PluginName::Overcommit => {
+            let factor = plugin.arguments.number("overcommit-factor", 1.2);
+            Box::new(overcommit::Overcommit::open(snapshot, compat, factor))
+        }
+        PluginName::Predicates | PluginName::NodeOrder | PluginName::Binpack => return None,
+    })
+}
+
+/// A plugin in a tier, by its place among the opened ones.
+#[derive(Debug)]
+struct Entry {
+    settings: conf::Plugin,
+    at: usize,
+}
+
+/// The plugins of a session by tiers.
+#[derive(Debug)]
 pub(crate) struct Plugins {
-    pub(crate) drf: Option<Drf>,
-    pub(crate) proportion: Option<Proportion>,
-    pub(crate) capacity: Option<Capacity>,
-    pub(crate) overcommit: Option<Overcommit>,
+    opened: Vec<(PluginName, Box<dyn Plugin>)>,
+    tiers: Vec<Vec<Entry>>,
+    compat: Compat,
+    /// Whether reclaim is one of the actions.
+    reclaims: bool,
 }
 
 impl Plugins {
     /// Opens the plugins at the start of a session.
     pub(crate) fn open(snapshot: &Snapshot, conf: &Conf, compat: Compat) -> Self {
-        let mut plugins = Self::default();
-        for plugin in conf.tiers.iter().flatten() {
-            match plugin.name {
-                PluginName::Drf => plugins.drf = Some(Drf::open(snapshot, plugin)),
-                PluginName::Proportion => {
-                    plugins.proportion = Some(Proportion::open(snapshot, compat))
+        let mut opened: Vec<(PluginName, Box<dyn Plugin>)> = Vec::new();
+        let mut tiers = Vec::new();
+        for tier in &conf.tiers {
+            let mut entries = Vec::new();
+            for settings in tier {
+                let Some(plugin) = build(settings, snapshot, compat) else {
+                    continue;
+                };
+                // A plugin that is named twice has the arguments of the last one.
+                let known = opened.iter().position(|(name, _)| *name == settings.name);
+                let at = known.unwrap_or(opened.len());
+                match known {
+                    Some(at) => opened[at].1 = plugin,
+                    None => opened.push((settings.name, plugin)),
                 }
-                PluginName::Capacity => plugins.capacity = Some(Capacity::open(snapshot, compat)),
-                PluginName::Overcommit => {
-                    let factor = plugin.arguments.number("overcommit-factor", 1.2);
-                    plugins.overcommit = Some(Overcommit::open(snapshot, compat, factor));
-                }
-                _ => {}
+                let settings = settings.clone();
+                entries.push(Entry { settings, at });
             }
+            tiers.push(entries);
         }
-        plugins
+        Self {
+            opened,
+            tiers,
+            compat,
+            reclaims: conf.actions.contains(&Action::Reclaim),
+        }
     }
 
-    /// A task got room, or a promise of room.
-    pub(crate) fn allocated(&mut self, snapshot: &Snapshot, task: usize) {
-        self.change(snapshot, task, true);
+    /// The plugins that implement a hook, tier by tier.
+    fn at(
+        &self,
+        switch: Switch,
+    ) -> impl Iterator<Item = impl Iterator<Item = (PluginName, &dyn Plugin)>> {
+        self.tiers.iter().map(move |tier| {
+            let enabled = tier.iter().filter(move |entry| entry.settings.at(switch));
+            enabled.map(|entry| (entry.settings.name, &*self.opened[entry.at].1))
+        })
     }
 
-    /// A task lost it.
-    pub(crate) fn deallocated(&mut self, snapshot: &Snapshot, task: usize) {
-        self.change(snapshot, task, false);
+    /// Every opened plugin.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &dyn Plugin> {
+        self.opened.iter().map(|(_, plugin)| &**plugin)
     }
 
-    fn change(&mut self, snapshot: &Snapshot, task: usize, more: bool) {
-        let task = &snapshot.tasks[task];
-        let job = &snapshot.jobs[task.job];
-        if let Some(drf) = &mut self.drf {
-            drf.change(snapshot, task.job, &task.request, more);
+    pub(crate) fn get(&self, name: PluginName) -> Option<&dyn Plugin> {
+        let mut opened = self.opened.iter();
+        opened
+            .find(|(known, _)| *known == name)
+            .map(|(_, plugin)| &**plugin)
+    }
+
+    /// The shares of queues by the first of these plugins that is loaded.
+    pub(crate) fn shares_of(&self, names: [PluginName; 2]) -> Option<&Shares> {
+        let mut plugins = names.into_iter().filter_map(|name| self.get(name));
+        plugins.find_map(Plugin::queue_shares)
+    }
+
+    /// The queue shares of each plugin that has them.
+    pub(crate) fn each_shares_mut(&mut self) -> impl Iterator<Item = &mut Shares> {
+        let opened = self.opened.iter_mut();
+        opened.filter_map(|(_, plugin)| plugin.queue_shares_mut())
+    }
+
+    /// Calls the hook of an enqueued job, in each tier that has the plugin.
+    pub(crate) fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {
+        let entries = self.tiers.iter().flatten();
+        let enabled = entries.filter(|entry| entry.settings.at(Switch::JobEnqueued));
+        for entry in enabled {
+            self.opened[entry.at].1.job_enqueued(queue, request);
         }
-        if let Some(proportion) = &mut self.proportion {
-            proportion.shares.change(job.queue, &task.request, more);
+    }
+
+    pub(crate) fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        for (_, plugin) in &mut self.opened {
+            plugin.allocated(snapshot, task);
         }
-        if let Some(capacity) = &mut self.capacity {
-            capacity.shares.change(job.queue, &task.request, more);
+    }
+
+    pub(crate) fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        for (_, plugin) in &mut self.opened {
+            plugin.deallocated(snapshot, task);
         }
     }
 }

@@ -1,20 +1,25 @@
-//! Plugin overcommit: a little more is let in than there is room for, so that room that becomes free is used at once
-//! (S6-105).
+//! Plugin overcommit: enqueues a little more than there is room for, so that freed room is used at once (S6-105).
 
+use super::shares::objection;
+use super::{Plugin, Reserved, Tiers, Vote};
 use crate::compat::Compat;
-use crate::session::resource::{Dim, Resource};
+use crate::compat::Difference;
+use crate::session::snapshot::ids::{JobId, QueueId};
+use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::{INQUEUE, Snapshot};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Overcommit {
+pub(super) struct Overcommit {
     /// The cluster's total times the factor, less the used amounts.
     idle: Resource,
     /// The amounts promised to enqueued jobs.
     inqueue: Resource,
+    /// Whether a job is enqueued that reclaim will make room for.
+    enqueues_reclaimers: bool,
 }
 
 impl Overcommit {
-    pub(crate) fn open(snapshot: &Snapshot, compat: Compat, factor: f64) -> Self {
+    pub(super) fn open(snapshot: &Snapshot, compat: Compat, factor: f64) -> Self {
         let factor = if factor < 1.0 { 1.2 } else { factor };
         let mut idle = snapshot.total.clone();
         idle.scale(factor);
@@ -26,17 +31,21 @@ impl Overcommit {
             let Some(promised) = snapshot.promised(index, compat) else {
                 continue;
             };
-            // Of a job that was let in all counts, whatever it holds already.
+            // Of an enqueued job the whole minResources count, whatever it holds.
             match &job.min_resources {
                 Some(min) if job.phase == INQUEUE => inqueue.add(&job.without_gated(min)),
                 _ => inqueue.add(&promised),
             }
         }
-        Self { idle, inqueue }
+        Self {
+            idle,
+            inqueue,
+            enqueues_reclaimers: compat.has(Difference::EnqueueReclaimers),
+        }
     }
 
     /// The resources of which a job needs more than there is, beside the reserved amounts.
-    pub(crate) fn lacking(&self, need: &Resource, kept: Option<&Resource>) -> Vec<Dim> {
+    fn lacking(&self, need: &Resource, kept: Option<&Resource>) -> Vec<Dim> {
         let mut sum = self.with(need);
         if let Some(kept) = kept {
             sum.add(kept);
@@ -45,19 +54,42 @@ impl Overcommit {
     }
 
     /// The promised amounts with one more job.
-    pub(crate) fn with(&self, need: &Resource) -> Resource {
+    fn with(&self, need: &Resource) -> Resource {
         let mut sum = self.inqueue.clone();
         sum.add(need);
         sum
     }
+}
 
-    /// How much may be promised.
-    pub(crate) const fn limit(&self) -> &Resource {
-        &self.idle
+impl Plugin for Overcommit {
+    fn job_enqueueable(
+        &self,
+        tiers: Tiers<'_>,
+        job: JobId,
+        request: &Resource,
+        reserved: &Reserved,
+    ) -> Result<Vote, String> {
+        let lacking = self.lacking(request, reserved.of_cluster.as_ref());
+        if lacking.is_empty() {
+            return Ok(Vote::Permit);
+        }
+        // Reclaim will make room for it.
+        if self.enqueues_reclaimers && tiers.may_reclaim(job, request) {
+            return Ok(Vote::Abstain);
+        }
+        Err(objection(
+            tiers.snapshot,
+            "resource in cluster is overused",
+            "overused",
+            lacking,
+        ))
     }
 
-    /// A job was let in that needs so much.
-    pub(crate) fn let_in(&mut self, need: &Resource) {
-        self.inqueue.add(need);
+    fn job_enqueued(&mut self, _: QueueId, request: &Resource) {
+        self.inqueue.add(request);
+    }
+
+    fn cluster_limit(&self, request: &Resource) -> Option<(Resource, &Resource)> {
+        Some((self.with(request), &self.idle))
     }
 }

@@ -2,15 +2,18 @@
 //! S6-134).
 
 use super::redistribution::redistribute;
-use super::shares::Shares;
+use super::{Plugin, QueueShare, Reserved, Shares, Tiers, Vote};
 use crate::compat::{Compat, Difference};
-use crate::session::resource::{Resource, Unnamed};
 use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::{Resource, Unnamed};
+use hashbrown::HashMap;
 use std::cell::OnceCell;
+use std::cmp::Ordering;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Proportion {
-    pub(crate) shares: Shares,
+pub(super) struct Proportion {
+    shares: Shares,
     /// The amounts to divide.
     total: Resource,
     /// By queue, computed on first use: the deserved shares if this queue wanted the whole cluster.
@@ -18,7 +21,7 @@ pub(crate) struct Proportion {
 }
 
 impl Proportion {
-    pub(crate) fn open(snapshot: &Snapshot, compat: Compat) -> Self {
+    pub(super) fn open(snapshot: &Snapshot, compat: Compat) -> Self {
         let mut shares = Shares::open(snapshot, compat);
         let total = if compat.has(Difference::ExcludeForeignPods) {
             left_by_others(snapshot)
@@ -39,7 +42,7 @@ impl Proportion {
 
     /// The deserved shares if this queue wanted the whole cluster. Its current share ignores pods that do not exist
     /// yet.
-    pub(crate) fn if_wanted(&self, queue: usize) -> &[Resource] {
+    fn if_wanted(&self, queue: QueueId) -> &[Resource] {
         self.if_wanted[queue].get_or_init(|| {
             let mut shares = self.shares.clone();
             if let Some(share) = &mut shares.queues[queue] {
@@ -55,15 +58,110 @@ impl Proportion {
     }
 
     /// Whether a queue has all that it deserves.
-    pub(crate) fn is_overused(&self, queue: usize) -> bool {
+    fn is_overused(&self, queue: QueueId) -> bool {
         let share = self.shares.of(queue);
         share.is_some_and(|share| share.deserved.within(&share.allocated, Unnamed::Zero))
     }
 
     /// Whether a queue deserves one request more, in the dimensions that it names.
-    pub(crate) fn may_have(&self, queue: usize, request: &Resource) -> bool {
+    fn may_have(&self, queue: QueueId, request: &Resource) -> bool {
         let share = self.shares.of(queue);
         share.is_none_or(|share| share.with(request).within_for(&share.deserved, request))
+    }
+}
+
+impl Plugin for Proportion {
+    fn queue_order(&self, snapshot: &Snapshot, one: QueueId, other: QueueId) -> Ordering {
+        self.shares.compare(snapshot, one, other)
+    }
+
+    /// The tasks of queues that hold more than they deserve (S6-133).
+    fn reclaimable(
+        &self,
+        tiers: Tiers<'_>,
+        _: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let snapshot = tiers.snapshot;
+        let mut left: HashMap<QueueId, Resource> = HashMap::new();
+        let victims = candidates.iter().copied().filter(|candidate| {
+            let task = &snapshot.tasks[*candidate];
+            let queue = snapshot.jobs[task.job].queue;
+            let Some(share) = self.shares.of(queue) else {
+                return false;
+            };
+            let left = left.entry(queue).or_insert_with(|| share.allocated.clone());
+            let above = !left.within(&share.deserved, Unnamed::Zero);
+            if above {
+                left.sub(&task.request);
+            }
+            above
+        });
+        Some(victims.collect())
+    }
+
+    fn job_enqueueable(
+        &self,
+        tiers: Tiers<'_>,
+        job: JobId,
+        request: &Resource,
+        reserved: &Reserved,
+    ) -> Result<Vote, String> {
+        self.shares
+            .enqueueable(tiers.snapshot, job, request, reserved)
+    }
+
+    fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {
+        self.shares.add_inqueue(queue, request);
+    }
+
+    fn overused(&self, queue: QueueId) -> bool {
+        self.is_overused(queue)
+    }
+
+    fn allocatable(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
+        snapshot.queues[queue].open && self.may_have(queue, request)
+    }
+
+    fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
+        snapshot.queues[queue].open && self.may_have(queue, request)
+    }
+
+    fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        self.shares.change(snapshot, task, true);
+    }
+
+    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        self.shares.change(snapshot, task, false);
+    }
+
+    fn queue_shares(&self) -> Option<&Shares> {
+        Some(&self.shares)
+    }
+
+    fn queue_shares_mut(&mut self) -> Option<&mut Shares> {
+        Some(&mut self.shares)
+    }
+
+    fn deserved_if_wanted(&self, queue: QueueId, wanting: QueueId) -> Option<&Resource> {
+        Some(&self.if_wanted(wanting)[queue.index()])
+    }
+
+    fn within_limits(
+        &self,
+        queue: QueueId,
+        amount: &dyn Fn(&QueueShare) -> Resource,
+        request: &Resource,
+    ) -> bool {
+        self.shares.of(queue).is_none_or(|share| {
+            let amount = amount(share);
+            amount.within_for(&share.deserved, request)
+                && amount.within_for(&share.real_capability, request)
+        })
+    }
+
+    fn promised_share(&self, snapshot: &Snapshot, queue: QueueId) -> Option<f64> {
+        Some(self.shares.promised(queue, &snapshot.total, false))
     }
 }
 

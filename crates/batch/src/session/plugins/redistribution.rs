@@ -2,11 +2,12 @@
 //! for any pending job. Other queues use it until that changes.
 
 use super::shares::{QueueShare, ReducedShare, Shares};
-use crate::session::resource::{Dim, Resource, Unnamed, share};
 use crate::session::snapshot::Snapshot;
-use crate::session::task::Status;
+use crate::session::snapshot::ids::{JobId, QueueId};
+use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
+use crate::session::snapshot::task::Status;
 
-/// So many queues redistribute. Those with less to redistribute are left out, since each costs a look at all jobs that wait.
+/// The number of queues whose share is redistributed; each costs a scan of all pending jobs.
 const MOST_REDUCED: usize = 16;
 
 /// The demand of a job.
@@ -41,17 +42,19 @@ pub(super) fn redistribute(shares: &mut Shares, snapshot: &Snapshot, total: &Res
     }
     let mut reduced_queues = Vec::new();
     while reduced_queues.len() < MOST_REDUCED
-        && let Some((queue, reduced)) = most_to_lend(shares, snapshot, &wants)
+        && let Some((queue, reduced)) = largest_surplus(shares, snapshot, &wants)
     {
-        set_lent(shares, total, queue, Some(reduced));
+        set_reduced(shares, total, queue, Some(reduced));
         reduced_queues.push((queue, wants[queue].take().unwrap_or_default()));
     }
     // A later redistribution may be just the amount that an earlier queue lacked.
     for (queue, wants) in reduced_queues {
-        set_lent(shares, total, queue, None);
-        let reduced = shares.of(queue).and_then(|share| lent_by(share, &wants));
+        set_reduced(shares, total, queue, None);
+        let reduced = shares
+            .of(queue)
+            .and_then(|share| reduced_share(share, &wants));
         if reduced.is_some() {
-            set_lent(shares, total, queue, reduced);
+            set_reduced(shares, total, queue, reduced);
         }
     }
     give_back(shares, total);
@@ -74,7 +77,12 @@ fn give_back(shares: &mut Shares, total: &Resource) {
 }
 
 /// Records a queue's surplus and divides again.
-fn set_lent(shares: &mut Shares, total: &Resource, queue: usize, reduced: Option<ReducedShare>) {
+fn set_reduced(
+    shares: &mut Shares,
+    total: &Resource,
+    queue: QueueId,
+    reduced: Option<ReducedShare>,
+) {
     if let Some(share) = &mut shares.queues[queue] {
         share.reduced = reduced;
     }
@@ -83,17 +91,18 @@ fn set_lent(shares: &mut Shares, total: &Resource, queue: usize, reduced: Option
 
 /// The queue with the largest surplus over all resources that it requests. Surplus of a single resource, such as memory
 /// alone, helps no job.
-fn most_to_lend(
+fn largest_surplus(
     shares: &Shares,
     snapshot: &Snapshot,
     wants: &[Option<Vec<Want>>],
-) -> Option<(usize, ReducedShare)> {
-    let mut most: Option<([f64; 2], usize, ReducedShare)> = None;
+) -> Option<(QueueId, ReducedShare)> {
+    let mut most: Option<([f64; 2], QueueId, ReducedShare)> = None;
     for (queue, (queue_share, wants)) in shares.queues.iter().zip(wants).enumerate() {
+        let queue = QueueId::of(queue);
         let (Some(queue_share), Some(wants)) = (queue_share, wants) else {
             continue;
         };
-        let Some(reduced) = lent_by(queue_share, wants) else {
+        let Some(reduced) = reduced_share(queue_share, wants) else {
             continue;
         };
         let unused = queue_share.deserved.beyond(&reduced.usable);
@@ -106,7 +115,7 @@ fn most_to_lend(
             parts.fold(1.0, f64::min),
             unused.dominant(&snapshot.total).1,
         ];
-        let name = |queue: usize| &snapshot.queues[queue].name;
+        let name = |queue: QueueId| &snapshot.queues[queue].name;
         let more = most.as_ref().is_none_or(|(most, other, _)| {
             let order = size[0].total_cmp(&most[0]);
             let order = order.then_with(|| size[1].total_cmp(&most[1]));
@@ -120,7 +129,7 @@ fn most_to_lend(
 }
 
 /// The part of its deserved share that a queue can use, if that is not all.
-fn lent_by(queue: &QueueShare, wants: &[Want]) -> Option<ReducedShare> {
+fn reduced_share(queue: &QueueShare, wants: &[Want]) -> Option<ReducedShare> {
     let left = left_over(queue, wants);
     let mut usable = queue.deserved.clone();
     usable.sub(&left);
@@ -140,7 +149,7 @@ fn left_over(queue: &QueueShare, wants: &[Want]) -> Resource {
 }
 
 impl Want {
-    fn of(snapshot: &Snapshot, job_id: usize) -> Option<Self> {
+    fn of(snapshot: &Snapshot, job_id: JobId) -> Option<Self> {
         let job = &snapshot.jobs[job_id];
         let waiting = snapshot.tasks_of(job_id, Status::Pending);
         let waiting = waiting.map(|task| &snapshot.tasks[task]);

@@ -1,9 +1,12 @@
 //! The allocated, requested and deserved amounts of each queue. Plugins decide how they are divided.
 
+use super::{Reserved, Vote};
 use crate::compat::Compat;
-use crate::session::resource::{Resource, Unnamed, share};
 use crate::session::snapshot::Snapshot;
-use crate::session::task::Status;
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
+use crate::session::snapshot::task::Status;
+use std::cmp::Ordering;
 
 /// The most rounds.
 const ROUNDS: usize = 10_000;
@@ -71,6 +74,12 @@ impl QueueShare {
         self.reduced
             .as_ref()
             .map_or(&self.deserved, |reduced| &reduced.deserved)
+    }
+
+    /// Whether it holds more than an amount of any resource, the number of pods aside.
+    pub(super) fn exceeds(&self, amount: &Resource) -> bool {
+        let mut held = self.allocated.iter();
+        held.any(|(dim, held)| dim != Dim::PODS && held > amount.get(dim))
     }
 
     /// The allocation with one more request.
@@ -185,24 +194,67 @@ impl Shares {
         }
     }
 
-    pub(crate) fn of(&self, queue: usize) -> Option<&QueueShare> {
+    pub(crate) fn of(&self, queue: QueueId) -> Option<&QueueShare> {
         self.queues[queue].as_ref()
     }
 
-    pub(crate) fn change(&mut self, queue: usize, request: &Resource, more: bool) {
-        if let Some(share) = &mut self.queues[queue] {
+    /// A task was allocated or deallocated.
+    pub(super) fn change(&mut self, snapshot: &Snapshot, task: TaskId, more: bool) {
+        let task = &snapshot.tasks[task];
+        if let Some(share) = &mut self.queues[snapshot.jobs[task.job].queue] {
             if more {
-                share.allocated.add(request);
+                share.allocated.add(&task.request);
             } else {
-                share.allocated.sub(request);
+                share.allocated.sub(&task.request);
             }
             share.update();
         }
     }
 
+    /// Sets aside the request of a job that was enqueued.
+    pub(crate) fn add_inqueue(&mut self, queue: QueueId, request: &Resource) {
+        if let Some(share) = &mut self.queues[queue] {
+            share.inqueue.add(request);
+        }
+    }
+
+    /// The higher priority first, then the smaller share.
+    pub(super) fn compare(&self, snapshot: &Snapshot, one: QueueId, other: QueueId) -> Ordering {
+        let priority = |queue: QueueId| snapshot.queues[queue].priority;
+        let order = priority(other).cmp(&priority(one));
+        order.then_with(|| self.share(one).total_cmp(&self.share(other)))
+    }
+
+    /// Whether a job's queue has room for its request (S6-134).
+    pub(super) fn enqueueable(
+        &self,
+        snapshot: &Snapshot,
+        job: JobId,
+        request: &Resource,
+        reserved: &Reserved,
+    ) -> Result<Vote, String> {
+        let queue = snapshot.jobs[job].queue;
+        let Some(share) = self.of(queue) else {
+            return Ok(Vote::Abstain);
+        };
+        if !snapshot.queues[queue].open {
+            return Err(String::new());
+        }
+        let mut sum = share.with_job(request);
+        if let Some(reserved) = &reserved.of_share {
+            sum.add(reserved);
+        }
+        let exceeded: Vec<Dim> = sum.exceeded(&share.real_capability, request).collect();
+        if exceeded.is_empty() {
+            return Ok(Vote::Permit);
+        }
+        let text = "queue resource quota insufficient";
+        Err(objection(snapshot, text, "insufficient", exceeded))
+    }
+
     /// The largest part of its fair share that a queue holds or was promised. The fair share is `deserved` with plugin
     /// capacity, else it follows from the weight.
-    pub(crate) fn promised(&self, queue: usize, total: &Resource, laid_down: bool) -> f64 {
+    pub(crate) fn promised(&self, queue: QueueId, total: &Resource, laid_down: bool) -> f64 {
         let Some(queue_share) = self.of(queue) else {
             return 0.0;
         };
@@ -217,7 +269,14 @@ impl Shares {
         parts.fold(0.0, f64::max)
     }
 
-    pub(crate) fn share(&self, queue: usize) -> f64 {
+    pub(crate) fn share(&self, queue: QueueId) -> f64 {
         self.of(queue).map_or(0.0, |queue| queue.share)
     }
+}
+
+/// `queue resource quota insufficient: insufficient cpu, insufficient memory`.
+pub(super) fn objection(snapshot: &Snapshot, text: &str, word: &str, dims: Vec<Dim>) -> String {
+    let names = dims.into_iter().map(|dim| snapshot.dims.name(dim));
+    let names: Vec<String> = names.map(|name| format!("{word} {name}")).collect();
+    format!("{text}: {}", names.join(", "))
 }

@@ -7,81 +7,90 @@ use crate::trace::usage::Amounts;
 use crate::trace::wire::{Job, in_seconds};
 use std::collections::BTreeMap;
 
-impl Simulator<'_> {
-    /// The figures so far.
-    pub fn report(&self) -> Report {
-        let pairs = || self.trace.jobs.iter().zip(&self.jobs);
-        let left = pairs().filter(|(_, state)| !state.ended);
-        let waits = |queue: Option<usize>| {
-            let jobs = self.jobs.iter();
-            let jobs = jobs.filter(|job| queue.is_none_or(|queue| job.queue == queue));
-            Spread::of(jobs.filter_map(|job| job.wait).collect())
-        };
-        let queues = self.queues.iter().enumerate();
-        let queues = queues.map(|(index, queue)| {
-            let report = self.queue_report(index, waits(Some(index)));
-            (queue.name.clone(), report)
-        });
-        let names: Vec<String> = self.queues.iter().map(|queue| queue.name.clone()).collect();
-        Report {
-            jobs: self.jobs.len(),
-            finished: self.ended,
-            unfinished: left
-                .map(|(job, state)| self.unfinished(job, state))
-                .collect(),
-            broken_off: self.broken_off,
-            makespan_seconds: in_seconds(self.usage.lasted()),
-            utilization: self.by_resource(|resource| self.usage.utilization(resource)),
-            fairness: self.usage.fairness().map(|(lasted, mean, p5)| Fairness {
+/// The figures so far.
+pub(super) fn report(simulator: &Simulator<'_>) -> Report {
+    let pairs = || simulator.trace.jobs.iter().zip(&simulator.jobs);
+    let left = pairs().filter(|(_, state)| !state.ended);
+    let waits = |queue: Option<usize>| {
+        let jobs = simulator.jobs.iter();
+        let jobs = jobs.filter(|job| queue.is_none_or(|queue| job.queue == queue));
+        Spread::of(jobs.filter_map(|job| job.wait).collect())
+    };
+    let queues = simulator.queues.iter().enumerate();
+    let queues = queues.map(|(index, queue)| {
+        let report = queue_report(simulator, index, waits(Some(index)));
+        (queue.name.clone(), report)
+    });
+    let names: Vec<String> = simulator
+        .queues
+        .iter()
+        .map(|queue| queue.name.clone())
+        .collect();
+    Report {
+        jobs: simulator.jobs.len(),
+        finished: simulator.ended,
+        unfinished: left
+            .map(|(job, state)| unfinished(simulator, job, state))
+            .collect(),
+        broken_off: simulator.broken_off,
+        makespan_seconds: in_seconds(simulator.usage.lasted()),
+        utilization: by_resource(simulator, |resource| simulator.usage.utilization(resource)),
+        fairness: simulator
+            .usage
+            .fairness()
+            .map(|(lasted, mean, p5)| Fairness {
                 mean,
                 p5,
                 seconds: in_seconds(lasted),
             }),
-            wait_seconds: waits(None),
-            queues: queues.collect(),
-            preempted_pods: self.jobs.iter().map(|job| job.preempted).sum(),
-            reclaimed_pods: self.jobs.iter().map(|job| job.reclaimed).sum(),
-            evicted_jobs: self
-                .jobs
-                .iter()
-                .filter(|job| job.preempted + job.reclaimed > 0)
-                .count(),
-            work_seconds: self.by_resource(|resource| unit_seconds(&self.work, resource)),
-            lost_work_seconds: self.by_resource(|resource| unit_seconds(&self.lost, resource)),
-            sessions: self.sessions,
-            series: Timeline::of(&self.usage, &names),
-        }
+        wait_seconds: waits(None),
+        queues: queues.collect(),
+        preempted_pods: simulator.jobs.iter().map(|job| job.preempted).sum(),
+        reclaimed_pods: simulator.jobs.iter().map(|job| job.reclaimed).sum(),
+        evicted_jobs: simulator
+            .jobs
+            .iter()
+            .filter(|job| job.preempted + job.reclaimed > 0)
+            .count(),
+        work_seconds: by_resource(simulator, |resource| {
+            unit_seconds(&simulator.work, resource)
+        }),
+        lost_work_seconds: by_resource(simulator, |resource| {
+            unit_seconds(&simulator.lost, resource)
+        }),
+        sessions: simulator.sessions,
+        series: Timeline::of(&simulator.usage, &names),
     }
+}
 
-    fn by_resource(&self, figure: impl Fn(usize) -> f64) -> BTreeMap<String, f64> {
-        let resources = self.usage.resources().iter().enumerate();
-        resources
-            .map(|(index, name)| (name.to_string(), figure(index)))
-            .collect()
+fn by_resource(simulator: &Simulator<'_>, figure: impl Fn(usize) -> f64) -> BTreeMap<String, f64> {
+    let resources = simulator.usage.resources().iter().enumerate();
+    resources
+        .map(|(index, name)| (name.to_string(), figure(index)))
+        .collect()
+}
+
+fn queue_report(simulator: &Simulator<'_>, queue: usize, wait_seconds: Spread) -> QueueReport {
+    let mut report = QueueReport {
+        wait_seconds,
+        utilization: by_resource(simulator, |resource| simulator.usage.mean(queue, resource)),
+        ..QueueReport::default()
+    };
+    for job in simulator.jobs.iter().filter(|job| job.queue == queue) {
+        report.jobs += 1;
+        report.finished += usize::from(job.ended);
+        report.preempted_pods += job.preempted;
+        report.reclaimed_pods += job.reclaimed;
     }
+    report
+}
 
-    fn queue_report(&self, queue: usize, wait_seconds: Spread) -> QueueReport {
-        let mut report = QueueReport {
-            wait_seconds,
-            utilization: self.by_resource(|resource| self.usage.mean(queue, resource)),
-            ..QueueReport::default()
-        };
-        for job in self.jobs.iter().filter(|job| job.queue == queue) {
-            report.jobs += 1;
-            report.finished += usize::from(job.ended);
-            report.preempted_pods += job.preempted;
-            report.reclaimed_pods += job.reclaimed;
-        }
-        report
-    }
-
-    fn unfinished(&self, job: &Job, state: &JobState) -> Unfinished {
-        Unfinished {
-            job: job.key(),
-            queue: job.queue_name().to_owned(),
-            started: state.wait.is_some(),
-            reason: reason(&self.outcome, &job.key()),
-        }
+fn unfinished(simulator: &Simulator<'_>, job: &Job, state: &JobState) -> Unfinished {
+    Unfinished {
+        job: job.key(),
+        queue: job.queue_name().to_owned(),
+        started: state.wait.is_some(),
+        reason: reason(&simulator.outcome, &job.key()),
     }
 }
 

@@ -207,6 +207,11 @@ impl<'t> Simulator<'t> {
         SignedDuration::from_millis(i64::try_from(self.now).unwrap_or(i64::MAX))
     }
 
+    /// The report of the sessions so far.
+    pub fn report(&self) -> Report {
+        closing::report(self)
+    }
+
     /// The outcome of the last session.
     pub const fn outcome(&self) -> &Outcome {
         &self.outcome

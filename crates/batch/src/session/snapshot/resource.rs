@@ -28,17 +28,17 @@ impl Dim {
 /// Lists of up to so many names are added name by name.
 const SHORT: usize = 8;
 
-/// So many names are kept before unused ones are forgotten for the first time.
+/// The number of names before the first sweep of unused ones.
 const FIRST_SWEEP: usize = 1024;
 
-/// The names of the resources that objects mention. Tenants choose names, so those that no amount mentions any more are forgotten.
+/// The names of resources in objects. Tenants choose names, so unused ones are swept.
 #[derive(Debug)]
 pub(crate) struct Dims {
     /// By index; a free place holds an empty name.
     names: Vec<Box<str>>,
     by_name: HashMap<Box<str>, Dim>,
     free: Vec<Dim>,
-    /// So many names are kept before unused ones are forgotten again.
+    /// The number of names before the next sweep.
     sweep_at: usize,
 }
 
@@ -123,13 +123,13 @@ impl Dims {
                 _ => {}
             }
         }
-        // Each name is there once, but places of forgotten names are taken again in no order.
+        // Names are unique, but reused slots are not in order.
         read.scalars.sort_unstable_by_key(|(dim, _)| *dim);
         read
     }
 }
 
-/// Whether a name is that of a resource that pods can ask for beside cpu, memory and pods.
+/// Whether a name is a resource of pods other than cpu, memory and pods.
 pub(crate) fn is_scalar(name: &str) -> bool {
     if name.starts_with("count/") {
         return false;
@@ -223,7 +223,7 @@ impl Resource {
         common.into_iter().chain(self.scalars.iter().copied())
     }
 
-    /// The dimensions of which it holds something.
+    /// The resources with a positive amount.
     pub(crate) fn some(&self) -> impl Iterator<Item = (Dim, f64)> {
         self.iter().filter(|(_, amount)| *amount >= EPSILON)
     }

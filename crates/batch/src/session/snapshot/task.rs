@@ -1,7 +1,9 @@
 //! A pod of a job, as a session sees it.
 
-use super::resource::Resource;
 use super::roles::Role;
+use crate::session::snapshot::ids::JobId;
+use crate::session::snapshot::resource::Resource;
+use evictd_placement::NodeId;
 use evictd_placement::Pod;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -79,8 +81,8 @@ impl Status {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) status: Status,
-    pub(crate) node: Option<usize>,
-    /// Whether others had to go for it.
+    pub(crate) node: Option<NodeId>,
+    /// Whether pods were evicted for it.
     pub(crate) evicts: bool,
 }
 
@@ -90,10 +92,10 @@ pub(crate) struct Task {
     /// `namespace/name`.
     pub(crate) key: Arc<str>,
     pub(crate) uid: Box<str>,
-    pub(crate) job: usize,
+    pub(crate) job: JobId,
     pub(crate) request: Resource,
     pub(crate) status: Status,
-    pub(crate) node: Option<usize>,
+    pub(crate) node: Option<NodeId>,
     /// Orders the tasks of one job; an annotation may set it.
     pub(crate) priority: i32,
     /// The priority that admission gave to its pod.
@@ -116,9 +118,9 @@ pub(crate) struct Task {
     pub(crate) pod: Option<Pod>,
     /// Its number in the placement statement while it is on a node.
     pub(crate) placed: Option<usize>,
-    /// Its number there once it was taken off its node.
+    /// Its number in the statement once it was removed from its node.
     pub(crate) removed: Option<usize>,
-    /// Whether others have to go for it.
+    /// Whether pods are evicted for it.
     pub(crate) evicts: bool,
     /// Where it stood in the last try that was given up.
     pub(crate) last: Option<Context>,
@@ -144,7 +146,7 @@ impl Task {
             || (self.status == Status::Pending && self.best_effort)
     }
 
-    /// Where it stands, or stood in the last try that was given up.
+    /// Its status and node, or those of the last failed attempt.
     pub(crate) fn context(&self) -> Context {
         self.last.unwrap_or(Context {
             status: self.status,

@@ -1,11 +1,11 @@
-//! Names of tasks within jobs, as numbers. Whoever makes pods invents them, so that those that no object has any more are forgotten.
+//! Names of tasks within jobs, as numbers. Tenants choose the names, so unused ones are swept.
 
 use hashbrown::HashMap;
 
-/// The name of a task within its job, as an index; 0 where it has none.
+/// The name of a task within its job, as an index; 0 without a name.
 pub(crate) type Role = u32;
 
-/// So many names are kept before unused ones are forgotten for the first time.
+/// The number of names before the first sweep of unused ones.
 const FIRST_SWEEP: usize = 1024;
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Roles {
     by_name: HashMap<Box<str>, Role>,
     /// Numbers that no name has.
     free: Vec<Role>,
-    /// So many names are kept before unused ones are forgotten again.
+    /// The number of names before the next sweep.
     sweep_at: usize,
 }
 
@@ -50,15 +50,15 @@ impl Roles {
     }
 
     pub(crate) fn name(&self, role: Role) -> &str {
-        self.names.get(role as usize).map_or("", |own| own)
+        self.names.get(role as usize).map_or("", |name| name)
     }
 
-    /// Whether names have become so many that it pays to look for unused ones.
+    /// Whether there are enough names for a sweep to pay.
     pub(crate) fn is_due_for_sweep(&self) -> bool {
         self.by_name.len() > self.sweep_at
     }
 
-    /// Forgets the names of all numbers but these.
+    /// Removes the names of all numbers but these.
     pub(crate) fn sweep(&mut self, used: impl Iterator<Item = Role>) {
         let mut is_used = vec![false; self.names.len()];
         for role in used {

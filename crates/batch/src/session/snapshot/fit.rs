@@ -1,5 +1,6 @@
-//! Why nodes refuse a task, in numbers: each set of reasons is kept once (S6-140).
+//! Why nodes refuse a task; each set of reasons is stored once (S6-140).
 
+use evictd_placement::NodeId;
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -120,10 +121,14 @@ impl FitError {
     }
 
     /// Whether evictions from a node cannot help.
-    pub(crate) fn is_unresolvable(&self, node: usize) -> bool {
+    pub(crate) fn is_unresolvable(&self, node: NodeId) -> bool {
         match self {
             Self::Words(_) => false,
-            Self::Nodes(nodes) => nodes.unresolvable.get(node).copied().unwrap_or(false),
+            Self::Nodes(nodes) => nodes
+                .unresolvable
+                .get(node.index())
+                .copied()
+                .unwrap_or(false),
         }
     }
 }
@@ -147,7 +152,7 @@ mod tests {
             error.text(),
             "0/4 nodes are unavailable: 1 a port is taken, 1 a taint, 3 Insufficient cpu."
         );
-        assert!(error.is_unresolvable(2) && !error.is_unresolvable(0));
+        assert!(error.is_unresolvable(NodeId::of(2)) && !error.is_unresolvable(NodeId::of(0)));
         assert_eq!(
             FitError::of_nodes(&reasons, &[]).text(),
             "0/0 nodes are unavailable"

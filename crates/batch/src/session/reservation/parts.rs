@@ -1,22 +1,23 @@
 //! The part of the cluster, and of the time, of a queue and of a namespace in it. Reserved nodes stand idle, so a
 //! tenant gets no more of them, in nodes and time, than its part.
 
-use super::snapshot::{COMPLETED, Snapshot};
+use crate::session::snapshot::ids::QueueId;
+use crate::session::snapshot::{COMPLETED, Snapshot};
 use hashbrown::{HashMap, HashSet};
 
-/// The parts of those that have jobs, each above 0 and at most 1.
+/// The parts of queues with jobs, each above 0 and at most 1.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    by_queue: HashMap<usize, f64>,
+    by_queue: HashMap<QueueId, f64>,
     /// How many namespaces have jobs in a queue: they share its part evenly.
-    namespaces: HashMap<usize, usize>,
+    namespaces: HashMap<QueueId, usize>,
 }
 
 impl Parts {
     /// `deserved` is the part of the cluster that a queue deserves by a plugin. A queue's part is not below its weight,
     /// because the deserved share may depend on current requests.
-    pub(crate) fn of(snapshot: &Snapshot, deserved: impl Fn(usize) -> Option<f64>) -> Self {
-        let mut tenants: HashMap<usize, HashSet<&str>> = HashMap::new();
+    pub(crate) fn of(snapshot: &Snapshot, deserved: impl Fn(QueueId) -> Option<f64>) -> Self {
+        let mut tenants: HashMap<QueueId, HashSet<&str>> = HashMap::new();
         for (_, job) in snapshot.live_jobs() {
             if job.phase != COMPLETED {
                 tenants
@@ -25,9 +26,9 @@ impl Parts {
                     .insert(job.namespace());
             }
         }
-        let weight = |queue: usize| snapshot.queues[queue].weight.max(0.0);
+        let weight = |queue: QueueId| snapshot.queues[queue].weight.max(0.0);
         let sum: f64 = tenants.keys().map(|queue| weight(*queue)).sum();
-        let part = |queue: usize| {
+        let part = |queue: QueueId| {
             let by_weight = if sum > 0.0 { weight(queue) / sum } else { 1.0 };
             by_weight.max(deserved(queue).unwrap_or(0.0)).min(1.0)
         };
@@ -40,11 +41,11 @@ impl Parts {
         }
     }
 
-    pub(crate) fn of_queue(&self, queue: usize) -> f64 {
+    pub(crate) fn of_queue(&self, queue: QueueId) -> f64 {
         self.by_queue.get(&queue).copied().unwrap_or(1.0)
     }
 
-    pub(crate) fn of_namespace(&self, queue: usize) -> f64 {
+    pub(crate) fn of_namespace(&self, queue: QueueId) -> f64 {
         let count = self.namespaces.get(&queue).copied().unwrap_or(1).max(1);
         #[expect(
             clippy::cast_precision_loss,

@@ -36,10 +36,10 @@ pub(crate) struct Upstream {
     /// The priority that it was given.
     priority: Option<i32>,
     /// Its pods are evicted together or not at all.
-    pub(crate) goes_whole: bool,
+    pub(crate) evicted_as_whole: bool,
     /// Its pods must be on nodes with the same value of each of these labels.
     pub(crate) topology: Vec<Box<str>>,
-    /// By key those of its pods that name a queue or have a priority.
+    /// Its pods that name a queue or have a priority, by key.
     pods: BTreeMap<Arc<str>, OfPod>,
     /// Why it is no job, for people.
     pub(crate) left_out: Option<String>,
@@ -67,7 +67,7 @@ impl Upstream {
         // The API server gives zero to a group that names no class where there is no default one.
         let named = !spec.priority_class_name.is_empty();
         self.priority = spec.priority.filter(|priority| named || *priority != 0);
-        self.goes_whole = spec.disruption_mode.all.is_some();
+        self.evicted_as_whole = spec.disruption_mode.all.is_some();
         let topology = spec.scheduling_constraints.topology.iter();
         self.topology = topology
             .map(|constraint| constraint.key.as_str().into())

@@ -1,6 +1,6 @@
-//! The best of many things whose scores change one at a time: a tree of comparisons, of which a change touches one path.
+//! The best of many items whose scores change one at a time: a tournament tree, in which a change updates one path.
 
-/// How good a thing is: its class first, then its score. Class 0 means that it is out.
+/// The rating of an item: its class first, then its score. Class 0 means excluded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rating {
     pub(crate) class: u8,
@@ -18,11 +18,12 @@ impl Rating {
     }
 }
 
-/// Ratings of a fixed number of things. Of equals the one with the lowest index wins.
+/// Ratings of a fixed number of items. The lowest index wins among equals.
 #[derive(Debug)]
 pub(crate) struct WinnerTree {
     ratings: Vec<Rating>,
-    /// The winner of each comparison; the children of `i` are `2 i` and `2 i + 1`, and those from `size` on are the things.
+    /// The winner of each comparison; the children of `i` are `2 i` and `2 i + 1`, and indices from `size` on are
+    /// items.
     winners: Vec<u32>,
     size: usize,
 }
@@ -41,10 +42,10 @@ impl WinnerTree {
         tree
     }
 
-    /// Who stands at a place of the tree; one beyond the last thing is out.
+    /// The winner at an index of the tree; items beyond the last one are excluded.
     fn winner(&self, at: usize) -> u32 {
         match at.checked_sub(self.size) {
-            // The things were counted in 32 bits.
+            // The number of items fits into 32 bits.
             Some(thing) => u32::try_from(thing).unwrap_or(u32::MAX),
             None => self.winners[at],
         }
@@ -56,7 +57,6 @@ impl WinnerTree {
         self.winners[at] = if better { right } else { left };
     }
 
-    /// The rating of a thing.
     pub(crate) fn at(&self, thing: usize) -> Rating {
         self.ratings.get(thing).copied().unwrap_or(Rating::OUT)
     }

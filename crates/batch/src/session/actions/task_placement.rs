@@ -1,0 +1,148 @@
+//! Placing the tasks of a job one after the other (S6-107, S6-108).
+
+use crate::conf::Action;
+use crate::session::Session;
+use crate::session::evaluate::Turn;
+use crate::session::plugins::Tiers;
+use crate::session::priority_queue::PriorityQueue;
+use crate::session::reservation;
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::fit::FitError;
+use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::task::{Status, Task};
+use crate::session::transaction::Operations;
+use crate::session::transaction::Transaction;
+use evictd_placement::NodeId;
+
+/// The tasks of a job that wait for room.
+pub(super) fn waiting(tiers: Tiers<'_>, job: JobId) -> PriorityQueue<TaskId> {
+    let mut waiting = PriorityQueue::default();
+    for task_id in tiers.snapshot.tasks_of(job, Status::Pending) {
+        let task = &tiers.snapshot.tasks[task_id];
+        if !task.gated && !task.best_effort {
+            waiting.push(task_id, |one, other| tiers.task_before(one, other));
+        }
+    }
+    waiting
+}
+
+/// Places tasks of a job until it has enough or no more fit; with `all`, as many as fit. Returns how many fit nowhere.
+pub(super) fn place_tasks(
+    session: &mut Session<'_>,
+    operations: &mut Operations,
+    tasks: &mut PriorityQueue<TaskId>,
+    job: JobId,
+    all: bool,
+) -> usize {
+    let queue = session.tx.snapshot.jobs[job].queue;
+    let mut turn = caches_refusals(session, Action::Allocate).then(Turn::default);
+    let mut refused = 0;
+    while let Some(task) = tasks.pop(|one, other| session.tx.tiers().task_before(one, other)) {
+        if !reservation::is_allocatable(session, queue, task) {
+            continue;
+        }
+        if let Some(words) = skipped(&session.tx.snapshot, task) {
+            record_fit_error(
+                &mut session.tx.snapshot,
+                task,
+                FitError::Words(words.into()),
+            );
+            refused += 1;
+            continue;
+        }
+        match find_node(session, task, turn.as_mut()) {
+            Ok(node) => give(&mut session.tx, operations, task, node),
+            Err(error) => {
+                record_fit_error(&mut session.tx.snapshot, task, error);
+                refused += 1;
+                if may_go_on(&session.tx.snapshot, job) {
+                    continue;
+                }
+                break;
+            }
+        }
+        if !all && session.tx.tiers().is_ready(job) {
+            break;
+        }
+    }
+    refused
+}
+
+/// Whether a node that refused a task is not evaluated again for tasks of the same role.
+pub(super) fn caches_refusals(session: &Session<'_>, action: Action) -> bool {
+    let arguments = session.conf.arguments_of(action);
+    arguments.is_none_or(|arguments| arguments.boolean("predicateErrorCacheEnable", true))
+}
+
+/// The message for a task whose role has failed already.
+fn skipped(snapshot: &Snapshot, task: TaskId) -> Option<String> {
+    let task = &snapshot.tasks[task];
+    let failed = task.role != 0 && snapshot.jobs[task.job].failed_roles.contains(&task.role);
+    failed.then(|| {
+        format!(
+            "Task {} with role spec {} has already predicated failed, skip",
+            task.name(),
+            snapshot.roles.name(task.role)
+        )
+    })
+}
+
+/// The best node; the one that is being freed for the task, if that will do.
+fn find_node(
+    session: &mut Session<'_>,
+    task_id: TaskId,
+    turn: Option<&mut Turn>,
+) -> Result<NodeId, FitError> {
+    let (evaluator, view) = session.evaluation();
+    let task = &view.snapshot.tasks[task_id];
+    if !task.nominated.is_empty()
+        && let Some(node) = view.cluster.find_node(&task.nominated)
+        && view.snapshot.nodes[node.index()].will_have(&task.request)
+        && evaluator.passes(view, task_id, node)
+    {
+        return Ok(node);
+    }
+    evaluator.choose(view, task_id, true, turn)
+}
+
+fn give(tx: &mut Transaction<'_>, operations: &mut Operations, task: TaskId, node: NodeId) {
+    let request = &tx.snapshot.tasks[task].request;
+    if tx.snapshot.nodes[node.index()].has_idle(request) {
+        tx.allocate(operations, task, node);
+    } else {
+        tx.pipeline(operations, task, node, false);
+    }
+}
+
+/// Notes why a task fits nowhere.
+pub(super) fn record_fit_error(snapshot: &mut Snapshot, task_id: TaskId, error: FitError) {
+    let task = &snapshot.tasks[task_id];
+    let job = &mut snapshot.jobs[task.job];
+    job.fit_errors.insert(task_id, error);
+    if !job.failed_roles.contains(&task.role) {
+        job.failed_roles.push(task.role);
+    }
+}
+
+/// Whether a job can still get enough although one of its tasks fits nowhere (S6-108).
+fn may_go_on(snapshot: &Snapshot, job_id: JobId) -> bool {
+    let job = &snapshot.jobs[job_id];
+    if i32::try_from(job.tasks.len()).is_ok_and(|tasks| tasks <= job.min_member) {
+        return false;
+    }
+    let failed = |task: &Task| job.failed_roles.contains(&task.role);
+    if job.min_member < job.min_task_total {
+        let pending = snapshot.tasks_of(job_id, Status::Pending);
+        let left = pending.filter(|task| !failed(&snapshot.tasks[*task]));
+        let left = i32::try_from(left.count()).unwrap_or(i32::MAX);
+        return job.ready().saturating_add(left) >= job.min_member;
+    }
+    if job.min_task_member.is_empty() {
+        return true;
+    }
+    let allocated = snapshot.by_role(job_id, Task::is_there);
+    let mut needed = job.min_task_member.iter();
+    needed.all(|(role, min)| {
+        !job.failed_roles.contains(role) || allocated.get(role).copied().unwrap_or(0) >= *min
+    })
+}

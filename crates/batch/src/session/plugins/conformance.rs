@@ -1,0 +1,39 @@
+//! Plugin conformance: pods that are critical for the cluster are never evicted (S6-125).
+
+use super::{Plugin, Tiers};
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::{JobId, TaskId};
+
+#[derive(Debug)]
+pub(super) struct Conformance;
+
+fn without_critical(snapshot: &Snapshot, candidates: &[TaskId]) -> Vec<TaskId> {
+    let candidates = candidates.iter().copied();
+    candidates
+        .filter(|task| !snapshot.tasks[*task].critical)
+        .collect()
+}
+
+impl Plugin for Conformance {
+    fn preemptable(
+        &self,
+        tiers: Tiers<'_>,
+        _: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(without_critical(tiers.snapshot, candidates))
+    }
+
+    fn reclaimable(
+        &self,
+        tiers: Tiers<'_>,
+        _: TaskId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(without_critical(tiers.snapshot, candidates))
+    }
+
+    fn might_yield(&self, _: &Snapshot, _: JobId, _: JobId) -> Option<bool> {
+        Some(true)
+    }
+}

@@ -1,0 +1,48 @@
+//! Typed indices into the tables of a [`Snapshot`](super::snapshot::Snapshot). Nodes have placement's `NodeId`.
+
+use std::ops::{Index, IndexMut};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) struct $name(u32);
+
+        impl $name {
+            /// The id at an index of its table.
+            pub(crate) fn of(index: usize) -> Self {
+                // Each entry takes more than a byte.
+                Self(u32::try_from(index).unwrap_or(u32::MAX))
+            }
+
+            pub(crate) const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        // A table by this id is a plain list, which no other id can index.
+        impl<T> Index<$name> for Vec<T> {
+            type Output = T;
+
+            fn index(&self, id: $name) -> &T {
+                &self[id.index()]
+            }
+        }
+
+        impl<T> IndexMut<$name> for Vec<T> {
+            fn index_mut(&mut self, id: $name) -> &mut T {
+                &mut self[id.index()]
+            }
+        }
+    };
+}
+
+id!(
+    /// A job: a pod group, or a bare pod.
+    JobId
+);
+id!(
+    /// A pod of a job.
+    TaskId
+);
+id!(QueueId);

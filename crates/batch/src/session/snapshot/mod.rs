@@ -1,0 +1,213 @@
+//! The snapshot of a session: jobs with their tasks, queues and nodes, by index.
+
+pub(crate) mod fit;
+pub(crate) mod ids;
+mod job;
+mod node;
+mod queue;
+pub(crate) mod resource;
+pub(crate) mod roles;
+pub(crate) mod task;
+pub(crate) mod upstream;
+
+pub(crate) use job::{COMPLETED, INQUEUE, Job, PENDING, RUNNING, UNKNOWN};
+pub(crate) use node::Node;
+pub(crate) use queue::Queue;
+
+use crate::compat::{Compat, Difference};
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::{Dims, Resource};
+use crate::session::snapshot::roles::{Role, Roles};
+use crate::session::snapshot::task::{Status, Task};
+use crate::session::turns::Turns;
+use evictd_placement::Cluster;
+use evictd_placement::NodeId;
+use hashbrown::HashMap;
+use jiff::Timestamp;
+
+/// The snapshot. The slots of deleted tasks, jobs and queues are reused.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) dims: Dims,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) jobs: Vec<Job>,
+    /// The jobs that have a pod group and a queue.
+    pub(crate) live: Vec<JobId>,
+    pub(crate) queues: Vec<Queue>,
+    /// By [`evictd_placement::NodeId::index`].
+    pub(crate) nodes: Vec<Node>,
+    /// Nodes in the order of their names, and the rank of each.
+    pub(crate) by_rank: Vec<NodeId>,
+    pub(crate) ranks: Vec<usize>,
+    /// The allocatable amounts of all nodes.
+    pub(crate) total: Resource,
+    pub(crate) roles: Roles,
+    /// The turns of jobs with reservations.
+    pub(crate) turns: Turns,
+    /// The time of the session, if anybody has said it.
+    pub(crate) now: Option<Timestamp>,
+}
+
+impl Snapshot {
+    /// The jobs that have a pod group and a queue.
+    pub(crate) fn live_jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
+        self.live.iter().map(|job| (*job, &self.jobs[*job]))
+    }
+
+    /// Every stored amount.
+    pub(crate) fn amounts(&self) -> impl Iterator<Item = &Resource> {
+        let nodes = self.nodes.iter().flat_map(|node| {
+            let Node {
+                allocatable,
+                idle,
+                used,
+                releasing,
+                pipelined,
+                ..
+            } = node;
+            [allocatable, idle, used, releasing, pipelined]
+        });
+        let jobs = self.jobs.iter().flat_map(|job| {
+            let sums = [&job.allocated, &job.total_request, &job.gated];
+            sums.into_iter().chain(&job.min_resources)
+        });
+        let queues = self.queues.iter().flat_map(|queue| {
+            let limits = queue.capability.iter().chain(&queue.guarantee);
+            limits.chain([&queue.deserved])
+        });
+        let tasks = self.tasks.iter().map(|task| &task.request);
+        nodes
+            .chain(jobs)
+            .chain(queues)
+            .chain(tasks)
+            .chain([&self.total])
+    }
+
+    /// Sets the priority that each job has in a session.
+    pub(crate) fn set_priorities(&mut self, compat: Compat) {
+        for at in &self.live {
+            let job = &mut self.jobs[*at];
+            let lowest = job
+                .lowest_of_pods
+                .filter(|_| compat.has(Difference::LowestPodPriority));
+            job.priority = lowest.map_or(job.class_priority, |priority| {
+                priority.min(job.class_priority)
+            });
+        }
+    }
+
+    pub(crate) fn queue_ids(&self) -> impl Iterator<Item = QueueId> + use<> {
+        (0..self.queues.len()).map(QueueId::of)
+    }
+
+    pub(crate) fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.nodes.len()).map(NodeId::of)
+    }
+
+    /// The queues that exist.
+    pub(crate) fn live_queues(&self) -> impl Iterator<Item = (QueueId, &Queue)> {
+        let queues = self.queues.iter().enumerate();
+        let queues = queues.map(|(index, queue)| (QueueId::of(index), queue));
+        queues.filter(|(_, queue)| !queue.gone)
+    }
+
+    /// The tasks of a job that have a status.
+    pub(crate) fn tasks_of(&self, job: JobId, status: Status) -> impl Iterator<Item = TaskId> {
+        let tasks = self.jobs[job].tasks.iter().copied();
+        tasks.filter(move |task| self.tasks[*task].status == status)
+    }
+
+    /// Finds the failed jobs for which nodes are being freed.
+    pub(crate) fn note_freed(&mut self, cluster: &Cluster) {
+        for at in 0..self.live.len() {
+            let job = self.live[at];
+            self.jobs[job].freed = self.jobs[job].failed() && self.is_freed_for(job, cluster);
+        }
+    }
+
+    /// Whether the nominated nodes of a job's tasks have room for them, now or later. A nomination stays on the pods
+    /// even if others have taken the room.
+    fn is_freed_for(&self, job: JobId, cluster: &Cluster) -> bool {
+        let mut promised: HashMap<&str, Resource> = HashMap::new();
+        for task in self.tasks_of(job, Status::Pending) {
+            let task = &self.tasks[task];
+            if !task.nominated.is_empty() {
+                let sum = promised.entry(&task.nominated).or_default();
+                sum.add(&task.request);
+            }
+        }
+        let mut nodes = promised.iter();
+        let has_room = |(node, sum): (&&str, &Resource)| {
+            let node = cluster.find_node(node);
+            node.is_some_and(|node| self.nodes[node.index()].will_have(sum))
+        };
+        !promised.is_empty() && nodes.all(has_room)
+    }
+
+    /// Whether the last session failed to place a job, and no node is being freed for it.
+    pub(crate) fn has_failed(&self, job: JobId) -> bool {
+        self.jobs[job].failed() && !self.jobs[job].freed
+    }
+
+    /// The amount promised to a job and not yet allocated, if it was enqueued or runs. After a failed attempt evictd
+    /// promises it nothing, because it may never start.
+    pub(crate) fn promised(&self, job_id: JobId, compat: Compat) -> Option<Resource> {
+        let job = &self.jobs[job_id];
+        if compat.has(Difference::EnqueueWhatFits)
+            && job.phase == INQUEUE
+            && self.has_failed(job_id)
+        {
+            return None;
+        }
+        job.inqueue()
+    }
+
+    /// Changes the status of a task in its job's counts.
+    pub(crate) fn set_status(&mut self, task: TaskId, status: Status) {
+        let task = &mut self.tasks[task];
+        let job = &mut self.jobs[task.job];
+        job.tally(task, -1);
+        task.status = status;
+        job.tally(task, 1);
+    }
+
+    /// The tasks of a job by role that hold room, have succeeded, or wait and ask for nothing.
+    pub(crate) fn by_role(&self, job: JobId, counts: impl Fn(&Task) -> bool) -> HashMap<Role, i32> {
+        let mut by_role = HashMap::new();
+        for task in &self.jobs[job].tasks {
+            let task = &self.tasks[*task];
+            if counts(task) {
+                *by_role.entry(task.role).or_default() += 1;
+            }
+        }
+        by_role
+    }
+
+    /// Whether a job with running tasks waits for its next stage: of each role enough tasks are on nodes, or none.
+    pub(crate) fn waits_for_stage(&self, job_id: JobId) -> bool {
+        let job = &self.jobs[job_id];
+        if !job.is_staged || job.count(Status::Running) == 0 {
+            return false;
+        }
+        let placed = |task: &Task| task.status.is_allocated() || task.status.is_done();
+        let by_role = self.by_role(job_id, placed);
+        let mut needed = job.min_task_member.iter();
+        needed.all(|(role, min)| by_role.get(role).is_none_or(|placed| placed >= min))
+    }
+
+    /// Whether a job's gang is complete, by number and by role.
+    pub(crate) fn has_gang(&self, job: JobId) -> bool {
+        self.jobs[job].is_ready() && self.enough_by_role(job, Task::is_there)
+    }
+
+    /// Whether enough tasks of each role count.
+    pub(crate) fn enough_by_role(&self, job_id: JobId, counts: impl Fn(&Task) -> bool) -> bool {
+        let job = &self.jobs[job_id];
+        if !job.counts_by_role() || job.min_task_member.is_empty() {
+            return true;
+        }
+        let by_role = self.by_role(job_id, counts);
+        let mut wanted = job.min_task_member.iter();
+        wanted.all(|(role, min)| by_role.get(role).copied().unwrap_or(0) >= *min)
+    }
+}

@@ -1,0 +1,29 @@
+//! A queue of a snapshot.
+
+use crate::session::snapshot::ids::QueueId;
+use crate::session::snapshot::resource::Resource;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// A queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: Arc<str>,
+    /// A deleted queue, whose slot is reused.
+    pub(crate) gone: bool,
+    /// The name of the queue above it; empty for the one above all.
+    pub(crate) parent_name: Box<str>,
+    pub(crate) created: Option<Timestamp>,
+    /// The queue above it.
+    pub(crate) parent: Option<QueueId>,
+    pub(crate) weight: f64,
+    pub(crate) priority: i32,
+    pub(crate) open: bool,
+    pub(crate) reclaimable: bool,
+    pub(crate) capability: Option<Resource>,
+    pub(crate) guarantee: Option<Resource>,
+    pub(crate) deserved: Resource,
+    /// `root/a/b` and the weights along it, as its annotations say (S6-128).
+    pub(crate) path: Box<str>,
+    pub(crate) path_weights: Box<str>,
+}
