@@ -69,6 +69,6 @@ pub use pod_lifecycle::{Binding, Phase};
 pub use preparations::{ClaimRef, Preparations};
 pub use queue::{MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, Settings, Waiting};
 pub use remedies::{NodeRemedies, Remedy, remedies};
-pub use scheduler::{Attempt, Event, Help, Outcome, Rejected, Scheduler};
+pub use scheduler::{Attempt, Event, Help, NotBound, Outcome, Rejected, Scheduler};
 pub use scheduling_queue::{Failure, Nomination, SchedulingQueue};
 pub use workers::{OneByOne, Part, Workers};

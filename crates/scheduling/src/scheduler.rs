@@ -32,6 +32,7 @@ use overdue::Overdue;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+pub use binding::NotBound;
 pub use help::Help;
 
 /// Why a pod is not tried whose earlier binding may still succeed.

@@ -134,21 +134,29 @@ impl Batch {
         }
     }
 
-    /// A pod of any scheduler came, changed or went. Returns one of sessions with what was decided about it, which no watch tells
+    /// A pod of any scheduler was added, changed or deleted. Returns a pod of sessions with their decisions that no watch shows
     /// yet.
     pub fn on_pod(
         &mut self,
         scheduler: &mut Scheduler,
+        now: Timestamp,
         pods: &Delta<wire::Pod>,
     ) -> Option<Arc<wire::Pod>> {
-        let own = |pod: &Arc<wire::Pod>| pod.spec.scheduler_name == self.settings.setting.scheduler;
+        let is_ours =
+            |pod: &Arc<wire::Pod>| pod.spec.scheduler_name == self.settings.setting.scheduler;
+        let uid = |pod: &Option<Arc<wire::Pod>>| Some(Arc::clone(&pod.as_ref()?.metadata.uid));
+        if let Some(old) = pods.old.as_ref().filter(|old| is_ours(old))
+            && uid(&pods.new).as_ref() != Some(&old.metadata.uid)
+        {
+            scheduler.deleted(now, &old.metadata);
+        }
         match (&pods.old, &pods.new) {
-            (_, Some(new)) if own(new) => {
-                let pod = self.known.put_pod(Arc::clone(new));
-                self.assumed(scheduler, &pod);
+            (_, Some(new)) if is_ours(new) => {
+                let pod = scheduler.shown(now, new);
+                self.put_pod(scheduler, &pod);
                 Some(pod)
             }
-            (Some(old), None) if own(old) => {
+            (Some(old), None) if is_ours(old) => {
                 self.known.remove_pod(&old.metadata);
                 scheduler.with_cluster(|cluster| self.cache.remove_pod(cluster, &old.metadata));
                 self.changed = true;
@@ -267,21 +275,10 @@ impl Batch {
         pods.collect()
     }
 
-    /// A pod is sent to its node. Returns it as it was and as it will be.
-    pub fn assume_bound(&mut self, key: &str, node: &str) -> Option<[Arc<wire::Pod>; 2]> {
-        let before = Arc::clone(self.known.pod(key)?);
-        Some([before, self.known.assume_bound(key, node)?])
-    }
-
-    /// A pod is about to be deleted. Returns it as it was and as it will be.
-    pub fn assume_evicted(&mut self, key: &str, now: Timestamp) -> Option<[Arc<wire::Pod>; 2]> {
-        let before = Arc::clone(self.known.pod(key)?);
-        Some([before, self.known.assume_evicted(key, now)?])
-    }
-
-    /// What was decided about a pod, or what has become of that, counts from now on.
-    pub fn assumed(&mut self, scheduler: &mut Scheduler, pod: &wire::Pod) {
+    /// Sessions see this pod from now on.
+    pub fn put_pod(&mut self, scheduler: &mut Scheduler, pod: &Arc<wire::Pod>) {
         self.changed = true;
+        self.known.put_pod(Arc::clone(pod));
         scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
     }
 
@@ -311,19 +308,11 @@ impl Batch {
         news
     }
 
-    /// A pod was not bound. Returns it as it is, if no watch has said otherwise.
-    pub fn not_bound(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
-        let pod = self.known.not_bound(key)?;
-        if let Some(job) = upstream_job_of(&pod) {
-            // Once all of its group are bound that is to be told again.
+    /// A pod was not bound. Once all pods of its group are bound, that is reported again.
+    pub fn not_bound(&mut self, pod: &wire::Pod) {
+        if let Some(job) = upstream_job_of(pod) {
             self.told.remove(&*job);
         }
-        Some(pod)
-    }
-
-    /// A pod was not deleted. Returns it as it is.
-    pub fn not_evicted(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
-        self.known.not_evicted(key)
     }
 }
 

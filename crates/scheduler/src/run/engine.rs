@@ -419,14 +419,18 @@ impl Engine {
     /// The place of a pod that was not bound is free again, unless a watch shows that the pod has a node.
     fn not_bound(&mut self, reference: &PodRef, node: &str, failure: &Failure) {
         let key = &reference.uid;
-        let Some(binding) = self.scheduler.bind_failed(self.steady.now(), key) else {
+        let Some(not_bound) = self.scheduler.bind_failed(self.steady.now(), key) else {
             return;
         };
+        let binding = not_bound.binding;
         self.groups.not_bound(&binding.pod);
         self.count_attempt("error", &binding.pod, self.since(binding.began));
         warn!("{reference} was not bound to {node}: {}", failure.message);
         let now = (self.now)();
-        if self.session_not_bound(reference) {
+        if binding.is_of_session {
+            if !not_bound.has_node {
+                self.session_not_bound(reference);
+            }
             return;
         }
         // A pod that is gone or has a node has no use for the reason.

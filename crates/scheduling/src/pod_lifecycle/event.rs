@@ -44,11 +44,24 @@ pub(crate) enum Event<'a, E> {
         pod: &'a str,
         binding: Option<Binding>,
     },
-    /// Another scheduler of this process has chosen a node and binds the pod.
-    BoundElsewhere {
+    /// A batch session has chosen a node and binds the pod. The caller then reports the pod as assigned, although no watch
+    /// shows that.
+    BoundBySession {
         pod: &'a Arc<str>,
         node: &'a str,
         binding: Binding,
+    },
+    /// A batch session evicts the pod.
+    EvictedBySession { pod: &'a Arc<str> },
+    /// The pod of batch sessions is deleted. An ended pod is [`Event::Gone`] before, and is still evicted.
+    Deleted { pod: &'a str },
+    /// The pod was not evicted.
+    EvictionFailed { pod: &'a str },
+    /// What a watch shows of a pod of batch sessions. It confirms their decisions.
+    Shown {
+        pod: &'a str,
+        has_node: bool,
+        terminates: bool,
     },
     /// The pod gives back its node (`ForgetPod`). [`Event::Failed`] follows.
     Forgotten { pod: &'a str },
@@ -86,6 +99,8 @@ pub(crate) enum Command {
     Keep(Box<Binding>),
     /// The failed pod does not wait again.
     Refuse(QueueError),
+    /// The pod that was to be evicted stays.
+    Restore,
 }
 
 /// A request to the API server to bind a pod.
@@ -99,4 +114,6 @@ pub struct Binding {
     pub began: Timestamp,
     /// When the first attempt failed, if one has.
     pub first_failure: Option<Timestamp>,
+    /// Whether a batch session decided it.
+    pub is_of_session: bool,
 }

@@ -93,6 +93,8 @@ pub(crate) struct PodLifecycles<E> {
     /// How many of them are in [`Phase::Permit`].
     permits: usize,
     nominations: Nominations,
+    /// The pods that batch sessions evict and no watch shows as terminating, with the time of the decision.
+    evictions: HashMap<Arc<str>, Timestamp>,
 }
 
 impl<E> PodLifecycles<E> {
@@ -102,6 +104,7 @@ impl<E> PodLifecycles<E> {
             placed: HashMap::new(),
             permits: 0,
             nominations: Nominations::default(),
+            evictions: HashMap::new(),
         }
     }
 
@@ -117,15 +120,13 @@ impl<E> PodLifecycles<E> {
                 pod,
                 priority,
                 nominated,
-            } => {
-                if self.is_assumed(pod) {
-                    return Vec::new();
-                }
+            } if !self.is_assumed(pod) => {
                 let label = "UnschedulablePodAdd";
                 let moved = self.queue.add(Arc::clone(pod), priority, label, now, hints);
                 self.nominate_active(pod, nominated, moved.as_ref());
                 moved.into_iter().map(Command::Count).collect()
             }
+            Event::Pending { .. } => Vec::new(),
             Event::Updated {
                 pod,
                 priority,
@@ -138,33 +139,29 @@ impl<E> PodLifecycles<E> {
             Event::Terminating { pod } | Event::Forgotten { pod } => self.free(pod),
             Event::Assigned { pod, node } => self.assigned(pod, node),
             Event::Gone { pod } => self.gone(pod),
-            Event::Assumed { pod, node } => {
-                if !self.awaits_answer(pod) {
-                    // It may have been deleted and created again during the attempt, which counts for both (S5-106).
-                    self.queue.delete(pod);
-                    self.nominations.remove(pod);
-                    let placed = Placed::new(node, Stage::Assumed);
-                    self.placed.insert(Arc::clone(pod), placed);
-                }
-                Vec::new()
-            }
-            Event::Delayed { pod, waiting } => {
-                if let Some(placed) = self.placed.get_mut(pod)
-                    && matches!(placed.stage, Stage::Assumed)
-                {
-                    placed.stage = Stage::Permit(waiting);
-                    self.permits += 1;
-                }
-                Vec::new()
-            }
+            Event::Assumed { pod, node } => self.assume(pod, node),
+            Event::Delayed { pod, waiting } => self.delay(pod, waiting),
             Event::Done { pod, binding } => self.done(pod, binding),
-            Event::BoundElsewhere { pod, node, binding } => {
-                let stage = Stage::Assigned(Box::new(binding));
-                let mut placed = Placed::new(node, stage);
-                placed.takes_room = false;
-                self.placed.insert(Arc::clone(pod), placed);
+            Event::BoundBySession { pod, node, binding } => {
+                self.bind_of_session(pod, node, binding)
+            }
+            Event::EvictedBySession { pod } => {
+                self.evictions.insert(Arc::clone(pod), now);
                 Vec::new()
             }
+            Event::Deleted { pod } => {
+                self.evictions.remove(pod);
+                Vec::new()
+            }
+            Event::EvictionFailed { pod } => {
+                let restores = self.evictions.remove(pod).is_some();
+                restores.then_some(Command::Restore).into_iter().collect()
+            }
+            Event::Shown {
+                pod,
+                has_node,
+                terminates,
+            } => self.shown(pod, has_node, terminates),
             Event::Failed {
                 pod,
                 rejectors,
@@ -209,6 +206,38 @@ impl<E> PodLifecycles<E> {
         }
     }
 
+    /// A pod whose earlier binding is not answered is not assumed.
+    fn assume(&mut self, pod: &Arc<str>, node: &str) -> Vec<Command> {
+        if !self.awaits_answer(pod) {
+            // It may have been deleted and created again during the attempt, which counts for both (S5-106).
+            self.queue.delete(pod);
+            self.nominations.remove(pod);
+            let placed = Placed::new(node, Stage::Assumed);
+            self.placed.insert(Arc::clone(pod), placed);
+        }
+        Vec::new()
+    }
+
+    fn delay(&mut self, pod: &str, waiting: Box<WaitingPod>) -> Vec<Command> {
+        if let Some(placed) = self.placed.get_mut(pod)
+            && matches!(placed.stage, Stage::Assumed)
+        {
+            placed.stage = Stage::Permit(waiting);
+            self.permits += 1;
+        }
+        Vec::new()
+    }
+
+    fn shown(&mut self, pod: &str, has_node: bool, terminates: bool) -> Vec<Command> {
+        if terminates {
+            self.evictions.remove(pod);
+        }
+        if has_node {
+            self.leave(pod, Stage::Assigned);
+        }
+        Vec::new()
+    }
+
     fn free(&mut self, pod: &str) -> Vec<Command> {
         let placed = self.placed.get_mut(pod);
         let Some(placed) = placed.filter(|placed| placed.takes_room) else {
@@ -223,7 +252,12 @@ impl<E> PodLifecycles<E> {
     fn assigned(&mut self, pod: &str, node: &str) -> Vec<Command> {
         let assumed = self.assumed_node(pod).cloned();
         let held = assumed.or_else(|| self.nominations.node_of(pod).cloned());
-        self.leave(pod, Stage::Assigned);
+        if self.placed.get(pod).is_some_and(|own| own.is_of_session) {
+            self.queue.delete(pod);
+            self.nominations.remove(pod);
+        } else {
+            self.leave(pod, Stage::Assigned);
+        }
         let elsewhere = held.filter(|held| **held != *node);
         let freed = elsewhere.map(|node| Command::Free { node });
         freed.into_iter().collect()
@@ -257,6 +291,18 @@ impl<E> PodLifecycles<E> {
             Stage::Gone => Stage::Gone,
         };
         self.placed.insert(key, placed);
+    }
+
+    fn bind_of_session(&mut self, pod: &Arc<str>, node: &str, binding: Binding) -> Vec<Command> {
+        if self.awaits_answer(pod) {
+            return Vec::new();
+        }
+        let stage = Stage::Binding(Box::new((None, Some(binding))));
+        let mut placed = Placed::new(node, stage);
+        placed.takes_room = false;
+        placed.is_of_session = true;
+        self.placed.insert(Arc::clone(pod), placed);
+        vec![Command::Bind]
     }
 
     /// An assumed pod is being bound; any other one is dropped.
@@ -345,9 +391,13 @@ impl<E> PodLifecycles<E> {
                     placed.stage = Stage::Bound;
                     answered.map(Command::Announce)
                 } else {
-                    placed.stage = Stage::Binding(parts);
                     let node = Arc::clone(&placed.node);
-                    answered.map(|binding| Command::Unbind { node, binding })
+                    let command = answered.map(|binding| Command::Unbind { node, binding });
+                    if placed.is_of_session {
+                        return command.into_iter().collect();
+                    }
+                    placed.stage = Stage::Binding(parts);
+                    command
                 }
             }
             other => {
@@ -437,6 +487,18 @@ impl<E> PodLifecycles<E> {
     /// Whether the API server has not answered yet whether a pod of this UID was bound.
     pub(crate) fn awaits_answer(&self, pod: &str) -> bool {
         self.placed.get(pod).is_some_and(Placed::awaits_answer)
+    }
+
+    /// The node that a batch session has chosen for the pod, if no watch shows it yet.
+    pub(crate) fn node_of_session(&self, pod: &str) -> Option<&Arc<str>> {
+        let placed = self.placed.get(pod).filter(|own| own.is_of_session)?;
+        let is_shown = !matches!(placed.stage, Stage::Binding(_) | Stage::Bound);
+        (!is_shown).then_some(&placed.node)
+    }
+
+    /// When a batch session decided to evict the pod, if no watch shows yet that it terminates.
+    pub(crate) fn evicted_at(&self, pod: &str) -> Option<Timestamp> {
+        self.evictions.get(pod).copied()
     }
 
     /// The bindings that are not answered, of pods that still exist.

@@ -41,8 +41,10 @@ impl WaitingPod {
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) node: Arc<str>,
-    /// The pod counts on its node. False once its deletion has begun, and once it has given back the node.
+    /// The pod counts on its node. False once its deletion has begun, and once it has given back the node. False for a pod
+    /// of a batch session, which the cluster counts like one that a watch shows on its node.
     pub(super) takes_room: bool,
+    pub(super) is_of_session: bool,
     pub(super) stage: Stage,
 }
 
@@ -67,6 +69,7 @@ impl Placed {
         Self {
             node: node.into(),
             takes_room: true,
+            is_of_session: false,
             stage,
         }
     }

@@ -11,6 +11,15 @@ use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
 
+/// A binding that failed.
+#[derive(Debug)]
+pub struct NotBound {
+    /// The binding.
+    pub binding: Binding,
+    /// Whether a watch shows that the pod has a node.
+    pub has_node: bool,
+}
+
 impl Scheduler {
     /// The API server has bound a pod that was placed. Returns its binding, unless the pod is gone meanwhile.
     pub fn bound(&mut self, now: Timestamp, key: &str) -> Option<Binding> {
@@ -21,32 +30,51 @@ impl Scheduler {
     }
 
     /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065). A pod that has a
-    /// node by now, as a watch shows, stays there. Returns its binding, unless the pod is gone meanwhile.
-    pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>) -> Option<Binding> {
+    /// node by now, as a watch shows, stays there. A pod of a batch session is not tried again here, and the caller reports
+    /// it as gone from its node. `None` if the pod is gone meanwhile.
+    pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>) -> Option<NotBound> {
         match self.queue.answered(now, key, false)? {
             Answer::NotBound(binding, node) => {
-                let placed = (&*binding.pod, &*node);
-                self.unbind(now, key, placed, PluginSet::default());
-                Some(*binding)
+                if !binding.is_of_session {
+                    let placed = (&*binding.pod, &*node);
+                    self.unbind(now, key, placed, PluginSet::default());
+                }
+                Some(NotBound {
+                    binding: *binding,
+                    has_node: false,
+                })
             }
-            Answer::Bound(binding) | Answer::HasNode(binding) => Some(*binding),
+            Answer::Bound(binding) | Answer::HasNode(binding) => Some(NotBound {
+                binding: *binding,
+                has_node: true,
+            }),
         }
     }
 
-    /// Another scheduler of this process binds the pod to this node. The caller has brought it into the cluster.
-    pub fn bind_elsewhere(
-        &mut self,
-        now: Timestamp,
-        key: &Arc<str>,
-        pod: &Arc<wire::Pod>,
-        node: &str,
-    ) {
-        self.queue.bind_elsewhere(now, key, pod, node);
+    /// A batch session sends the pod to this node. Returns false if an earlier binding of the pod is not answered: then it
+    /// must not be bound. Otherwise the caller reports the pod on its node by [`Scheduler::on`], and binds it.
+    pub fn bind_of_session(&mut self, now: Timestamp, pod: &Arc<wire::Pod>, node: &str) -> bool {
+        self.queue.bind_of_session(now, pod, node)
     }
 
-    /// Whether an earlier binding of the pod is not answered.
-    pub fn awaits_answer(&self, key: &str) -> bool {
-        self.queue.lifecycles().awaits_answer(key)
+    /// A batch session evicts the pod. The caller reports it as terminating by [`Scheduler::on`].
+    pub fn evict_of_session(&mut self, now: Timestamp, pod: &wire::Metadata) {
+        self.queue.evict_of_session(now, pod);
+    }
+
+    /// A pod was not evicted. Returns whether it counted as evicted until now.
+    pub fn eviction_failed(&mut self, now: Timestamp, key: &str) -> bool {
+        self.queue.eviction_failed(now, key)
+    }
+
+    /// A watch shows that a pod of batch sessions is deleted. The end of a pod is not reported here.
+    pub fn deleted(&mut self, now: Timestamp, pod: &wire::Metadata) {
+        self.queue.deleted(now, pod);
+    }
+
+    /// A watch shows this pod. Returns it with the decisions of batch sessions that the watch does not show yet.
+    pub fn shown(&mut self, now: Timestamp, pod: &Arc<wire::Pod>) -> Arc<wire::Pod> {
+        self.queue.shown(now, pod)
     }
 
     /// The bindings that are not answered, of pods that exist.

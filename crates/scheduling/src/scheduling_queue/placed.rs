@@ -1,6 +1,7 @@
 //! Pods that have a node: from the permits of plugins to the answer of the API server.
 
 use super::SchedulingQueue;
+use crate::change::pod_key;
 use crate::events::ClusterEvent;
 use crate::pod_lifecycle::{Binding, Command, Event, PodLifecycles, WaitingPod};
 use evictd_pod::wire;
@@ -27,25 +28,15 @@ impl SchedulingQueue {
 
     /// The attempt of an assumed pod is over, and its binding begins.
     pub(crate) fn bind(&mut self, now: Timestamp, key: &str, pod: &Arc<wire::Pod>, attempts: u32) {
-        let binding = Some(binding(now, pod, attempts));
-        self.advance(now, Event::Done { pod: key, binding });
-    }
-
-    /// Another scheduler of this process binds the pod.
-    pub(crate) fn bind_elsewhere(
-        &mut self,
-        now: Timestamp,
-        key: &Arc<str>,
-        pod: &Arc<wire::Pod>,
-        node: &str,
-    ) {
-        let binding = binding(now, pod, 1);
-        let event = Event::BoundElsewhere {
-            pod: key,
-            node,
-            binding,
+        let binding = Binding {
+            pod: Arc::clone(pod),
+            attempts,
+            began: now,
+            first_failure: None,
+            is_of_session: false,
         };
-        self.advance(now, event);
+        let binding = Some(binding);
+        self.advance(now, Event::Done { pod: key, binding });
     }
 
     /// The API server has answered. `None` if the pod is gone, or was not being bound.
@@ -80,11 +71,62 @@ impl SchedulingQueue {
     }
 }
 
-fn binding(now: Timestamp, pod: &Arc<wire::Pod>, attempts: u32) -> Binding {
-    Binding {
-        pod: Arc::clone(pod),
-        attempts,
-        began: now,
-        first_failure: None,
+/// What batch sessions decide about pods: it counts until it fails, although watches do not show it yet.
+impl SchedulingQueue {
+    pub(crate) fn bind_of_session(
+        &mut self,
+        now: Timestamp,
+        pod: &Arc<wire::Pod>,
+        node: &str,
+    ) -> bool {
+        let key = &pod_key(&pod.metadata);
+        let binding = Binding {
+            pod: Arc::clone(pod),
+            attempts: 1,
+            began: now,
+            first_failure: None,
+            is_of_session: true,
+        };
+        let event = Event::BoundBySession {
+            pod: key,
+            node,
+            binding,
+        };
+        matches!(self.advance(now, event)[..], [Command::Bind])
+    }
+
+    pub(crate) fn evict_of_session(&mut self, now: Timestamp, pod: &wire::Metadata) {
+        let pod = &pod_key(pod);
+        self.advance(now, Event::EvictedBySession { pod });
+    }
+
+    /// Returns whether the pod counted as evicted.
+    pub(crate) fn eviction_failed(&mut self, now: Timestamp, pod: &str) -> bool {
+        let commands = self.advance(now, Event::EvictionFailed { pod });
+        matches!(commands[..], [Command::Restore])
+    }
+
+    pub(crate) fn deleted(&mut self, now: Timestamp, pod: &wire::Metadata) {
+        let pod = &pod_key(pod);
+        self.advance(now, Event::Deleted { pod });
+    }
+
+    /// A watch shows this pod. Returns it with the decisions that the watch does not show yet.
+    pub(crate) fn shown(&mut self, now: Timestamp, pod: &Arc<wire::Pod>) -> Arc<wire::Pod> {
+        let key = pod_key(&pod.metadata);
+        let event = Event::Shown {
+            pod: &key,
+            has_node: !pod.spec.node_name.is_empty(),
+            terminates: pod.metadata.deletion_timestamp.is_some(),
+        };
+        self.advance(now, event);
+        let mut pod = Arc::clone(pod);
+        if let Some(node) = self.lifecycles.node_of_session(&key) {
+            Arc::make_mut(&mut pod).spec.node_name = node.to_string();
+        }
+        if let Some(evicted_at) = self.lifecycles.evicted_at(&key) {
+            Arc::make_mut(&mut pod).metadata.deletion_timestamp = Some(evicted_at.into());
+        }
+        pod
     }
 }

@@ -21,7 +21,8 @@ impl Engine {
             return Some(event);
         };
         // A watch that does not tell yet that a pod goes must not give it its room back.
-        let decided = batch.on_pod(&mut self.scheduler, pods);
+        let now = self.steady.now();
+        let decided = batch.on_pod(&mut self.scheduler, now, pods);
         let living = |pod: &Option<Arc<wire::Pod>>| {
             let pod = pod.as_ref()?;
             let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
@@ -104,89 +105,98 @@ impl Engine {
         }
     }
 
-    /// The cluster and the waiting pods learn of it at once, as if a watch had told it.
-    fn assume(&mut self, [old, new]: [Arc<wire::Pod>; 2]) {
-        let (old, both) = (Some(old), Arc::clone(&new));
+    /// The pod of sessions of this UID.
+    fn pod_of_session(&self, reference: &PodRef) -> Option<Arc<wire::Pod>> {
+        let (batch, _) = self.batch.as_ref()?;
+        let pod = batch.known().pod(&reference.to_string())?;
+        // Another pod of that name is not meant.
+        (pod.metadata.uid == reference.uid).then(|| Arc::clone(pod))
+    }
+
+    /// A decision about a pod counts at once, as if a watch had shown it.
+    fn assume(&mut self, old: Arc<wire::Pod>, new: &Arc<wire::Pod>) {
         let change = Event::Change(Change::Pod(Delta {
-            old,
-            new: Some(both),
+            old: Some(old),
+            new: Some(Arc::clone(new)),
         }));
         self.scheduler.on(self.steady.now(), &change);
+        self.show_sessions(new);
+    }
+
+    fn show_sessions(&mut self, pod: &Arc<wire::Pod>) {
         if let Some((batch, _)) = &mut self.batch {
-            batch.assumed(&mut self.scheduler, &new);
+            batch.put_pod(&mut self.scheduler, pod);
         }
     }
 
     fn bind_of_session(&mut self, key: &str, node: &str) {
-        let Some((batch, _)) = &mut self.batch else {
+        let Some((batch, _)) = &self.batch else {
             return;
         };
-        let Some(both) = batch.assume_bound(key, node) else {
+        let Some(pod) = batch.known().pod(key).cloned() else {
             return;
         };
-        let pod = Arc::clone(&both[0]);
-        let reference = PodRef::of(&pod.metadata);
-        let prepares = self.scheduler.prepare(&pod, node);
-        self.assume(both);
-        debug!("{reference} goes to {node}, by a session");
-        let uid = &reference.uid;
-        if self.scheduler.awaits_answer(uid) {
+        let (reference, now) = (PodRef::of(&pod.metadata), self.steady.now());
+        if !self.scheduler.bind_of_session(now, &pod, node) {
             debug!("{reference}: an earlier binding is not answered");
-            self.session_not_bound(&reference);
-            return;
+            return self.show_sessions(&pod);
         }
-        self.scheduler
-            .bind_elsewhere(self.steady.now(), uid, &pod, node);
+        let prepares = self.scheduler.prepare(&pod, node);
+        let mut bound = Arc::clone(&pod);
+        node.clone_into(&mut Arc::make_mut(&mut bound).spec.node_name);
+        self.assume(pod, &bound);
+        debug!("{reference} goes to {node}, by a session");
         let with = With {
             prepares,
             of_many: true,
             ..With::default()
         };
-        let bound = self
+        let started = self
             .writer
             .bind_as(reference.clone(), node.to_owned(), with);
-        if let Err(busy) = bound {
+        if let Err(busy) = started {
             warn!("{reference} cannot be bound to {node}: {busy}");
-            self.scheduler.bind_failed(self.steady.now(), uid);
+            self.scheduler.bind_failed(now, &reference.uid);
             self.session_not_bound(&reference);
         }
     }
 
-    /// The place of a pod that a session has bound is free again; whether it was one.
-    pub(super) fn session_not_bound(&mut self, reference: &PodRef) -> bool {
-        let Some((batch, _)) = &mut self.batch else {
-            return false;
+    /// A pod that a session has bound is not on its node.
+    pub(super) fn session_not_bound(&mut self, reference: &PodRef) {
+        let Some(old) = self.pod_of_session(reference) else {
+            return;
         };
-        let key = reference.to_string();
-        let known = batch.known().pod(&key).cloned();
-        // Another pod of that name is not concerned.
-        let Some(old) = known.filter(|pod| pod.metadata.uid == reference.uid) else {
-            return false;
-        };
-        if let Some(pod) = batch.not_bound(&key) {
-            let (old, new) = (Some(old), None);
-            let change = Event::Change(Change::Pod(Delta { old, new }));
-            self.scheduler.on(self.steady.now(), &change);
-            batch.assumed(&mut self.scheduler, &pod);
+        let mut pod = Arc::clone(&old);
+        Arc::make_mut(&mut pod).spec.node_name = String::new();
+        let (old, new) = (Some(old), None);
+        let change = Event::Change(Change::Pod(Delta { old, new }));
+        self.scheduler.on(self.steady.now(), &change);
+        if let Some((batch, _)) = &mut self.batch {
+            batch.not_bound(&pod);
         }
-        true
+        self.show_sessions(&pod);
     }
 
-    /// Has pods go, each by its key and for a reason.
+    /// Evicts pods, each by its name and for a reason.
     fn evict_for_session(&mut self, now: Timestamp, pods: Vec<(String, String)>) {
         let mut evictions = Vec::new();
         for (key, reason) in pods {
-            let Some((batch, _)) = &mut self.batch else {
+            let Some((batch, _)) = &self.batch else {
                 return;
             };
             let scheduler = batch.scheduler().to_owned();
-            let Some(both) = batch.assume_evicted(&key, now) else {
+            let Some(pod) = batch.known().pod(&key).cloned() else {
                 continue;
             };
-            let reference = PodRef::of(&both[0].metadata);
+            let reference = PodRef::of(&pod.metadata);
             info!("{reference} is evicted, because of {reason}");
             self.events.evicted(&scheduler, &reference, &reason);
-            self.assume(both);
+            let mut evicted = Arc::clone(&pod);
+            if pod.metadata.deletion_timestamp.is_none() {
+                self.scheduler.evict_of_session(now, &pod.metadata);
+                Arc::make_mut(&mut evicted).metadata.deletion_timestamp = Some(now.into());
+            }
+            self.assume(pod, &evicted);
             evictions.push(Eviction {
                 pod: reference,
                 reason,
@@ -199,19 +209,16 @@ impl Engine {
         }
     }
 
-    /// A pod that was to be deleted stays.
+    /// A pod that was to be evicted stays.
     pub(super) fn session_not_evicted(&mut self, reference: &PodRef) {
-        let Some((batch, _)) = &mut self.batch else {
+        let now = self.steady.now();
+        if !self.scheduler.eviction_failed(now, &reference.uid) {
             return;
-        };
-        let key = reference.to_string();
-        let known = batch.known().pod(&key).cloned();
-        // Another pod of that name is not concerned.
-        let Some(old) = known.filter(|pod| pod.metadata.uid == reference.uid) else {
-            return;
-        };
-        if let Some(new) = batch.not_evicted(&key) {
-            self.assume([old, new]);
+        }
+        if let Some(old) = self.pod_of_session(reference) {
+            let mut new = Arc::clone(&old);
+            Arc::make_mut(&mut new).metadata.deletion_timestamp = None;
+            self.assume(old, &new);
         }
     }
 

@@ -46,6 +46,7 @@ fn binding(now: Timestamp) -> Binding {
         attempts: 1,
         began: now,
         first_failure: None,
+        is_of_session: false,
     }
 }
 
@@ -288,4 +289,78 @@ fn a_backoff_is_kept_through_a_binding_that_fails() {
         ends.duration_since(waiting.since),
         SignedDuration::from_secs(2)
     );
+}
+
+/// A pod that a batch session binds, on which no watch shows a node.
+fn of_session() -> Single {
+    let mut single = Single::new();
+    single.gone();
+    let binding = Binding {
+        is_of_session: true,
+        ..binding(at(1))
+    };
+    let pod = &Arc::clone(&single.pod);
+    let node = "one";
+    let commands = single.on(Event::BoundBySession { pod, node, binding });
+    assert!(matches!(commands[..], [Command::Bind]));
+    // The caller reports it as assigned, which confirms nothing.
+    assert!(single.assigned("one").is_empty());
+    single
+}
+
+impl Single {
+    fn shown(&mut self, has_node: bool, terminates: bool) {
+        let pod = "a";
+        self.on(Event::Shown {
+            pod,
+            has_node,
+            terminates,
+        });
+    }
+
+    fn node_of_session(&self) -> Option<&str> {
+        self.lifecycles.node_of_session("a").map(|node| &**node)
+    }
+}
+
+#[test]
+fn an_older_watch_event_does_not_undo_a_binding_of_a_session_and_a_failure_does() {
+    let mut single = of_session();
+    single.shown(false, false);
+    assert_eq!(single.node_of_session(), Some("one"));
+    assert!(matches!(single.answer(false)[..], [Command::Unbind { .. }]));
+    assert_eq!((single.node_of_session(), single.phase()), (None, None));
+    // A failure does not undo what a watch shows.
+    let mut single = of_session();
+    single.shown(true, false);
+    assert_eq!(single.node_of_session(), None);
+    assert!(matches!(single.answer(false)[..], [Command::Keep(_)]));
+    // The answer comes first.
+    let mut single = of_session();
+    assert!(matches!(single.answer(true)[..], [Command::Announce(_)]));
+    single.shown(false, false);
+    assert_eq!(single.node_of_session(), Some("one"));
+    single.shown(true, false);
+    assert_eq!((single.node_of_session(), single.phase()), (None, None));
+}
+
+#[test]
+fn an_eviction_by_a_session_counts_until_it_is_shown_or_has_failed() {
+    let mut single = of_session();
+    let pod = &Arc::clone(&single.pod);
+    single.on(Event::EvictedBySession { pod });
+    single.shown(false, false);
+    assert!(single.lifecycles.evicted_at("a").is_some());
+    let commands = single.on(Event::EvictionFailed { pod });
+    assert!(matches!(commands[..], [Command::Restore]));
+    assert!(single.on(Event::EvictionFailed { pod }).is_empty());
+    single.on(Event::EvictedBySession { pod });
+    single.shown(false, true);
+    assert!(single.on(Event::EvictionFailed { pod }).is_empty());
+    single.on(Event::EvictedBySession { pod });
+    single.gone();
+    assert!(single.lifecycles.evicted_at("a").is_some(), "it has ended");
+    single.on(Event::Deleted { pod });
+    assert_eq!(single.lifecycles.evicted_at("a"), None);
+    assert_eq!(single.node_of_session(), None);
 }

@@ -1,6 +1,6 @@
 //! Events in every order: no pod is lost, bound twice, or keeps room when it is gone.
 
-use super::super::{Command, Event, PodLifecycles};
+use super::super::{Binding, Command, Event, PodLifecycles};
 use super::{Hints, at, binding, rejectors, waiting};
 use crate::plugins::PluginSet;
 use crate::queue::{self, Scope, Settings};
@@ -93,7 +93,7 @@ impl World {
                 Command::Announce(_) | Command::Unbind { .. } | Command::Keep(_) => {
                     assert!(self.pods.contains_key(pod), "{pod} is gone");
                 }
-                Command::Count(_) | Command::Refuse(_) => {}
+                Command::Count(_) | Command::Refuse(_) | Command::Restore => {}
             }
         }
         commands
@@ -322,5 +322,100 @@ proptest! {
             world.check();
         }
         world.settle();
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum SessionStep {
+    /// A watch shows the pod as it is at the API server; false: as it was before.
+    Show(bool),
+    Bind,
+    Answer(bool),
+    Evict,
+    EvictionFailed,
+    /// The deletion begins at the API server.
+    Delete,
+    Gone,
+}
+
+fn session_step() -> impl Strategy<Value = SessionStep> {
+    prop_oneof![
+        any::<bool>().prop_map(SessionStep::Show),
+        Just(SessionStep::Bind),
+        any::<bool>().prop_map(SessionStep::Answer),
+        Just(SessionStep::Evict),
+        Just(SessionStep::EvictionFailed),
+        Just(SessionStep::Delete),
+        Just(SessionStep::Gone),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        rng_seed: RngSeed::Fixed(29),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// The decisions of sessions count from when they are made until a watch shows them, they fail, or the pod is gone.
+    #[test]
+    fn a_decision_of_a_session_counts_until_it_is_shown_fails_or_its_pod_is_gone(
+        steps in prop::collection::vec(session_step(), 1..40),
+    ) {
+        let pod: &Arc<str> = &"a".into();
+        let mut lifecycles: PodLifecycles<bool> = PodLifecycles::new(Settings::default());
+        // At the API server, and as watches showed it last.
+        let (mut has_node, mut terminates) = (false, false);
+        let (mut shown_node, mut shown_end) = (false, false);
+        let (mut bound, mut evicted, mut call) = (false, false, None);
+        for step in steps {
+            let event = match step {
+                SessionStep::Show(newest) => {
+                    if newest {
+                        (shown_node, shown_end) = (has_node, terminates);
+                    }
+                    bound &= !shown_node;
+                    evicted &= !shown_end;
+                    Event::Shown { pod, has_node: shown_node, terminates: shown_end }
+                }
+                SessionStep::Bind if !bound && !shown_node => {
+                    let of_session = Binding { is_of_session: true, ..binding(at(0)) };
+                    bound = call.is_none();
+                    call = call.or(Some(true));
+                    Event::BoundBySession { pod, node: "one", binding: of_session }
+                }
+                SessionStep::Answer(is_bound) if call.is_some() => {
+                    let still_exists = call.take() == Some(true);
+                    has_node |= is_bound && still_exists;
+                    bound &= is_bound || !still_exists;
+                    Event::Answered { pod, is_bound }
+                }
+                SessionStep::Evict if !evicted && !shown_end => {
+                    evicted = true;
+                    Event::EvictedBySession { pod }
+                }
+                SessionStep::EvictionFailed => {
+                    evicted = false;
+                    Event::EvictionFailed { pod }
+                }
+                SessionStep::Delete => {
+                    terminates = true;
+                    continue;
+                }
+                SessionStep::Gone => {
+                    (has_node, terminates, shown_node, shown_end) = (false, false, false, false);
+                    (bound, evicted) = (false, false);
+                    call = call.map(|_| false);
+                    lifecycles.on_event(at(0), Event::Gone { pod }, &Hints);
+                    Event::Deleted { pod }
+                }
+                SessionStep::Bind | SessionStep::Answer(_) | SessionStep::Evict => continue,
+            };
+            lifecycles.on_event(at(0), event, &Hints);
+            prop_assert_eq!(lifecycles.node_of_session(pod).is_some(), bound);
+            prop_assert_eq!(lifecycles.evicted_at(pod).is_some(), evicted);
+            prop_assert_eq!(lifecycles.awaits_answer(pod), call.is_some());
+        }
     }
 }
