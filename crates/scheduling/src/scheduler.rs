@@ -1,5 +1,5 @@
-//! The whole scheduler as a value: what a watch tells goes in, attempts come out. Who runs it binds the pods that were
-//! placed, deletes the victims, writes the words, and tells how that ended.
+//! The whole scheduler as a value: watch events go in, attempts come out. The caller binds the placed pods, deletes the
+//! victims, writes conditions and events, and reports the results.
 
 mod binding;
 mod extenders;
@@ -38,11 +38,11 @@ pub use help::Help;
 /// Why a pod is not tried whose earlier binding may still succeed.
 const UNANSWERED: &str = "the API server has not answered an earlier binding of this pod";
 
-/// Something that a watch tells.
+/// A watch event.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "they are the kinds of the API")]
 pub enum Event {
-    /// Of a kind that may wake waiting pods.
+    /// A change that may wake waiting pods.
     Change(Change),
     Namespace(Delta<wire::Namespace>),
     Service(Delta<wire::Service>),
@@ -51,14 +51,14 @@ pub enum Event {
     StatefulSet(Delta<wire::Workload>),
     PodDisruptionBudget(Delta<wire::PodDisruptionBudget>),
     PodGroup(Delta<wire::PodGroup>),
-    /// A pod that has failed came, changed or went. Others may be told as a change of a pod, too.
+    /// A failed pod was added, changed or deleted. It may also be reported as a change.
     FailedPod(Delta<wire::Pod>),
 }
 
-/// What became of a pod whose turn it was.
+/// An attempt to schedule a pod.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What the queue knows it by.
+    /// The key of the pod in the queue.
     pub key: Arc<str>,
     /// The pod as it was last seen.
     pub pod: Arc<wire::Pod>,
@@ -71,25 +71,25 @@ pub struct Attempt {
 /// How an attempt ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is on its way to a node and has to be bound. [`Scheduler::bound`] or [`Scheduler::bind_failed`] has to follow.
+    /// It has a node and must be bound. [`Scheduler::bound`] or [`Scheduler::bind_failed`] must follow.
     Placed {
         /// The node.
         node: Arc<str>,
-        /// How it was found.
+        /// The decision, with its evidence.
         decided: Decided,
-        /// What has to be done for its claims before it is bound.
+        /// The `PreBind` plan of its claims.
         prepares: Preparations,
     },
-    /// It has a node and waits for plugins to permit its binding. It comes out again, placed or not.
+    /// It has a node and waits for plugins to permit its binding. A later attempt reports the result.
     Waits {
         /// The node.
         node: Arc<str>,
     },
-    /// Extenders have to be asked: [`Scheduler::answered`] goes on with it, or with the gang of which it is a part.
+    /// Extenders must be asked. [`Scheduler::answered`] continues the attempt, or that of its gang.
     Ask(Question),
     /// It fits nowhere.
     Unschedulable(Rejected),
-    /// Nothing could be decided: an error in the pod, or no node at all.
+    /// There was no decision: the pod is invalid, or there is no node.
     Error(String),
     /// It is being deleted (S5-040).
     Deleting,
@@ -97,28 +97,28 @@ pub enum Outcome {
     NoProfile,
 }
 
-/// What is said of a pod that fits nowhere, and what is to be done for it.
+/// Why a pod fits nowhere, and the actions that follow.
 #[derive(Debug)]
 pub struct Rejected {
-    /// For condition and event (S5-069).
+    /// The message of its condition and event (S5-069).
     pub message: String,
-    /// The plugins that kept it away.
+    /// The plugins that rejected it.
     pub plugins: BTreeSet<String>,
-    /// What the nodes said.
+    /// The reasons by node.
     pub rejections: Arc<[RejectedNodes]>,
-    /// Whether it was looked for pods that could go for it, whatever came of it.
+    /// Whether preemption was tried, successfully or not.
     pub preempts: bool,
-    /// The node that is being freed for it.
+    /// The nominated node.
     pub nominated: Option<String>,
-    /// A claim on devices in its namespace that should give back what it has, since that is of no use where the pod could be.
+    /// A claim of the pod whose devices must be deallocated, because the pod cannot run where they are.
     pub deallocates: Option<ClaimRef>,
-    /// The pods that have to go for it, in the order of the plan: `namespace/name` and UID.
+    /// The victims in the order of the plan: `namespace/name` and UID.
     pub victims: Vec<(String, String)>,
-    /// What has to be done for it, in order.
+    /// The actions of the preemption, in order.
     pub actions: Vec<Action>,
     /// Pods that lose their nomination, `namespace/name`.
     pub nominations_cleared: Vec<String>,
-    /// Whether a nomination in the status of the pod has to be cleared.
+    /// Whether the nomination in the status of the pod must be cleared.
     pub clears_nomination: bool,
 }
 
@@ -128,33 +128,32 @@ pub struct Scheduler {
     queue: SchedulingQueue,
     frameworks: Vec<Framework>,
     decider: Decider,
-    /// The last pod that fits nowhere. As long as it is not released its texts keep their symbols, by which the next like it
-    /// is known.
+    /// The last pod that fits nowhere. Until it is released its texts keep their symbols, so the next equal pod is recognised.
     last: Option<Pod>,
     budgets: Vec<Budget>,
     options: Options,
-    /// What of the input could not be used, a line each.
+    /// Errors in the input, a line each.
     mistakes: Vec<String>,
-    /// The pods that moved in the queue and were not asked for yet.
+    /// The moves in the queue since they were last taken.
     moved: Moves,
-    /// Pods of a gang that were decided about together, and not told yet.
+    /// Finished attempts of gangs and waiting pods, to be returned one by one.
     decided: VecDeque<Attempt>,
-    /// What became of groups, and was not asked for yet.
+    /// Results of pod groups since they were last taken.
     groups: Vec<GroupNews>,
-    /// Pods of gangs that are bound only all together, and were not asked for yet.
+    /// Gangs to be bound all or none, since they were last taken.
     together: Vec<Vec<Arc<str>>>,
     overdue: Overdue,
-    /// After which change of the cluster plugins were last asked for permits.
+    /// The change of the cluster after which plugins were last asked for permits.
     permits_asked_at: u64,
     extenders: Vec<config::Extender>,
-    /// Pods about which extenders are asked.
+    /// Pods that wait for answers of extenders.
     asked: HashMap<Arc<str>, Asked>,
-    /// Gangs about whose pods they are asked, by the name of the group.
+    /// Gangs that wait for answers of extenders, by the name of the group.
     asking: HashMap<Arc<str>, Asking>,
 }
 
 impl Scheduler {
-    /// A scheduler of an empty cluster. `make` makes the profiles for it.
+    /// A scheduler of an empty cluster. `make` creates its profiles.
     ///
     /// # Errors
     /// Those of `make`.
@@ -165,7 +164,9 @@ impl Scheduler {
     ) -> Result<Self, E> {
         let mut cluster = Cluster::new();
         let frameworks = make(&mut cluster)?;
-        let names = frameworks.iter().map(|own| own.scheduler_name.clone());
+        let names = frameworks
+            .iter()
+            .map(|framework| framework.scheduler_name.clone());
         let other_plugins = frameworks.iter().any(Framework::has_other_plugins);
         let settings = Settings {
             other_plugins,
@@ -192,17 +193,17 @@ impl Scheduler {
         })
     }
 
-    /// The cluster as it is known, assumed pods included.
+    /// The cluster with its assumed pods.
     pub const fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Lets somebody else decide on the cluster, and leave it as it was.
+    /// Lends the cluster to batch sessions. They leave it as it was.
     pub fn with_cluster<T>(&mut self, decide: impl FnOnce(&mut Cluster) -> T) -> T {
         decide(&mut self.cluster)
     }
 
-    /// What has to be done for the claims of a pod that somebody else sends to this node, before it is bound.
+    /// The `PreBind` plan of a pod that a batch session sends to this node.
     pub fn prepare(&mut self, pod: &wire::Pod, node: &str) -> Preparations {
         let Some(node) = self.cluster.find_node(node) else {
             return Preparations::default();
@@ -220,7 +221,7 @@ impl Scheduler {
         &self.queue
     }
 
-    /// What of the input could not be used since the last call, a line each.
+    /// Errors in the input since the last call, a line each.
     pub fn take_mistakes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.mistakes)
     }
@@ -231,18 +232,18 @@ impl Scheduler {
         self.moved.take()
     }
 
-    /// What became of groups since the last call.
+    /// Results of pod groups since the last call.
     pub fn take_groups(&mut self) -> Vec<GroupNews> {
         std::mem::take(&mut self.groups)
     }
 
-    /// Pods that were placed since the last call, by key: of those in one list none may be bound before what the claims of all
-    /// of them need is done.
+    /// The keys of pods that were placed since the last call, a list for each gang. No pod of a list may be bound before the
+    /// claims of all its pods are prepared.
     pub fn take_together(&mut self) -> Vec<Vec<Arc<str>>> {
         std::mem::take(&mut self.together)
     }
 
-    /// Something appeared, changed or went.
+    /// Applies a watch event.
     pub fn on(&mut self, now: Timestamp, event: &Event) {
         match event {
             Event::Change(change) => {
@@ -306,15 +307,15 @@ impl Scheduler {
 
     fn on_budget(&mut self, delta: &Delta<wire::PodDisruptionBudget>) {
         self.decider.forget_hopeless();
-        let name = |own: &wire::PodDisruptionBudget| {
-            format!(
-                "{}/{}",
-                own.metadata.namespace_or_default(),
-                own.metadata.name
-            )
+        let name = |budget: &wire::PodDisruptionBudget| {
+            let metadata = &budget.metadata;
+            format!("{}/{}", metadata.namespace_or_default(), metadata.name)
         };
         if let Some(old) = &delta.old
-            && let Some(at) = self.budgets.iter().position(|own| own.name == name(old))
+            && let Some(at) = self
+                .budgets
+                .iter()
+                .position(|budget| budget.name == name(old))
         {
             self.budgets.remove(at).release(&mut self.cluster);
         }
@@ -328,7 +329,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes what is wrong with an object that was not added.
+    /// Keeps the error of an object that was not added.
     fn note(&mut self, metadata: &wire::Metadata, added: Result<(), Mistake>) {
         if let Err(mistake) = added {
             let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
@@ -416,7 +417,7 @@ impl Scheduler {
         }
     }
 
-    /// Keeps the pods with a node in the cluster. One that was assumed is confirmed, wherever it is now (S5-068).
+    /// Keeps the pods with a node in the cluster. An assumed pod is confirmed on the node that it has now (S5-068).
     fn apply_pod(&mut self, pods: &Delta<wire::Pod>) {
         let has_node = |pod: &Arc<wire::Pod>| !pod.spec.node_name.is_empty();
         match (&pods.old, &pods.new) {
@@ -440,7 +441,7 @@ impl Scheduler {
         }
     }
 
-    /// Brings the nominations of a pod that has changed into the cluster.
+    /// Updates the nomination of a changed pod in the cluster.
     fn renominate(&mut self, pods: &Delta<wire::Pod>) {
         let both = [&pods.old, &pods.new].into_iter().flatten();
         let keys: BTreeSet<Arc<str>> = both.map(|pod| pod_key(&pod.metadata)).collect();
@@ -449,7 +450,7 @@ impl Scheduler {
         }
     }
 
-    /// Brings the nomination of a waiting pod into the cluster.
+    /// Updates the nomination of a waiting pod in the cluster.
     fn nominate(&mut self, key: &Arc<str>) {
         let Some(pod) = self.queue.pod(key).cloned() else {
             return;
@@ -474,7 +475,7 @@ impl Scheduler {
         self.moved.extend(self.queue.flush_unschedulable(now));
     }
 
-    /// Tries the next pod, if one waits, and with it all of its gang: those are told one after the other.
+    /// Tries the next pod, if one waits, together with its gang. Each call returns one attempt of a gang.
     pub fn attempt(&mut self, now: Timestamp) -> Option<Attempt> {
         self.review_permits(now);
         if let Some(attempt) = self.decided.pop_front() {
@@ -487,7 +488,7 @@ impl Scheduler {
         }
         let (key, number) = (popped.pod, popped.attempts);
         let Some(pod) = self.queue.pod(&key).cloned() else {
-            // It went while it waited to be popped.
+            // It was deleted after it was popped.
             self.queue.done(now, &key);
             return self.attempt(now);
         };
@@ -516,7 +517,7 @@ impl Scheduler {
             return Outcome::NoProfile;
         };
         if self.queue.lifecycles().awaits_answer(key) {
-            // It was gone for a moment. Two bindings of one pod at a time could end on two nodes.
+            // The pod was deleted and came back. Two bindings at a time could answer in any order.
             return self.error(now, key, UNANSWERED.to_owned());
         }
         if self.cluster.nodes().is_empty() {
@@ -561,7 +562,7 @@ impl Scheduler {
             name => name,
         };
         let mut frameworks = self.frameworks.iter();
-        frameworks.position(|own| own.scheduler_name == name)
+        frameworks.position(|framework| framework.scheduler_name == name)
     }
 
     /// The victims of a pod are being deleted in the background, or no longer (S5-112).
@@ -569,12 +570,12 @@ impl Scheduler {
         self.queue.set_preempting(key, preempts);
         let group = self.queue.pod(key).and_then(|pod| group_of(pod));
         if let Some(group) = group.filter(|_| !preempts) {
-            // The room may be free now that its other pods have waited for, too.
+            // The other pods of its group may have waited for the same victims.
             self.moved.extend(self.queue.retry_group(&group));
         }
     }
 
-    /// Tries these pods again at once, because what was done for them in the background failed (S5-034).
+    /// Tries these pods again at once, because a background action for them failed (S5-034).
     pub fn activate<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>) {
         self.moved.extend(self.queue.activate(keys));
     }

@@ -99,30 +99,30 @@ impl Scheduler {
         rejectors: PluginSet,
     ) {
         self.leave_node(pod, node);
-        // What is not in flight any more has been deleted meanwhile.
+        // A pod that is not in flight any more has been deleted meanwhile.
         let moved = self.queue.binding_failed(now, key, rejectors);
         self.moved.extend(moved.into_iter().flatten());
         self.nominate(key);
     }
 }
 
-/// Gangs: their pods are bound all at once, when every plugin has permitted each of them, or all give their nodes back.
+/// Gangs: all their pods are bound once every plugin has permitted each of them, or all of them give back their nodes.
 impl Scheduler {
-    /// The pods of a gang that have a node wait for the last permit, or are bound.
+    /// Binds the placed pods of a gang, or lets them wait for the last permit.
     pub(super) fn hold_or_bind(
         &mut self,
         now: Timestamp,
         gang: &Arc<str>,
         pods: Vec<(Arc<str>, WaitingPod)>,
     ) {
-        let waits = pods.iter().any(|(_, own)| !own.by.is_empty());
-        // Whoever comes later must not go before the others.
+        let waits = pods.iter().any(|(_, waiting)| !waiting.by.is_empty());
+        // Later pods of the gang must not be bound before the earlier ones.
         if !waits && self.queue.lifecycles().waiting_gang(gang).is_empty() {
             return self.bind_gang(now, gang, pods);
         }
         for (key, waiting) in pods {
             let node = Arc::clone(&waiting.node);
-            self.tell(&key, &waiting, Outcome::Waits { node });
+            self.report(&key, &waiting, Outcome::Waits { node });
             self.queue.delay(now, &key, waiting);
         }
     }
@@ -134,34 +134,34 @@ impl Scheduler {
         }
     }
 
-    /// All of them are bound, unless a plugin finds something wrong with one.
+    /// Binds all of them, unless a `PreBind` plugin fails for one.
     fn bind_gang(&mut self, now: Timestamp, gang: &str, pods: Vec<(Arc<str>, WaitingPod)>) {
-        let wrong = pods.iter().find_map(|(_, own)| {
-            let chosen = self.chosen(&own.pod, &own.node);
-            let message = self.frameworks[own.profile].wrong_before_binding(chosen)?;
-            Some(format!("pod {:?}: {message}", own.pod.metadata.name))
+        let error = pods.iter().find_map(|(_, waiting)| {
+            let chosen = self.chosen(&waiting.pod, &waiting.node);
+            let message = self.frameworks[waiting.profile].wrong_before_binding(chosen)?;
+            Some(format!("pod {:?}: {message}", waiting.pod.metadata.name))
         });
-        if let Some(message) = wrong {
+        if let Some(message) = error {
             let message = format!("pod group {gang:?}: {message}");
-            for (key, own) in pods {
-                let placed = (&*own.pod, &*own.node);
+            for (key, waiting) in pods {
+                let placed = (&*waiting.pod, &*waiting.node);
                 self.unbind(now, &key, placed, PluginSet::default());
-                self.tell(&key, &own, Outcome::Error(message.clone()));
+                self.report(&key, &waiting, Outcome::Error(message.clone()));
             }
-            return self.tell_group(gang, GroupOutcome::Unschedulable(message));
+            return self.report_group(gang, GroupOutcome::Unschedulable(message));
         }
-        if pods.iter().any(|(_, own)| !own.prepares.is_empty()) {
+        if pods.iter().any(|(_, waiting)| !waiting.prepares.is_empty()) {
             let keys = pods.iter().map(|(key, _)| Arc::clone(key));
             self.together.push(keys.collect());
         }
-        self.tell_group(gang, GroupOutcome::Placed);
-        for (key, own) in pods {
-            self.queue.bind(now, &key, &own.pod, own.number);
-            let (pod, number) = (own.pod, own.number);
+        self.report_group(gang, GroupOutcome::Placed);
+        for (key, waiting) in pods {
+            self.queue.bind(now, &key, &waiting.pod, waiting.number);
+            let (pod, number) = (waiting.pod, waiting.number);
             let outcome = Outcome::Placed {
-                node: own.node,
-                decided: own.decided,
-                prepares: own.prepares,
+                node: waiting.node,
+                decided: waiting.decided,
+                prepares: waiting.prepares,
             };
             self.decided.push_back(Attempt {
                 key,
@@ -172,39 +172,39 @@ impl Scheduler {
         }
     }
 
-    /// All pods of a gang that wait for a permit give their nodes back, because of what a plugin says of one.
+    /// All pods of a gang that wait for permits give back their nodes, because a plugin refused one.
     pub(super) fn withdraw_gang(&mut self, now: Timestamp, gang: &str, refusal: &Refusal) {
         let none = format!("pod group {gang:?}: its pods are bound all at once or not at all.");
         let message = format!("{} {none}", refused(refusal.clone()).message);
         let pods = self.queue.take_waiting_gang(gang);
-        for (_, own) in &pods {
-            self.leave_node(&own.pod, &own.node);
+        for (_, waiting) in &pods {
+            self.leave_node(&waiting.pod, &waiting.node);
         }
         let keys: Vec<Arc<str>> = pods.iter().map(|(key, _)| Arc::clone(key)).collect();
         let rejectors = refused(refusal.clone()).failure().rejectors;
         self.moved
             .extend(self.queue.gang_rejected(now, &keys, rejectors));
-        for (key, own) in pods {
+        for (key, waiting) in pods {
             self.nominate(&key);
             let rejected = Rejected {
                 message: message.clone(),
                 ..refused(refusal.clone())
             };
-            self.tell(&key, &own, Outcome::Unschedulable(rejected));
+            self.report(&key, &waiting, Outcome::Unschedulable(rejected));
         }
-        self.tell_group(gang, GroupOutcome::Unschedulable(message));
+        self.report_group(gang, GroupOutcome::Unschedulable(message));
     }
 
-    fn tell(&mut self, key: &Arc<str>, own: &WaitingPod, outcome: Outcome) {
+    fn report(&mut self, key: &Arc<str>, waiting: &WaitingPod, outcome: Outcome) {
         self.decided.push_back(Attempt {
             key: Arc::clone(key),
-            pod: Arc::clone(&own.pod),
-            number: own.number,
+            pod: Arc::clone(&waiting.pod),
+            number: waiting.number,
             outcome,
         });
     }
 
-    fn tell_group(&mut self, name: &str, what: GroupOutcome) {
+    fn report_group(&mut self, name: &str, what: GroupOutcome) {
         if let Some(group) = self.queue.group(name).cloned() {
             self.groups.push(GroupNews { group, what });
         }

@@ -1,4 +1,4 @@
-//! Attempts at pods about which extenders are asked.
+//! Attempts that ask extenders.
 
 use super::{Attempt, Outcome, Scheduler};
 use crate::config::Extender;
@@ -12,10 +12,10 @@ use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// Extenders are asked so often about nodes in one attempt, if what they were asked about has changed meanwhile.
+/// The most questions about nodes in one attempt. The nodes may change between question and answer.
 const ROUNDS: u32 = 3;
 
-/// How far an attempt has come.
+/// The next step of an attempt.
 enum Step {
     Decided(Decided),
     FitsNowhere(Box<Filtered>),
@@ -24,18 +24,20 @@ enum Step {
 }
 
 impl Scheduler {
-    /// These extenders are asked, in this order.
+    /// Sets the extenders, in the order in which they are asked.
     pub fn set_extenders(&mut self, extenders: Vec<Extender>) {
         self.extenders = extenders;
     }
 
     /// Whether one of the extenders is asked about a pod.
     pub(super) fn has_extenders(&self, pod: &wire::Pod) -> bool {
-        self.extenders.iter().any(|own| is_interested(own, pod))
+        self.extenders
+            .iter()
+            .any(|extender| is_interested(extender, pod))
     }
 
-    /// The answer to a question of [`Outcome::Ask`]: the attempt goes on. `None` if the pod is gone, or one of a gang: what
-    /// becomes of that comes out of [`Scheduler::attempt`].
+    /// Continues an attempt with the answer to its [`Outcome::Ask`]. `None` if the pod was deleted, or belongs to a gang:
+    /// [`Scheduler::attempt`] returns the results of gangs.
     pub fn answered(&mut self, now: Timestamp, key: &Arc<str>, reply: Reply) -> Option<Attempt> {
         if self.answered_of_gang(now, (key, &reply)) {
             return None;
@@ -60,7 +62,7 @@ impl Scheduler {
         })
     }
 
-    /// Decides about a pod with what the extenders have said, as far as that is known.
+    /// Decides about a pod with the answers of the extenders that have arrived.
     pub(super) fn decide_with_extenders(
         &mut self,
         now: Timestamp,
@@ -101,7 +103,9 @@ impl Scheduler {
         let (framework, cluster) = (&self.frameworks[profile], &self.cluster);
         let mut filtered = Box::new(framework.filter(cluster, pod));
         let mut scores = None;
-        if !filtered.feasible.is_empty() && self.extenders.iter().any(|own| asks(own, wire)) {
+        if !filtered.feasible.is_empty()
+            && self.extenders.iter().any(|extender| asks(extender, wire))
+        {
             let reply = match &asked.reply {
                 Some(Ok(reply)) => reply,
                 Some(Err(message)) => return Step::Error(message.clone()),
@@ -112,7 +116,7 @@ impl Scheduler {
             let alone = filtered.verdicts.contains(&Verdict::NotTried);
             filtered = narrow(cluster, reply, filtered);
             if filtered.feasible.is_empty() && (any_new || alone) && asked.rounds < ROUNDS {
-                // The node that is being freed is not wanted, or nodes fit now that did not when they were asked.
+                // The extenders reject the nominated node, or nodes have become feasible since the question.
                 asked.leaves_nominated |= alone;
                 asked.reply = None;
                 return self.ask_again(asked, pod, profile);
@@ -135,7 +139,7 @@ impl Scheduler {
         Step::Ask(Question::Nodes(nodes))
     }
 
-    /// Asks about all nodes that will do, the one that is being freed or not.
+    /// Asks about all feasible nodes, whatever the nomination.
     fn ask_again(&self, asked: &mut Asked, pod: &Pod, profile: usize) -> Step {
         let mut pod = pod.clone();
         pod.identity.nominated = None;
@@ -146,15 +150,16 @@ impl Scheduler {
         self.ask_about(asked, &filtered)
     }
 
-    /// The extenders that take part in a preemption for a pod, with what they have said about it.
+    /// The extenders that take part in a preemption for a pod, with their answers.
     pub(super) fn replays<'a>(
         extenders: &'a [Extender],
         asked: Option<&'a Asked>,
         pod: &wire::Pod,
     ) -> Vec<Replay<'a>> {
         let extenders = extenders.iter().enumerate();
-        let some =
-            extenders.filter(|(_, own)| !own.preempt_verb.is_empty() && is_interested(own, pod));
+        let some = extenders.filter(|(_, extender)| {
+            !extender.preempt_verb.is_empty() && is_interested(extender, pod)
+        });
         let replays = some.map(|(index, extender)| Replay {
             index,
             extender,
@@ -165,11 +170,11 @@ impl Scheduler {
     }
 }
 
-/// What one of them has to be asked, if any.
+/// The next question to an extender, if any.
 pub(super) fn question(replays: Vec<Replay<'_>>) -> Option<Question> {
-    replays.into_iter().find_map(|own| {
-        let offers: Vec<Offered> = own.question?;
-        let extender = own.index;
+    replays.into_iter().find_map(|replay| {
+        let offers: Vec<Offered> = replay.question?;
+        let extender = replay.index;
         Some(Question::Victims { extender, offers })
     })
 }

@@ -1,5 +1,5 @@
-//! Gangs about whose pods extenders are asked: about all pods at once, each with the nodes on which it could be beside those
-//! before it. When all answers are there the gang is tried again with them, on the cluster as it is then.
+//! Questions to extenders about the pods of a gang. Each pod is asked about with the nodes where it fits beside the pods before
+//! it. After the last answer the gang is tried again on the cluster as it is then.
 
 use super::{Attempt, Outcome, Scheduler};
 use crate::extending::{Question, Reply};
@@ -10,22 +10,22 @@ use hashbrown::HashSet;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// Extenders are asked so often in one attempt: again about the nodes that pods come to only because of their answers.
+/// The most rounds of questions in one attempt. A further round asks about nodes that only the last answers made feasible.
 pub(super) const ROUNDS: u32 = 64;
 
-/// A gang about which extenders are asked.
+/// A gang that waits for answers of extenders.
 #[derive(Debug)]
 pub(super) struct Asking {
     members: Vec<Popped>,
-    /// The pods whose answers are not there yet.
+    /// The pods without an answer.
     outstanding: HashSet<Arc<str>>,
     rounds: u32,
-    /// Further pods of its group have come meanwhile.
+    /// Whether further pods of its group were added meanwhile.
     late: bool,
 }
 
 impl Scheduler {
-    /// Puts the questions about the members; none of them has a node meanwhile.
+    /// Asks extenders about the members. Meanwhile none of them holds a node.
     pub(super) fn ask_about_gang(&mut self, gang: Gang, members: Vec<Member>, rounds: u32) {
         let mut outstanding = HashSet::new();
         for mut member in members {
@@ -55,7 +55,7 @@ impl Scheduler {
         self.asking.insert(gang.name, asking);
     }
 
-    /// Whether a gang is asked about; then its further pods wait for what comes of it.
+    /// Whether a gang waits for answers. Its further pods then wait for the result.
     pub(super) fn is_asked_about(&mut self, gang: &str) -> bool {
         let asking = self.asking.get_mut(gang);
         asking.is_some_and(|asking| {
@@ -64,14 +64,14 @@ impl Scheduler {
         })
     }
 
-    /// The answer about a pod of a gang: with the last one the gang is tried again. Whether it was about one.
+    /// Takes the answer about a pod of a gang; after the last one the gang is tried again. False for other pods.
     pub(super) fn answered_of_gang(
         &mut self,
         now: Timestamp,
         (key, reply): (&Arc<str>, &Reply),
     ) -> bool {
         let mut all = self.asking.iter_mut();
-        let Some((name, asking)) = all.find(|(_, own)| own.outstanding.contains(key)) else {
+        let Some((name, asking)) = all.find(|(_, asking)| asking.outstanding.contains(key)) else {
             return false;
         };
         asking.outstanding.remove(key);

@@ -16,10 +16,10 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What all pods of a gang are told that could not be placed, and the plugins that kept some of them away.
+/// The message for all pods of a rejected gang, and the plugins that rejected some of them.
 type Said = (String, BTreeSet<String>);
 
-/// A node that is being freed for a pod.
+/// The nominated node of a member, with its victims.
 #[derive(Debug, Default)]
 struct Freed {
     node: Option<String>,
@@ -27,16 +27,16 @@ struct Freed {
     actions: Vec<Action>,
 }
 
-/// What came of looking for pods that could go for a gang.
+/// The result of a preemption for a gang.
 #[derive(Debug, Default)]
 struct Preempted {
-    /// Of each member; empty if nobody's end would help.
+    /// Of each member; empty if no victims were found.
     freed: Vec<Freed>,
     is_eligible: bool,
 }
 
 impl Scheduler {
-    /// Tries the pods of a gang together, and notes what became of each. Extenders were asked so many times before.
+    /// Tries the pods of a gang together and queues their attempts. `rounds` counts the earlier questions to extenders.
     pub(super) fn attempt_gang(&mut self, now: Timestamp, gang: Gang, rounds: u32) {
         let members = self.members(now, &gang);
         if self.is_asked_about(&gang.name) {
@@ -44,7 +44,7 @@ impl Scheduler {
             return self.reject_gang(now, members, &(words, BTreeSet::new()), None);
         }
         let name = Arc::clone(&gang.name);
-        let keys = gang.members.iter().map(|own| Arc::clone(&own.pod));
+        let keys = gang.members.iter().map(|member| Arc::clone(&member.pod));
         let keys: Vec<Arc<str>> = keys.collect();
         self.cluster.begin_sharing();
         self.try_gang(now, gang, members, rounds);
@@ -63,7 +63,7 @@ impl Scheduler {
         }
         if members
             .iter()
-            .any(|own| self.queue.lifecycles().awaits_answer(&own.key))
+            .any(|member| self.queue.lifecycles().awaits_answer(&member.key))
         {
             return self.end_gang(now, members, |_, _| Err(UNANSWERED.to_owned()));
         }
@@ -74,14 +74,14 @@ impl Scheduler {
         let nodes = self.queue.nodes_of_group(&gang.name);
         let taken = nodes.filter_map(|name| self.cluster.find_node(name));
         let keys = gang.object.spec.scheduling_constraints.topology.iter();
-        let domains = Domains::new(&self.cluster, keys.map(|own| &*own.key));
+        let domains = Domains::new(&self.cluster, keys.map(|constraint| &*constraint.key));
         let domains = domains.choice(taken);
         let mut statement = Statement::default();
         let mut trial = self.trial(gang.missing, rounds);
         trial.reserves = true;
         let found = trial.run(&mut statement, &mut members, &domains).is_some();
         let failed = failed(trial.cluster, &members);
-        let asks = found && members.iter().any(|own| !own.question.is_empty());
+        let asks = found && members.iter().any(|member| !member.question.is_empty());
         if found && !asks && failed.is_none() {
             statement.commit(trial.cluster);
             return self.place_gang(now, &gang, members);
@@ -97,7 +97,7 @@ impl Scheduler {
         }
     }
 
-    /// Not enough of a gang fit: it is looked for pods that could go.
+    /// Too few pods of a gang fit: looks for victims.
     fn refuse_gang(
         &mut self,
         now: Timestamp,
@@ -106,9 +106,9 @@ impl Scheduler {
         domains: &[Domain<'_>],
     ) {
         let (words, plugins) = said(&gang, &members, self.cluster.nodes().len());
-        let refuses = |own: &Member| matches!(own.end, End::Refused(_));
+        let refuses = |member: &Member| matches!(member.end, End::Refused(_));
         if members.iter().any(refuses) {
-            // Nobody's end changes what a plugin says of a node.
+            // No eviction changes the answer of a plugin about a node.
             self.groups.push(GroupNews {
                 group: gang.object,
                 what: GroupOutcome::Unschedulable(words.clone()),
@@ -118,14 +118,14 @@ impl Scheduler {
         for member in &mut members {
             member.question.clear();
         }
-        let told = members.iter_mut().map(|own| std::mem::take(&mut own.end));
-        let told: Vec<End> = told.collect();
+        let ends = members.iter_mut();
+        let ends: Vec<End> = ends.map(|member| std::mem::take(&mut member.end)).collect();
         let found = self.preempt_for_gang((&gang, rounds), &mut members, domains);
         let failed = failed(&self.cluster, &members);
-        if failed.is_none() && members.iter().any(|own| !own.question.is_empty()) {
+        if failed.is_none() && members.iter().any(|member| !member.question.is_empty()) {
             return self.ask_about_gang(gang, members, rounds);
         }
-        for (member, end) in members.iter_mut().zip(told) {
+        for (member, end) in members.iter_mut().zip(ends) {
             member.end = end;
         }
         if let Some(message) = failed {
@@ -153,7 +153,7 @@ impl Scheduler {
         self.reject_gang(now, members, &(message, plugins), Some(preempted));
     }
 
-    /// The members of a gang that can be tried; what the others are told is noted.
+    /// The members of a gang that can be tried. The attempts of the others end here.
     fn members(&mut self, now: Timestamp, gang: &Gang) -> Vec<Member> {
         let mut members = Vec::new();
         for popped in &gang.members {
@@ -199,7 +199,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes how the attempt of each member ended: `end` says it, or the words of an error.
+    /// Ends the attempt of each member with the outcome, or the error message, of `end`.
     fn end_gang(
         &mut self,
         now: Timestamp,
@@ -234,7 +234,7 @@ impl Scheduler {
         }
     }
 
-    /// Enough of a gang fit: they are on their way, and the others are tried later.
+    /// Enough pods of a gang fit: they are placed, and the others are tried later.
     fn place_gang(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>) {
         let (mut placed, mut others) = (Vec::new(), Vec::new());
         for mut member in members {
@@ -269,7 +269,7 @@ impl Scheduler {
         });
     }
 
-    /// Nobody of a gang is placed. All of them wait for whatever helps one of those that fit nowhere.
+    /// No pod of a gang is placed. All of them wait for the events that may help one of those that fit nowhere.
     fn reject_gang(
         &mut self,
         now: Timestamp,
@@ -277,19 +277,19 @@ impl Scheduler {
         said: &Said,
         preempted: Option<Preempted>,
     ) {
-        // One preemption for all of them.
+        // The gang counts as one preemption.
         let mut first = preempted.is_some();
         let preempted = preempted.unwrap_or_default();
         let mut freed = preempted.freed.into_iter();
         self.end_gang(now, members, |_, member| {
-            let own = freed.next().unwrap_or_default();
+            let node = freed.next().unwrap_or_default();
             // A pod that may not preempt keeps the nomination that it has.
-            let clears_nomination = preempted.is_eligible && own.node.is_none();
+            let clears_nomination = preempted.is_eligible && node.node.is_none();
             Ok(Outcome::Unschedulable(Rejected {
                 preempts: std::mem::take(&mut first),
                 clears_nomination,
                 deallocates: deallocates(&mut member.end),
-                ..rejected(said.clone(), own)
+                ..rejected(said.clone(), node)
             }))
         });
     }
@@ -303,7 +303,7 @@ impl Scheduler {
         let together = self.queue.together();
         let left = members
             .iter()
-            .flat_map(|own| self.overdue.left_by(&own.key));
+            .flat_map(|member| self.overdue.left_by(&member.key));
         let not_freed: Vec<NodeId> = left
             .filter_map(|node| self.cluster.find_node(node))
             .collect();
@@ -312,7 +312,7 @@ impl Scheduler {
         let never = never(&spec.preemption_policy)
             || members
                 .iter()
-                .any(|own| never(&own.wire.spec.preemption_policy));
+                .any(|member| never(&member.wire.spec.preemption_policy));
         let preemptor = Preemptor {
             priority: spec.priority.unwrap_or(0),
             never,
@@ -344,7 +344,7 @@ impl Scheduler {
         Ok(found)
     }
 
-    /// What has to be done for each member, by index: each victim goes for a member that gets its node.
+    /// The nominated node and the victims of each member, by index. A victim belongs to a member that gets its node.
     fn freed(&self, members: &[Member], found: &Preemption) -> Vec<Freed> {
         let mut freed: Vec<Freed> = members.iter().map(|_| Freed::default()).collect();
         for (member, node) in &found.nominations {
@@ -352,20 +352,20 @@ impl Scheduler {
         }
         for victim in &found.victims {
             let mut nominations = found.nominations.iter();
-            let own = nominations.find(|(_, node)| *node == victim.node);
-            let Some((member, _)) = own.or(found.nominations.first()) else {
+            let on_node = nominations.find(|(_, node)| *node == victim.node);
+            let Some((member, _)) = on_node.or(found.nominations.first()) else {
                 continue;
             };
-            let own = &mut freed[*member];
+            let freed = &mut freed[*member];
             let (pod, uid) = (victim.name.clone(), victim.uid.clone());
-            own.victims.push((pod.clone(), uid.clone()));
-            // Who is ending already needs nobody's help (S4-030).
+            freed.victims.push((pod.clone(), uid.clone()));
+            // A terminating pod is not deleted again (S4-030).
             if victim.terminating {
                 continue;
             }
             let mut pods = self.cluster.node(victim.node).pods.iter();
             let waits = pods.any(|pod| pod.uid() == uid && self.queue.lifecycles().is_placed(&uid));
-            own.actions.push(if waits {
+            freed.actions.push(if waits {
                 Action::RejectWaiting { pod, uid }
             } else {
                 Action::Delete { pod, uid }
@@ -401,11 +401,11 @@ fn rejected((message, mut plugins): Said, freed: Freed) -> Rejected {
     }
 }
 
-/// What a pod is told whose gang was placed without it.
+/// The result of a pod whose gang was placed without it.
 fn left_out(end: End) -> Rejected {
     match end {
         End::FitsNowhere(nowhere) => {
-            // Who belongs to a gang takes nobody's place by itself (S4-039).
+            // A pod of a gang does not preempt alone (S4-039).
             let declined = "not eligible due to workload aware preemption enabled.";
             let message = format!("{} preemption: {declined}", nowhere.words);
             Rejected {
@@ -425,7 +425,7 @@ fn deallocates(end: &mut End) -> Option<ClaimRef> {
     }
 }
 
-/// What is said of a gang that could not be placed: why the first of its pods did not fit, and how many did.
+/// The message of a gang that could not be placed: why the first of its pods did not fit, and how many did.
 fn said(gang: &Gang, members: &[Member], nodes: usize) -> Said {
     let (mut first, mut plugins, mut fit) = (None, BTreeSet::new(), 0);
     for member in members {

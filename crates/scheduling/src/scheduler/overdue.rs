@@ -1,4 +1,4 @@
-//! Victims that do not end: whoever waits for the room of one that is overdue looks for another node (k/k#106780).
+//! Stuck victims: a pod that waits for the room of one looks for another node (k/k#106780).
 
 use super::Scheduler;
 use crate::change::{Delta, is_assigned, pod_key};
@@ -8,11 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How long after the time at which it should be gone a pod counts as one that does not end: its runtime, its volumes or
-/// its node are out of order.
+/// A pod counts as stuck this long after the end of its grace period: its runtime, its volumes or its node do not work.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Pods on nodes that are being deleted, and who waits for them no more.
+/// Terminating pods on nodes, and the pods that no longer wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Overdue {
     /// By key.
@@ -25,12 +24,12 @@ pub(super) struct Overdue {
 struct Ending {
     node: Arc<str>,
     priority: i32,
-    /// When it should be gone: `metadata.deletionTimestamp` is the end of its grace period.
+    /// `metadata.deletionTimestamp`, which is the end of its grace period.
     until: Timestamp,
 }
 
 impl Overdue {
-    /// A pod came, changed or went.
+    /// A pod was added, changed or deleted.
     pub(super) fn on_pod(&mut self, pods: &Delta<wire::Pod>) {
         let is_there =
             |pod: &&Arc<wire::Pod>| !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
@@ -40,7 +39,7 @@ impl Overdue {
                 self.left.remove(&key);
             }
             if let Some(ending) = self.ending.remove(&key) {
-                // The node has some room now, or has a word to say again.
+                // The node has some room now, or reports again.
                 for nodes in self.left.values_mut() {
                     nodes.remove(&ending.node);
                 }
@@ -65,14 +64,14 @@ impl Overdue {
     }
 
     fn nodes(&self, now: Timestamp) -> impl Iterator<Item = (&Arc<str>, i32)> {
-        let late = move |own: &&Ending| now.duration_since(own.until) > PATIENCE;
+        let late = move |pod: &&Ending| now.duration_since(pod.until) > PATIENCE;
         let ending = self.ending.values().filter(late);
-        ending.map(|own| (&own.node, own.priority))
+        ending.map(|pod| (&pod.node, pod.priority))
     }
 }
 
 impl Scheduler {
-    /// Lets the pods for which a node is being freed that does not become free look for another one; to be called every
+    /// Withdraws the nominations to nodes with stuck victims, so that their pods look for another node. To be called every
     /// second.
     pub fn leave_overdue(&mut self, now: Timestamp) {
         let mut leaving: Vec<(Arc<str>, Arc<str>)> = Vec::new();
@@ -80,7 +79,7 @@ impl Scheduler {
             let nominated = self.queue.nominated_on(node).iter();
             let waits = nominated.filter(|pod| {
                 let wire = self.queue.pod(pod);
-                let higher = wire.is_some_and(|own| own.spec.priority.unwrap_or(0) > priority);
+                let higher = wire.is_some_and(|pod| pod.spec.priority.unwrap_or(0) > priority);
                 higher && self.queue.waiting(pod).is_some()
             });
             leaving.extend(waits.map(|pod| (Arc::clone(pod), Arc::clone(node))));

@@ -1,5 +1,4 @@
-//! From the choice of a node to the binding: plugins of one's own reserve what the pod needs there, say when it may be bound,
-//! and check once more before it is.
+//! From the choice of a node to the binding: the Reserve, Permit and `PreBind` points of custom plugins.
 
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::change::{Change, is_assigned, pod_key};
@@ -15,11 +14,11 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A pod that is being placed: what the queue knows it by, which attempt it is, and its profile.
+/// A pod that is being placed: its key, the pod, the number of the attempt, and the index of its profile.
 pub(super) type Placing<'a> = (&'a Arc<str>, &'a Arc<wire::Pod>, u32, usize);
 
 impl Scheduler {
-    /// The pod is on its way, or waits for a permit, unless a plugin refuses (S5-058, S5-059).
+    /// Binds the pod, or lets it wait for permits, unless a plugin refuses (S5-058, S5-059).
     pub(super) fn place(
         &mut self,
         now: Timestamp,
@@ -68,7 +67,7 @@ impl Scheduler {
         }
     }
 
-    /// Every plugin has permitted it: it is bound, unless a plugin finds something wrong.
+    /// Begins the binding of a permitted pod, unless a `PreBind` plugin fails.
     fn go(&mut self, now: Timestamp, key: &Arc<str>, waiting: WaitingPod) -> Outcome {
         let chosen = self.chosen(&waiting.pod, &waiting.node);
         if let Some(message) = self.frameworks[waiting.profile].wrong_before_binding(chosen) {
@@ -84,8 +83,8 @@ impl Scheduler {
         }
     }
 
-    /// Asks the plugins again about the pods that wait for them, if the cluster has changed since, and rejects those that
-    /// have waited too long (S5-060). What becomes of them comes out of [`Scheduler::attempt`].
+    /// Asks the plugins again about the pods that wait for them, if the cluster has changed. Rejects the pods that have waited
+    /// too long (S5-060). [`Scheduler::attempt`] returns the results.
     pub(super) fn review_permits(&mut self, now: Timestamp) {
         if !self.queue.lifecycles().has_waiting_pods() {
             return;
@@ -124,17 +123,17 @@ impl Scheduler {
         self.bind_permitted_gangs(now);
     }
 
-    /// Asks those for whom a pod waits. A single one that rejects it counts.
+    /// Asks the plugins that a pod waits for. One rejection is enough.
     fn permit_again(&self, waiting: &mut WaitingPod) -> Option<Refusal> {
         let chosen = self.chosen(&waiting.pod, &waiting.node);
         let mut refusal = None;
         for plugin in &self.frameworks[waiting.profile].permits {
             let name = plugin.name();
-            if !waiting.by.iter().any(|(own, _)| own == name) {
+            if !waiting.by.iter().any(|(plugin, _)| plugin == name) {
                 continue;
             }
             match plugin.permit(chosen) {
-                Permit::Allow => waiting.by.retain(|(own, _)| own != name),
+                Permit::Allow => waiting.by.retain(|(plugin, _)| plugin != name),
                 Permit::Wait(_) => {}
                 Permit::Reject(reason) => {
                     refusal.get_or_insert((name.to_owned(), reason));
@@ -144,7 +143,7 @@ impl Scheduler {
         refusal
     }
 
-    /// Takes a pod that waited for a permit from its node.
+    /// Rejects a pod that waited for permits; it gives back its node.
     fn withdraw(&mut self, now: Timestamp, key: Arc<str>, waiting: WaitingPod, refusal: Refusal) {
         let rejected = refused(refusal);
         let placed = (&*waiting.pod, &*waiting.node);
@@ -157,8 +156,7 @@ impl Scheduler {
         });
     }
 
-    /// A pod that waits for a permit has to give way: it goes back into the queue, and need not be deleted (S4-022). Whether
-    /// it did wait.
+    /// Sends a victim that waits for permits back to the queue instead of deleting it (S4-022). False if it does not wait.
     pub fn reject_waiting(&mut self, now: Timestamp, key: &str) -> bool {
         let Some(waiting) = self.queue.lifecycles().waiting_pod(key) else {
             return false;
@@ -173,7 +171,7 @@ impl Scheduler {
         true
     }
 
-    /// Takes a pod out that waits for permits and is gone now, or has its node.
+    /// Takes out a pod that waits for permits and was deleted or bound by someone else.
     pub(super) fn take_ended(&mut self, change: &Change) -> Option<(Arc<str>, WaitingPod)> {
         let Change::Pod(pods) = change else {
             return None;
@@ -188,8 +186,8 @@ impl Scheduler {
         Some((key, waiting))
     }
 
-    /// A pod that waited for permits is gone, or has its node: what plugins reserved is given back. The change of the pod has
-    /// settled its place in the cluster.
+    /// Calls Unreserve for a pod that waited for permits and was deleted or bound by someone else. The cluster has applied the
+    /// change already.
     pub(super) fn end_waiting(&mut self, now: Timestamp, key: &Arc<str>, waiting: WaitingPod) {
         let chosen = self.chosen(&waiting.pod, &waiting.node);
         self.frameworks[waiting.profile].unreserve(chosen);
@@ -207,7 +205,7 @@ fn too_long(plugin: &str, timeout: SignedDuration) -> String {
     format!("rejected due to timeout after waiting {waited} at plugin {plugin}")
 }
 
-/// What a pod is told that a plugin refuses on the node that was chosen.
+/// The result of a pod that a plugin refuses on its node.
 pub(super) fn refused((plugin, reason): Refusal) -> Rejected {
     Rejected {
         message: format!("0/1 nodes are available: 1 {reason}."),

@@ -1,4 +1,4 @@
-//! Attempts that fail: where the pod waits then, what it is told, and who has to go for it.
+//! Failed attempts: the pool of the pod, its message and its victims.
 
 use super::extenders::question;
 use super::{Outcome, Rejected, Scheduler};
@@ -41,7 +41,7 @@ impl Rejected {
         }
     }
 
-    /// The same for the queue.
+    /// The failure as the queue takes it.
     pub(super) fn failure(&self) -> Failure {
         let nomination = match (&self.nominated, self.clears_nomination) {
             (Some(node), _) => Nomination::Node(node.as_str().into()),
@@ -59,7 +59,7 @@ impl Rejected {
 }
 
 impl Scheduler {
-    /// The attempt ended in an error, which is tried again after a while (S5-042).
+    /// Ends the attempt with an error; the pod is tried again after its backoff (S5-042).
     pub(super) fn error(&mut self, now: Timestamp, key: &Arc<str>, message: String) -> Outcome {
         let failure = Failure {
             nomination: Nomination::Cleared,
@@ -71,7 +71,7 @@ impl Scheduler {
 
     /// Puts a pod back into the queue, and its nomination into the cluster.
     pub(super) fn failed(&mut self, now: Timestamp, key: &Arc<str>, failure: &Failure) {
-        // It was in flight; that it waits already means that it was created anew meanwhile, and then that one counts.
+        // The pod was in flight. If it waits already it was created again meanwhile, and the new one counts.
         let moved = self.queue.failed(now, key, failure);
         self.moved.extend(moved.ok().flatten());
         self.nominate(key);
@@ -83,12 +83,12 @@ impl Scheduler {
         left.filter_map(|node| self.cluster.find_node(node))
     }
 
-    /// Whether a pod that fits nowhere is told what the next like it is told, too.
+    /// Whether the result of a pod that fits nowhere also holds for the next equal pod.
     fn is_judged_alike(&self, key: &str) -> bool {
         self.extenders.is_empty() && self.not_freed(key).next().is_none()
     }
 
-    /// What the pod before was told, if it was like this one and fits nowhere. Thousands of pods of one workload may wait
+    /// The result of the pod before, if it was equal to this one and fits nowhere. Thousands of pods of one workload may wait
     /// for the same.
     pub(super) fn rejected_alike(&self, key: &str, pod: &Pod, profile: usize) -> Option<Rejected> {
         if !self.is_judged_alike(key) {
@@ -99,7 +99,7 @@ impl Scheduler {
         Some(Rejected::from(hopeless.clone()))
     }
 
-    /// Releases a pod that fits nowhere as soon as another one does not.
+    /// Keeps a pod that fits nowhere until the next such pod.
     pub(super) fn let_go(&mut self, pod: Pod) {
         if let Some(last) = self.last.replace(pod) {
             self.cluster.release(last);
@@ -115,7 +115,7 @@ impl Scheduler {
     ) -> Outcome {
         if filtered.goes_on() {
             self.cluster.release(pod);
-            // As kube-scheduler's attempts whose time is over; the pod is tried again after its back-off.
+            // As kube-scheduler when the filter times out: the pod is tried again after its backoff.
             let error = format!("running \"DynamicResources\" filter plugin: {DEVICES_GO_ON}");
             return self.error(now, key, error);
         }
