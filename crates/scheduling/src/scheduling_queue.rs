@@ -406,7 +406,9 @@ impl SchedulingQueue {
 
     /// Nothing is kept of a pod that is gone or has its node. Returns it if it was kept.
     fn drop(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
-        self.known.preempting.remove(key);
+        if !self.known.preempting.is_empty() {
+            self.known.preempting.remove(key);
+        }
         let pod = self.known.pods.remove(key)?;
         if let Some(group) = group_of(&pod) {
             self.known.groups.leave(&group, key);

@@ -273,6 +273,9 @@ impl<E> PodLifecycles<E> {
     fn leave(&mut self, pod: &str, unanswered: impl FnOnce(Box<Binding>) -> Stage) {
         self.queue.delete(pod);
         self.nominations.remove(pod);
+        if self.placed.is_empty() {
+            return;
+        }
         let Some((key, mut placed)) = self.placed.remove_entry(pod) else {
             return;
         };

@@ -27,6 +27,10 @@ impl Nominations {
     }
 
     pub(super) fn remove(&mut self, pod: &str) {
+        // Nearly always: removal would hash the UID first.
+        if self.node_by_pod.is_empty() {
+            return;
+        }
         let Some(node) = self.node_by_pod.remove(pod) else {
             return;
         };

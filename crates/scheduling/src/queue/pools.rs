@@ -83,6 +83,9 @@ impl Pools {
     }
 
     pub(super) fn take(&mut self, pod: &str) -> Option<(Arc<str>, Entry)> {
+        if self.pods.is_empty() {
+            return None;
+        }
         let (pod, entry) = self.pods.remove_entry(pod)?;
         for plugin in entry.rejectors.iter() {
             if let Some(count) = self.counts.get_mut(&(plugin, entry.profile)) {

@@ -41,6 +41,9 @@ impl Pods {
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
+        if self.pods.is_empty() {
+            return None;
+        }
         let hash = self.hasher.hash_one(key);
         let found = self
             .pods
