@@ -21,6 +21,10 @@ check:
 test *NAME:
     tests/run {{ NAME }}
 
+# properties with new seeds, for so many minutes; what fails is kept as a regression
+properties MINUTES="60":
+    tests/properties {{ MINUTES }}
+
 # one test program, and of it what the name contains: just one evictd soft
 one PROGRAM *NAME:
     cargo test --workspace --locked --test {{ PROGRAM }} {{ NAME }}
