@@ -157,12 +157,24 @@ fn time(text: &str) -> Option<wire::Time> {
     text.parse::<Timestamp>().ok().map(wire::Time::from)
 }
 
-/// How long an object is as JSON.
+/// What an object or a list within an object takes in memory beside its texts, about as much as a container: `{}` may be all
+/// that is written.
+const PART: usize = 512;
+/// An ordinary pod has no more of them, and counts with its texts alone.
+const FEW_PARTS: usize = 128;
+
+/// About how much an object takes: its length as JSON, and more for many parts.
 fn length(of: &impl Serialize) -> usize {
-    struct Count(usize);
+    #[derive(Default)]
+    struct Count {
+        bytes: usize,
+        parts: usize,
+    }
     impl io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
+            let parts = bytes.iter().filter(|byte| matches!(byte, b'{' | b'['));
+            self.parts += parts.count();
+            self.bytes += bytes.len();
             Ok(bytes.len())
         }
 
@@ -170,10 +182,10 @@ fn length(of: &impl Serialize) -> usize {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = Count::default();
     // Nothing of a pod fails to become JSON: its keys are texts.
     let _ = serde_json::to_writer(&mut count, of);
-    count.0
+    count.bytes + count.parts.saturating_sub(FEW_PARTS) * PART
 }
 
 /// Of the pods that have a node nobody asks any more how they look, whose they are and what they run. What counts of their
@@ -310,7 +322,7 @@ impl Object for wire::Pod {
         }
     }
 
-    /// The length of what is kept of it: most of a long text may be of fields that are not.
+    /// The size of what is kept of it: most of a long text may be of fields that are not.
     fn size(&self, _bytes: usize) -> usize {
         if self.spec.node_name.is_empty() {
             return length(self);
@@ -480,6 +492,22 @@ mod tests {
             assert_eq!(request(&kept).to_string(), "4Gi");
             assert_eq!(request(&kept), request(&pod));
         }
+    }
+
+    #[test]
+    fn a_pod_of_many_containers_counts_with_what_they_take_in_memory() {
+        assert!(size_of::<wire::Container>() <= PART);
+        let containers = vec![json!({ "name": "c", "image": "i" }); 10_000];
+        for node in ["", "one"] {
+            let pod = json!({ "spec": { "nodeName": node, "containers": containers } });
+            let pod: wire::Pod = serde_json::from_value(pod).unwrap();
+            let size = Object::size(&pod, 300_000);
+            assert!(size > 9_000 * size_of::<wire::Container>(), "{size}");
+        }
+        // A field that is not kept takes nothing.
+        let pod = json!({ "spec": { "containers": [{ "env": "x".repeat(1 << 20) }] } });
+        let pod: wire::Pod = serde_json::from_value(pod).unwrap();
+        assert!(Object::size(&pod, 1 << 20) < 8 << 10);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What batch sessions have written and deleted: statuses of pod groups and queues, and pods that go for others.
 
 use super::calls::Calls;
+use super::latest::{Merge, Turns};
 use super::status::{Condition, or_gone, patch_until_answered};
 use super::{Outcome, PodRef, Shared, patient};
 use crate::run::attempts::{Attempts, Failure};
@@ -11,14 +12,41 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// A status of an object that is merged into the one that is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchStatus {
-    path: String,
+    pub(super) path: String,
     body: Value,
+}
+
+impl Merge for BatchStatus {
+    fn then(mut self, newer: Self) -> Self {
+        // What was said of an object before that of another UID is of no use.
+        if self.body["metadata"] != newer.body["metadata"] {
+            return newer;
+        }
+        merge(&mut self.body, newer.body);
+        self
+    }
+}
+
+/// Two merge patches as one: what is removed by either stays removed unless the newer one sets it.
+fn merge(older: &mut Value, newer: Value) {
+    match (older, newer) {
+        (Value::Object(older), Value::Object(newer)) => {
+            for (key, value) in newer {
+                match older.get_mut(&key) {
+                    Some(own) => merge(own, value),
+                    None => {
+                        older.insert(key, value);
+                    }
+                }
+            }
+        }
+        (older, newer) => *older = newer,
+    }
 }
 
 impl BatchStatus {
@@ -57,10 +85,10 @@ impl BatchStatus {
     }
 }
 
-/// Writes one after the other, so that of two about one object the later one counts. Sessions take for written what they have
-/// handed over, so that it is tried until the server has answered.
-pub(super) async fn write(calls: Calls, mut statuses: mpsc::UnboundedReceiver<BatchStatus>) {
-    while let Some(BatchStatus { path, body }) = statuses.recv().await {
+/// Writes one after the other. Sessions take for written what they have handed over, so that it is tried until the server has
+/// answered.
+pub(super) async fn write(calls: Calls, mut statuses: Turns<BatchStatus>) {
+    while let Some((path, BatchStatus { body, .. })) = statuses.next().await {
         patient::until_answered(&path, || calls.merge(&path, &body)).await;
     }
 }
@@ -158,4 +186,38 @@ pub(super) async fn evict(shared: &Arc<Shared>, evictions: Vec<Eviction>) {
 fn stays(shared: &Shared, eviction: Eviction, failure: Failure) {
     let pod = eviction.pod;
     shared.tell(Outcome::NotEvicted { pod, failure });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_statuses_of_one_object_become_one_write_that_says_all_of_both() {
+        let amounts = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(name, amount)| ((*name).to_owned(), (*amount).to_owned()))
+                .collect()
+        };
+        let [nothing, one, two] = [&[][..], &[("cpu", "1")], &[("memory", "2")]].map(amounts);
+        let first = BatchStatus::queue("gold", &nothing, one.clone());
+        let second = BatchStatus::queue("gold", &one, two.clone());
+        let both = first.then(second);
+        let expected = json!({ "status": { "allocated": { "cpu": null, "memory": "2" } } });
+        assert_eq!(both.body, expected);
+        let group = |uid: &str, phase: &str| {
+            let metadata = Metadata {
+                uid: uid.into(),
+                ..Metadata::default()
+            };
+            let status = PodGroupStatus {
+                phase: phase.to_owned(),
+                ..PodGroupStatus::default()
+            };
+            BatchStatus::group(&metadata, &status)
+        };
+        let other = group("1", "Running").then(group("2", "Pending"));
+        assert_eq!(other, group("2", "Pending"));
+    }
 }

@@ -1,10 +1,10 @@
 //! Conditions of pod groups.
 
 use super::calls::Calls;
+use super::latest::{Merge, Turns};
 use super::patient;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 /// Conditions that a pod group gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,16 +44,31 @@ impl GroupCondition {
     }
 }
 
-/// Writes one after the other, so that of two about one group the later one counts. What was handed over is taken for
-/// written, so that it is tried until the server has answered.
-pub(super) async fn write(calls: Calls, mut statuses: mpsc::UnboundedReceiver<GroupStatus>) {
-    while let Some(status) = statuses.recv().await {
-        let GroupStatus {
+impl GroupStatus {
+    pub(super) fn path(&self) -> String {
+        let Self {
             namespace, name, ..
-        } = &status;
-        let path = format!(
-            "/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/{name}/status"
-        );
+        } = self;
+        format!("/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/{name}/status")
+    }
+}
+
+impl Merge for GroupStatus {
+    fn then(mut self, newer: Self) -> Self {
+        if self.uid != newer.uid {
+            return newer;
+        }
+        for condition in newer.conditions {
+            self.conditions.retain(|own| own.kind != condition.kind);
+            self.conditions.push(condition);
+        }
+        self
+    }
+}
+
+/// Writes one after the other. What was handed over is taken for written, so that it is tried until the server has answered.
+pub(super) async fn write(calls: Calls, mut statuses: Turns<GroupStatus>) {
+    while let Some((path, status)) = statuses.next().await {
         let conditions: Vec<Value> = status.conditions.iter().map(GroupCondition::body).collect();
         let mut body = json!({"status": {"conditions": conditions}});
         if !status.uid.is_empty() {

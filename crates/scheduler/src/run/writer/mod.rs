@@ -16,6 +16,7 @@ mod binding;
 mod calls;
 mod devices;
 mod groups;
+mod latest;
 mod patient;
 mod preemption;
 mod status;
@@ -35,6 +36,7 @@ use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
 use evictd_scheduling::{ClaimRef, Preparations};
+use latest::{Wanted, latest};
 use serde_json::Value;
 use status::{Statuses, Subject};
 use std::collections::HashSet;
@@ -175,8 +177,8 @@ struct Shared {
     calls: Calls,
     events: Events,
     statuses: Statuses,
-    groups: mpsc::UnboundedSender<GroupStatus>,
-    of_batch: mpsc::UnboundedSender<BatchStatus>,
+    groups: Wanted<GroupStatus>,
+    of_batch: Wanted<BatchStatus>,
     bindings: Semaphore,
     preemptions: Semaphore,
     victims: Semaphore,
@@ -203,9 +205,9 @@ impl Writer {
     ) -> (Self, mpsc::UnboundedReceiver<Outcome>) {
         let (outcomes, received) = mpsc::unbounded_channel();
         let calls = Calls::new(actions, limits.call);
-        let (groups, of_groups) = mpsc::unbounded_channel();
+        let (groups, of_groups) = latest();
         tokio::spawn(groups::write(calls.clone(), of_groups));
-        let (of_batch, written) = mpsc::unbounded_channel();
+        let (of_batch, written) = latest();
         tokio::spawn(batch::write(calls.clone(), written));
         let shared = Shared {
             statuses: Statuses::new(calls.clone(), limits.statuses, outcomes.clone()),
@@ -267,16 +269,14 @@ impl Writer {
         self.0.statuses.write(pod.into(), patch, None);
     }
 
-    /// Writes conditions of a pod group, in the order in which they are said.
+    /// Writes conditions of a pod group. What is not yet on its way is replaced by what is newer.
     pub fn group(&self, status: GroupStatus) {
-        // Its task ends with the writer.
-        let _ = self.0.groups.send(status);
+        self.0.groups.put(status.path(), status);
     }
 
-    /// Writes the status of a pod group or a queue of batch sessions, in the order in which they are said.
+    /// Writes the status of a pod group or a queue of batch sessions. What is not yet on its way is replaced by what is newer.
     pub fn batch_status(&self, status: BatchStatus) {
-        // Its task ends with the writer.
-        let _ = self.0.of_batch.send(status);
+        self.0.of_batch.put(status.path.clone(), status);
     }
 
     /// Has pods go for others; ends in [`Outcome::NotEvicted`] for each that stays.
