@@ -286,6 +286,58 @@ fn files_tell_one_story() {
     }
 }
 
+/// Channels without a bound of their own, and what bounds them.
+const UNBOUNDED: [(&str, &str); 8] = [
+    (
+        "crates/batch-controller/src/controllers/engine.rs",
+        "an answer to each round that is under way, one a job, and to each Command",
+    ),
+    (
+        "crates/cluster-client/src/reflector/news.rs",
+        "a count beside it, at which reflectors wait",
+    ),
+    ("crates/demo/src/lib.rs", "the pods of a play"),
+    (
+        "crates/node/src/agent/terminations.rs",
+        "an end of each termination",
+    ),
+    (
+        "crates/node/src/delivery/mod.rs",
+        "two results of each notice",
+    ),
+    (
+        "crates/node/src/reclaim/mod.rs",
+        "answers to one job at a time",
+    ),
+    (
+        "crates/scheduler/src/run/extenders/mod.rs",
+        "a reply about each pod that is asked about, of which there are at most so many",
+    ),
+    (
+        "crates/scheduler/src/run/writer/mod.rs",
+        "an outcome of each write, of which one is under way for each object",
+    ),
+];
+
+#[test]
+fn a_channel_without_a_bound_is_bounded_by_what_fills_it() {
+    let makes = |text: &str| {
+        code(text)
+            .iter()
+            .any(|line| line.contains("unbounded_channel("))
+    };
+    let mut found: Vec<String> = sources(&["src", "crates"])
+        .into_iter()
+        .map(|(path, text)| (path.display().to_string(), text))
+        .filter(|(path, _)| !path.contains("/testkit/") && !path.contains("tests"))
+        .filter(|(path, _)| !path.contains("/benches/"))
+        .filter(|(_, text)| makes(text))
+        .map(|(path, _)| path)
+        .collect();
+    found.sort();
+    assert_eq!(found, UNBOUNDED.map(|(path, _)| path));
+}
+
 #[test]
 fn no_test_is_skipped_in_silence() {
     let tests = sources(&["src", "crates", "tests"]);

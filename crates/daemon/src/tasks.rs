@@ -201,6 +201,25 @@ mod tests {
         assert_eq!(running.load(Ordering::SeqCst), 0);
     }
 
+    #[tokio::test]
+    async fn sighup_asks_for_the_configuration_and_sigterm_for_the_end() {
+        let (daemon, reloads) = Daemon::start_with_reloads().unwrap();
+        let signal = |name: &str| {
+            let pid = std::process::id().to_string();
+            let mut kill = std::process::Command::new("kill");
+            assert!(kill.args(["-s", name, &pid]).status().unwrap().success());
+        };
+        let soon = Duration::from_secs(30);
+        for _ in 0..2 {
+            signal("HUP");
+            tokio::time::timeout(soon, reloads.next()).await.unwrap();
+        }
+        assert!(!daemon.stopping().is_cancelled());
+        signal("TERM");
+        let stopped = daemon.told_to_stop();
+        tokio::time::timeout(soon, stopped).await.unwrap();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_does_not_end_is_given_up() {
         let (daemon, running) = (Daemon::without_signals(), Arc::default());

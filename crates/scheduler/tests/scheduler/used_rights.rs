@@ -25,8 +25,8 @@ const UNSEEN: [&str; 3] = [
 ];
 
 /// A scheduler with the packaged configuration and these rights, of a server that cannot stream lists, so that lists are asked
-/// for.
-fn live(rules: Value, port: u16, arguments: &[&str]) -> Live {
+/// for. The file has its credentials.
+fn live(rules: Value, port: u16, arguments: &[&str]) -> (Live, NamedTempFile) {
     let api = ApiServer::start().unwrap();
     api.set(|settings| settings.streaming_lists = false);
     api.grant("token", "scheduler", Some(rules));
@@ -39,15 +39,30 @@ fn live(rules: Value, port: u16, arguments: &[&str]) -> Live {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes");
     let config = package.join("scheduler/scheduler.yaml");
     let secure = format!("--secure-port={port}");
+    let credentials = kubeconfig(&api, "token");
+    // As it has them in a pod.
+    let [authentication, authorization] = ["authentication", "authorization"].map(|own| {
+        let path = credentials.path().display();
+        format!("--{own}-kubeconfig={path}")
+    });
     let common = [
         "--config",
         config.to_str().unwrap(),
         &secure,
         "--bind-address=127.0.0.1",
+        &authentication,
+        &authorization,
     ];
     let arguments = [&common[..], arguments].concat();
-    let kubeconfig = api.kubeconfig_of("token");
-    Live::by(&kubeconfig, api, &[("one", "4")], &arguments)
+    let own = api.kubeconfig_of("token");
+    let live = Live::by(&own, api, &[("one", "4")], &arguments);
+    (live, credentials)
+}
+
+fn kubeconfig(api: &ApiServer, token: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    write!(file, "{}", api.kubeconfig_of(token)).unwrap();
+    file
 }
 
 fn free_port() -> u16 {
@@ -103,7 +118,7 @@ fn use_volumes(live: &Live) {
 fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
     let rules = packaged("scheduler/rights.yaml");
     let port = free_port();
-    let live = live(rules.clone(), port, &[]);
+    let (live, _credentials) = live(rules.clone(), port, &[]);
     // No answer: it is looked whether the pod is bound.
     live.api
         .fault(Fault::cut_after(0).on("create", "pods/binding").times(1));
@@ -129,19 +144,19 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
     with_cards(&live, &[("one", 2)]);
     // The first attempt to bind fails: what was written for the claim is taken back.
     live.api
-        .fault(Fault::answer(403).on("create", "pods/binding").times(1));
+        .fault(Fault::answer(422).on("create", "pods/binding").times(1));
     claim(&live, "card");
     let mut user = of_profile(pod("user", "100m", 0));
     user["spec"]["resourceClaims"] = json!([{ "name": "card", "resourceClaimName": "card" }]);
     live.admin.create(user).unwrap();
     live.bound("default/user");
     // Somebody asks which pods wait.
-    let mut kubeconfig = NamedTempFile::new().unwrap();
-    write!(kubeconfig, "{}", live.api.kubeconfig()).unwrap();
+    live.api.grant("asks", "somebody", None);
+    let asks = kubeconfig(&live.api, "asks");
     let mut pending = scheduler();
     pending.args(["pending", "--insecure-skip-tls-verify", "--server"]);
     pending.arg(format!("https://127.0.0.1:{port}"));
-    pending.arg("--kubeconfig").arg(kubeconfig.path());
+    pending.arg("--kubeconfig").arg(asks.path());
     program::run(&mut pending, "");
     until_all_are_used(&live, &rules);
 }
@@ -154,7 +169,7 @@ fn every_right_of_batch_sessions_is_used_and_none_is_missing() {
     all.extend(own.as_array().unwrap().iter().cloned());
     let conf = live_batch::conf("enqueue, allocate, backfill");
     let path = conf.path().to_str().unwrap();
-    let live = live(
+    let (live, _credentials) = live(
         rules,
         free_port(),
         &["--batch-conf", path, "--schedule-period=20ms"],
