@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-devices", &["evictd-pod"]),
@@ -26,12 +26,17 @@ const ARROWS: [(&str, &[&str]); 19] = [
         &["evictd-pod", "evictd-placement", "evictd-scheduling"],
     ),
     (
+        "evictd-batch-trace",
+        &["evictd-pod", "evictd-placement", "evictd-batch"],
+    ),
+    (
         "evictd-batch-controller",
         &[
             "evictd-pod",
             "evictd-placement",
             "evictd-scheduling",
             "evictd-batch",
+            "evictd-batch-trace",
             "evictd-daemon",
             "evictd-cluster-client",
             "evictd-document",
@@ -256,6 +261,7 @@ fn cores_are_pure() {
         "crates/preemption/src",
         "crates/scheduling/src",
         "crates/batch/src",
+        "crates/batch-trace/src",
     ]) {
         for line in code(&text) {
             let word = WORLDLY.iter().find(|word| line.contains(*word));

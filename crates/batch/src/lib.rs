@@ -11,7 +11,8 @@ pub mod queue;
 pub mod reconcile;
 mod retries;
 pub mod session;
-pub mod trace;
 mod usage;
 pub mod why;
 pub mod wire;
+
+pub use usage::times;

@@ -35,7 +35,7 @@ pub(crate) fn pod_usage(spec: &PodSpec) -> ResourceList {
 }
 
 /// So many times the amount, saturating. The count comes from users and may be huge.
-pub(crate) fn times(amount: Quantity, count: i64) -> Quantity {
+pub fn times(amount: Quantity, count: i64) -> Quantity {
     let (mut sum, mut power, mut left) = (Quantity::default(), amount, count.max(0));
     while left > 0 {
         if left % 2 == 1 {

@@ -39,7 +39,7 @@ pub use bounds::{
     MOST_VOLUMES, check_text,
 };
 pub use known::Known;
-pub(crate) use names::dns_subdomain;
+pub use names::dns_subdomain;
 pub use patch::{Op, PatchOperation, patched};
 pub use question::{Answer, Namespace, Question, QuestionError};
 

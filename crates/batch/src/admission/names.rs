@@ -18,7 +18,7 @@ pub(super) fn dns_label(name: &str) -> Vec<String> {
 }
 
 /// A domain name, RFC 1123: names of most objects.
-pub(crate) fn dns_subdomain(name: &str) -> Vec<String> {
+pub fn dns_subdomain(name: &str) -> Vec<String> {
     let mut wrong = at_most(name, 253);
     if !is_dns_subdomain(name) {
         wrong.push(example(

@@ -77,8 +77,7 @@ pub use diagnosis::{
     ResourceUsage, RoleFeasibility, Shortfall,
 };
 pub use known::Known;
-pub(crate) use objects::{GROUP, TASK_SPEC};
-pub use objects::{Objects, Setting, reads_annotation};
+pub use objects::{GROUP, Objects, Setting, TASK_SPEC, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupCondition, GroupOutcome, JobShareOutcome, Outcome, PodCondition,
     QueueOutcome, Refused, UpstreamOutcome,

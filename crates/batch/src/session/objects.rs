@@ -9,9 +9,9 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 /// Names the job of a pod.
-pub(crate) const GROUP: &str = "scheduling.k8s.io/group-name";
+pub const GROUP: &str = "scheduling.k8s.io/group-name";
 /// Names the task of a job that a pod is of.
-pub(crate) const TASK_SPEC: &str = "volcano.sh/task-spec";
+pub const TASK_SPEC: &str = "volcano.sh/task-spec";
 /// A priority in place of the pod's own (S6-124).
 pub(crate) const TASK_PRIORITY: &str = "volcano.sh/task-priority";
 /// Whether a pod may be a victim (S6-116).

@@ -4,7 +4,7 @@ use anyhow::Context;
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::Outcome;
-use evictd_batch::trace::{Seconds, Simulator, SimulatorOptions, Trace};
+use evictd_batch_trace::{Seconds, Simulator, SimulatorOptions, Trace};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

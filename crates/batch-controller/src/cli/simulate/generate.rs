@@ -1,7 +1,7 @@
 //! `evictd-batch simulate --generate`: makes a trace.
 
 use clap::Args;
-use evictd_batch::trace::{Recipe, Trace, generate};
+use evictd_batch_trace::{Recipe, Trace, generate};
 use evictd_command::{Failure, Output};
 use serde_json::Value;
 use std::fmt::Write as _;

@@ -1,21 +1,21 @@
 //! `evictd-batch simulate --trace`: plays jobs that arrive over time, under one configuration or several.
 
 mod page;
-mod svg;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::job::duration;
-use evictd_batch::trace::{Report, Seconds, SimulatorOptions, Trace, play};
+use evictd_batch_trace::svg::{self, NAMES, Run};
+use evictd_batch_trace::{Seconds, SimulatorOptions, Trace, play};
 use evictd_command::{Failure, Output, Progress, warn};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// With so many configurations there is no room for more columns.
-const MOST: usize = page::NAMES.len();
+const MOST: usize = NAMES.len();
 
 #[derive(Debug, Args)]
 pub(super) struct TraceArguments {
@@ -42,15 +42,6 @@ fn period(text: &str) -> Result<Seconds, String> {
     let millis = millis.filter(|own| (1..=3_600_000).contains(own));
     let wanted = || "must be a duration from 1ms to 1h, like 500ms or 1s".to_owned();
     millis.map(Seconds::from_millis).ok_or_else(wanted)
-}
-
-/// A trace as it was played under one configuration.
-#[derive(Debug, Serialize)]
-pub(super) struct Run {
-    /// The file; `built-in` without one.
-    conf: String,
-    #[serde(flatten)]
-    report: Report,
 }
 
 /// The answer.

@@ -46,7 +46,7 @@ struct Tried {
 }
 
 /// The fit errors and contexts of a job and its tasks before a trial.
-struct FitErrors {
+struct Attempt {
     fit_errors: HashMap<TaskId, FitError>,
     failed_roles: Vec<Role>,
     last: Vec<(TaskId, Option<Context>)>,
@@ -137,7 +137,7 @@ fn try_in(
     which: Which,
     within: DomainId,
 ) -> (Tried, bool) {
-    let fit_errors_of = fit_errors_of(&session.tx.snapshot, job_id);
+    let attempt = attempt_of(&session.tx.snapshot, job_id);
     let mut operations = Operations::default();
     let all = domain_search::within(session, (job_id, Some(within)), |session| {
         let mut refused = 0;
@@ -156,7 +156,7 @@ fn try_in(
         fit: operations.placed(),
     };
     session.tx.discard(operations);
-    restore_fit_errors(&mut session.tx.snapshot, job_id, fit_errors_of);
+    restore_fit_errors(&mut session.tx.snapshot, job_id, attempt);
     (tried, all)
 }
 
@@ -236,7 +236,7 @@ pub(super) fn free_for_job(
         return;
     };
     for within in domains_to_free(session, kind, job_id, choice) {
-        let fit_errors_of = fit_errors_of(&session.tx.snapshot, job_id);
+        let attempt = attempt_of(&session.tx.snapshot, job_id);
         let mut operations = Operations::default();
         domain_search::within(session, (job_id, Some(within)), |session| {
             free_for_each(
@@ -253,7 +253,7 @@ pub(super) fn free_for_job(
             return;
         }
         session.tx.discard(operations);
-        restore_fit_errors(&mut session.tx.snapshot, job_id, fit_errors_of);
+        restore_fit_errors(&mut session.tx.snapshot, job_id, attempt);
     }
 }
 
@@ -324,11 +324,11 @@ fn held_by_candidates(snapshot: &Snapshot, kind: EvictionKind, job: JobId) -> Ve
 }
 
 /// The fit errors of a job and its tasks so far.
-fn fit_errors_of(snapshot: &Snapshot, job: JobId) -> FitErrors {
+fn attempt_of(snapshot: &Snapshot, job: JobId) -> Attempt {
     let job = &snapshot.jobs[job];
     let last = job.tasks.iter();
     let last = last.map(|task| (*task, snapshot.tasks[*task].last));
-    FitErrors {
+    Attempt {
         last: last.collect(),
         fit_errors: job.fit_errors.clone(),
         failed_roles: job.failed_roles.clone(),
@@ -336,11 +336,11 @@ fn fit_errors_of(snapshot: &Snapshot, job: JobId) -> FitErrors {
 }
 
 /// Restores the fit errors from before a trial.
-fn restore_fit_errors(snapshot: &mut Snapshot, job: JobId, fit_errors_of: FitErrors) {
+fn restore_fit_errors(snapshot: &mut Snapshot, job: JobId, attempt: Attempt) {
     let job = &mut snapshot.jobs[job];
-    job.fit_errors = fit_errors_of.fit_errors;
-    job.failed_roles = fit_errors_of.failed_roles;
-    for (task, last) in fit_errors_of.last {
+    job.fit_errors = attempt.fit_errors;
+    job.failed_roles = attempt.failed_roles;
+    for (task, last) in attempt.last {
         snapshot.tasks[task].last = last;
     }
 }

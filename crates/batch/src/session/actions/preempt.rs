@@ -53,7 +53,7 @@ fn preempt_between(
     );
 }
 
-/// Preempts tasks for others of the same job, until one attempt record_fit_error.
+/// Preempts tasks for others of the same job, until one attempt fails.
 fn preempt_within(session: &mut Session<'_>, job: JobId, refused: &mut Refused) {
     let Some(target) = domain_placement::settled(session, job) else {
         return;

@@ -219,7 +219,7 @@ fn asked_by(
     request.collect()
 }
 
-fn role_name<'s>(snapshot: &'s Snapshot, role: Role) -> &'s str {
+fn role_name(snapshot: &Snapshot, role: Role) -> &str {
     snapshot.roles.name(role)
 }
 

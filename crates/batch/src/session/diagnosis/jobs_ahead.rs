@@ -61,7 +61,7 @@ fn ahead(tiers: Tiers<'_>, other: JobId, job: JobId) -> Ahead {
     let decides = tiers.job_order_plugin(other, job);
     let why = match decides {
         Some((name, plugin)) => plugin
-            .job_order_message(&tiers.snapshot, other, job)
+            .job_order_message(tiers.snapshot, other, job)
             .unwrap_or_else(|| format!("plugin {} says so", name.as_str())),
         None if theirs.created == ours.created => {
             "made at the same time; the names decide".to_owned()

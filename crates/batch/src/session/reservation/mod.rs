@@ -95,7 +95,7 @@ pub(crate) fn reserve(session: &mut Session<'_>) {
     }
 }
 
-fn candidate<'s>(snapshot: &'s Snapshot, job: JobId) -> Candidate<'s> {
+fn candidate(snapshot: &Snapshot, job: JobId) -> Candidate<'_> {
     let job = &snapshot.jobs[job];
     Candidate {
         job: &job.key,

@@ -45,7 +45,7 @@ fn emptied(snapshot: &Snapshot, job: JobId) -> Vec<Resource> {
     free_amounts
 }
 
-/// The soonest nodes of one domain. The free_amounts are as they were afterwards.
+/// The nodes of one topology domain. The free amounts are restored afterwards.
 fn soonest_in(
     session: &mut Session<'_>,
     within: Option<DomainId>,

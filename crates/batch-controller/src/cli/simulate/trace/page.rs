@@ -1,11 +1,10 @@
 //! The figures of a trace that was played, one configuration beside the other.
 
-use super::Run;
-use evictd_batch::trace::{Report, Spread};
+use evictd_batch_trace::svg::{NAMES, Run};
+use evictd_batch_trace::{Report, Spread};
 use evictd_command::{Colour, Column, Row, Table, View};
 
-/// What configurations are called in tables, and the columns of their differences from the first.
-pub(super) const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
+/// The columns of the differences from the first configuration.
 const DIFFERENCES: [&str; 5] = ["", "B-A", "C-A", "D-A", "E-A"];
 /// So many jobs are named that have not come to their end.
 const NAMED: usize = 10;

@@ -13,7 +13,7 @@
 //! ```
 //! use evictd_batch::conf::Conf;
 //! use evictd_batch::compat::Compat;
-//! use evictd_batch::trace::{SimulatorOptions, Seconds, Trace, play};
+//! use evictd_batch_trace::{SimulatorOptions, Seconds, Trace, play};
 //!
 //! // Two jobs of two pods on a node with room for three: the second one waits for the first.
 //! let job = |name: &str, arrival: u32| {
@@ -36,6 +36,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod check;
 mod fairness;
 mod generate;
@@ -44,6 +46,7 @@ mod random;
 mod report;
 mod series;
 mod simulator;
+pub mod svg;
 mod usage;
 mod wire;
 mod world;

@@ -1,10 +1,10 @@
 //! The figures at the end.
 
 use super::{JobState, Simulator};
-use crate::session::Outcome;
-use crate::trace::report::{Fairness, QueueReport, Report, Spread, Timeline, Unfinished};
-use crate::trace::usage::Amounts;
-use crate::trace::wire::{Job, in_seconds};
+use crate::report::{Fairness, QueueReport, Report, Spread, Timeline, Unfinished};
+use crate::usage::Amounts;
+use crate::wire::{Job, in_seconds};
+use evictd_batch::session::Outcome;
 use std::collections::BTreeMap;
 
 /// The figures so far.

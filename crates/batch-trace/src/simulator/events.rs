@@ -1,7 +1,7 @@
 //! The events between sessions: jobs arrive, pods end, and evicted pods terminate.
 
 use super::{Live, PodState, Simulator, Stage};
-use crate::trace::usage::Amounts;
+use crate::usage::Amounts;
 use std::cmp::Reverse;
 
 /// In the order in which it happens at the same moment. A pod is named by its job, its index and how often it was made.

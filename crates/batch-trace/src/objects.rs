@@ -1,9 +1,9 @@
 //! The objects that a trace stands for, as a cluster would have them.
 
 use super::wire::{Job, Nodes, Queue, Task, Trace};
-use crate::session::{GROUP, TASK_SPEC};
-use crate::usage::times;
-use crate::wire::{self, PodGroup, PodGroupSpec};
+use evictd_batch::session::{GROUP, TASK_SPEC};
+use evictd_batch::times;
+use evictd_batch::wire::{self, PodGroup, PodGroupSpec};
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Container, Metadata, Pod, PriorityClass, ResourceList, TextMap, Time};
 use evictd_pod::{Node, Quantity};

@@ -2,10 +2,10 @@
 
 use super::objects;
 use super::wire::{Queue, Trace};
-use crate::compat::Compat;
-use crate::conf::Conf;
-use crate::session::{Cache, Outcome, Setting};
-use crate::wire::PodGroup;
+use evictd_batch::compat::Compat;
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Cache, Outcome, Setting};
+use evictd_batch::wire::PodGroup;
 use evictd_placement::Cluster;
 use evictd_pod::wire::Pod;
 

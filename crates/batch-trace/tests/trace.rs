@@ -3,7 +3,7 @@
 
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::trace::{
+use evictd_batch_trace::{
     Recipe, Report, Seconds, Simulator, SimulatorOptions, Trace, generate, play,
 };
 use proptest::prelude::*;

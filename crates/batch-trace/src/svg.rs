@@ -1,10 +1,22 @@
 //! A picture of a trace that was played: of each configuration what queues held over time, and below, for all of them,
 //! fairness and the jobs that waited.
 
-use super::Run;
-use super::page::NAMES;
-use evictd_batch::trace::Timeline;
+use super::{Report, Timeline};
+use serde::Serialize;
 use std::fmt::Write as _;
+
+/// The names of runs in comparisons. There are no more columns and colours.
+pub const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
+
+/// A trace played under one configuration.
+#[derive(Debug, Serialize)]
+pub struct Run {
+    /// The file; `built-in` without one.
+    pub conf: String,
+    /// The report.
+    #[serde(flatten)]
+    pub report: Report,
+}
 
 const WIDTH: f64 = 960.0;
 /// Room for the figures on the left, and on the right.
@@ -48,7 +60,7 @@ impl Panel {
 }
 
 /// The whole picture.
-pub(super) fn picture(runs: &[Run]) -> String {
+pub fn picture(runs: &[Run]) -> String {
     let seconds = runs.iter().map(|run| run.report.makespan_seconds);
     let seconds = seconds.fold(1.0, f64::max);
     let mut svg = String::new();

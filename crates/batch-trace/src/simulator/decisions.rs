@@ -2,8 +2,8 @@
 
 use super::events::{Event, count};
 use super::{PATIENCE, Simulator, Stage};
-use crate::session::Outcome;
-use crate::trace::objects::timestamp;
+use crate::objects::timestamp;
+use evictd_batch::session::Outcome;
 use evictd_pod::wire::{Condition, Time};
 use std::cmp::Reverse;
 
