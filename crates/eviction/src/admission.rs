@@ -21,7 +21,7 @@ pub enum Failure {
     Predicate {
         /// The predicate's name, which becomes the reason in the refused pod's status: `NodeAffinity`.
         name: String,
-        /// One sentence: what about the pod and the node does not match.
+        /// One sentence: the part of the pod that does not match the node.
         why: String,
     },
 }
@@ -31,7 +31,7 @@ pub enum Failure {
 pub struct Insufficient {
     /// Name of the resource.
     pub resource: String,
-    /// What the pod requests.
+    /// The amount that the pod requests.
     pub requested: i64,
     /// The sum of the requests of the pods on this node.
     pub used: i64,
@@ -118,7 +118,7 @@ impl Answer {
     }
 }
 
-/// An [`Answer`] with names in place of indices: what `evictd admit` and the daemon print.
+/// An [`Answer`] with names in place of indices, as `evictd admit` and the daemon print it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The pod is admitted.

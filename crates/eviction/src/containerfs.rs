@@ -23,10 +23,10 @@ pub(crate) fn effective(
         [Signal::NodefsAvailable, Signal::NodefsInodesFree]
     };
     let copies = [Signal::ContainerfsAvailable, Signal::ContainerfsInodesFree];
-    let own = configured
+    let originals = configured
         .iter()
         .filter(|threshold| !copies.contains(&threshold.signal));
-    let mut all: Vec<EffectiveThreshold> = own
+    let mut all: Vec<EffectiveThreshold> = originals
         .map(|threshold| EffectiveThreshold {
             threshold: threshold.clone(),
             generated: false,

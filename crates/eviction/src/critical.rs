@@ -16,11 +16,11 @@ pub const CONDITION_MESSAGE: &str = "Pod was preempted by Kubelet to accommodate
 pub struct Need {
     /// Name of the resource.
     pub resource: String,
-    /// What is missing, above zero.
+    /// The missing amount, above zero.
     pub amount: i64,
 }
 
-/// Preempting all eligible pods would not free enough (S2-007). Holds what would still be missing.
+/// Preempting all eligible pods would not free enough (S2-007). Holds the needs that would remain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct NotEnough(pub Vec<Need>);
 
@@ -79,7 +79,7 @@ pub fn victims(
         .collect())
 }
 
-/// What is still needed; every amount is positive.
+/// The amounts still needed; every amount is positive.
 #[derive(Debug, Clone)]
 struct Remaining<'a>(Vec<Shortfall<'a>>);
 
@@ -110,7 +110,7 @@ impl<'a> Remaining<'a> {
         self.0.is_empty()
     }
 
-    /// What is still needed after every pod of `group` has terminated.
+    /// The needs that remain after every pod of `group` has terminated.
     fn without(&self, group: &Group) -> Self {
         let mut remaining = self.clone();
         remaining.subtract(|column| &group.requests[column]);
@@ -145,7 +145,7 @@ struct Group {
     pods: Vec<usize>,
     /// Memory, then cpu: of pods with the same distance the smaller one is chosen (S2-014).
     sizes: Vec<(i64, i64)>,
-    /// What each pod requests: one vector per need, one entry per pod.
+    /// The requests of the pods: one vector per need, one entry per pod.
     requests: Vec<Vec<i64>>,
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-/// What caused an eviction.
+/// The cause of an eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cause {
@@ -113,7 +113,7 @@ impl Excess {
     }
 }
 
-/// What the pod's annotation asks for, if its namespace may use the annotation.
+/// The preference in the pod's annotation, if its namespace may use the annotation.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -159,7 +159,7 @@ pub struct RankedPod {
     pub overdue: bool,
     /// First key: usage above request.
     pub excess: Excess,
-    /// Second key: what the pod's annotation asks for.
+    /// Second key: the preference in the pod's annotation.
     pub preference: Preference,
     /// Third key: the pod's priority; lower is evicted first.
     pub priority: i32,
@@ -171,9 +171,9 @@ pub struct RankedPod {
     pub overage: Option<Quantity>,
     /// Seventh key: how fast it fills disks, in bytes per second; `None` where that is not known or does not count.
     pub growth: Option<i64>,
-    /// What it holds of the starved resource. For memory this includes swap if the rules count swap.
+    /// Its usage of the starved resource. For memory this includes swap if the rules count swap.
     pub usage: Option<Quantity>,
-    /// What its end gives back for the signal; `None` where that is not known, and for pressure signals, whose gain
+    /// The amount of the signal that its end frees. `None` where that is unknown, and for pressure signals, whose gain
     /// cannot be predicted.
     pub gain: Option<Quantity>,
     /// Whether it uses more than `usage`, of which counting was cut short.
@@ -201,7 +201,7 @@ pub struct ActingThreshold {
     pub threshold: Threshold,
     /// Its value at the observed capacity.
     pub quantity: Quantity,
-    /// What was available and the capacity.
+    /// The available amount and the capacity.
     pub observed: Observation,
     /// Since when the threshold is met without interruption.
     pub first_observed_at: Timestamp,
@@ -244,17 +244,17 @@ pub struct OwnerCount {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shares {
-    /// The resource, which says what the amounts count. Records of earlier versions lack it.
+    /// The resource, which gives the amounts their unit. Records of earlier versions lack it.
     #[serde(default)]
     pub resource: StarvedResource,
-    /// How far the signal is below what is wanted: its threshold and the minimum reclaim. Where the pods that may be
-    /// evicted cannot free that much and the signal is below its threshold, the threshold alone is wanted.
+    /// How far the signal is below its target: the threshold with the minimum reclaim. Below the threshold, the target
+    /// is the threshold alone if the evictable pods cannot free more.
     pub short: Quantity,
-    /// What all pods use.
+    /// The usage of all pods.
     pub pods: Quantity,
     /// The part used by pods that may be evicted.
     pub may_go: Quantity,
-    /// What pods that are terminating already will free.
+    /// The usage of pods that are terminating already, which will be freed.
     pub on_the_way: Quantity,
     /// Used, but by no known pod: programs of the host, the kernel, pods that are not listed.
     pub in_no_pod: Quantity,
@@ -262,7 +262,7 @@ pub struct Shares {
     pub capacity: Quantity,
 }
 
-/// What grows and cannot be evicted.
+/// A usage that grows and cannot be evicted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct UnevictableGrowth {
@@ -296,7 +296,7 @@ pub enum Withheld {
         pods: Vec<String>,
         /// The sum that they still use.
         release: Quantity,
-        /// What that sum counts. Records of earlier versions lack it.
+        /// The unit of that sum. Records of earlier versions lack it.
         #[serde(default)]
         resource: StarvedResource,
     },
@@ -307,12 +307,12 @@ pub enum Withheld {
         /// How many in a row.
         evictions: u32,
     },
-    /// Even evicting all eligible pods would not lift the signal to what is wanted, or not for long.
+    /// Even evicting all eligible pods would not lift the signal to its target, or not for long.
     NoRelief {
         /// Who uses the resource.
         #[serde(flatten)]
         shares: Shares,
-        /// What would soon take all that evictions free.
+        /// The growth that would soon take all that evictions free.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         growth: Option<UnevictableGrowth>,
     },
@@ -323,7 +323,7 @@ pub enum Withheld {
     },
     /// No pod waits because the node lacks memory: most of it is available.
     MemoryLeft {
-        /// What is available, in bytes.
+        /// The available bytes.
         available: Quantity,
         /// All there is, in bytes.
         capacity: Quantity,
@@ -332,7 +332,7 @@ pub enum Withheld {
     OwnPressureUnknown,
     /// No pod that may be evicted holds a noticeable part of the node's memory.
     HoldsTooLittle {
-        /// What would be noticeable, in bytes.
+        /// The smallest gain in bytes that would be noticeable.
         least: Quantity,
     },
     /// Evictions for disk signals are switched off.
@@ -380,10 +380,10 @@ pub struct Decision {
     /// The first pod after the victim that could have been evicted instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<String>,
-    /// What the eviction should free, where known.
+    /// The amount that the eviction should free, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_gain: Option<Quantity>,
-    /// Who uses the resource; absent for pressure signals, which are not sums of what pods use.
+    /// The users of the resource; absent for pressure signals, which are not sums of the pods' usage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
     /// One sentence: why this pod and not the next one.

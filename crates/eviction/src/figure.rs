@@ -1,4 +1,4 @@
-//! Figures that know what they count, where they come from, when they were measured and whether they are all of it.
+//! Figures with their unit, source and time of measurement, and whether they are complete.
 //!
 //! Two figures of different units cannot be added or compared:
 //!
@@ -11,7 +11,7 @@ use evictd_pod::Quantity;
 use jiff::Timestamp;
 use std::{marker::PhantomData, ops};
 
-/// What a figure counts.
+/// The unit of a figure.
 pub trait Unit: Copy {
     /// An amount of this unit, to be printed as amounts of it are.
     fn quantity(value: i64) -> Quantity {
@@ -59,11 +59,11 @@ pub enum Source {
     Project,
     /// A look at the open files of processes.
     OpenFiles,
-    /// What the filesystem lost since the crossing, for a pod that nothing else could measure in time.
+    /// The loss of the filesystem since the crossing, for a pod that nothing else could measure in time.
     Loss,
 }
 
-/// A measured amount. What is not known has no figure: it is never zero.
+/// A measured amount. An unknown amount has no figure: it is never zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure<U> {
     /// In units of `U`.
@@ -175,7 +175,7 @@ impl<U> Amount<U> {
 }
 
 impl Amount<Bytes> {
-    /// What a pod requests of memory or disk.
+    /// A pod's request of memory or disk.
     pub(crate) const fn requested(quantity: Quantity) -> Self {
         Self {
             quantity,
@@ -221,7 +221,7 @@ impl<U> ops::Sub for Amount<U> {
     }
 }
 
-/// What the kubelet does with figures that no unit allows. It holds under its rules only, where choices must be the
+/// Arithmetic of the kubelet that mixes units. It holds under the kubelet's rules only, where choices must be the
 /// kubelet's.
 pub(crate) mod kubelet {
     use super::{Amount, Bytes, Figure, Inodes};

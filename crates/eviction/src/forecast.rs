@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 const READINGS: usize = 8;
 /// Readings that are nearer to each other say little about a rate.
 const NEAREST: SignedDuration = SignedDuration::from_millis(20);
-/// Readings that are farther from each other do not say how fast it goes now.
+/// Readings that are farther apart do not show the present rate.
 const FARTHEST: SignedDuration = SignedDuration::from_secs(60);
 /// A rate is taken over at least this time: programs take memory in bursts.
 const SHORTEST: SignedDuration = SignedDuration::from_millis(120);
@@ -27,7 +27,7 @@ pub struct Forecast {
     trends: SignalMap<Trend>,
 }
 
-/// What changed between the last two observations of a signal, however near they are to each other.
+/// The change between the last two observations of a signal, however near they are to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastStep {
     /// When the last one was measured.
@@ -39,7 +39,7 @@ pub struct LastStep {
 }
 
 impl Forecast {
-    /// Takes in what is left of each signal. A figure that was not renewed changes nothing.
+    /// Adds the available amount of each signal. A figure that was not renewed changes nothing.
     pub fn observe(&mut self, now: Timestamp, observations: &Observations) {
         for (signal, seen) in observations.iter() {
             self.trends[signal].observe(seen.time.unwrap_or(now), seen.available);
@@ -69,7 +69,7 @@ impl Forecast {
         self.falls_to(now, signal, level, (i128::from(rate), NANOS_PER_SECOND))
     }
 
-    /// The same, at the rate of the last step alone: it may be a jump. For what is to be ready in time.
+    /// The same at the rate of the last step alone, which may be a jump. For preparations that must be ready in time.
     pub fn may_reach_in(
         &self,
         now: Timestamp,
@@ -143,8 +143,8 @@ impl Trend {
         self.apart.push_back(reading);
     }
 
-    /// By how much the figure grows per second; negative while it falls. `None` while too few readings are known. Over
-    /// the shortest time that says something, and without the step that goes fastest in the direction of the whole.
+    /// The growth of the figure per second; negative while it falls. `None` while too few readings are known. It covers
+    /// the shortest meaningful time, without the fastest step in the direction of the whole.
     pub(crate) fn rate(&self) -> Option<i64> {
         let later = self.apart.iter().rev();
         let pairs = later.zip(self.apart.iter().rev().skip(1));

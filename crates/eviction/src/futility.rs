@@ -12,7 +12,7 @@ struct Trial {
     /// Value of the acting threshold, which decides which figure to compare.
     value: ThresholdValue,
     chosen_at: Timestamp,
-    /// What was available when the pod was chosen.
+    /// The available amount when the pod was chosen.
     before: i64,
     /// The smallest gain that counts as success.
     least_gain: i64,
@@ -29,7 +29,7 @@ enum Outcome {
     /// The first observation from then on is compared; before that the pod may not be killed yet and frees nothing.
     DueAt(Timestamp),
     Known,
-    /// Compared, and the limit is reached: since when evictions are stopped, and what was available then.
+    /// Compared, and the limit is reached: since when evictions are stopped, and the amount available then.
     Stopped(Timestamp, i64),
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Futile {
 }
 
 impl Futile {
-    /// Notes that a pod was chosen for this threshold; `short` is what the signal lacks, in its unit.
+    /// Notes that a pod was chosen for this threshold; `short` is the missing amount, in the unit of the signal.
     pub(crate) fn chosen(
         &mut self,
         now: Timestamp,
@@ -133,7 +133,7 @@ impl Futile {
     }
 }
 
-/// What an eviction gains at least if it helped: a hundredth of the capacity, or a tenth of what is missing where that is
+/// The smallest gain that counts as success: a hundredth of the capacity, or a tenth of the missing amount if that is
 /// less. Many small pods lift a signal together.
 fn least_gain(acting: &ActingThreshold, short: i64) -> i64 {
     let hundredth = acting.observed.capacity / 100;

@@ -1,4 +1,4 @@
-//! How fast what is held grows, from two readings.
+//! The growth rate of usages, from two readings.
 
 use crate::Usage;
 use jiff::{SignedDuration, Timestamp};
@@ -44,7 +44,7 @@ impl Growth {
         rate
     }
 
-    /// Adds the growth of what each pod has on disk; `uids` are parallel to the usage.
+    /// Adds the growth of each pod's usage on disk; `uids` are parallel to the usage.
     pub fn add<'a>(
         &mut self,
         now: Timestamp,

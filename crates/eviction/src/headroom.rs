@@ -11,7 +11,7 @@ const CLOSE: i64 = 200;
 const FAR: i64 = 250;
 /// The least time between two changes.
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
-/// How long it must have been so: a peak that is over before a scheduler could go by it is not told.
+/// How long a finding must last: a scheduler cannot use a peak that is over before the scheduler reads it.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
 
 /// Which conditions are close.
@@ -19,13 +19,13 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(10);
 pub struct Headroom {
     close: ConditionMap<bool>,
     changed: Option<Timestamp>,
-    /// What was found last, and since when.
+    /// The last finding, and since when it holds.
     found: Option<(ConditionMap<bool>, Timestamp)>,
 }
 
 impl Headroom {
-    /// Takes in what the node has left; which conditions are close from now on. Signals that were not observed and shares
-    /// of time say nothing.
+    /// Applies an observation and returns the conditions that are close from now on. Signals that were not observed and
+    /// shares of time do not count.
     pub fn observe<'t>(
         &mut self,
         now: Timestamp,

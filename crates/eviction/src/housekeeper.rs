@@ -1,4 +1,4 @@
-//! The housekeeper turns, cycle by cycle, what the node has left into decisions on which pod to evict.
+//! The housekeeper decides, cycle by cycle, which pod to evict from a node that runs short.
 //!
 //! A cycle is a dialogue: the housekeeper asks for what it needs ([`Step`]), its caller answers ([`Answer`]), until
 //! the step is `Rest`:
@@ -81,12 +81,12 @@ pub struct Housekeeper {
     awaited: Awaited,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
-    /// When a pod was last chosen or seen gone. Averages over the time before no longer describe the node.
+    /// When a pod was last chosen or seen to have ended. Averages over the time before no longer describe the node.
     relieved: Option<Timestamp>,
-    /// Whether a pod has gone since the last cycle.
+    /// Whether a pod has ended since the last cycle.
     has_gone: bool,
     futile: Futile,
-    /// What pods held in the summaries of a simulation; a daemon compares its own walks.
+    /// Usage of pods in the summaries of a simulation; a daemon compares its own walks.
     pub(crate) growth: Growth,
     returning: Returning,
     /// Conditions held because of owners whose pods come back, and for each whether its taint is set, too.
@@ -245,10 +245,10 @@ impl Housekeeper {
         })
     }
 
-    /// The threshold to act on. The kubelet's order: memory, then hard before soft, then the order of the
-    /// configuration (S1-035). evictd's order: hard before soft whatever the resource, I/O last; and a signal whose
-    /// decision waits, or for which no pod may be evicted at present, goes after the others, so that it does not hide
-    /// one for which a pod may be.
+    /// The threshold to act on. The kubelet's order: memory, then hard before soft, then the order of the configuration
+    /// (S1-035). evictd's order: hard before soft whatever the resource, I/O last. A signal whose decision waits, or
+    /// for which no pod may be evicted at present, comes after the others. Otherwise it would hide one that has a
+    /// victim.
     fn acting(&self) -> Option<&Watched> {
         let rank = |watched: &&Watched| {
             let signal = watched.threshold.signal;
@@ -317,7 +317,7 @@ impl Housekeeper {
             none.then_some(Withheld::NoRelief { shares, growth })
         });
         let in_vain = self.stopped_by_futility(signal);
-        // If the last evictions gained too little, pods that are smaller than what is missing would not help either.
+        // If the last evictions gained too little, pods that are smaller than the missing amount would not help either.
         let first = eligible.first(&shares, in_vain.is_some());
         let victim = first.filter(|_| withheld.is_none());
         let others = |pod: &&&RankedPod| Some(pod.index) != victim.map(|victim| victim.index);
@@ -574,7 +574,7 @@ impl Housekeeper {
     }
 }
 
-/// What follows for a victim that its kubelet starts again.
+/// The consequence for a victim that its kubelet starts again.
 fn starts_again(victim: Option<&Pod>) -> &'static str {
     if victim.is_some_and(Pod::is_from_file) {
         "; as a static pod it is started again from its file, until that is moved away"

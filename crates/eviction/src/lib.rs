@@ -1,9 +1,9 @@
 //! Which pod must be evicted from a node, and when: the pure core of the node agent.
 //!
 //! This crate has no clock, I/O or logging: the caller passes in the time and carries out the results. It begins a
-//! cycle with what the node has left ([`Housekeeper::begin`]), fetches what the returned [`Step`] asks for, answers
-//! ([`Answer`]) until [`Step::Rest`], and carries out each [`Decision`]. The daemon, `simulate`, `explain` and the
-//! demo all work this way.
+//! cycle with an observation of the node ([`Housekeeper::begin`]) and fetches the data that the returned [`Step`]
+//! names. It answers ([`Answer`]) until [`Step::Rest`], and carries out each [`Decision`]. The daemon, `simulate`,
+//! `explain` and the demo all work this way.
 //!
 //! | for | look at |
 //! |---|---|

@@ -8,9 +8,9 @@ use evictd_pod::{Container, Pod, Quantity};
 pub struct Exceeded {
     /// Which of its limits.
     pub limit: LocalStorageLimit,
-    /// What the kubelet says of it.
+    /// The kubelet's message about it.
     pub message: String,
-    /// What was compared with the limit, in bytes.
+    /// The amount that was compared with the limit, in bytes.
     pub used: Quantity,
 }
 

@@ -1,4 +1,4 @@
-//! The message of an eviction: as the kubelet writes it (S1-054 to S1-057), and with what the decision weighed.
+//! The message of an eviction: as the kubelet writes it (S1-054 to S1-057), and with the grounds of the decision.
 
 mod weighed;
 

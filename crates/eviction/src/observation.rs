@@ -1,4 +1,4 @@
-//! What the node has left of one signal.
+//! An observation of one signal.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl Observation {
         self.capacity > 0
     }
 
-    /// Whether practically nothing is left: less than a thousandth of what there is.
+    /// Whether the signal is practically exhausted: less than a thousandth of the capacity is available.
     pub fn is_exhausted(&self) -> bool {
         let left = i128::from(self.available) * 1000;
         self.is_measured() && left < i128::from(self.capacity) * EXHAUSTED

@@ -1,4 +1,4 @@
-//! What the node had left of each signal in one observation.
+//! The available amount of each signal in one observation.
 
 use crate::{
     Observation, ThresholdValue,

@@ -182,7 +182,7 @@ impl PressureLimit {
         })
     }
 
-    /// The correct form of what the text probably means, for the error message.
+    /// The correct form of the probable meaning of the text, for the error message.
     pub fn nearest(text: &str) -> Self {
         let lower = text.to_ascii_lowercase();
         let share = Share::ALL

@@ -52,7 +52,7 @@ impl DiskParts {
         !(self.rootfs || self.logs || self.volumes)
     }
 
-    /// What of a pod's files counts, `None` if nothing of it is known; and whether a part is not known yet.
+    /// The part of a pod's files that counts, `None` if it is entirely unknown; and whether a part is unknown yet.
     fn sum<U: Copy>(
         self,
         pod: &Pod,
@@ -97,7 +97,7 @@ impl DiskParts {
     }
 }
 
-/// What a ranking depends on, apart from the pods.
+/// The inputs of a ranking, apart from the pods.
 #[derive(Debug, Clone, Copy)]
 pub struct Ranking<'a> {
     /// The signal that is to be relieved.
@@ -131,12 +131,12 @@ struct Figured {
     partly_unknown: bool,
 }
 
-/// What a pod uses of the starved resource, in its unit.
+/// A pod's usage of the starved resource, in its unit.
 struct Used<U> {
     figure: Figure<U>,
     /// The part of memory that is in swap, in addition to the figure.
     swap: i64,
-    /// What the pod's end gives back for the signal; `None` where that cannot be predicted.
+    /// The amount of the signal that the pod's end frees; `None` where that cannot be predicted.
     gain: Option<i64>,
 }
 
@@ -158,8 +158,8 @@ impl Ranking<'_> {
         self.in_order(self.rows(pods, usage, (None, |_: &Pod| true)).collect())
     }
 
-    /// The same where no more figures are waited for: `lost` is what the filesystem lost meanwhile, which the pods are
-    /// taken to hold of which a part is not known.
+    /// The same once the wait for figures is over. Pods with an unknown part are taken to hold `lost`, the loss of the
+    /// filesystem meanwhile.
     pub(crate) fn of_losing(
         &self,
         pods: &[impl Borrow<Pod>],
@@ -397,7 +397,7 @@ impl Ranking<'_> {
         }
     }
 
-    /// The keys of a pod that uses so much. `above` is what counts of it in the last key.
+    /// The keys of a pod with this usage. `above` is the part that counts in the last key.
     fn compare<U: Unit>(
         &self,
         used: Option<Used<U>>,
@@ -463,7 +463,7 @@ impl Ranking<'_> {
         Some(Used { figure, swap, gain })
     }
 
-    /// What of a pod's files counts, and whether a part is not known yet; such a part is taken to hold what was `lost`.
+    /// The part of a pod's files that counts, and whether a part is unknown yet; such a part is taken to hold `lost`.
     fn files<U: Copy>(
         &self,
         (pod, usage): (&Pod, &PodUsage),

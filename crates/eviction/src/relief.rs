@@ -1,4 +1,4 @@
-//! Whether evicting all eligible pods can lift a signal, which of them are worth it, and who uses what is short.
+//! Whether evicting all eligible pods can lift a signal, which of them are worth it, and which pods use the resource.
 
 use crate::{
     Observation, Rules, Signal, Threshold,
@@ -6,13 +6,13 @@ use crate::{
 };
 use evictd_pod::Quantity;
 
-/// A gain below this part of what is missing is next to nothing: one hundredth.
+/// A gain below this part of the missing amount is negligible: one hundredth.
 const LEAST_PART: i64 = 100;
 
 impl Shares {
     /// Computes the shares from an observation of this signal, the threshold that acts, and a ranking for the signal.
-    /// `on_the_way` is what terminating pods will free. Where the threshold with its minimum reclaim is out of reach,
-    /// the threshold alone is wanted if `reachable_only` is set.
+    /// `on_the_way` is the usage of terminating pods. With `reachable_only`, the target is the threshold alone where
+    /// its minimum reclaim is out of reach.
     pub fn of(
         signal: Signal,
         (observed, threshold): (&Observation, &Threshold),
@@ -44,12 +44,12 @@ impl Shares {
         }
     }
 
-    /// Whether the end of all eligible pods would free what is missing and `more`.
+    /// Whether the end of all eligible pods would free the missing amount and `more`.
     pub(crate) fn suffice(&self, more: Quantity) -> bool {
         self.may_go + self.on_the_way >= self.short + more
     }
 
-    /// What is missing beside what is being freed already.
+    /// The missing amount without the usage that is being freed already.
     pub(crate) fn missing(&self) -> Quantity {
         (self.short - self.on_the_way).max(Quantity::ZERO)
     }
@@ -64,8 +64,8 @@ pub(crate) struct Eligible<'a> {
 }
 
 impl<'a> Eligible<'a> {
-    /// Under evictd's rules pods that gain nothing are passed over, and with [`Rules::small_gains_last`] those that
-    /// gain next to nothing while the others can lift the signal. A gain that is not known is not known to be small.
+    /// Under evictd's rules pods without a gain are passed over. With [`Rules::small_gains_last`], so are those with a
+    /// negligible gain while the others can lift the signal. An unknown gain does not count as small.
     pub(crate) fn of(
         signal: Signal,
         ranked: &'a [RankedPod],
@@ -114,7 +114,7 @@ fn sum<'a>(pods: impl Iterator<Item = &'a RankedPod>) -> Quantity {
     held.fold(Quantity::ZERO, |sum, held| sum + held)
 }
 
-/// The pods that are terminating and are waited for; what they use will be freed.
+/// The terminating pods that are waited for; their usage will be freed.
 pub(crate) fn on_the_way<'a>(
     ranked: &'a [RankedPod],
     is_credited: impl Fn(&RankedPod) -> bool + 'a,

@@ -91,11 +91,11 @@ impl EvictedPod<'_> {
     /// Deleting the object of a pod that still runs would cut its grace period short.
     fn has_ended(&self, now: Timestamp) -> bool {
         const TEARDOWN_MARGIN: SignedDuration = SignedDuration::from_secs(10);
-        let own = self
+        let requested = self
             .pod
             .termination_grace_period_seconds
             .unwrap_or(crate::rules::DEFAULT_GRACE_PERIOD_SECONDS);
-        let grace = SignedDuration::from_secs(own.max(0)).saturating_add(TEARDOWN_MARGIN);
+        let grace = SignedDuration::from_secs(requested.max(0)).saturating_add(TEARDOWN_MARGIN);
         now.duration_since(self.evicted_at) >= grace
     }
 }

@@ -51,21 +51,22 @@ pub enum Figures {
     /// The kubelet's way: a missing figure is zero (S1-060), a request in bytes is subtracted from a count of inodes
     /// (S1-062), and a hostPath counts as far as the summary has an entry for it (S1-067).
     Kubelet,
-    /// A missing figure is unknown, units do not mix, and only what the pod's end gives back counts.
+    /// A missing figure is unknown, units do not mix, and only the amount that the pod's end frees counts.
     Evictd,
 }
 
 /// The first kubelet that enforces limits of sidecars on local storage (S7-282).
 const LIMITS_SIDECARS_SINCE: (u32, u32) = (1, 37);
 
-/// What counts for limits of pods and containers on local storage, beside what the kubelet of 1.36 counts.
+/// Usage that counts for limits of pods and containers on local storage, beside the usage that the kubelet of 1.36
+/// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageLimits {
     /// Whether init containers that run on beside the others have limits (S7-282).
     pub sidecars: bool,
     /// Whether the writable layer always counts for its container's limit. The kubelet leaves it out where images have a filesystem of their own (S1-071).
     pub layers: bool,
-    /// Whether what the kubelet keeps for the containers counts for the pod's limit: a container fills its termination log.
+    /// Whether the kubelet's files of the containers count for the pod's limit: a container fills its termination log.
     pub kubelet_files: bool,
 }
 
@@ -78,7 +79,7 @@ impl StorageLimits {
     };
 }
 
-/// What the ranking compares first when process ids are short.
+/// The key that the ranking compares first when process ids are short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PidRank {
@@ -88,14 +89,14 @@ pub enum PidRank {
     FairShare,
 }
 
-/// What counts as a pod's request of memory and of node-local disk.
+/// The requests of memory and node-local disk that count for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodRequests {
     /// The kubelet's way: the containers of a pod with resources at pod level do not count at all (S1-068).
     Kubelet,
-    /// What the scheduler has reserved on the node: a value at pod level replaces those of the containers for its own
-    /// resource only (S4-041).
+    /// The amount that the scheduler has reserved on the node: a value at pod level replaces those of the containers
+    /// for its own resource only (S4-041).
     Reserved,
 }
 
@@ -181,7 +182,7 @@ impl PodSelection {
 pub struct Futility {
     /// Stop for a signal after this many consecutive evictions that gained too little.
     pub evictions: u32,
-    /// Start again after this time, or when what is available has changed.
+    /// Start again after this time, or when the available amount has changed.
     pub pause: SignedDuration,
 }
 
@@ -202,10 +203,9 @@ pub struct Rules {
     pub local_storage_capacity_isolation: bool,
     /// Which of the node's directories share a filesystem (S1-025).
     pub layout: FilesystemLayout,
-    /// Where the runtime keeps its files; `None` if it has not told, then as the layout says.
+    /// Where the runtime keeps its files; `None` if it has not reported that: then the layout decides.
     pub runtime_files: Option<RuntimeFiles>,
-    /// An eviction waits for a node-level reclaim only if what that frees is enough, and in time; the kubelet always
-    /// waits.
+    /// An eviction waits for a node-level reclaim only if that frees enough, and in time; the kubelet always waits.
     pub waits_for_enough_only: bool,
     /// No pod is evicted for a filesystem that is read-only, because nothing on it can be removed; the kubelet evicts
     /// one after the other.
@@ -220,9 +220,9 @@ pub struct Rules {
     pub figures: Figures,
     /// Where pods of unknown usage rank.
     pub unknown_stats: UnknownStats,
-    /// What ranks first when process ids are short.
+    /// The first key of the ranking when process ids are short.
     pub pid_rank: PidRank,
-    /// What counts as a pod's request.
+    /// Which requests of a pod count.
     pub pod_requests: PodRequests,
     /// Whether thresholds on memory and on swap act separately.
     pub memory_and_swap: MemoryAndSwap,
@@ -248,11 +248,11 @@ pub struct Rules {
     /// The longest time that a condition is held because pods of one owner come back and are evicted again; `None`
     /// means that it is not held for this reason, as the kubelet.
     pub longest_owner_backoff: Option<SignedDuration>,
-    /// Count what terminating pods still use as nearly free.
+    /// Count the remaining usage of terminating pods as nearly free.
     pub credit_terminating_pods: bool,
-    /// Evict only if evicting all eligible pods would lift the signal to what is wanted, and if that lasts.
+    /// Evict only if evicting all eligible pods would lift the signal to its target, and if that lasts.
     pub requires_relief: bool,
-    /// Pass over pods whose end gains less than a hundredth of what is missing, while others can lift the signal.
+    /// Pass over pods whose end gains less than a hundredth of the missing amount, while others can lift the signal.
     pub small_gains_last: bool,
     /// For a pressure signal, evict a pod that alone waits, at a limit of its own.
     pub evict_at_own_limit: bool,
@@ -261,8 +261,8 @@ pub struct Rules {
     /// Count a sample as new only if it was taken after the last pod was chosen; the kubelet only demands that it
     /// is newer than the previous one (S1-033).
     pub samples_follow_actions: bool,
-    /// Say in the message of an eviction what the decision compared: the pod's use with its largest parts. The kubelet
-    /// names only containers (S1-055).
+    /// Say in the message of an eviction which amounts the decision compared: the pod's usage with its largest parts.
+    /// The kubelet names only containers (S1-055).
     pub messages_name_what_counted: bool,
     /// Enforce limits on local storage of init containers that run on beside the others. Kubelets do from 1.37 on (S7-282).
     pub limits_sidecars: bool,
@@ -356,7 +356,7 @@ impl Rules {
         self.limits_sidecars |= version >= LIMITS_SIDECARS_SINCE;
     }
 
-    /// What counts for limits on local storage.
+    /// Usage that counts for limits on local storage.
     pub fn storage_limits(&self) -> StorageLimits {
         match self.figures {
             Figures::Evictd => StorageLimits::ALL,
@@ -371,10 +371,10 @@ impl Rules {
     /// Seconds between SIGTERM and SIGKILL for this pod (S1-047, S1-048); under the kubelet's rules the result can
     /// be negative.
     pub fn grace_period_seconds(&self, pod: &Pod, hard: bool) -> i64 {
-        let own = pod.termination_grace_period_seconds;
+        let requested = pod.termination_grace_period_seconds;
         match self.max_pod_grace_period_seconds {
             _ if hard => self.hard_grace_period_seconds,
-            Some(most) => own.map_or(most, |own| own.min(most)),
+            Some(most) => requested.map_or(most, |requested| requested.min(most)),
             None => own_grace_period_seconds(pod),
         }
     }
@@ -398,8 +398,8 @@ impl Rules {
             ImagefsAvailable | ImagefsInodesFree => !layout.split_container_fs,
             _ => true,
         };
-        let told = self.runtime_files.as_ref();
-        by_layout && told.is_none_or(|told| told.layers[signal])
+        let files = self.runtime_files.as_ref();
+        by_layout && files.is_none_or(|files| files.layers[signal])
     }
 
     /// The back-off for owners whose pods come back, if there is one.
@@ -428,7 +428,7 @@ impl Rules {
             && self.evictable_static_pods.covers(pod)
     }
 
-    /// What the pod asks for by [`PREFERENCE_ANNOTATION`], if its namespace may use it; `None` stands for `never`.
+    /// The pod's preference by [`PREFERENCE_ANNOTATION`], if its namespace may use it; `None` stands for `never`.
     pub(crate) fn preference(&self, pod: &Pod) -> Option<Preference> {
         if !self.pod_preference_namespaces.contains(&pod.namespace) {
             return Some(Preference::None);
@@ -445,8 +445,8 @@ impl Rules {
 
 /// The grace period that the pod itself asks for, in seconds (S2-016).
 pub fn own_grace_period_seconds(pod: &Pod) -> i64 {
-    let own = pod.termination_grace_period_seconds;
-    own.map_or(DEFAULT_GRACE_PERIOD_SECONDS, |own| own.max(0))
+    let requested = pod.termination_grace_period_seconds;
+    requested.map_or(DEFAULT_GRACE_PERIOD_SECONDS, |requested| requested.max(0))
 }
 
 /// The grace period that the API server sets for a pod without one, in seconds.

@@ -11,7 +11,7 @@ pub type SignalMap<T> = EnumMap<Signal, T>;
 /// A value for each node condition.
 pub type ConditionMap<T> = EnumMap<NodeCondition, T>;
 
-/// What the node can run out of (S1-001).
+/// A resource that the node can run out of (S1-001).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Enum)]
 pub enum Signal {
     /// Memory of the node, in bytes.
@@ -97,7 +97,7 @@ impl Signal {
         matches!(self, Self::MemoryPsi | Self::IoPsi)
     }
 
-    /// What is starved when this signal is low (S1-002).
+    /// The resource that is starved when this signal is low (S1-002).
     pub const fn resource(self) -> StarvedResource {
         match self {
             Self::MemoryAvailable
@@ -128,7 +128,7 @@ impl Signal {
         })
     }
 
-    /// An amount of what this signal counts.
+    /// An amount in the unit of this signal.
     pub const fn quantity(self, value: i64) -> Quantity {
         if self.counts_bytes() {
             Quantity::bytes(value)
@@ -209,7 +209,7 @@ impl std::fmt::Display for StarvedResource {
     }
 }
 
-/// A condition that tells the scheduler and admission that the node is short of something (S1-003).
+/// A condition by which the scheduler and admission learn that the node is short of a resource (S1-003).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Enum, Serialize)]
 pub enum NodeCondition {
     /// Short of bytes or inodes.

@@ -255,7 +255,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
     Outcome { thresholds, steps }
 }
 
-/// Under the kubelet's rules a pod that is evicted in one step is gone in the next.
+/// Under the kubelet's rules a pod that is evicted in one step has left before the next.
 fn leave(housekeeper: &mut Housekeeper, now: Timestamp, eviction: &Eviction, uid: &str) {
     let name = (String::new(), eviction.pod.clone(), uid.to_owned());
     let purpose = Purpose::Eviction {
@@ -272,7 +272,7 @@ fn leave(housekeeper: &mut Housekeeper, now: Timestamp, eviction: &Eviction, uid
     housekeeper.on_event(now, Event::Ended { uid, ending });
 }
 
-/// One cycle over captured state; [`StepOutcome::describe`] adds what the housekeeper remembers.
+/// One cycle over captured state; [`StepOutcome::describe`] adds the housekeeper's memory.
 pub fn cycle(
     housekeeper: &mut Housekeeper,
     now: Timestamp,
@@ -366,7 +366,7 @@ impl StepOutcome {
         self.decision = Some(decision);
     }
 
-    /// Adds what the housekeeper remembers after the cycle; times in seconds after `start`.
+    /// Adds the housekeeper's memory after the cycle; times in seconds after `start`.
     pub fn describe(&mut self, housekeeper: &Housekeeper, start: Timestamp) {
         self.node_conditions = housekeeper.conditions().collect();
         self.thresholds_met = housekeeper.thresholds_met().cloned().collect();

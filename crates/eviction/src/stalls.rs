@@ -1,9 +1,9 @@
-//! Who waits while a pressure signal is past its threshold, and for what: for what the node has, or only at limits of
-//! their own.
+//! Which pods wait while a pressure signal is past its threshold, and whether they wait for the node's resources or
+//! only at limits of their own.
 //!
 //! The kernel's figure of the node includes a pod that waits at its own limit (`memory.max`, `memory.high`, `io.max`).
-//! Such a pod costs no other pod anything. Therefore the part of the pressure that such limits explain is taken out, and
-//! what remains is compared with the threshold again.
+//! Such a pod costs no other pod anything. Therefore the part of the pressure that such limits explain is taken out,
+//! and the rest is compared with the threshold again.
 
 use crate::pressure::{PressureLimit, Stall};
 
@@ -47,14 +47,14 @@ impl Stalls {
         let figure = |stall: &Stall| stall.figure(limit.share, limit.average);
         // A stall of unknown origin proves no contention.
         let limited = |group: &GroupStall| {
-            let own = group.at_own_limit.as_ref().map_or(u16::MAX, figure);
-            own.min(figure(&group.all))
+            let limited = group.at_own_limit.as_ref().map_or(u16::MAX, figure);
+            limited.min(figure(&group.all))
         };
         let pods = self.pods.iter().enumerate();
         let pods = pods.filter_map(|(index, group)| Some((index, group.as_ref()?)));
         let groups = || self.pods.iter().flatten().chain(&self.others);
-        // All tasks of the node are stalled only while those of each cgroup are stalled or idle, and some task is stalled
-        // only while some task of a cgroup is: the figure of the node is at most the sum.
+        // All tasks of the node are stalled only while those of each cgroup are stalled or idle. Some task of the node
+        // is stalled only while some task of a cgroup is. So the figure of the node is at most the sum.
         let explained = groups().map(limited).fold(0, u16::saturating_add);
         let unexplained = node.saturating_sub(explained);
         let unexplained = if explained == 0 {
@@ -68,14 +68,14 @@ impl Stalls {
         if rest > limit.most.min(node.saturating_sub(1)) {
             return StallCause::Contention;
         }
-        let mut own: Vec<(usize, u16)> = pods
+        let mut at_limits: Vec<(usize, u16)> = pods
             .map(|(index, group)| (index, limited(group)))
             .filter(|(_, figure)| *figure > 0)
             .collect();
-        own.sort_by_key(|(_, figure)| std::cmp::Reverse(*figure));
-        let largest = own.first().map_or(0, |(_, figure)| *figure);
-        own.retain(|(_, figure)| *figure >= largest / 2);
-        StallCause::OwnLimits(own)
+        at_limits.sort_by_key(|(_, figure)| std::cmp::Reverse(*figure));
+        let largest = at_limits.first().map_or(0, |(_, figure)| *figure);
+        at_limits.retain(|(_, figure)| *figure >= largest / 2);
+        StallCause::OwnLimits(at_limits)
     }
 }
 

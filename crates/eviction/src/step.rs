@@ -1,4 +1,4 @@
-//! What the housekeeper asks its caller for.
+//! The data that the housekeeper asks its caller for.
 
 use crate::Signal;
 use serde::Serialize;
@@ -10,7 +10,7 @@ pub enum Step {
     Rest,
     /// Usage of the pods that have limits on local storage.
     LocalStorage,
-    /// Free what can be freed without ending a pod, then observe again.
+    /// Reclaim space without ending a pod, then observe again.
     Reclaim(Reclaim),
     /// Usage of every pod, shortly before a threshold is crossed: only two readings show who grows.
     Measure(Signal),

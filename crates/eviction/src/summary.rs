@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Borrow;
 use std::collections::HashMap;
 
-/// What the kubelet answers at `/stats/summary`.
+/// The kubelet's response at `/stats/summary`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Summary {
@@ -59,7 +59,7 @@ pub struct MemoryStats {
     working_set_bytes: Option<u64>,
     rss_bytes: Option<u64>,
     psi: Option<PsiStats>,
-    /// What is set aside as huge pages, if that is to be subtracted.
+    /// Memory set aside as huge pages, if it is to be subtracted.
     #[serde(skip)]
     huge_pages: u64,
 }
@@ -268,8 +268,8 @@ impl Summary {
         all
     }
 
-    /// Subtracts memory that is set aside as huge pages from what is available of the node's memory, which a kubelet
-    /// before 1.37 computes as the capacity less the working set (S7-280). The capacity stays.
+    /// Subtracts memory set aside as huge pages from the node's available memory. A kubelet before 1.37 computes that
+    /// as the capacity less the working set (S7-280). The capacity stays.
     pub fn subtract_huge_pages(&mut self, bytes: i64) {
         let bytes = u64::try_from(bytes).unwrap_or(0);
         let capacity = |memory: &MemoryStats| memory.observation().map(|seen| seen.capacity);

@@ -1,4 +1,4 @@
-//! Thresholds: their grammar, their values, and what the kubelet derives from them (S1-004 to S1-017).
+//! Thresholds: their grammar, their values, and the kubelet's derived ones (S1-004 to S1-017).
 
 mod allocatable;
 mod inverted;
@@ -71,7 +71,7 @@ impl std::fmt::Display for ThresholdValue {
 pub struct Threshold {
     /// The signal whose available amount is compared.
     pub signal: Signal,
-    /// Met while what is available is strictly below this (S1-004).
+    /// Met while the available amount is strictly below this (S1-004).
     pub value: ThresholdValue,
     /// How long it must have been met before it acts; zero makes the threshold hard (S1-009).
     pub grace_period: SignedDuration,
@@ -139,7 +139,7 @@ pub struct ThresholdError {
     pub kind: ThresholdErrorKind,
 }
 
-/// What can be wrong with a threshold.
+/// The possible errors in a threshold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ThresholdErrorKind {
     /// S1-007

@@ -1,8 +1,8 @@
-//! How fast that grows which no eviction can end: pods that are spared, and what is in no pod.
+//! Growth that no eviction can end: of spared pods, and of usage outside of pods.
 //!
-//! An eviction that such growth eats up within seconds helps nobody. Only figures count that were measured together with
-//! the signal: a walk through directories or a kubelet's answer is older, and what a pod has written since then would
-//! look like growth of the host. So would the growth of a pod whose usage is unknown: without it nothing is noted.
+//! An eviction is futile if such growth eats its gain within seconds. Only figures count that were measured together
+//! with the signal. A directory walk or a kubelet's answer is older, and a pod's writes since then would look like
+//! growth of the host. So would the growth of a pod whose usage is unknown: without it nothing is noted.
 
 use crate::{
     Observation, Signal, SignalMap, StarvedResource, Usage,
@@ -18,7 +18,7 @@ pub(crate) const HORIZON: SignedDuration = SignedDuration::from_secs(10);
 /// Figures that are farther from their signal in time were not measured together with it.
 const TOGETHER: SignedDuration = SignedDuration::from_millis(100);
 
-/// What was held at the last readings of each signal, and how it grows.
+/// The usage at the last readings of each signal, and its growth.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unevictable {
     readings: SignalMap<Readings>,
@@ -31,7 +31,7 @@ struct Readings {
     pods: HashMap<String, Held>,
     host: Option<i64>,
     host_trend: Trend,
-    /// The sum of all growth of what stays, and of what may be evicted or is leaving.
+    /// The total growth of usage that stays, and of usage that is evictable or terminating.
     stays: Growing,
     goes: Growing,
 }
@@ -57,7 +57,7 @@ impl Growing {
 }
 
 impl Unevictable {
-    /// Whether what pods hold of this signal can be measured together with it.
+    /// Whether the pods' usage of this signal can be measured together with it.
     pub(crate) fn follows(signal: Signal) -> bool {
         let resource = signal.resource();
         !signal.is_pressure() && matches!(resource, StarvedResource::Memory | StarvedResource::Pids)
@@ -69,7 +69,7 @@ impl Unevictable {
         at.is_none_or(|at| now.duration_since(at) >= pause)
     }
 
-    /// Takes in what every pod holds. `released` is held by pods that are gone, and will be free.
+    /// Adds the usage of every pod. `released` belongs to pods that have ended, and will be free.
     pub(crate) fn observe(
         &mut self,
         (now, signal): (Timestamp, Signal),
@@ -97,8 +97,8 @@ impl Unevictable {
         readings.observe(at, observed, pods, ranked, released);
     }
 
-    /// What grows and cannot be evicted, if that is more than half of all growth; `None` too if it is not known.
-    /// `falls_by` is the rate at which the signal falls: what does not lower the signal does not count.
+    /// The growth that cannot be evicted, if that is more than half of all growth; `None` too if it is unknown.
+    /// `falls_by` is the rate at which the signal falls: growth that does not lower the signal does not count.
     pub(crate) fn growth(
         &self,
         signal: Signal,
@@ -138,7 +138,7 @@ fn stays_here(row: &RankedPod) -> bool {
     row.spared.is_some_and(|why| why != Spared::Dying)
 }
 
-/// Whether it is unknown what this pod holds. A pod without a cgroup has no processes, so it holds nothing.
+/// Whether this pod may have unknown usage. A pod without a cgroup has no processes, so it holds nothing.
 fn may_hold_unseen(row: &RankedPod) -> bool {
     row.gain.is_none() && row.spared != Some(Spared::Unreachable(Unreachable::NoCgroup))
 }

@@ -1,4 +1,4 @@
-//! What each pod uses, as far as it is known.
+//! The usage of each pod, as far as it is known.
 
 use crate::{
     Signal, StarvedResource,
@@ -50,7 +50,7 @@ impl FromIterator<Option<PodUsage>> for Usage {
     }
 }
 
-/// What one pod uses. `None`: that figure is not known.
+/// The usage of one pod. `None`: that figure is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodUsage {
     /// Memory that the kernel cannot easily reclaim.
@@ -77,7 +77,7 @@ pub struct PodUsage {
     pub deleted: DeletedUsage,
 }
 
-/// What one container uses.
+/// The usage of one container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerUsage {
     /// Name within the pod.
@@ -121,7 +121,7 @@ impl PodUsage {
                 figure.time = time(figure.time);
             }
         }
-        let own = [
+        let of_pod = [
             &mut self.working_set,
             &mut self.anon,
             &mut self.swap,
@@ -137,7 +137,7 @@ impl PodUsage {
             one(part.bytes.as_mut(), &time);
             one(part.inodes.as_mut(), &time);
         }
-        for figure in own {
+        for figure in of_pod {
             one(figure.as_mut(), &time);
         }
         one(self.processes.as_mut(), &time);
@@ -165,7 +165,7 @@ impl PodUsage {
 /// How much of a part of the pod is known, and whether the pod's end gives it back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// What is known counts. A part without figures does not exist.
+    /// Known figures count. A part without figures does not exist.
     #[default]
     Counted,
     /// It exists, and how much it holds is not known yet.
@@ -185,8 +185,8 @@ pub struct FsUsage {
     pub extent: Extent,
 }
 
-/// What a pod's processes hold open of files that are deleted. A ranking counts it, as it returns when the pod ends; no
-/// limit of the pod does, as the kubelet never sees it. `None`: nothing was found.
+/// Deleted files that a pod's processes hold open. A ranking counts them, because their space is freed when the pod
+/// ends. No limit of the pod does, because the kubelet never sees them. `None`: nothing was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeletedUsage {
     /// In the writable layers of its containers.

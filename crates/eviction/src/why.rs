@@ -23,7 +23,7 @@ pub use human::human_bytes;
 /// Of the pods that stay, so many are named.
 const STAYING_NAMED: usize = 2;
 
-/// What was chosen from a ranking.
+/// The victim chosen from a ranking.
 pub(crate) struct Choice<'a> {
     pub(crate) victim: Option<&'a RankedPod>,
     /// The first pod that could have been evicted instead.
@@ -91,7 +91,7 @@ pub(crate) fn why(
     sentence
 }
 
-/// The pods that hold most of what those who may go cannot give: the page of what is full must name somebody.
+/// The pods that hold most of the unevictable usage: the page about the full resource must name them.
 fn who_stays(signal: Signal, ranked: &[RankedPod]) -> String {
     let held = |pod: &RankedPod| pod.gain.unwrap_or_default();
     let mut stay: Vec<&RankedPod> = ranked
@@ -136,7 +136,7 @@ pub enum DecidingKey {
     Overdue,
     /// One exceeds its request and the other does not, or the usage of one is not known.
     Excess,
-    /// What their annotations ask for.
+    /// The preferences in their annotations.
     Preference,
     /// Priority; lower is evicted first.
     Priority,
@@ -146,7 +146,7 @@ pub enum DecidingKey {
     Terminating,
     /// Usage above the request.
     Overage,
-    /// What it writes to disks now.
+    /// Its present rate of writes to disks.
     Growth,
     /// Equal in every key: the order of the list decides.
     Order,
@@ -252,43 +252,43 @@ impl RankedPod {
 
     /// One sentence: why this pod ranks before `next`.
     pub fn before(&self, next: &Self, resource: StarvedResource) -> String {
-        let (own, other) = (&self.pod, &next.pod);
+        let (pod, other) = (&self.pod, &next.pod);
         let (uses, next_uses) = (self.uses(resource), next.uses(resource));
         match self.deciding_key(next, resource) {
             DecidingKey::Overdue => {
-                format!("{own} {uses}, was deleted and should be gone, unlike {other}, next")
+                format!("{pod} {uses}, was deleted and should be gone, unlike {other}, next")
             }
-            DecidingKey::Excess => format!("{own} {uses}, while {other}, next, {next_uses}"),
+            DecidingKey::Excess => format!("{pod} {uses}, while {other}, next, {next_uses}"),
             DecidingKey::Preference if self.preference == Preference::Prefer => {
-                format!("{own} {uses} and prefers to be evicted early, unlike {other}, next")
+                format!("{pod} {uses} and prefers to be evicted early, unlike {other}, next")
             }
             DecidingKey::Preference => {
-                format!("{own} {uses}; {other}, next, prefers to be evicted late")
+                format!("{pod} {uses}; {other}, next, prefers to be evicted late")
             }
             DecidingKey::Returns => format!(
-                "{own} {uses}; {other}, next, would be started here again at once by its DaemonSet"
+                "{pod} {uses}; {other}, next, would be started here again at once by its DaemonSet"
             ),
             DecidingKey::Priority => format!(
-                "{own} {uses}, and its priority {} is lower than {} of {other}, next",
+                "{pod} {uses}, and its priority {} is lower than {} of {other}, next",
                 self.priority, next.priority
             ),
             DecidingKey::Terminating => {
-                format!("{own} {uses} and is terminating anyway, unlike {other}, next")
+                format!("{pod} {uses} and is terminating anyway, unlike {other}, next")
             }
             DecidingKey::Overage if self.excess == Excess::Within => {
                 format!(
-                    "{own} {uses}, with the least of its request left; {other}, next, {next_uses}"
+                    "{pod} {uses}, with the least of its request left; {other}, next, {next_uses}"
                 )
             }
             DecidingKey::Overage => {
-                format!("{own} {uses}, the most of its kind; {other}, next, {next_uses}")
+                format!("{pod} {uses}, the most of its kind; {other}, next, {next_uses}")
             }
             DecidingKey::Growth => format!(
-                "{own} {uses} and grows by {}/s; {other}, next, uses as much and grows less",
+                "{pod} {uses} and grows by {}/s; {other}, next, uses as much and grows less",
                 human_bytes(self.growth.unwrap_or_default())
             ),
             DecidingKey::Order => format!(
-                "{own} {uses}; {other}, next, is its equal in every key and stands after it in the list"
+                "{pod} {uses}; {other}, next, is its equal in every key and stands after it in the list"
             ),
         }
     }

@@ -4,7 +4,7 @@ use super::Spared;
 use evictd_pod::Quantity;
 use serde::{Deserialize, Serialize};
 
-/// A pod that is never evicted, and what is wrong with it.
+/// A pod that is never evicted, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassedOver {
@@ -13,7 +13,7 @@ pub struct PassedOver {
     /// Its UID, if it exceeds a limit of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// What it holds of the resource, where that is known.
+    /// Its usage of the resource, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<Quantity>,
     /// Why it is never evicted, in a few words.

@@ -14,11 +14,11 @@ const KILL_WAIT_CYCLES: u32 = 20;
 /// The longest time that any pod is waited for before another victim is chosen (S1-059): first until it is killed,
 /// then until its resources are free.
 pub const CLEANUP_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
-/// How long after its files are removed a pod is waited for until its disk shows what they took. A filesystem frees the
-/// blocks of a large file after its name is gone: in the same system call (ext4), or later (XFS, btrfs).
+/// How long an ended pod is waited for after its files are removed. A filesystem frees the blocks of a large file after
+/// its name: in the same system call (ext4), or later (XFS, btrfs).
 const FREEING_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
-/// The kubelet sends SIGKILL two seconds after SIGTERM (S1-049), and the kernel needs up to two more seconds to
-/// free what the pod used.
+/// The kubelet sends SIGKILL two seconds after SIGTERM (S1-049), and the kernel needs up to two more seconds to free
+/// the pod's memory.
 pub(super) const KUBELET_KILL_WAIT: SignedDuration = SignedDuration::from_secs(4);
 /// How long a notice stays owed after the pod's end, and after the API server has first accepted it. A kubelet that
 /// does not see its pods starts the pod again and overwrites its status. After a restart of the API server kubelets
@@ -91,8 +91,8 @@ impl Purpose {
     }
 }
 
-/// What a pod may still use after its last process has exited: files in memory until the volume is unmounted,
-/// process ids until the parent has waited for them. `None` where it is not known.
+/// Usage that a pod may still have after its last process has exited: files in memory until the volume is unmounted,
+/// process ids until the parent has waited for them. `None` where it is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RemainingUsage {
     /// Bytes of memory.
@@ -215,7 +215,7 @@ pub struct Departure {
     /// Its usage of the signal's resource when last seen.
     last_usage: Option<(Signal, Quantity)>,
     remaining: Option<RemainingUsage>,
-    /// The signal of a disk, and what has to be available of it until the pod's files count as freed.
+    /// The signal of a disk, and the amount of it that must be available before the pod's files count as freed.
     awaited: Option<(Signal, i64)>,
     /// When its files were first seen removed.
     files_removed_at: Option<Timestamp>,
@@ -283,8 +283,7 @@ impl Departure {
         matches!(self.stage, Stage::Ended { .. } | Stage::Gone { .. }) && !self.runs
     }
 
-    /// What this departure is waiting for, in a few words, and the latest end of the wait; `None` if it waits for
-    /// nothing.
+    /// The reason why this departure waits, in a few words, and the latest end of the wait. `None` if it does not wait.
     pub fn waits_for(&self) -> Option<(&'static str, Option<Timestamp>)> {
         Some(match (self.stage, &self.purpose) {
             (Stage::Terminating { kill_at, .. }, Purpose::KubeletEviction) => {
@@ -326,8 +325,8 @@ impl Departure {
                 Some(until),
             ),
             (Stage::Gone { .. }, _) if self.notice_state == NoticeState::Pending => {
-                let told = self.notice_accepted_at.is_some();
-                let words = match (self.runs, told) {
+                let accepted = self.notice_accepted_at.is_some();
+                let words = match (self.runs, accepted) {
                     (true, _) => "it runs again; its kubelet has not seen the decision yet",
                     (false, true) => "it is gone; its kubelet has not confirmed it yet",
                     (false, false) => "it is gone; the API server does not know it yet",
@@ -338,10 +337,10 @@ impl Departure {
         })
     }
 
-    /// Whether the decision stands although its pod runs again and its reason is over. A pending notice stands as long
-    /// as the pod's kubelet may not have seen it. Without one, and for a rejection that no one has seen, the decision
-    /// stands for the transition period.
-    pub(super) fn stands(
+    /// Whether the decision holds although its pod runs again and its reason is over. A pending notice holds while the
+    /// pod's kubelet may not have seen it. Without one, and for a rejection that no kubelet has seen, the decision
+    /// holds for the transition period.
+    pub(super) fn is_in_force(
         &self,
         now: Timestamp,
         gone: Timestamp,
@@ -357,7 +356,7 @@ impl Departure {
         now.duration_since(since) < period
     }
 
-    /// Notes what the pod held of `signal` when it was chosen, and `available`, what was left then. Without
+    /// Notes the pod's usage of `signal` when it was chosen, and the amount that was `available` then. Without
     /// `available` its files count as freed when they are removed.
     pub(super) fn chosen(&mut self, signal: Signal, held: Quantity, available: Option<i64>) {
         self.last_usage = Some((signal, held));
@@ -389,8 +388,8 @@ impl Departure {
         is_cut_short && self.is_terminating() && self.kill_at() > now
     }
 
-    /// Whether its kubelet, which is to end it, would do so only after the signal of a hard threshold is exhausted.
-    /// Until then the pod runs, and what it frees then comes too late.
+    /// Whether the kubelet would kill this pod only after the signal of a hard threshold is exhausted. The pod runs
+    /// until then, so its end would come too late.
     pub(super) fn is_too_late(&self, now: Timestamp, exhausted_at: Option<Timestamp>) -> bool {
         let kill_at = self.kill_at();
         self.purpose.is_by_kubelet()
@@ -481,7 +480,7 @@ impl Departure {
         less
     }
 
-    /// What it still uses of `signal` after its last process has exited, as long as that is waited for.
+    /// Its usage of `signal` after its last process has exited, until the wait for it ends.
     pub(super) fn remaining(&self, now: Timestamp, signal: Signal) -> Quantity {
         match (self.stage, self.remaining) {
             (Stage::Ended { at }, Some(remaining)) if now.duration_since(at) < CLEANUP_TIMEOUT => {
@@ -491,7 +490,7 @@ impl Departure {
         }
     }
 
-    /// Whether the disk has back what the removed files took, or has had time for it.
+    /// Whether the disk shows the space of the removed files as available, or has had time to.
     fn disk_shows_it(&mut self, now: Timestamp, available: &SignalMap<Option<i64>>) -> bool {
         let removed_at = *self.files_removed_at.get_or_insert(now);
         self.awaited.is_none_or(|(signal, expected)| {
@@ -500,8 +499,8 @@ impl Departure {
         })
     }
 
-    /// Notes what was seen of it after its last process has exited; true once all its resources are free or the
-    /// wait for them has timed out. `available`: what was left of each signal at the last observation.
+    /// Notes the state of the pod after its last process has exited. Returns true once all its resources are free or
+    /// the wait for them has timed out. `available`: the available amount of each signal at the last observation.
     pub(super) fn settle(
         &mut self,
         now: Timestamp,
@@ -513,7 +512,7 @@ impl Departure {
             return false;
         };
         self.remaining = remaining.or(self.remaining);
-        // If it runs again, the new processes own what it uses, so nothing is left to be freed.
+        // If it runs again, its usage belongs to the new processes, so nothing is left to be freed.
         let back = if self.runs {
             true
         } else if self.purpose.is_for_disk() {

@@ -5,7 +5,7 @@ use crate::{ConditionMap, NodeCondition, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
 
-/// What the caller reports.
+/// A report of the caller.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A pod must leave. The caller has written the decision to the history before.
@@ -30,7 +30,7 @@ pub enum Event {
     Ended {
         /// UID of the pod.
         uid: String,
-        /// Whether the pod is gone.
+        /// Whether the pod has terminated.
         ending: Ending,
     },
     /// The API server has accepted a notice. The pod's kubelet may not have seen it yet, and may overwrite it.
@@ -79,7 +79,7 @@ pub enum Ending {
     },
 }
 
-/// What the caller must do.
+/// An action that the caller must carry out.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Terminate the pod: send SIGTERM, wait for `left`, send SIGKILL. The caller answers with [`Event::Ended`].
@@ -102,7 +102,7 @@ pub enum Command {
         /// UID of the pod.
         uid: String,
     },
-    /// Drop what was to be published about the pod.
+    /// Drop the pending publication about the pod.
     Withdraw {
         /// UID of the pod.
         uid: String,
@@ -116,7 +116,7 @@ pub enum Command {
     Conclude {
         /// The pod and its decision.
         departure: Box<Departure>,
-        /// Whether the pod is gone or runs.
+        /// Whether the pod has terminated or runs.
         conclusion: Conclusion,
     },
     /// A pod that was rejected before has to be admitted from now on.
@@ -129,9 +129,9 @@ pub enum Command {
 /// The result of a decision that an earlier run did not finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion {
-    /// The pod is gone; the time of its end is not known.
+    /// The pod does not exist any more; the time of its end is unknown.
     Gone,
-    /// The pressure is over and the pod still runs: what was not done yet is dropped.
+    /// The pressure is over and the pod still runs: pending actions are dropped.
     StillRuns {
         /// Whether the history has no outcome of the termination yet.
         outcome_missing: bool,
@@ -158,7 +158,7 @@ pub struct Question {
     pub uid: String,
     /// Its cgroup as last known.
     pub cgroup: Option<PathBuf>,
-    /// Whether to report what the pod still uses.
+    /// Whether to report the pod's remaining usage.
     pub remaining: bool,
     /// Whether to report if some process of the pod is older than this time.
     pub older_than: Option<Timestamp>,
@@ -187,7 +187,7 @@ pub struct PodState {
     pub unsure: bool,
     /// Whether some process of it is older than the decision, if that was asked.
     pub older: bool,
-    /// What the pod still uses, if that was asked.
+    /// The pod's remaining usage, if the observer had to report it.
     pub remaining: Option<RemainingUsage>,
 }
 
@@ -198,7 +198,7 @@ pub struct Context {
     pub pressing: ConditionMap<bool>,
     /// Conditions that currently keep new pods off the node.
     pub keeping_away: ConditionMap<bool>,
-    /// What was left of each signal at the last observation.
+    /// The available amount of each signal at the last observation.
     pub available: SignalMap<Option<i64>>,
     /// How long a condition lasts after its cause is over.
     pub transition_period: SignedDuration,

@@ -9,8 +9,8 @@
 //!        `------ Ended: termination failed -----> Failed
 //! ```
 //!
-//! The caller carries out every [`Command`] and reports every [`Event`]. No pod is terminated that is not tracked
-//! here.
+//!
+//! The caller carries out every [`Command`] and reports every [`Event`]. Every pod that is terminated is tracked here.
 
 mod departure;
 mod event;
@@ -43,13 +43,13 @@ pub const STILL_RUNS: &str = "the pod still runs after the pressure has ended, a
 /// Why the notice of a rejection is dropped.
 pub const ADMITTED: &str = "the pod was admitted after all";
 
-/// What a victim held when it was chosen.
+/// The usage of a victim when it was chosen.
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
     pub(crate) uid: String,
     pub(crate) signal: Signal,
     pub(crate) held: Quantity,
-    /// What was left of the signal; `None` where nobody waits for the disk to show more.
+    /// The available amount of the signal; `None` where the disk does not have to show more.
     pub(crate) available: Option<i64>,
 }
 
@@ -273,7 +273,7 @@ impl Departures {
         vec![Command::Preempt(next.clone())]
     }
 
-    /// Skips the first planned preemption: the pod has gone by itself or cannot be terminated.
+    /// Skips the first planned preemption: the pod has ended by itself or cannot be terminated.
     pub fn skip_planned(&mut self) {
         self.planned.pop_front();
     }
@@ -290,14 +290,14 @@ impl Departures {
         }
     }
 
-    /// Whether no victim may be chosen for `need` until one of these pods has left; `credited` if what they still use
-    /// counts as nearly free.
+    /// Whether no victim may be chosen for `need` until one of these pods has left. With `credited`, their remaining
+    /// usage counts as nearly free.
     pub(crate) fn block(&self, now: Timestamp, need: UsageNeed, credited: bool) -> bool {
         let mut all = self.pods.values();
         all.any(|departure| departure.blocks(now, need, credited))
     }
 
-    /// What pods without processes still use of `signal`, and the names of these pods.
+    /// The remaining usage of `signal` by pods without processes, and the names of these pods.
     pub(crate) fn remaining(&self, now: Timestamp, signal: Signal) -> (Vec<String>, Quantity) {
         let mut names = Vec::new();
         let mut sum = Quantity::ZERO;
@@ -350,8 +350,8 @@ impl Departures {
         departure.is_some_and(|departure| matches!(departure.stage, Stage::Ended { .. }))
     }
 
-    /// Whether this pod was deleted but not ended by its kubelet within its grace period, or is ended by its kubelet too
-    /// late for a hard threshold: it ranks before all others.
+    /// Whether this pod ranks before all others: its kubelet did not end it within its grace period, or would end it
+    /// too late for a hard threshold.
     pub(crate) fn is_overdue(&self, uid: &str, now: Timestamp) -> bool {
         let departure = self.pods.get(uid);
         departure.is_some_and(|departure| {
@@ -432,8 +432,8 @@ impl Departures {
     }
 }
 
-/// Whether a departure whose pod is not being terminated is still tracked, and the command that follows from what
-/// was seen.
+/// Whether a departure whose pod is not being terminated is still tracked, and the command that follows from the
+/// observation.
 fn follow(
     now: Timestamp,
     departure: &Departure,
@@ -483,8 +483,8 @@ fn started_again(
             again: true,
         })
     } else {
-        let stands = departure.stands(now, gone, context.transition_period);
-        (!stands).then_some(Command::Withdraw {
+        let in_force = departure.is_in_force(now, gone, context.transition_period);
+        (!in_force).then_some(Command::Withdraw {
             uid,
             why: STILL_RUNS,
         })
@@ -521,10 +521,10 @@ fn rejected(
         });
         return (true, command);
     }
-    let stands = departure.stands(now, departure.since, context.transition_period);
+    let in_force = departure.is_in_force(now, departure.since, context.transition_period);
     (
         true,
-        (!stands).then_some(Command::Withdraw {
+        (!in_force).then_some(Command::Withdraw {
             uid,
             why: STILL_RUNS,
         }),

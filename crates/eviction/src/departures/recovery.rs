@@ -1,5 +1,5 @@
-//! Decisions that an earlier run of the daemon did not finish. A pod that was terminating is terminated at the end
-//! of the grace period that was decided, and pending notices are sent to the API server.
+//! Decisions that an earlier run of the daemon did not finish. A pod that was terminating is terminated at the end of
+//! the decided grace period, and pending notices are sent to the API server.
 
 use super::{
     Departures, NoticeState, Purpose, Stage,
@@ -38,7 +38,8 @@ impl UnfinishedDecision {
 }
 
 impl Departures {
-    /// Resumes what an earlier run did not finish for this pod, once the pod's state is known for certain.
+    /// Resumes the decisions about this pod that an earlier run did not finish, once the pod's state is known for
+    /// certain.
     pub(super) fn resume(
         &mut self,
         now: Timestamp,
@@ -68,8 +69,8 @@ impl Departures {
         let sent = unfinished.departure.notice_state == NoticeState::Sent;
         let kill_at = unfinished.departure.kill_at();
         let departure = &unfinished.departure;
-        let stands = departure.stands(now, kill_at, context.transition_period);
-        if runs && !stands && !sent {
+        let in_force = departure.is_in_force(now, kill_at, context.transition_period);
+        if runs && !in_force && !sent {
             // The reason is over: a late notice or termination would only end a pod that harms nothing.
             return vec![Command::Conclude {
                 conclusion: Conclusion::StillRuns {

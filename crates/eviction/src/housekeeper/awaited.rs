@@ -16,12 +16,12 @@ const LONGEST: SignedDuration = SignedDuration::from_secs(10);
 /// The wait ends so long before nothing is left of the signal, because a pod takes time to end.
 const RESERVE: SignedDuration = SignedDuration::from_secs(1);
 
-/// What is awaited, and what there was when signals crossed their thresholds.
+/// Decisions that wait for usage, and the available amounts when signals crossed their thresholds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Awaited {
     /// Since when the decision on a signal waits.
     since: SignalMap<Option<Timestamp>>,
-    /// What was available when a threshold on the signal was first met.
+    /// The available amount when a threshold on the signal was first met.
     at_crossing: SignalMap<Option<i64>>,
 }
 
@@ -32,7 +32,7 @@ impl Awaited {
 }
 
 impl Housekeeper {
-    /// Notes what is available as signals cross their thresholds.
+    /// Notes the available amounts as signals cross their thresholds.
     pub(super) fn note_crossings(&mut self, observations: &Observations) {
         let mut met = SignalMap::<bool>::default();
         for watched in &self.watched {
@@ -48,7 +48,7 @@ impl Housekeeper {
     }
 
     /// The ranking by which to decide; `None` while a figure that could change the choice may become known soon. When
-    /// the wait is over, what the filesystem lost since the crossing counts for the pods that are not fully known.
+    /// the wait is over, the loss of the filesystem since the crossing counts for pods with unknown parts.
     pub(super) fn with_awaited(
         &mut self,
         now: Timestamp,
@@ -75,7 +75,7 @@ impl Housekeeper {
         Some(self.with_ranking(now, signal, |ranking| ranking.of_losing(pods, usage, lost)))
     }
 
-    /// Whether a figure that is not known yet could change who goes, or whether anybody goes.
+    /// Whether a figure that is unknown yet could change the victim, or whether there is one.
     fn is_open(
         &self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! Which pods may be evicted for a pressure signal: by who waits, and for what.
+//! Which pods may be evicted for a pressure signal: by which pods wait, and for which resource.
 
 use super::Housekeeper;
 use crate::{
@@ -100,7 +100,7 @@ impl Housekeeper {
         signal == Signal::MemoryPsi && plenty_of_memory(&self.last).is_some()
     }
 
-    /// Forgets what the last decision found for signals that no threshold holds any more.
+    /// Forgets the findings of the last decision for signals that no threshold holds any more.
     pub(super) fn forget_own_limits(&mut self) {
         for (signal, found) in &mut self.at_own_limits {
             let held = |one: &Watched| one.held && one.threshold.signal == signal;
@@ -124,7 +124,7 @@ impl Housekeeper {
     }
 }
 
-/// What is available, if that is so much that no pod waits because the node lacks memory, or the pods' cgroup does.
+/// The available memory, if it is so much that no pod waits for memory of the node or of the pods' cgroup.
 fn plenty_of_memory(seen: &Observations) -> Option<Observation> {
     let is_plenty = |seen: &Observation| {
         i128::from(seen.available) * 100 > i128::from(seen.capacity) * i128::from(PLENTY)

@@ -15,7 +15,7 @@ use std::borrow::Borrow;
 
 /// A decision that evicts no pod is not repeated before this time.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(1);
-/// The same while what cannot be evicted grows: that may stop at any moment, and then an eviction helps.
+/// The same while unevictable usage grows: that may stop at any moment, and then an eviction helps.
 pub(super) const REPEAT_AFTER_GROWTH: SignedDuration = SignedDuration::from_millis(200);
 /// The same for disk signals, which need a walk through directories: the interval of the kubelet (S1-017).
 const REPEAT_AFTER_DISK: SignedDuration = SignedDuration::from_secs(10);
@@ -28,7 +28,7 @@ const MOST_STEPS: i128 = 20;
 pub enum Answer<'a, P> {
     /// Usage of the pods with limits on local storage; `None` if this check is not due.
     LocalStorage(Option<(&'a [P], &'a Usage)>),
-    /// What the node has left after a reclaim; `None` if no fresh observation was possible.
+    /// An observation after a reclaim; `None` if no fresh one was possible.
     Reclaimed(Option<&'a Observations>),
     /// A reclaim is under way, which may free this much yet. If the signal waits for it, a later cycle asks again; other
     /// signals act meanwhile, in this cycle too.
@@ -45,7 +45,7 @@ pub enum Answer<'a, P> {
         pods: &'a [P],
         /// Usage of each pod.
         usage: &'a Usage,
-        /// A fresh observation, if measuring took so long that earlier victims may have gone meanwhile.
+        /// A fresh observation, if measuring took so long that earlier victims may have ended meanwhile.
         fresh: Option<&'a Observations>,
     },
     /// The same, for pods that [`Housekeeper::rank_for`] has ranked already.
@@ -114,8 +114,8 @@ impl Housekeeper {
         acting.filter_map(exhausted_at).min()
     }
 
-    /// When nothing is left of a signal if it falls on as it did between its last two observations. A step that takes
-    /// little of what is left says nothing.
+    /// When the signal is exhausted if it falls on as it did between its last two observations. A step that takes
+    /// little of the remaining amount is not significant.
     fn exhausted_at_last_step(&self, signal: Signal) -> Option<Timestamp> {
         let left = i128::from(self.last.get(signal)?.available.max(0));
         let step = self.forecast.last_step(signal)?;
@@ -249,7 +249,7 @@ impl Housekeeper {
             Step::Reclaim(other) => other.signal != need.signal,
             _ => false,
         };
-        // Where the other signal waits, too, the first one is watched: its victim is credited by what it still uses.
+        // Where the other signal waits, too, the first one is watched: its victim is credited by its remaining usage.
         let step = is_other.then(|| self.wait(now, other));
         step.filter(|step| matches!(step, Step::Rank(_) | Step::Reclaim(_)))
     }

@@ -71,7 +71,7 @@ impl Housekeeper {
                 let until = departure.map_or(Timestamp::MIN, Departure::credited_until);
                 self.futile.set_due(uid, until);
             }
-            // Its files are still there: at the latest it is compared when nobody waits for them any more.
+            // Its files are still there: it is compared when the wait for them ends, at the latest.
             Some(Stage::Ended { at }) if departure.is_some_and(|one| one.purpose.is_for_disk()) => {
                 self.futile.set_due(uid, after(at, CLEANUP_TIMEOUT));
             }
@@ -118,7 +118,7 @@ impl Housekeeper {
         }
     }
 
-    /// Notes what the terminating pods use, while no other pod may be chosen: as long as their usage shrinks they are waited for.
+    /// Notes the usage of the terminating pods, while no other pod may be chosen: shrinking pods are waited for.
     pub fn watch_terminating(
         &mut self,
         now: Timestamp,

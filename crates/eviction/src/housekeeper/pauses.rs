@@ -62,7 +62,7 @@ impl Pauses {
         }
     }
 
-    /// A pod has gone, or may go earlier: decisions that found no victim are made again.
+    /// A pod has ended, or may end earlier: decisions that found no victim are made again.
     pub(super) fn forget_victims(&mut self) {
         self.no_victim = SignalMap::default();
     }

@@ -68,9 +68,9 @@ impl Housekeeper {
                 (true, false) => (!node, !node),
                 (false, _) => (true, true),
             };
-        let told = self.rules.runtime_files.as_ref();
-        let dead_containers = dead_containers && told.is_none_or(|told| told.layers[signal]);
-        let unused_images = unused_images && told.is_none_or(|told| told.images[signal]);
+        let files = self.rules.runtime_files.as_ref();
+        let dead_containers = dead_containers && files.is_none_or(|files| files.layers[signal]);
+        let unused_images = unused_images && files.is_none_or(|files| files.images[signal]);
         (dead_containers || unused_images).then_some(Reclaim {
             signal,
             dead_containers,

@@ -77,7 +77,7 @@ impl Housekeeper {
         Shares::of(signal, seen, ranked, on_the_way, reachable_only)
     }
 
-    /// What grows and cannot be evicted, if it would soon take all that evictions free.
+    /// The growth of unevictable usage, if it would soon take all that evictions free.
     fn outgrowth(
         &self,
         signal: Signal,
@@ -92,7 +92,7 @@ impl Housekeeper {
         (!shares.suffice(later)).then_some(growth)
     }
 
-    /// Notes what every pod and the host hold of this signal.
+    /// Notes the usage of this signal by every pod and by the host.
     pub(super) fn note_growth(
         &mut self,
         now: Timestamp,
@@ -157,8 +157,8 @@ impl Housekeeper {
         self.rules.spares_pods_of_read_only && self.last.is_read_only(signal)
     }
 
-    /// Whether futile evictions stop this signal. Where the rules demand that a victim can help, they do not: the
-    /// pods are then known to use what is short.
+    /// Whether futile evictions stop this signal. They do not where the rules demand a victim that can help: then the
+    /// pods are known to use the starved resource.
     pub(super) fn futility_stops(&self, signal: Signal) -> bool {
         signal.is_pressure() || !self.rules.requires_relief
     }
@@ -186,7 +186,7 @@ impl Housekeeper {
         (names, release)
     }
 
-    /// Whether what terminating pods still use will lift the signal to what is wanted.
+    /// Whether the remaining usage of terminating pods will lift the signal to its target.
     fn release(
         &self,
         now: Timestamp,

@@ -1,5 +1,5 @@
-//! What a decision weighed, in words for the owner of the pod. The kubelet names only containers, which is misleading if
-//! a volume holds most.
+//! The grounds of a decision, in words for the owner of the pod. The kubelet names only containers, which is misleading
+//! if a volume holds most.
 
 use super::{eviction_message, shortage};
 use crate::{
@@ -21,7 +21,7 @@ const LONGEST_NAME: usize = 80;
 /// How many parts of a pod's use are named.
 const PARTS: usize = 3;
 
-/// The message and the annotations under evictd's rules: the kubelet's first sentence, then what the ranking compared.
+/// The message and the annotations under evictd's rules: the kubelet's first sentence, then the compared amounts.
 pub fn weighed_message(
     acting: &ActingThreshold,
     (victim, layout): (&RankedPod, FilesystemLayout),
@@ -47,7 +47,7 @@ pub fn weighed_message(
     (bounded(message), annotations)
 }
 
-/// The message for a pod that exceeds a limit of its own: the kubelet's sentence, then what was measured.
+/// The message for a pod that exceeds a limit of its own: the kubelet's sentence, then the measured amounts.
 pub(crate) fn local_storage_message(exceeded: &Exceeded, pod: &Pod, usage: &PodUsage) -> String {
     let used = human_bytes(exceeded.used.value());
     let parts = match exceeded.limit {
@@ -96,7 +96,7 @@ fn of_pod(signal: Signal, victim: &RankedPod, pod: &Pod) -> String {
     }
 }
 
-/// A part of what a pod holds on disks.
+/// A part of a pod's usage of disks.
 struct Part {
     name: String,
     used: i64,
@@ -165,7 +165,7 @@ impl Part {
                 &container.logs,
             );
         }
-        // What lies in a directory of the host stays when the pod ends.
+        // Files in a directory of the host stay when the pod ends.
         let counts = |volume: &&Volume| volume.local && volume.host_path.is_none();
         for volume in pod.volumes.iter().filter(counts) {
             let found = usage.volumes.iter().find(|used| used.name == volume.name);
@@ -194,9 +194,9 @@ fn largest(mut parts: Vec<Part>, resource: StarvedResource) -> String {
     let all: i64 = parts
         .iter()
         .fold(0, |all, part| all.saturating_add(part.used));
-    // What holds less than a hundredth of it tells the owner nothing.
-    let told = |(index, part): &(usize, &Part)| *index == 0 || part.used >= all / 100;
-    let named = parts.iter().enumerate().filter(told);
+    // Parts below a hundredth do not help the owner.
+    let is_named = |(index, part): &(usize, &Part)| *index == 0 || part.used >= all / 100;
+    let named = parts.iter().enumerate().filter(is_named);
     let named = named.take(PARTS).map(|(_, part)| {
         let used = match resource {
             StarvedResource::Inodes => part.used.to_string(),

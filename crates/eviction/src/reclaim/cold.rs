@@ -4,7 +4,7 @@ use crate::usage::Usage;
 use evictd_pod::{Pod, Quantity, resources::MEMORY};
 use std::{borrow::Borrow, cmp::Reverse};
 
-/// What is to be reclaimed from one pod.
+/// The amount to reclaim from one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColdShare {
     /// Index of the pod.
@@ -14,8 +14,8 @@ pub struct ColdShare {
 }
 
 /// From which pods to reclaim `short` bytes: those with the most page cache above their request first. A working set
-/// without its anonymous memory is page cache in active use, and files in memory, which the kernel leaves alone where
-/// there is no swap. A pod whose usage is unknown, and one without a cgroup, gives nothing.
+/// without its anonymous memory is page cache in active use and files in memory. The kernel leaves the latter alone
+/// where there is no swap. A pod whose usage is unknown, and one without a cgroup, is left out.
 pub fn cold_shares<P: Borrow<Pod>>(short: u64, pods: &[P], usage: &Usage) -> Vec<ColdShare> {
     let mut shares: Vec<ColdShare> = pods
         .iter()

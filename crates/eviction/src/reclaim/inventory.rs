@@ -1,9 +1,9 @@
-//! What the container runtime holds, and the names by which a container refers to its image.
+//! The contents of the container runtime, and the names by which a container refers to its image.
 
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 
-/// What something holds on its filesystem.
+/// The size of an object on its filesystem.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
     /// In bytes.
@@ -21,7 +21,7 @@ pub struct Inventory {
     pub sandboxes: Vec<Sandbox>,
     /// Every image.
     pub images: Vec<Image>,
-    /// What all images together hold on the disk, compressed and unpacked; `None` if that is not known.
+    /// The disk usage of all images together, compressed and unpacked; `None` if that is unknown.
     pub images_on_disk: Option<Size>,
 }
 
@@ -42,7 +42,7 @@ pub struct Container {
     pub ended: Option<Timestamp>,
     /// Every text by which the runtime names its image: an id, a name with a tag, a name with a digest.
     pub image: Vec<String>,
-    /// What it has written into its own layer; `None` if the runtime has not counted that yet.
+    /// The size of its writable layer; `None` if the runtime has not counted that yet.
     pub layer: Option<Size>,
 }
 
@@ -99,8 +99,8 @@ impl Inventory {
         texts.flat_map(|text| forms(text)).collect()
     }
 
-    /// What the removal of this image gives back: its share of what all images hold on the disk. `None` if that is not
-    /// known.
+    /// The amount that the removal of this image frees: its share of the disk usage of all images. `None` if that is
+    /// unknown.
     pub(super) fn image_size(&self, image: &Image) -> Option<Size> {
         let all = self.images_on_disk?;
         let mut seen = BTreeSet::new();
@@ -149,7 +149,7 @@ fn forms(text: &str) -> Vec<String> {
     forms
 }
 
-/// What may be removed, and whether anything is.
+/// Which objects may be removed, and whether they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Remove dead containers, then sandboxes without containers.
@@ -162,7 +162,7 @@ pub struct Policy {
     pub unused_for: Option<SignedDuration>,
     /// UIDs of the pods that run or are about to; `None` if they are not known. Then every pod counts as one.
     pub active_pods: Option<BTreeSet<String>>,
-    /// List what would go, and remove nothing.
+    /// List the candidates, and remove none.
     pub dry_run: bool,
 }
 

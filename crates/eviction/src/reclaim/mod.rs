@@ -1,7 +1,7 @@
-//! Node-level reclaim: which dead containers and unused images go before a pod is evicted (S1-037 to S1-041).
+//! Node-level reclaim: which dead containers and unused images are removed before a pod is evicted (S1-037 to S1-041).
 //!
-//! A [`Reclaiming`] is told what happened ([`Event`]) and says what to do next ([`Command`]); one command is under way at
-//! a time:
+//! The caller reports each [`Event`] to [`Reclaiming`] and carries out the returned [`Command`]. One command is under
+//! way at a time:
 //!
 //! ```text
 //! List ── Remove ── Remove ── .. ── Wait ── List ── Remove ── Wait ── List ── .. ── Done
@@ -9,9 +9,9 @@
 //!                                    until enough is free, the removed bytes are back, or two seconds have passed
 //! ```
 //!
-//! Runtimes delete in the background: what was removed is back on the filesystem some time after the answer (users #15).
-//! Therefore each removal of an image is waited for before the next one is chosen, so that no more goes than is needed,
-//! and the inventory is listed again, because a container may have begun to use the next one.
+//! Runtimes delete in the background: the space is back on the filesystem some time after the answer (users #15).
+//! Therefore each removal of an image is waited for before the next one is chosen, so that no more is removed than
+//! needed. The inventory is listed again, because a container may have begun to use the next one.
 //!
 //! [`Reclaiming::outlook`] says what it may free yet, and [`wait`] whether an eviction waits for that.
 
@@ -44,7 +44,7 @@ const SETTLING: SignedDuration = SignedDuration::from_secs(2);
 const LAST_SETTLING: SignedDuration = SignedDuration::from_secs(5);
 /// A runtime that lists and removes nothing for this long is not waited for any more.
 pub const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
-/// Of failed removals, so many are told.
+/// The message lists this many failed removals.
 const FAILURES_TOLD: usize = 3;
 
 /// What happened.
@@ -52,11 +52,11 @@ const FAILURES_TOLD: usize = 3;
 pub enum Event {
     /// The answer to [`Command::List`].
     Listed(Inventory),
-    /// What [`Command::Remove`] named is gone.
+    /// The object that [`Command::Remove`] named is removed.
     Removed,
     /// The last command failed, for this reason.
     Failed(String),
-    /// What the filesystem has left; to be told in every cycle, also while a command is under way.
+    /// The available space of the filesystem; reported in every cycle, also while a command is under way.
     Observed {
         /// When the filesystem was asked.
         time: Timestamp,
@@ -67,7 +67,7 @@ pub enum Event {
     },
 }
 
-/// What to do next.
+/// The next action of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// List everything that the runtime holds.
@@ -80,7 +80,7 @@ pub enum Command {
     Done(Reclaimed),
 }
 
-/// What the machine waits for.
+/// The event that the machine waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Listing,
@@ -106,17 +106,17 @@ pub struct Reclaiming {
     began: Timestamp,
     /// When the runtime last did something.
     progress: Timestamp,
-    /// What was available at the start, after the containers, and last.
+    /// The available bytes at the start, after the containers, and last.
     start: Option<i64>,
     before_images: Option<i64>,
     available: Option<i64>,
-    /// The sum of what was removed and has a size.
+    /// The sum of the removed sizes that are known.
     expected: i64,
-    /// What each removal gives back, as of the last list.
+    /// The size that each removal frees, as of the last list.
     sizes: BTreeMap<String, Option<Size>>,
-    /// What was removed and is not known to be back.
+    /// Removed sizes that are not known to be back.
     returning: Gains,
-    /// What was available before it was removed.
+    /// The available bytes before it was removed.
     before_removal: Option<i64>,
     /// Whether the runtime has answered everything in time.
     answered: bool,
@@ -124,7 +124,7 @@ pub struct Reclaiming {
 }
 
 impl Reclaiming {
-    /// Begins with [`Command::List`]. `available` is what the filesystem has left now, in bytes.
+    /// Begins with [`Command::List`]. `available`: the bytes available on the filesystem now.
     pub fn start(now: Timestamp, policy: Policy, available: Option<i64>) -> (Self, Command) {
         let machine = Self {
             phase: if policy.dead_containers {
@@ -151,7 +151,7 @@ impl Reclaiming {
         (machine, Command::List)
     }
 
-    /// Applies an event; `None` if the last command goes on.
+    /// Applies an event; `None` if the last command is still under way.
     pub fn on_event(&mut self, now: Timestamp, event: Event) -> Option<Command> {
         match (event, self.state.clone()) {
             (_, State::Over) => None,
@@ -188,14 +188,14 @@ impl Reclaiming {
                     Phase::Containers | Phase::Sandboxes => self.next(now),
                 })
             }
-            // An answer that nobody waits for any more.
+            // An answer to a command that is not awaited any more.
             (Event::Listed(_) | Event::Removed | Event::Failed(_), _) => None,
         }
     }
 
-    /// What this reclaim may free yet, by what the runtime was last known to hold: what is not removed, and what was
-    /// removed and is not back.
-    /// It counts for the filesystem of what this policy, which can be of another signal, may remove.
+    /// The amount that this reclaim may still free, by the last list of the runtime: objects not removed yet, and
+    /// removed ones whose space is not back. It counts for the filesystem that this policy cleans, which may be of
+    /// another signal.
     pub fn outlook(
         &self,
         now: Timestamp,
@@ -219,7 +219,8 @@ impl Reclaiming {
         }
     }
 
-    /// Ids of what was removed, could not be, or in a dry run would have been; `None` if the runtime did not answer.
+    /// Ids of the objects that were removed, could not be, or in a dry run would have been. `None` if the runtime did
+    /// not answer.
     pub fn into_tried(self) -> Option<BTreeSet<String>> {
         self.answered.then_some(self.tried)
     }
@@ -230,7 +231,7 @@ impl Reclaiming {
         state: &State,
         (time, available, relieved): (Timestamp, Option<i64>, bool),
     ) -> Option<Command> {
-        // What was seen before the last removal says nothing of it.
+        // An observation from before the last removal does not show its effect.
         if time >= self.progress {
             self.available = available.or(self.available);
             self.result.relieved = relieved;
@@ -311,7 +312,7 @@ impl Reclaiming {
         self.next(now)
     }
 
-    /// The next of those that were planned; without one it is listed again, after what was removed is back.
+    /// The next planned removal. Without one the inventory is listed again once the removed space is back.
     fn next(&mut self, now: Timestamp) -> Command {
         match self.queue.pop_front() {
             Some(removal) => {

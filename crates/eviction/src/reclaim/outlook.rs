@@ -1,4 +1,4 @@
-//! What a reclaim may free yet.
+//! The amount that a reclaim may still free.
 
 use super::{
     inventory::{Inventory, Policy, Size},
@@ -6,13 +6,13 @@ use super::{
 };
 use jiff::Timestamp;
 
-/// Fewer bytes than these do not stand out from what others write meanwhile.
+/// Fewer bytes than these do not stand out from concurrent writes.
 const SEEN: i64 = 1 << 20;
 
 /// An amount that a reclaim may free, in bytes or inodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gain {
-    /// The sum of what is known.
+    /// The sum of the known sizes.
     pub known: i64,
     /// Whether anything has a size that is not known, so that it may be more.
     pub uncertain: bool,
@@ -27,7 +27,7 @@ impl Gain {
     }
 }
 
-/// What a reclaim that is under way may free yet, and since when.
+/// The amount that a reclaim under way may still free, and since when it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outlook {
     /// In bytes.
@@ -41,7 +41,7 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// Nothing is known of what may be freed.
+    /// The amount that may be freed is entirely unknown.
     pub const fn unknown(began: Timestamp) -> Self {
         let gain = Gain {
             known: 0,
@@ -69,7 +69,7 @@ impl Gains {
         self.inodes.add(size.and_then(|size| size.inodes));
     }
 
-    /// What was counted for a removal that failed does not come back. That a size was unknown stays.
+    /// A removal that failed does not free its counted size. That a size was unknown stays.
     pub(super) fn take_back(&mut self, size: Option<Size>) {
         let take = |gain: &mut Gain, amount: i64| {
             gain.known = gain.known.saturating_sub(amount.max(0)).max(0);
@@ -85,7 +85,7 @@ impl Gains {
         self.bytes.uncertain || self.bytes.known >= SEEN
     }
 
-    /// What is left of it after so many bytes came back. The inodes that came back are not counted, so they stay.
+    /// The rest after this many bytes came back. The inodes that came back are not counted, so they stay.
     pub(super) fn without(mut self, bytes: i64) -> Self {
         self.bytes.known = self.bytes.known.saturating_sub(bytes.max(0)).max(0);
         self

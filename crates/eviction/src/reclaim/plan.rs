@@ -1,4 +1,4 @@
-//! What may be removed, in which order.
+//! Which objects may be removed, in which order.
 
 use super::inventory::{Container, Image, Inventory, Policy, Sandbox, Size};
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ pub enum Removal {
         id: String,
         /// Its name in the pod.
         name: String,
-        /// What its layer holds; absent if the runtime has not counted it.
+        /// The size of its writable layer; absent if the runtime has not counted it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
@@ -30,8 +30,8 @@ pub enum Removal {
         id: String,
         /// One of its names, else its id.
         name: String,
-        /// What it holds on the disk, in bytes: its share of what all images hold. If that is not known, its size as the
-        /// runtime says. Layers that other images share are not freed with it.
+        /// Its disk usage in bytes: its share of the usage of all images. If that is unknown, the runtime's size of it.
+        /// Layers that other images share are not freed with it.
         bytes: u64,
     },
 }
@@ -74,7 +74,7 @@ impl Phase {
     }
 }
 
-/// Everything of one kind that may go, in the order in which it goes.
+/// All removable objects of one kind, in the order of removal.
 pub(super) fn removals(
     now: Timestamp,
     inventory: &Inventory,
@@ -103,7 +103,7 @@ pub fn all_removals(now: Timestamp, mut inventory: Inventory, policy: &Policy) -
     all
 }
 
-/// What the removal of this gives back; `None` if that is not known.
+/// The size that this removal frees; `None` if that is unknown.
 pub(super) fn size_of(removal: &Removal, inventory: &Inventory) -> Option<Size> {
     match removal {
         Removal::Container { id, .. } => {
@@ -123,14 +123,14 @@ pub(super) fn size_of(removal: &Removal, inventory: &Inventory) -> Option<Size> 
 
 /// Pods that run or may run. Without a list of pods it is each of them.
 fn is_active(pod: &str, inventory: &Inventory, policy: &Policy) -> bool {
-    let mut own = inventory.sandboxes.iter().filter(|one| one.pod == pod);
+    let mut sandboxes = inventory.sandboxes.iter().filter(|one| one.pod == pod);
     let listed = policy.active_pods.as_ref();
-    own.any(|sandbox| sandbox.ready) || listed.is_none_or(|active| active.contains(pod))
+    sandboxes.any(|sandbox| sandbox.ready) || listed.is_none_or(|active| active.contains(pod))
 }
 
-/// Dead containers, the oldest end first. Of a pod that is active the last ended instance of each container stays,
-/// because the kubelet still serves its log and takes its restart count and its state from it. Containers that belong
-/// to no pod are not the kubelet's, and stay.
+/// Dead containers, the oldest end first. Of an active pod, the last ended instance of each container stays, because
+/// the kubelet still serves its log and reads its restart count and state from it. Containers that belong to no pod are
+/// not the kubelet's, and stay.
 fn dead_containers(inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
     let of_pods = inventory.containers.iter();
     let dead: Vec<&Container> = of_pods
@@ -165,8 +165,11 @@ fn dead_sandboxes(inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
         .collect();
     let age = |one: &Sandbox| (one.created, one.id.clone());
     let stays = |one: &Sandbox| {
-        let own = inventory.sandboxes.iter().filter(|own| own.pod == one.pod);
-        let is_last = own.map(age).max() == Some(age(one));
+        let siblings = inventory
+            .sandboxes
+            .iter()
+            .filter(|other| other.pod == one.pod);
+        let is_last = siblings.map(age).max() == Some(age(one));
         is_last && is_active(&one.pod, inventory, policy)
     };
     let mut gone: Vec<&Sandbox> = inventory

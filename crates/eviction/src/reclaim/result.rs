@@ -1,10 +1,10 @@
-//! What a reclaim has removed and freed.
+//! The removed objects of a reclaim and the freed bytes.
 
 use super::plan::Removal;
 use crate::why::human_bytes;
 use serde::{Deserialize, Serialize};
 
-/// What a reclaim has removed and freed.
+/// The removed objects of a reclaim and the freed bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Reclaimed {
@@ -31,7 +31,7 @@ pub struct Reclaimed {
     /// Why the first of them failed, or why the reclaim ended early.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// In a dry run: what could be removed, in this order.
+    /// In a dry run: the objects that would be removed, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub would_remove: Vec<Removal>,
 }
@@ -53,7 +53,7 @@ impl Reclaimed {
         self.problems.is_empty() && self.would_remove.is_empty() && self.failed == 0
     }
 
-    /// One sentence: what was removed and freed, or in a dry run what would be.
+    /// One sentence about the removed objects and the freed bytes; in a dry run, about those that would be.
     pub fn sentence(&self) -> String {
         let mut parts = Vec::new();
         if !self.would_remove.is_empty() {

@@ -18,9 +18,9 @@ struct ImageUse {
 }
 
 impl ImageUses {
-    /// Notes which images there are at `now` and which of them containers use, forgets those that are gone, and sets
-    /// the times of each image of the inventory. An image that is new counts as used now. Times that lie ahead, because
-    /// the clock was set back, count as now.
+    /// Notes the images that exist at `now` and those that containers use, and forgets deleted ones. Sets the times of
+    /// each image of the inventory. A new image counts as used now. Times in the future, after the clock was set back,
+    /// count as now.
     pub fn note(&mut self, now: Timestamp, inventory: &mut Inventory) {
         let used = inventory.used();
         let mut noted = BTreeMap::new();

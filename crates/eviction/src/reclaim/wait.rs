@@ -8,18 +8,18 @@ const FOR_THE_UNKNOWN: SignedDuration = SignedDuration::from_secs(2);
 /// A signal that is exhausted within this time leaves none for a reclaim: an eviction needs it to free something itself.
 const RESERVE: SignedDuration = SignedDuration::from_secs(2);
 
-/// What an eviction does while a reclaim is under way.
+/// How an eviction acts while a reclaim is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// It waits, until then at most; each later look may decide otherwise.
     Until(Timestamp),
-    /// It goes on, and the removal goes on beside it.
+    /// It continues, and the removal continues beside it.
     GoOn,
 }
 
-/// An eviction waits only for a reclaim that can free what is `short` (minimum reclaim included, in the unit of `gain`)
-/// before the signal is exhausted, `exhausted_in` from now; `None` if that is not foreseen. It waits as long as the
-/// runtime does something, and shorter if only things of unknown size could be enough.
+/// An eviction waits only for a reclaim that can free `short` (minimum reclaim included, in the unit of `gain`) before
+/// the signal is exhausted. That happens `exhausted_in` from now; `None` if it is not foreseen. It waits while the
+/// runtime makes progress, and shorter if only objects of unknown size could be enough.
 pub fn wait(
     now: Timestamp,
     short: i64,

@@ -46,7 +46,7 @@ pub fn time(record: &str) -> Option<Timestamp> {
     Some(record.time)
 }
 
-/// What identifies the decision that an annotation value records.
+/// The identity of the decision that an annotation value records.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Mark {
     /// Id of the decision.

@@ -1,4 +1,4 @@
-//! The record of a decision: its evidence, its outcome, and what the cluster still has to be informed of.
+//! The record of a decision: its evidence, its outcome, and its pending publication to the cluster.
 //!
 //! Log, history, events, metrics, the status page and the command line are views of it. As JSON it is one line of
 //! the history. In a line written by another version only the fields that are needed to finish the decision must be
@@ -174,17 +174,17 @@ pub struct Record {
     /// The first pod after the victim that could have been evicted instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<String>,
-    /// What the eviction should free, where known.
+    /// The amount that the eviction should free, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_gain: Option<Quantity>,
-    /// Who uses the resource; absent for pressure signals, which are not sums of what pods use.
+    /// The users of the resource; absent for pressure signals, which are not sums of the pods' usage.
     #[serde(
         default,
         deserialize_with = "known",
         skip_serializing_if = "Option::is_none"
     )]
     pub shares: Option<Shares>,
-    /// What a reclaim has removed and freed; absent for every other kind.
+    /// The result of a reclaim; absent for every other kind.
     #[serde(
         default,
         deserialize_with = "known",
@@ -204,7 +204,7 @@ pub struct Record {
         skip_serializing_if = "Option::is_none"
     )]
     pub paused: Option<Paused>,
-    /// What woke the main loop for the cycle of this decision.
+    /// The event that woke the main loop for the cycle of this decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_by: Option<Cow<'static, str>>,
     /// The kernel's boot id; empty where the kernel has none.
@@ -358,7 +358,7 @@ impl Record {
         self.publication = Some(publication);
     }
 
-    /// Adds what another record of the same decision knows and this one does not. Knowledge of a decision only
+    /// Adds the parts that another record of the same decision has and this one lacks. Knowledge of a decision only
     /// grows, so it does not matter which record is the later one.
     pub fn absorb(&mut self, other: Self) {
         if self.ranking.is_empty() {
@@ -379,8 +379,8 @@ impl Record {
         self
     }
 
-    /// A copy with only what is needed to finish the decision. Its length is bounded, however long a tenant's texts
-    /// are.
+    /// A copy with only the parts that are needed to finish the decision. Its length is bounded, however long a
+    /// tenant's texts are.
     #[must_use]
     pub fn brief(self) -> Self {
         let mut record = self.essential();

@@ -1,4 +1,4 @@
-//! What happened to a pod that had to leave.
+//! The outcome for a pod that had to leave.
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 
@@ -51,7 +51,7 @@ pub struct Ended {
     pub last_process_gone_seconds: Option<f64>,
     /// How many processes were seen in the pod's cgroup in all.
     pub processes: usize,
-    /// What ended the last process.
+    /// How the last process ended.
     pub method: Method,
     /// Processes that did not exit in time after SIGKILL.
     pub survivors: Vec<Survivor>,
@@ -93,7 +93,7 @@ impl Serialize for Ended {
     }
 }
 
-/// What ended a pod's last process.
+/// How a pod's last process ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {

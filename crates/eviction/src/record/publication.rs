@@ -1,4 +1,4 @@
-//! What the cluster has to be informed of, and whether it was.
+//! The pending news for the cluster, and whether it was published.
 
 use super::annotation;
 use crate::{Decision, Eviction};
@@ -13,7 +13,7 @@ pub enum Publication {
     /// The cluster still has to be informed.
     #[serde(rename = "waiting")]
     Waiting {
-        /// What has to be published.
+        /// The notice to publish.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         notice: Option<Box<Notice>>,
     },

@@ -27,7 +27,7 @@ pub struct RankingRow {
     /// Whether it used more than that, of which counting was cut short.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
-    /// What its end would give back for the signal; absent where that is not known.
+    /// The amount of the signal that its end would free; absent where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain: Option<Quantity>,
     /// Whether a part of it was not known yet.
@@ -56,7 +56,7 @@ pub struct RankingRow {
     /// QoS class; it is shown only, the ranking does not use it.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub qos: Option<QosClass>,
-    /// What its annotation asks for.
+    /// The preference in its annotation.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub preference: Option<Preference>,
     /// Whether its controller would start it on this node again.

@@ -1,8 +1,8 @@
-//! What becomes of the pods that a simulation evicts, as far as summaries show it.
+//! The fate of the pods that a simulation evicts, as far as summaries show it.
 //!
-//! Under evictd's rules the same state machine waits for them as in the daemon. A kill takes effect at once; what the
-//! pod held counts as not free yet while a summary lists the pod. Once no summary does, its memory has two seconds to
-//! come back, and two more whenever some of it came back.
+//! Under evictd's rules the same state machine waits for them as in the daemon. A kill takes effect at once, but the
+//! pod's usage does not count as free while a summary lists the pod. Once no summary does, its memory has two seconds
+//! to come back, and two more whenever some of it came back.
 
 use crate::{
     Decision, Housekeeper, Observations, Signal, StarvedResource, Summary,
@@ -29,7 +29,7 @@ struct Victim {
     pod: Pod,
     signal: Option<Signal>,
     held: Quantity,
-    /// What was left of the signal when the pod was chosen.
+    /// The available amount of the signal when the pod was chosen.
     available: i64,
     /// When SIGKILL is due.
     kill_at: Timestamp,
@@ -104,7 +104,7 @@ impl Leaving {
         }
     }
 
-    /// Reports what is left of the pods that have ended; call it after the observation of the same summary.
+    /// Reports the remaining usage of the pods that have ended; call it after the observation of the same summary.
     pub(super) fn observe(
         &mut self,
         housekeeper: &mut Housekeeper,
@@ -171,7 +171,8 @@ impl Victim {
         }
     }
 
-    /// What it held and has not come back. Others go on using more meanwhile: half of it shows that it was freed.
+    /// The part of its usage that has not come back. Other pods use more meanwhile, so half of it shows that it was
+    /// freed.
     fn missing(&mut self, now: Timestamp, seen: &Observations) -> i64 {
         let Some(seen) = self.signal.and_then(|signal| seen.get(signal)) else {
             return 0;

@@ -3,8 +3,8 @@
 use super::{Threshold, ThresholdValue};
 use crate::Signal;
 
-/// The part of the pods' process ids that stays free where `pid.available` is a number: that number says what the
-/// machine keeps, and may be more than the pods have.
+/// The part of the pods' process ids that stays free where `pid.available` is a number. That number is the reserve of
+/// the machine, and may exceed the limit of the pods.
 const PIDS: ThresholdValue = ThresholdValue::Percentage(0.1);
 
 /// Copies each hard memory threshold to the pods' cgroup (S1-012).

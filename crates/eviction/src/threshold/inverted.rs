@@ -1,4 +1,4 @@
-//! Thresholds that were probably meant the other way round: what may be used, where a threshold says what must be left.
+//! Thresholds that were probably inverted: they name the usable amount, where a threshold names the available one.
 
 use super::ThresholdValue;
 use crate::{Observation, Threshold};

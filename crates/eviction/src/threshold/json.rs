@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error, ser::SerializeMap};
 
 impl ThresholdValue {
-    /// Reads what [`std::fmt::Display`] writes: a fraction always has a decimal point, a quantity never.
+    /// Reads the output of [`std::fmt::Display`]: a fraction always has a decimal point, a quantity never.
     fn read(signal: Signal, text: &str) -> Option<Self> {
         if text.contains('>') {
             return PressureLimit::parse(signal, text).ok().map(Self::Pressure);

@@ -1,11 +1,11 @@
-//! What a threshold with its minimum reclaim demands.
+//! The amount that a threshold demands together with its minimum reclaim.
 
 use super::{Threshold, ThresholdValue};
 use crate::Observation;
 use evictd_pod::Quantity;
 
 impl Threshold {
-    /// What must be available before it no longer acts: its value and the minimum reclaim (S1-027).
+    /// The available amount at which it stops acting: its value and the minimum reclaim (S1-027).
     pub fn to_reach(&self, capacity: i64) -> Quantity {
         let mut quantity = self.value.at(capacity);
         if let Some(min_reclaim) = self.min_reclaim {
@@ -14,8 +14,8 @@ impl Threshold {
         quantity
     }
 
-    /// What must be available before it no longer acts, if the signal is above the threshold now: then only the
-    /// minimum reclaim holds it. `None` below the threshold.
+    /// The available amount at which it stops acting, if the signal is above the threshold now: then only the minimum
+    /// reclaim holds it. `None` below the threshold.
     pub fn held_until(&self, observed: &Observation) -> Option<Quantity> {
         let above = self.value.at(observed.capacity) <= Quantity::count(observed.available);
         above.then(|| self.to_reach(observed.capacity))

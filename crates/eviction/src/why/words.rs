@@ -1,4 +1,4 @@
-//! Phrases about a minimum reclaim, and about what grows and cannot be evicted.
+//! Phrases about a minimum reclaim, and about unevictable growth.
 
 use super::human_bytes;
 use crate::{
