@@ -1,4 +1,4 @@
-//! What a scheduler would do; whoever calls only carries it out.
+//! The actions of a plan. The scheduler only carries them out.
 
 use serde::Serialize;
 
@@ -6,24 +6,23 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Action {
-    /// Write into the pod's status that this node is being freed for it. Where that fails, nothing else may be done
-    /// (S3-005).
+    /// Write the nominated node into the pod's status. If that fails, no further action may be taken (S3-005).
     Nominate {
         /// `namespace/name`.
         pod: String,
         /// The node.
         node: String,
     },
-    /// Take the nomination out of the pod's status. A failure is told and stops nothing (S3-009).
+    /// Clear the nomination in the pod's status. A failure is logged and stops nothing (S3-009).
     ClearNomination {
         /// `namespace/name`.
         pod: String,
     },
-    /// Put a condition into the victim's status; that it is gone counts as done (S4-021, S4-023).
+    /// Patch a condition into the victim's status. A deleted victim counts as success (S4-021, S4-023).
     PatchCondition {
         /// `namespace/name`.
         pod: String,
-        /// The one that is meant, and no other of the name.
+        /// Guards against a new pod of the same name.
         uid: String,
         /// `DisruptionTarget`.
         #[serde(rename = "type")]
@@ -32,24 +31,24 @@ pub enum Action {
         status: &'static str,
         /// `PreemptionByScheduler`.
         reason: &'static str,
-        /// A sentence.
+        /// The message, as kube-scheduler writes it.
         message: String,
     },
-    /// Delete the victim; that it is gone counts as done.
+    /// Delete the victim. A deleted victim counts as success.
     Delete {
         /// `namespace/name`.
         pod: String,
-        /// The one that is meant, and no other of the name.
+        /// Guards against a new pod of the same name.
         uid: String,
     },
-    /// Refuse a victim that waits for its binding (S3-007, S4-022).
+    /// Reject a victim that waits in Permit (S3-007, S4-022).
     RejectWaiting {
         /// `namespace/name`.
         pod: String,
-        /// The one that is meant, and no other of the name.
+        /// Guards against a new pod of the same name.
         uid: String,
     },
-    /// Tell the world.
+    /// Record an event about a victim.
     Event(Event),
 }
 
@@ -66,6 +65,6 @@ pub struct Event {
     pub reason: &'static str,
     /// `Preempting`.
     pub action: &'static str,
-    /// A sentence.
+    /// The note, as kube-scheduler writes it.
     pub note: String,
 }

@@ -1,21 +1,20 @@
-//! Which actions follow from a plan, and in which order.
+//! Turns a plan into actions in the order of the emulated kube-scheduler.
 
 use crate::action::{Action, Event};
-use crate::form::Form;
+use crate::compat::Compat;
 use crate::plan::Plan;
 use evictd_placement::{Cluster, Pod, Rejection};
 
-/// The actions that follow from what was found.
 pub(crate) fn of(
     plan: &Plan,
     cluster: &Cluster,
     preemptor: &Pod,
-    form: Form,
+    compat: Compat,
     waiting: &dyn Fn(&Pod) -> bool,
 ) -> Vec<Action> {
     let pod = cluster.full_name(preemptor);
     let Some(choice) = plan.choice() else {
-        return if forgets_its_node(plan, form) && preemptor.identity.nominated.is_some() {
+        return if clears_own_nomination(plan, compat) && preemptor.identity.nominated.is_some() {
             vec![Action::ClearNomination { pod }]
         } else {
             Vec::new()
@@ -34,22 +33,22 @@ pub(crate) fn of(
         cluster,
         preemptor,
         node: cluster.node_name(choice.node),
-        form,
+        compat,
     };
     let victims = plan.victims(choice).iter();
     let victims = victims.map(|index| &node.pods[*index as usize]);
-    // The newest form does not end twice what is ending (S4-023).
-    let victims = victims.filter(|pod| form < Form::V1_36 || !pod.terminating);
-    let ends = victims.flat_map(|victim| author.ends(victim, waiting(victim)));
-    match form {
-        Form::V1_18 => [nominate].into_iter().chain(ends).chain(clear).collect(),
-        Form::V1_19 => ends.chain(clear).chain([nominate]).collect(),
-        // Nominations first, then the victims; that the last one comes last wakes the preemptor (S4-028).
-        Form::V1_36 => [nominate].into_iter().chain(clear).chain(ends).collect(),
+    // A terminating victim needs no second deletion (S4-023).
+    let victims = victims.filter(|pod| compat < Compat::V1_36 || !pod.terminating);
+    let evict = victims.flat_map(|victim| author.evict(victim, waiting(victim)));
+    match compat {
+        Compat::V1_18 => [nominate].into_iter().chain(evict).chain(clear).collect(),
+        Compat::V1_19 => evict.chain(clear).chain([nominate]).collect(),
+        // The last deletion wakes the preemptor, so the victims come last (S4-028).
+        Compat::V1_36 => [nominate].into_iter().chain(clear).chain(evict).collect(),
     }
 }
 
-/// Less important pods that the chosen node was being freed for (S3-032).
+/// Pods of lower priority that are nominated to the chosen node (S3-032).
 pub(crate) fn cleared<'c>(
     plan: &Plan,
     cluster: &'c Cluster,
@@ -62,26 +61,26 @@ pub(crate) fn cleared<'c>(
     })
 }
 
-/// Whether a pod for which nothing was found loses its own nomination: in the newest form always, before only if no
-/// node could be helped at all (S3-015, S4-004, S4-009). Where extenders left nothing it keeps it.
-fn forgets_its_node(plan: &Plan, form: Form) -> bool {
+/// Whether a pod without a candidate loses its own nomination (S3-015, S4-004, S4-009). V1_36 clears it in any case,
+/// older versions only if preemption helps on no node. It stays if extenders rejected all candidates.
+fn clears_own_nomination(plan: &Plan, compat: Compat) -> bool {
     let tried = plan.not_candidates.len();
     let mut answers = plan.filter.iter();
     let helpless = !answers.any(|answer| answer.is_err_and(Rejection::is_resolvable));
-    helpless || (form == Form::V1_36 && tried == plan.tried)
+    helpless || (compat == Compat::V1_36 && tried == plan.tried)
 }
 
-/// Who writes about victims.
+/// The author of the conditions and events about victims.
 struct Author<'a> {
     cluster: &'a Cluster,
     preemptor: &'a Pod,
     node: &'a str,
-    form: Form,
+    compat: Compat,
 }
 
 impl Author<'_> {
-    /// How one victim ends.
-    fn ends(&self, victim: &Pod, waiting: bool) -> Vec<Action> {
+    /// The actions that evict one victim.
+    fn evict(&self, victim: &Pod, waiting: bool) -> Vec<Action> {
         let pod = self.cluster.full_name(victim);
         let uid = victim.uid().to_owned();
         let reject = Action::RejectWaiting {
@@ -93,7 +92,7 @@ impl Author<'_> {
             pod: pod.clone(),
             uid: uid.clone(),
         };
-        if self.form < Form::V1_36 {
+        if self.compat < Compat::V1_36 {
             let reject = waiting.then_some(reject);
             return [delete].into_iter().chain(reject).chain([event]).collect();
         }
@@ -120,9 +119,9 @@ impl Author<'_> {
             cluster,
             preemptor,
             node,
-            form,
+            compat,
         } = self;
-        let note = if *form < Form::V1_36 {
+        let note = if *compat < Compat::V1_36 {
             format!(
                 "Preempted by {} on node {node}",
                 cluster.full_name(preemptor)

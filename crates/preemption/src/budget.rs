@@ -1,6 +1,6 @@
-//! `PodDisruptionBudgets`: how many pods of a kind may be missing at once.
+//! `PodDisruptionBudgets` limit how many pods of a workload may be evicted at once.
 
-use crate::form::Form;
+use crate::compat::Compat;
 use evictd_placement::{Cluster, Group, Pod, PodSelector, SelectorError};
 use evictd_pod::wire;
 use hashbrown::HashSet;
@@ -9,26 +9,26 @@ use std::ops::Range;
 /// Whether a plan may break a budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BudgetPolicy {
-    /// Rather not, as kube-scheduler: nodes where fewer are broken are preferred.
+    /// Prefers nodes with fewer violations, as kube-scheduler does.
     #[default]
     Prefer,
-    /// Never: pods beyond a budget are no victims.
+    /// A pod that a budget protects is never a victim.
     NeverViolate,
 }
 
-/// A budget, compiled.
+/// A `PodDisruptionBudget` with its selector compiled.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Budget {
     /// `namespace/name`.
     pub name: String,
     pods: PodSelector,
     allowed: i32,
-    /// Pods by name that are accounted for already (S4-006).
+    /// Names of pods whose disruption `disruptionsAllowed` already counts (S4-006).
     disrupted: HashSet<Box<str>>,
 }
 
 impl Budget {
-    /// Compiles a budget against a cluster's texts. Without a status nothing may be disrupted yet.
+    /// Compiles a budget for this cluster. Without a status it allows no disruption yet.
     pub fn new(
         cluster: &mut Cluster,
         wire: &wire::PodDisruptionBudget,
@@ -44,18 +44,18 @@ impl Budget {
         })
     }
 
-    /// Gives back to the cluster what was compiled, when the budget is deleted or takes another form.
+    /// Releases the compiled selector when the budget is deleted or replaced.
     pub fn release(self, cluster: &mut Cluster) {
         cluster.release_selector(self.pods);
     }
 
-    /// Whether its selector is absent or empty, so that it covers no pod (S3-021).
+    /// Whether the selector is absent or empty, so that it covers no pod (S3-021).
     pub fn selects_nothing(&self) -> bool {
         self.pods.selector.is_empty()
     }
 
-    /// Whether it covers pods of a group. A selector that selects everything selects nothing here, and pods without
-    /// labels are covered by none (S3-021).
+    /// Whether it covers the pods of a group. As in kube-scheduler, an empty selector covers no pod, and a pod without
+    /// labels is never covered (S3-021).
     fn covers(&self, cluster: &Cluster, group: &Group) -> bool {
         self.pods.namespace == group.namespace
             && group.has_labels
@@ -64,15 +64,16 @@ impl Budget {
     }
 }
 
-/// The names of the budgets that a pod counts against.
+/// The names of the budgets that evicting a pod counts against.
 pub fn budgets_of<'b>(
     cluster: &Cluster,
     budgets: &'b [Budget],
     pod: &Pod,
-    form: Form,
+    compat: Compat,
 ) -> Vec<&'b str> {
     let group = &cluster.groups()[pod.group.index()];
-    let accounted = |budget: &Budget| form > Form::V1_18 && budget.disrupted.contains(pod.name());
+    let accounted =
+        |budget: &Budget| compat > Compat::V1_18 && budget.disrupted.contains(pod.name());
     budgets
         .iter()
         .filter(|budget| budget.covers(cluster, group) && !accounted(budget))
@@ -80,64 +81,63 @@ pub fn budgets_of<'b>(
         .collect()
 }
 
-/// Which of these pods, going one after the other, break a budget (S3-021).
+/// For each pod, whether evicting it after those before it violates a budget (S3-021).
 pub fn breaking<'p>(
     cluster: &Cluster,
     budgets: &[Budget],
     pods: impl Iterator<Item = &'p Pod>,
 ) -> Vec<bool> {
-    let mut ledger = Ledger::new(cluster, budgets, true);
-    pods.map(|pod| ledger.count(pod)).collect()
+    let mut usage = BudgetUsage::new(cluster, budgets, true);
+    pods.map(|pod| usage.count(pod)).collect()
 }
 
-/// Counts the pods of one node against every budget.
-pub(crate) struct Ledger<'b> {
+/// Tracks how much of every budget the victims of one node use.
+pub(crate) struct BudgetUsage<'b> {
     budgets: &'b [Budget],
-    /// Of each group, the budgets that cover its pods: where they begin in `covering`.
-    begins: Vec<u32>,
+    /// Start of each group's range in `covering`, plus the end of the last range.
+    starts: Vec<u32>,
     covering: Vec<u32>,
     honours_disrupted: bool,
     left: Vec<i32>,
-    /// Budgets of which `left` is not the beginning any more.
+    /// Budgets whose `left` differs from `allowed`; `reset` restores only these.
     touched: Vec<u32>,
 }
 
-impl<'b> Ledger<'b> {
-    /// Finds out once which budgets cover which pods.
+impl<'b> BudgetUsage<'b> {
+    /// Matches every budget with every group once, so that counting a pod needs no selector.
     pub(crate) fn new(cluster: &Cluster, budgets: &'b [Budget], honours_disrupted: bool) -> Self {
-        let mut begins = Vec::with_capacity(cluster.groups().len() + 1);
+        let mut starts = Vec::with_capacity(cluster.groups().len() + 1);
         let mut covering = Vec::new();
         for group in cluster.groups() {
-            begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
-            let own = (0..).zip(budgets);
-            let own = own.filter(|(_, budget)| budget.covers(cluster, group));
-            covering.extend(own.map(|(index, _): (u32, _)| index));
+            starts.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
+            let covers = |(_, budget): &(u32, &Budget)| budget.covers(cluster, group);
+            covering.extend((0..).zip(budgets).filter(covers).map(|(index, _)| index));
         }
-        begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
+        starts.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
         Self {
             left: budgets.iter().map(|budget| budget.allowed).collect(),
             budgets,
-            begins,
+            starts,
             covering,
             honours_disrupted,
             touched: Vec::new(),
         }
     }
 
-    /// Begins with another node.
+    /// Restores all budgets for the next node.
     pub(crate) fn reset(&mut self) {
         for index in self.touched.drain(..) {
             self.left[index as usize] = self.budgets[index as usize].allowed;
         }
     }
 
-    /// Where the budgets that cover a pod stand in `covering`.
+    /// The pod's range in `covering`.
     fn range(&self, pod: &Pod) -> Range<usize> {
         let group = pod.group.index();
-        self.begins[group] as usize..self.begins[group + 1] as usize
+        self.starts[group] as usize..self.starts[group + 1] as usize
     }
 
-    /// Whether a budget has accounted for a pod already.
+    /// Whether the budget's status already counts this pod as disrupted.
     fn is_disrupted(&self, budget: usize, pod: &Pod) -> bool {
         self.honours_disrupted && self.budgets[budget].disrupted.contains(pod.name())
     }
@@ -149,7 +149,7 @@ impl<'b> Ledger<'b> {
         covering.filter(|index| !self.is_disrupted(*index, pod))
     }
 
-    /// Counts a pod as gone; whether that breaks a budget.
+    /// Counts a pod as evicted. Returns whether that violates a budget.
     #[inline]
     pub(crate) fn count(&mut self, pod: &Pod) -> bool {
         let mut broken = false;
@@ -164,7 +164,7 @@ impl<'b> Ledger<'b> {
         broken
     }
 
-    /// Whether a pod could go without breaking a budget, given those that were counted.
+    /// Whether a pod could be evicted without violating a budget, after those counted.
     pub(crate) fn allows(&self, pod: &Pod) -> bool {
         self.covering(pod).all(|index| self.left[index] > 0)
     }

@@ -1,27 +1,27 @@
-//! What became of a node that was tried.
+//! The result of trying one node.
 
 use evictd_placement::{NodeId, Rejection};
 use std::ops::Range;
 
-/// Why a node that was tried is no candidate.
+/// Why a tried node is not a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotCandidate {
-    /// No pod on it is less important (S4-005).
+    /// No pod on it has a lower priority (S4-005).
     NoVictims,
-    /// The pod does not fit without the less important pods either.
-    StillNot(Rejection),
-    /// It would fit only if a budget were broken, or not even then.
+    /// The pod does not fit even without the pods of lower priority.
+    DoesNotFit(Rejection),
+    /// Pods that budgets protect are in the way.
     Budget(Rejection),
-    /// Everybody could stay, although the pod did not fit (S4-017).
-    NobodyMustGo,
+    /// All potential victims fit again beside the pod (S4-017).
+    NoVictimNeeded,
 }
 
-/// A node that could be freed.
+/// A node on which evicting the victims makes room for the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The node.
     pub node: NodeId,
-    /// How many victims break a budget.
+    /// How many victims violate a budget.
     pub violations: usize,
     pub(crate) victims: Range<u32>,
 }

@@ -1,40 +1,40 @@
-//! Extenders: others who may take candidates, or victims, off the list (S3-024, S4-020).
+//! Extenders may remove candidates, or spare victims of one (S3-024, S4-020).
 
 use evictd_placement::{Cluster, NodeId, Pod};
 
-/// A candidate as an extender sees it and answers it.
+/// A candidate as an extender receives and returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     /// The node.
     pub node: NodeId,
     /// The victims, as indices of the node's pods.
     pub victims: Vec<u32>,
-    /// How many of them break a budget.
+    /// How many victims violate a budget.
     pub violations: usize,
 }
 
-/// An extender did not answer as it must.
+/// An extender failed or returned an invalid answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("extender {name}: {problem}")]
 pub struct ExtenderError {
-    /// Its name.
+    /// The extender's name.
     pub name: String,
-    /// What went wrong.
+    /// Its error, or why its answer is invalid.
     pub problem: String,
 }
 
-/// Someone who is asked about candidates before one is picked.
+/// An extender that filters the candidates before one is picked.
 pub trait Extender {
-    /// What it is called in errors.
+    /// The name in error messages.
     fn name(&self) -> &str;
 
-    /// Whether it takes part in the preemption for this pod.
+    /// Whether it manages the preemption for this pod.
     fn is_interested(&self, cluster: &Cluster, preemptor: &Pod) -> bool;
 
-    /// Whether its errors, and nodes that it returns without victims, are passed over.
+    /// Whether its errors, and nodes that it returns without victims, are ignored.
     fn is_ignorable(&self) -> bool;
 
-    /// The candidates that it agrees to, each with those of the victims that it finds necessary.
+    /// Returns the candidates that it accepts, each with the victims that it still needs.
     fn process(
         &mut self,
         cluster: &Cluster,
@@ -43,7 +43,7 @@ pub trait Extender {
     ) -> Result<Vec<Offer>, ExtenderError>;
 }
 
-/// Asks one after the other.
+/// Calls the extenders in order. Each receives the candidates that the previous one accepted.
 pub(crate) fn ask_all(
     extenders: &mut [&mut dyn Extender],
     cluster: &Cluster,
@@ -89,7 +89,7 @@ fn ask(
         if let Some(index) = offer
             .victims
             .iter()
-            .find(|own| !asked.victims.contains(own))
+            .find(|victim| !asked.victims.contains(victim))
         {
             let pods = &cluster.node(offer.node).pods;
             let pod = pods.get(*index as usize).map(|pod| cluster.full_name(pod));

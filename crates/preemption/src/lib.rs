@@ -1,8 +1,8 @@
-//! Who gives way to a pod that fits nowhere, and on which node: kube-scheduler's preemption as a pure function.
+//! kube-scheduler's preemption as a pure function: the victims and the node for a pod that fits on no node.
 //!
-//! [`plan`] asks every node whether the pod fits, takes the less important pods of each off and puts back as many as it
-//! can, and picks one node. It returns what it found and, in order, what a scheduler would have to do; it does nothing.
-//! [`explain_node`] tells the same of one node, step by step.
+//! [`plan`] runs the filters on every node. It then removes the pods of lower priority from each node, puts back as many
+//! as it can, and picks one node. It returns the candidates and the actions in order, and carries out none of them.
+//! [`explain_node`] returns the steps on one node.
 //!
 //! ```
 //! use evictd_placement::Cluster;
@@ -31,27 +31,27 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! No clock, no I/O, no dice: where kube-scheduler throws one, the number comes in.
+//! No clock, no I/O, no randomness: the caller passes the offset that kube-scheduler draws at random.
 #![forbid(unsafe_code)]
 
 mod action;
 mod actions;
 mod budget;
 mod candidate;
+mod compat;
 mod extender;
-mod form;
+mod messages;
 mod pick;
 mod plan;
 mod replacement;
 mod search;
 mod victims;
-mod words;
 
 pub use action::{Action, Event};
 pub use budget::{Budget, BudgetPolicy, breaking, budgets_of};
 pub use candidate::{Candidate, NotCandidate};
+pub use compat::Compat;
 pub use extender::{Extender, ExtenderError, Offer};
-pub use form::Form;
 pub use pick::{Rule, Why};
 pub use plan::{Ineligible, Plan};
 pub use replacement::{Replacement, owner, replacements};

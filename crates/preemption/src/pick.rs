@@ -1,13 +1,13 @@
-//! Which candidate: rules in order, the first in which they differ decides (S3-025 to S3-031).
+//! Picks one candidate. The first rule in which candidates differ decides (S3-025 to S3-031).
 
 use crate::candidate::Candidate;
-use crate::form::Form;
+use crate::compat::Compat;
 use evictd_placement::{Cluster, NO_START, Pod};
 
-/// What candidates are compared by, in this order.
+/// The rules that compare candidates, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// A node where nobody has to go; only the oldest form knows such candidates (S3-025).
+    /// A node without victims. Only V1_18 has such candidates (S3-025).
     NoVictims,
     /// The fewest violated budgets (S3-026).
     FewestViolations,
@@ -17,14 +17,14 @@ pub enum Rule {
     SmallestPrioritySum,
     /// The fewest victims (S3-029).
     FewestVictims,
-    /// The latest start of the one that has run longest among the most important victims (S3-030).
+    /// The latest start of the longest running victim of the highest priority (S3-030).
     LatestStart,
-    /// Everything is equal: the first by name (S3-031).
+    /// The first name, if all rules tie (S3-031).
     FirstName,
 }
 
 impl Rule {
-    /// Every rule that compares figures.
+    /// Every rule that compares a figure.
     const ALL: [Self; 6] = [
         Self::NoVictims,
         Self::FewestViolations,
@@ -35,29 +35,29 @@ impl Rule {
     ];
 }
 
-/// Which rule told the chosen node from others.
+/// A rule that decided between candidates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
     /// The rule.
     pub rule: Rule,
-    /// How many candidates were still equal before it.
+    /// How many candidates were equal before the rule.
     pub among: usize,
     /// How many were equal after it.
     pub left: usize,
-    /// The best figure: the smallest, of a start the latest, in seconds since 1970.
+    /// The best figure: the smallest, or the latest start in seconds since 1970.
     pub best: i64,
-    /// The best figure of those that were left behind, and the node that has it.
+    /// The best figure of the eliminated candidates, and the candidate's index.
     pub next: Option<(i64, usize)>,
 }
 
-/// The figure of a rule, the smaller the better.
+/// The figure of a rule; the smaller the better.
 fn score(rule: Rule, candidate: &Candidate, victims: &[u32], pods: &[Pod]) -> i64 {
     let priority = |index: &u32| i64::from(pods[*index as usize].priority);
     match rule {
         Rule::NoVictims => i64::from(!victims.is_empty()),
         Rule::FewestViolations => i64::try_from(candidate.violations).unwrap_or(i64::MAX),
         Rule::LowestFirstPriority => victims.first().map_or(i64::MIN, priority),
-        // More pods than the sum has room for fit on no node.
+        // The sum cannot overflow: no node runs that many pods.
         Rule::SmallestPrioritySum => victims
             .iter()
             .map(|index| priority(index) + (1 << 31))
@@ -68,7 +68,7 @@ fn score(rule: Rule, candidate: &Candidate, victims: &[u32], pods: &[Pod]) -> i6
     }
 }
 
-/// The earliest start among the victims of the highest priority; a pod that has not started counts as starting now.
+/// The earliest start among the victims of the highest priority. A pod that has not started counts as starting now.
 fn earliest_start(victims: &[u32], pods: &[Pod]) -> i64 {
     let pods = || victims.iter().map(|index| &pods[*index as usize]);
     let highest = pods().map(|pod| pod.priority).max();
@@ -76,12 +76,12 @@ fn earliest_start(victims: &[u32], pods: &[Pod]) -> i64 {
     starts.map(|pod| pod.start).min().unwrap_or(NO_START)
 }
 
-/// Picks a candidate, by its index, and says which rules decided. `victims` gives those of a candidate.
+/// Picks a candidate by its index and returns the rules that decided.
 pub(crate) fn pick<'v>(
     cluster: &Cluster,
     candidates: &[Candidate],
     victims: impl Fn(&Candidate) -> &'v [u32],
-    form: Form,
+    compat: Compat,
 ) -> Option<(usize, Vec<Why>)> {
     let mut equal: Vec<usize> = (0..candidates.len()).collect();
     let mut scores: Vec<i64> = Vec::with_capacity(equal.len());
@@ -90,7 +90,7 @@ pub(crate) fn pick<'v>(
         if equal.len() < 2 {
             break;
         }
-        if rule == Rule::NoVictims && form > Form::V1_18 {
+        if rule == Rule::NoVictims && compat > Compat::V1_18 {
             continue;
         }
         scores.clear();
@@ -102,13 +102,17 @@ pub(crate) fn pick<'v>(
         let Some(best) = scores.iter().min().copied() else {
             break;
         };
-        let others = equal.iter().zip(&scores).filter(|(_, own)| **own > best);
+        let others = equal
+            .iter()
+            .zip(&scores)
+            .filter(|(_, score)| **score > best);
         let next = others
-            .min_by_key(|(index, own)| (**own, cluster.node_name(candidates[**index].node)))
-            .map(|(index, own)| (*own, *index));
+            .min_by_key(|(index, score)| (**score, cluster.node_name(candidates[**index].node)))
+            .map(|(index, score)| (*score, *index));
         let among = equal.len();
-        let mut own = scores.iter();
-        equal.retain(|_| own.next() == Some(&best));
+        // `retain` visits the candidates in the order of their scores.
+        let mut remaining = scores.iter();
+        equal.retain(|_| remaining.next() == Some(&best));
         if next.is_some() {
             let sign = if rule == Rule::LatestStart { -1 } else { 1 };
             why.push(Why {
@@ -116,7 +120,7 @@ pub(crate) fn pick<'v>(
                 among,
                 left: equal.len(),
                 best: sign * best,
-                next: next.map(|(own, index)| (sign * own, index)),
+                next: next.map(|(score, index)| (sign * score, index)),
             });
         }
         if rule == Rule::NoVictims && best == 0 {
@@ -142,9 +146,9 @@ mod tests {
     use super::*;
     use evictd_pod::{Node, wire};
 
-    /// No filter of ours makes such a node, since one that takes the pod as it is needs no preemption.
+    /// Filters never produce such a node, because a node that fits needs no preemption.
     #[test]
-    fn s3_025_a_node_where_nobody_has_to_go_is_taken_at_once_by_the_oldest_form_only() {
+    fn s3_025_only_v1_18_picks_a_node_without_victims_at_once() {
         let mut cluster = Cluster::new();
         for name in ["a", "b"] {
             let node = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
@@ -166,8 +170,8 @@ mod tests {
         let victims = |candidate: &Candidate| {
             &all[candidate.victims.start as usize..candidate.victims.end as usize]
         };
-        let chosen = |form| pick(&cluster, &candidates, victims, form).unwrap().0;
-        assert_eq!(chosen(Form::V1_18), 1);
-        assert_eq!(chosen(Form::V1_19), 0);
+        let chosen = |compat| pick(&cluster, &candidates, victims, compat).unwrap().0;
+        assert_eq!(chosen(Compat::V1_18), 1);
+        assert_eq!(chosen(Compat::V1_19), 0);
     }
 }

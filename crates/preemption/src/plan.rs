@@ -1,4 +1,4 @@
-//! The plan as a value: which nodes could be freed for a pod, by whom, and which one is picked.
+//! The plan: the candidates, their victims and the chosen node.
 
 use crate::action::Action;
 use crate::candidate::{Candidate, NotCandidate};
@@ -8,14 +8,14 @@ use evictd_placement::{Cluster, NodeId, Rejection};
 /// Why a pod may not preempt (S3-011, S3-012, S4-011).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ineligible {
-    /// It says so itself.
+    /// Its `preemptionPolicy` is `Never`.
     Never,
-    /// Victims on its nominated node are still ending.
+    /// Victims on its nominated node are still terminating.
     Terminating,
 }
 
 impl Ineligible {
-    /// kube-scheduler's words.
+    /// kube-scheduler's message.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Never => "not eligible due to preemptionPolicy=Never.",
@@ -24,22 +24,22 @@ impl Ineligible {
     }
 }
 
-/// What was found. Nodes are told by [`NodeId`], victims by their indices among the node's pods.
+/// The result of preemption. A victim is an index into its node's pods.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// What every node says without preemption, by [`NodeId::index`].
+    /// The Filter result of every node, by [`NodeId::index`].
     pub filter: Vec<Result<(), Rejection>>,
-    /// Why the pod may not preempt.
+    /// Why the pod may not preempt, if so.
     pub ineligible: Option<Ineligible>,
-    /// Nodes that could be freed, in the order of the cluster's nodes.
+    /// In the order of the cluster's nodes.
     pub candidates: Vec<Candidate>,
-    /// Nodes that were tried in vain.
+    /// Nodes on which no set of victims helps.
     pub not_candidates: Vec<(NodeId, NotCandidate)>,
-    /// The candidate that is picked.
+    /// The index of the picked candidate.
     pub chosen: Option<usize>,
-    /// Which rules decided.
+    /// The rules that decided.
     pub why: Vec<Why>,
-    /// What a scheduler would do, in order.
+    /// The scheduler's actions, in order.
     pub actions: Vec<Action>,
     pub(crate) victims: Vec<u32>,
     /// How many nodes were tried.
@@ -47,23 +47,24 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether some node takes the pod as it is; then nobody has to go.
+    /// Whether the pod fits on some node without preemption.
     pub fn fits(&self) -> bool {
         self.filter.iter().any(Result::is_ok)
     }
 
-    /// A candidate's victims: the most important first in the newest form; before, first those that break a budget.
+    /// A candidate's victims. V1_36 lists the most important first; older versions list those that violate a budget
+    /// first.
     pub fn victims(&self, candidate: &Candidate) -> &[u32] {
         &self.victims[candidate.victims.start as usize..candidate.victims.end as usize]
     }
 
-    /// The candidate that is picked.
+    /// The picked candidate.
     pub fn choice(&self) -> Option<&Candidate> {
         self.chosen.and_then(|index| self.candidates.get(index))
     }
 
     pub(crate) fn add(&mut self, node: NodeId, violations: usize, victims: &[u32]) {
-        // Victims are pods of the cluster, which are counted in 32 bits.
+        // A cluster's pods are counted in 32 bits.
         let end = |victims: &Vec<u32>| u32::try_from(victims.len()).unwrap_or(u32::MAX);
         let start = end(&self.victims);
         self.victims.extend_from_slice(victims);
@@ -74,13 +75,12 @@ impl Plan {
         });
     }
 
-    /// Forgets every candidate.
     pub(crate) fn clear(&mut self) {
         self.candidates.clear();
         self.victims.clear();
     }
 
-    /// Nodes that pods that leave could help.
+    /// Nodes where evicting pods may make the pod fit.
     pub(crate) fn potential(&self, cluster: &Cluster) -> impl Iterator<Item = NodeId> {
         let answers = cluster.node_ids().zip(&self.filter);
         let helped = answers.filter(|(_, answer)| answer.is_err_and(Rejection::is_resolvable));

@@ -1,23 +1,23 @@
-//! Where pods like the victims could go: their owners will make new ones.
+//! Predicts where the pods that replace the victims fit.
 
 use crate::plan::Plan;
 use evictd_placement::{Checks, Cluster, NodeId, Pod};
 
-/// Where a victim's replacement could go, once the victims are gone.
+/// Where a victim's replacement fits after the preemption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
     /// The victim, as an index of the chosen node's pods.
     pub victim: usize,
-    /// `ReplicaSet/web-5d4f`; nobody makes a new one of a pod without an owner.
+    /// For example `ReplicaSet/web-5d4f`. A pod without an owner gets no replacement.
     pub owner: Option<String>,
-    /// On how many other nodes it would fit now; each is asked for one replacement alone.
+    /// How many other nodes fit it now, each with one replacement.
     pub nodes: usize,
-    /// One of them.
+    /// The first of these nodes.
     pub first: Option<NodeId>,
 }
 
-/// Of each victim of the chosen node, in the plan's order. The chosen node itself has no room for any of them beside the
-/// incoming pod, or it would not be a victim.
+/// The replacements of the chosen node's victims, in the plan's order. The chosen node itself is left out: a victim
+/// that fits beside the pod is no victim.
 pub fn replacements(cluster: &Cluster, plan: &Plan) -> Vec<Replacement> {
     let Some(choice) = plan.choice() else {
         return Vec::new();
@@ -33,10 +33,10 @@ pub fn replacements(cluster: &Cluster, plan: &Plan) -> Vec<Replacement> {
         let pod = &pods[*victim];
         let alike = found
             .iter()
-            .find(|other| are_alike(&pods[other.victim], pod));
+            .find(|other| fit_alike(&pods[other.victim], pod));
         let (nodes, first) = match alike {
             Some(other) => (other.nodes, other.first),
-            None => places(cluster, pod, choice.node, &victims),
+            None => fitting_nodes(cluster, pod, choice.node, &victims),
         };
         found.push(Replacement {
             victim: *victim,
@@ -48,21 +48,27 @@ pub fn replacements(cluster: &Cluster, plan: &Plan) -> Vec<Replacement> {
     found
 }
 
-/// Whether two pods fit on the same nodes.
-fn are_alike(one: &Pod, other: &Pod) -> bool {
+/// Whether two pods surely fit on the same nodes.
+fn fit_alike(one: &Pod, other: &Pod) -> bool {
     (one.template, one.amounts, one.priority) == (other.template, other.amounts, other.priority)
 }
 
-fn places(cluster: &Cluster, pod: &Pod, but: NodeId, gone: &[usize]) -> (usize, Option<NodeId>) {
+/// Counts the nodes other than `chosen` that fit a pod once the victims are evicted.
+fn fitting_nodes(
+    cluster: &Cluster,
+    pod: &Pod,
+    chosen: NodeId,
+    victims: &[usize],
+) -> (usize, Option<NodeId>) {
     let mut checks = Checks::new(cluster, pod);
-    checks.forget(but, gone);
-    let others = cluster.node_ids().filter(|id| *id != but);
+    checks.forget(chosen, victims);
+    let others = cluster.node_ids().filter(|id| *id != chosen);
     let mut fitting = others.filter(|id| checks.fits(*id).is_ok());
     let first = fitting.next();
     (usize::from(first.is_some()) + fitting.count(), first)
 }
 
-/// `ReplicaSet/web-5d4f`: who makes a new pod when this one goes.
+/// The owner that replaces the pod, for example `ReplicaSet/web-5d4f`.
 pub fn owner(cluster: &Cluster, pod: &Pod) -> Option<String> {
     let owner = cluster.template(pod).owner?;
     let text = |symbol| cluster.symbols().text(symbol);

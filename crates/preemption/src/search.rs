@@ -1,36 +1,36 @@
-//! The search: each node is tried, and the best that could be freed is picked.
+//! Tries the nodes and picks the best candidate.
 
 use crate::actions;
-use crate::budget::{Budget, BudgetPolicy, Ledger};
+use crate::budget::{Budget, BudgetPolicy, BudgetUsage};
 use crate::candidate::{Candidate, NotCandidate};
+use crate::compat::Compat;
 use crate::extender::{self, Extender, ExtenderError, Offer};
-use crate::form::Form;
 use crate::pick::pick;
 use crate::plan::{Ineligible, Plan};
 use crate::victims::{Scratch, Step, select};
 use evictd_placement::{Checks, Cluster, NodeId, Pod, Rejection};
 
-/// How to plan.
+/// Options of a plan.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Which kube-scheduler is followed.
-    pub form: Form,
+    /// The emulated version.
+    pub compat: Compat,
     /// Which nodes are tried.
     pub nodes: Nodes,
-    /// Whether budgets may be broken.
+    /// Whether victims may violate budgets.
     pub policy: BudgetPolicy,
 }
 
 /// Which nodes are tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Nodes {
-    /// All that preemption could help: the best of them is really the best.
+    /// Every node where preemption may help. The best candidate is then the best of the cluster.
     #[default]
     All,
-    /// As kube-scheduler: from this node on (counted modulo their number) until a tenth of them, at least a hundred,
-    /// could be freed, one of them without breaking a budget (S4-015, S4-016).
+    /// As kube-scheduler, from an offset on. The search stops at a tenth of the nodes, at least a hundred, with one
+    /// candidate that violates no budget (S4-015, S4-016).
     Sample {
-        /// Where to begin.
+        /// The first node, modulo the number of nodes.
         offset: u64,
     },
 }
@@ -38,16 +38,15 @@ pub enum Nodes {
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A cluster without nodes.
+    /// The cluster has no nodes.
     #[error("no nodes available")]
     NoNodes,
-    /// An extender failed that must not.
+    /// An extender failed that is not ignorable.
     #[error(transparent)]
     Extender(#[from] ExtenderError),
 }
 
-/// Plans the preemption for a pod of this cluster. `waiting` tells which victims hold a place that they have not been
-/// bound to yet (S4-022).
+/// Plans the preemption for a pod of this cluster. `waiting` returns whether a victim waits in Permit (S4-022).
 pub fn plan(
     cluster: &Cluster,
     budgets: &[Budget],
@@ -70,8 +69,8 @@ pub fn plan(
     preempt(&mut checks, filter, budgets, options, extenders, waiting)
 }
 
-/// Plans the preemption for a pod that fits nowhere. `filter` is what every node says, by [`NodeId::index`]; `checks` are the
-/// pod's filters.
+/// Plans the preemption for a pod that fits on no node. `filter` holds the Filter result of every node, by
+/// [`NodeId::index`]; `checks` holds the pod's filters.
 pub fn preempt(
     checks: &mut Checks<'_>,
     filter: Vec<Result<(), Rejection>>,
@@ -85,55 +84,62 @@ pub fn preempt(
         filter,
         ..Plan::default()
     };
-    plan.ineligible = ineligible(cluster, preemptor, &plan, options.form);
+    plan.ineligible = ineligible(cluster, preemptor, &plan, options.compat);
     if plan.ineligible.is_some() {
         return Ok(plan);
     }
     try_nodes(&mut plan, checks, budgets, options);
     if !plan.candidates.is_empty() {
-        agree(&mut plan, cluster, preemptor, extenders)?;
+        ask_extenders(&mut plan, cluster, preemptor, extenders)?;
     }
     let victims = |candidate: &Candidate| plan.victims(candidate);
-    if let Some((chosen, why)) = pick(cluster, &plan.candidates, victims, options.form) {
+    if let Some((chosen, why)) = pick(cluster, &plan.candidates, victims, options.compat) {
         plan.chosen = Some(chosen);
         plan.why = why;
     }
-    plan.actions = actions::of(&plan, cluster, preemptor, options.form, waiting);
+    plan.actions = actions::of(&plan, cluster, preemptor, options.compat, waiting);
     Ok(plan)
 }
 
-/// Whether and why the pod may not preempt.
-fn ineligible(cluster: &Cluster, preemptor: &Pod, plan: &Plan, form: Form) -> Option<Ineligible> {
+/// Why the pod may not preempt, if so.
+fn ineligible(
+    cluster: &Cluster,
+    preemptor: &Pod,
+    plan: &Plan,
+    compat: Compat,
+) -> Option<Ineligible> {
     if preemptor.identity.never_preempts {
         return Some(Ineligible::Never);
     }
     let nominated = cluster.symbols().text(preemptor.identity.nominated?);
     let id = cluster.find_node(nominated)?;
-    let lost = plan.filter[id.index()].is_err_and(|rejection| !rejection.is_resolvable());
-    if lost && form > Form::V1_18 {
+    let is_unresolvable =
+        plan.filter[id.index()].is_err_and(|rejection| !rejection.is_resolvable());
+    // No eviction helps on the nominated node, so the pod may preempt on others.
+    if is_unresolvable && compat > Compat::V1_18 {
         return None;
     }
     let node = cluster.node(id);
     let lower = &node.pods[node.first_below(preemptor.priority)..];
-    let ending = |pod: &Pod| pod.terminating && (pod.preempted || form < Form::V1_36);
+    let ending = |pod: &Pod| pod.terminating && (pod.preempted || compat < Compat::V1_36);
     lower.iter().any(ending).then_some(Ineligible::Terminating)
 }
 
-/// Tries the nodes that preemption could help.
+/// Tries the nodes where preemption may help.
 fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], options: Options) {
     let (cluster, preemptor) = (checks.cluster(), checks.pod());
     let Options {
-        form,
+        compat,
         nodes,
         policy,
     } = options;
     let mut potential: Vec<NodeId> = plan.potential(cluster).collect();
-    let wanted = rotate(&mut potential, nodes, form);
-    let mut ledger = Ledger::new(cluster, budgets, form > Form::V1_18);
+    let wanted = rotate(&mut potential, nodes, compat);
+    let mut usage = BudgetUsage::new(cluster, budgets, compat > Compat::V1_18);
     let mut scratch = Scratch::default();
-    let mut harmless = false;
+    let mut without_violation = false;
     for id in potential {
-        if plan.candidates.len() >= wanted && harmless {
+        if plan.candidates.len() >= wanted && without_violation {
             break;
         }
         plan.tried += 1;
@@ -141,13 +147,13 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
         match select(
             trial,
             preemptor,
-            &mut ledger,
-            (form, policy),
+            &mut usage,
+            (compat, policy),
             &mut scratch,
             None,
         ) {
             Ok(violations) => {
-                harmless |= violations == 0;
+                without_violation |= violations == 0;
                 plan.add(id, violations, &scratch.victims);
             }
             Err(why) => plan.not_candidates.push((id, why)),
@@ -156,14 +162,14 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
     plan.candidates.sort_by_key(|candidate| candidate.node);
 }
 
-/// Turns the list so that it begins where a sample begins; returns how many candidates are enough.
-fn rotate(potential: &mut [NodeId], nodes: Nodes, form: Form) -> usize {
+/// Rotates the list to the start of the sample. Returns how many candidates are enough.
+fn rotate(potential: &mut [NodeId], nodes: Nodes, compat: Compat) -> usize {
     let count = potential.len();
     let Nodes::Sample { offset } = nodes else {
         return usize::MAX;
     };
-    // The oldest form tries all (S3-017).
-    if count == 0 || form == Form::V1_18 {
+    // V1_18 tries all nodes (S3-017).
+    if count == 0 || compat == Compat::V1_18 {
         return usize::MAX;
     }
     let offset = offset % u64::try_from(count).unwrap_or(u64::MAX);
@@ -171,8 +177,8 @@ fn rotate(potential: &mut [NodeId], nodes: Nodes, form: Form) -> usize {
     (count / 10).max(100).min(count)
 }
 
-/// Asks the extenders and keeps what they agree to.
-fn agree(
+/// Asks the extenders and keeps the candidates that they accept.
+fn ask_extenders(
     plan: &mut Plan,
     cluster: &Cluster,
     preemptor: &Pod,
@@ -194,7 +200,7 @@ fn agree(
     Ok(())
 }
 
-/// What happens on one node step by step, and how it ends.
+/// Tries one node. Returns each step and the number of budget violations.
 pub fn explain_node(
     cluster: &Cluster,
     budgets: &[Budget],
@@ -203,17 +209,17 @@ pub fn explain_node(
     node: NodeId,
 ) -> (Vec<Step>, Result<usize, NotCandidate>) {
     let mut checks = Checks::new(cluster, preemptor);
-    let mut ledger = Ledger::new(cluster, budgets, options.form > Form::V1_18);
+    let mut usage = BudgetUsage::new(cluster, budgets, options.compat > Compat::V1_18);
     let mut scratch = Scratch::default();
     let mut steps = Vec::new();
-    let mut tell = |step| steps.push(step);
+    let mut record = |step| steps.push(step);
     let end = select(
         checks.on(node),
         preemptor,
-        &mut ledger,
-        (options.form, options.policy),
+        &mut usage,
+        (options.compat, options.policy),
         &mut scratch,
-        Some(&mut tell),
+        Some(&mut record),
     );
     (steps, end)
 }

@@ -1,96 +1,96 @@
-//! Who would have to leave one node: all less important pods are taken off, then as many as possible are put back.
+//! Selects the victims on one node. All pods of lower priority are removed, then as many as possible are put back.
 
-use crate::budget::{BudgetPolicy, Ledger};
+use crate::budget::{BudgetPolicy, BudgetUsage};
 use crate::candidate::NotCandidate;
-use crate::form::Form;
+use crate::compat::Compat;
 use evictd_placement::{Pod, Trial};
 
-/// What happens while one node is tried.
+/// A step while one node is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// These less important pods are taken off, by index; the first given are tried again first.
+    /// These pods of lower priority are removed, by index. The first is put back first.
     Removed {
-        /// Those whose end would break a budget.
+        /// Evicting these violates a budget.
         violating: Vec<usize>,
-        /// The others.
+        /// Evicting these violates no budget.
         others: Vec<usize>,
     },
-    /// Without them the pod does not fit either.
-    StillNot {
-        /// What remains, where more can be said than in the rejection.
+    /// The pod does not fit even without them.
+    DoesNotFit {
+        /// More detail than the rejection has, if there is any.
         obstacle: Option<String>,
     },
-    /// A pod is put back and may stay.
-    Stays(usize),
-    /// A pod is put back, and then the incoming one does not fit any more: it is a victim.
-    Goes {
-        /// The pod, by index.
+    /// A pod is put back and the preemptor still fits.
+    Reprieved(usize),
+    /// A pod is put back, but then the preemptor does not fit: it is a victim.
+    Victim {
+        /// The pod's index.
         index: usize,
-        /// What would then be in the way.
+        /// More detail than the rejection has, if there is any.
         obstacle: Option<String>,
     },
 }
 
-/// Room that is used again for every node.
+/// Buffers that are reused for every node.
 #[derive(Default)]
 pub(crate) struct Scratch {
     violating: Vec<usize>,
     others: Vec<usize>,
-    /// The result: indices of the node's pods.
+    /// The result: indices into the node's pods.
     pub(crate) victims: Vec<u32>,
 }
 
 impl Scratch {
-    /// All that are grouped.
+    /// The indices of both groups.
     fn indices(&self) -> impl Iterator<Item = usize> {
         self.violating.iter().chain(&self.others).copied()
     }
 }
 
-/// Tries one node. Leaves the victims in `scratch`, in the order of the form (S3-023), and returns how many of them
-/// break a budget. The trial ends as it began.
+/// Tries one node and leaves the victims in `scratch`, in the order of the version (S3-023). Returns how many victims
+/// violate a budget. The trial evict in its first state.
 pub(crate) fn select(
     mut trial: Trial<'_, '_>,
     preemptor: &Pod,
-    ledger: &mut Ledger<'_>,
-    (form, policy): (Form, BudgetPolicy),
+    usage: &mut BudgetUsage<'_>,
+    (compat, policy): (Compat, BudgetPolicy),
     scratch: &mut Scratch,
-    mut tell: Option<&mut dyn FnMut(Step)>,
+    mut record: Option<&mut dyn FnMut(Step)>,
 ) -> Result<usize, NotCandidate> {
     let pods = trial.pods();
     let first = trial.first_below(preemptor.priority);
     scratch.violating.clear();
     scratch.others.clear();
     scratch.victims.clear();
-    if first == pods.len() && form > Form::V1_18 {
+    if first == pods.len() && compat > Compat::V1_18 {
         return Err(NotCandidate::NoVictims);
     }
     let mut end = Ok(());
     for grouping in Grouping::of(policy) {
         scratch.indices().for_each(|index| trial.put_back(index));
-        group(pods, first, ledger, *grouping, scratch);
+        group(pods, first, usage, *grouping, scratch);
         scratch.indices().for_each(|index| trial.remove(index));
         end = trial.fits();
         if end.is_ok() {
             break;
         }
     }
-    if let Some(tell) = &mut tell {
-        tell(Step::Removed {
+    if let Some(record) = &mut record {
+        record(Step::Removed {
             violating: scratch.violating.clone(),
             others: scratch.others.clone(),
         });
     }
     if let Err(rejection) = end {
-        if let Some(tell) = &mut tell {
+        if let Some(record) = &mut record {
             let obstacle = trial.obstacle();
-            tell(Step::StillNot { obstacle });
+            record(Step::DoesNotFit { obstacle });
         }
         let spared = scratch.indices().count() < pods.len() - first;
         return Err(if spared {
             NotCandidate::Budget(rejection)
         } else {
-            NotCandidate::StillNot(rejection)
+            NotCandidate::DoesNotFit(rejection)
         });
     }
     let mut violations = 0;
@@ -99,46 +99,47 @@ pub(crate) fn select(
         for index in indices {
             trial.put_back(*index);
             if trial.still_fits() {
-                if let Some(tell) = &mut tell {
-                    tell(Step::Stays(*index));
+                if let Some(record) = &mut record {
+                    record(Step::Reprieved(*index));
                 }
                 continue;
             }
-            if let Some(tell) = &mut tell {
+            if let Some(record) = &mut record {
                 let (index, obstacle) = (*index, trial.obstacle());
-                tell(Step::Goes { index, obstacle });
+                record(Step::Victim { index, obstacle });
             }
             trial.remove(*index);
-            // Nobody runs four thousand million pods on a node.
+            // No node runs 2^32 pods, so the fallback is never used.
             scratch
                 .victims
                 .push(u32::try_from(*index).unwrap_or(u32::MAX));
             violations += breaks;
         }
     }
-    if scratch.victims.is_empty() && form > Form::V1_18 {
-        return Err(NotCandidate::NobodyMustGo);
+    if scratch.victims.is_empty() && compat > Compat::V1_18 {
+        return Err(NotCandidate::NoVictimNeeded);
     }
-    // A node's pods lie in the order of their importance.
-    if form >= Form::V1_36 {
+    // A node's pods are sorted by importance, so sorting indices restores that order.
+    if compat >= Compat::V1_36 {
         scratch.victims.sort_unstable();
     }
     Ok(violations)
 }
 
-/// Which of the less important pods may go, and which of them break a budget.
+/// How the potential victims are grouped by the budgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grouping {
-    /// All may go; what budgets allow is given to the most important first (S3-021, S3-022).
+    /// All are potential victims. Budgets spare the most important first (S3-021, S3-022).
     All,
-    /// Only what budgets allow, given to the least important first, so that they go rather than others.
+    /// Only pods within the budgets. The least important use the budgets first, so that they are evicted first.
     SparingImportant,
-    /// Only what budgets allow, given to the most important first: those may be the ones that make enough room.
+    /// Only pods within the budgets. The most important use the budgets first, because they may be the ones that free
+    /// enough.
     SparingOthers,
 }
 
 impl Grouping {
-    /// What is tried one after the other.
+    /// The groupings to try, in order.
     const fn of(policy: BudgetPolicy) -> &'static [Self] {
         match policy {
             BudgetPolicy::Prefer => &[Self::All],
@@ -147,21 +148,21 @@ impl Grouping {
     }
 }
 
-/// Groups the less important pods, each group the most important first.
+/// Groups the potential victims, each group with the most important first.
 fn group(
     pods: &[Pod],
     first: usize,
-    ledger: &mut Ledger<'_>,
+    usage: &mut BudgetUsage<'_>,
     grouping: Grouping,
     scratch: &mut Scratch,
 ) {
-    ledger.reset();
+    usage.reset();
     scratch.violating.clear();
     scratch.others.clear();
     if grouping == Grouping::SparingImportant {
         for (index, pod) in pods.iter().enumerate().skip(first).rev() {
-            if ledger.allows(pod) {
-                ledger.count(pod);
+            if usage.allows(pod) {
+                usage.count(pod);
                 scratch.others.push(index);
             }
         }
@@ -169,7 +170,7 @@ fn group(
         return;
     }
     for (index, pod) in pods.iter().enumerate().skip(first) {
-        if !ledger.count(pod) {
+        if !usage.count(pod) {
             scratch.others.push(index);
         } else if grouping == Grouping::All {
             scratch.violating.push(index);

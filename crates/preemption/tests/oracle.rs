@@ -1,4 +1,4 @@
-//! What kube-scheduler 1.36.2 answered, over random clusters: candidates, victims and choice, exactly.
+//! Compares candidates, victims and choice with kube-scheduler 1.36.2 over random clusters.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_placement::{Checks, Cluster, Code, Pod};
@@ -56,7 +56,7 @@ fn strings(value: &Value) -> Vec<String> {
     read(value)
 }
 
-/// Node, violations and victims of each candidate; those of a node in which their order is free, sorted.
+/// Node, violations and victims of each candidate. The victims are sorted where kube-scheduler's order is random.
 type Candidates = BTreeMap<String, (u64, Vec<String>)>;
 
 fn sorted_if(free: bool, mut victims: Vec<String>) -> Vec<String> {
@@ -89,7 +89,7 @@ fn found(case: &Case, plan: &Plan, expected: &Value) -> Candidates {
     plan.candidates.iter().map(one).collect()
 }
 
-/// What differs, in words.
+/// The differences as text.
 fn differences(file: &str, input: &Value, expected: &Value) -> Vec<String> {
     let case = case(input);
     let Case {
@@ -154,7 +154,7 @@ fn differences(file: &str, input: &Value, expected: &Value) -> Vec<String> {
         let status = |(code, words): (Code, Vec<String>)| format!("{} {words:?}", code.as_str());
         let found = match why {
             Some((_, why)) => status(why.status(&checks)),
-            // A node that is not tried keeps what it said at first.
+            // A node that was not tried keeps its first Filter result.
             None => match plan.filter[cluster.find_node(node).unwrap().index()] {
                 Err(rejection) => status((rejection.code, checks.words(rejection))),
                 Ok(()) => "fits".to_owned(),

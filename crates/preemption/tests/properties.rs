@@ -1,10 +1,10 @@
-//! What is true of every plan, over random clusters.
+//! Properties of every plan over random clusters.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod scenario;
 
 use evictd_placement::Checks;
-use evictd_preemption::{BudgetPolicy, Candidate, Form, Options, Plan, plan};
+use evictd_preemption::{BudgetPolicy, Candidate, Compat, Options, Plan, plan};
 use proptest::prelude::*;
 use scenario::{Answer, Scenario, budget, pod, started, with};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ struct Random {
     budgets: Vec<(usize, i32)>,
     cores: u32,
     port: bool,
-    form: Form,
+    compat: Compat,
 }
 
 fn random_pod() -> impl Strategy<Value = RandomPod> {
@@ -53,14 +53,14 @@ fn random() -> impl Strategy<Value = Random> {
         proptest::collection::vec((0..3_usize, 0..3_i32), 0..4),
         1..7_u32,
         any::<bool>(),
-        proptest::sample::select(Form::ALL.to_vec()),
+        proptest::sample::select(Compat::ALL.to_vec()),
     )
-        .prop_map(|(nodes, budgets, cores, port, form)| Random {
+        .prop_map(|(nodes, budgets, cores, port, compat)| Random {
             nodes,
             budgets,
             cores,
             port,
-            form,
+            compat,
         })
 }
 
@@ -109,7 +109,7 @@ fn scenario(random: &Random, turned: bool) -> Scenario {
     let preemptor = with_port(pod("new", 4, random.cores), random.port);
     Scenario::new(&nodes, &preemptor)
         .budgets(&budgets)
-        .form(random.form)
+        .compat(random.compat)
 }
 
 /// Whether the pod fits on a candidate's node without these victims.

@@ -54,7 +54,7 @@ pub(crate) fn pod(i: u64, j: u64) -> Value {
     })
 }
 
-/// What a workload adds to the plain recipe.
+/// The changes that a workload makes to the plain recipe.
 pub(crate) trait Extra {
     /// Changes a node.
     fn node(&self, _i: u64, _node: &mut Value) {}

@@ -1,20 +1,20 @@
-//! Those who are asked before a node is picked.
+//! Extenders are asked before a node is picked.
 
 use crate::scenario::{Scenario, pod};
 use evictd_placement::{Cluster, Pod};
 use evictd_preemption::{Extender, ExtenderError, Offer, Options, PlanError, plan};
 
-/// Answers what it is told to.
-struct Told {
+/// Answers with prepared results.
+struct PreparedExtender {
     interested: bool,
     ignorable: bool,
     answer: fn(&[Offer]) -> Result<Vec<Offer>, String>,
     asked: Vec<usize>,
 }
 
-impl Extender for Told {
+impl Extender for PreparedExtender {
     fn name(&self) -> &'static str {
-        "told"
+        "prepared"
     }
 
     fn is_interested(&self, _cluster: &Cluster, _preemptor: &Pod) -> bool {
@@ -33,14 +33,14 @@ impl Extender for Told {
     ) -> Result<Vec<Offer>, ExtenderError> {
         self.asked.push(offers.len());
         (self.answer)(offers).map_err(|problem| ExtenderError {
-            name: "told".to_owned(),
+            name: "prepared".to_owned(),
             problem,
         })
     }
 }
 
-fn told(answer: fn(&[Offer]) -> Result<Vec<Offer>, String>) -> Told {
-    Told {
+fn prepared(answer: fn(&[Offer]) -> Result<Vec<Offer>, String>) -> PreparedExtender {
+    PreparedExtender {
         interested: true,
         ignorable: false,
         answer,
@@ -48,10 +48,10 @@ fn told(answer: fn(&[Offer]) -> Result<Vec<Offer>, String>) -> Told {
     }
 }
 
-fn ignorable(answer: fn(&[Offer]) -> Result<Vec<Offer>, String>) -> Told {
-    Told {
+fn ignorable(answer: fn(&[Offer]) -> Result<Vec<Offer>, String>) -> PreparedExtender {
+    PreparedExtender {
         ignorable: true,
-        ..told(answer)
+        ..prepared(answer)
     }
 }
 
@@ -65,7 +65,7 @@ fn scenario() -> Scenario {
     Scenario::new(&nodes, &pod("new", 1000, 4))
 }
 
-fn error(extender: &mut Told) -> String {
+fn error(extender: &mut PreparedExtender) -> String {
     let scenario = scenario();
     let Scenario {
         cluster, preemptor, ..
@@ -89,9 +89,9 @@ fn without_first(offers: &[Offer]) -> Vec<Offer> {
 }
 
 #[test]
-fn s3_024_s4_020_each_is_asked_about_what_the_one_before_left() {
-    let mut first = told(|offers| Ok(without_first(offers)));
-    let mut second = told(|offers| Ok(without_first(offers)));
+fn s3_024_s4_020_each_extender_receives_what_the_previous_one_accepted() {
+    let mut first = prepared(|offers| Ok(without_first(offers)));
+    let mut second = prepared(|offers| Ok(without_first(offers)));
     let answer = scenario().plan_with(&mut [&mut first, &mut second], &[]);
     assert_eq!((first.asked, second.asked), (vec![3], vec![2]));
     assert_eq!(answer.chosen.as_deref(), Some("c"));
@@ -99,8 +99,8 @@ fn s3_024_s4_020_each_is_asked_about_what_the_one_before_left() {
 }
 
 #[test]
-fn s4_020_it_may_find_fewer_victims_necessary() {
-    let mut one = told(|offers| {
+fn s4_020_an_extender_may_spare_victims() {
+    let mut one = prepared(|offers| {
         let mut offer = offers[1].clone();
         offer.victims.truncate(1);
         Ok(vec![offer])
@@ -113,10 +113,10 @@ fn s4_020_it_may_find_fewer_victims_necessary() {
 }
 
 #[test]
-fn s4_020_one_that_is_not_interested_is_not_asked() {
-    let mut other = Told {
+fn s4_020_an_uninterested_extender_is_not_asked() {
+    let mut other = PreparedExtender {
         interested: false,
-        ..told(|_| Err("must not be asked".to_owned()))
+        ..prepared(|_| Err("must not be asked".to_owned()))
     };
     let answer = scenario().plan_with(&mut [&mut other], &[]);
     assert_eq!(answer.chosen.as_deref(), Some("a"));
@@ -126,8 +126,8 @@ fn s4_020_one_that_is_not_interested_is_not_asked() {
 #[test]
 fn s3_024_an_error_ends_the_plan_unless_the_extender_is_ignorable() {
     assert_eq!(
-        error(&mut told(|_| Err("no answer".to_owned()))),
-        "extender told: no answer"
+        error(&mut prepared(|_| Err("no answer".to_owned()))),
+        "extender prepared: no answer"
     );
     let mut fails = ignorable(|_| Err("no answer".to_owned()));
     let answer = scenario().plan_with(&mut [&mut fails], &[]);
@@ -142,16 +142,16 @@ fn s4_020_a_node_without_victims_is_an_error_or_dropped() {
         offers
     }
     assert_eq!(
-        error(&mut told(|offers| Ok(emptied(offers)))),
-        "extender told: expected at least one victim pod on node \"a\""
+        error(&mut prepared(|offers| Ok(emptied(offers)))),
+        "extender prepared: expected at least one victim pod on node \"a\""
     );
     let answer = scenario().plan_with(&mut [&mut ignorable(|offers| Ok(emptied(offers)))], &[]);
     assert_eq!(answer.candidates, ["b", "c"]);
 }
 
 #[test]
-fn s4_020_what_was_not_offered_is_refused() {
-    let mut greedy = told(|offers| {
+fn s4_020_an_extender_may_not_add_nodes_or_victims() {
+    let mut greedy = prepared(|offers| {
         let mut offers = offers.to_vec();
         offers[0].victims.push(9);
         Ok(offers)
@@ -160,9 +160,9 @@ fn s4_020_what_was_not_offered_is_refused() {
 }
 
 #[test]
-fn s3_024_s4_009_where_nothing_is_left_no_other_is_asked_and_nothing_is_planned() {
-    let mut first = told(|_| Ok(Vec::new()));
-    let mut second = told(|_| Err("must not be asked".to_owned()));
+fn s3_024_s4_009_without_remaining_candidates_no_further_extender_is_asked() {
+    let mut first = prepared(|_| Ok(Vec::new()));
+    let mut second = prepared(|_| Err("must not be asked".to_owned()));
     let answer = scenario().plan_with(&mut [&mut first, &mut second], &[]);
     assert!(second.asked.is_empty());
     assert_eq!(answer.chosen, None);

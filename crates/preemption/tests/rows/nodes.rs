@@ -1,18 +1,18 @@
 //! Which nodes are tried.
 
 use crate::scenario::{Scenario, budget, pod, with};
-use evictd_preemption::{Form, Nodes};
+use evictd_preemption::{Compat, Nodes};
 use serde_json::{Value, json};
 
 #[test]
-fn s3_014_s4_014_nodes_that_nobody_leaving_can_help_are_not_tried() {
+fn s3_014_s4_014_unresolvable_nodes_are_not_tried() {
     let nodes = [
         ("small", 2, vec![pod("one", 1, 2)]),
         ("full", 4, vec![pod("two", 1, 4)]),
     ];
-    for form in Form::ALL {
+    for compat in Compat::ALL {
         let answer = Scenario::new(&nodes, &pod("new", 1000, 4))
-            .form(form)
+            .compat(compat)
             .plan();
         assert_eq!(answer.candidates, ["full"]);
         assert!(answer.plan.not_candidates.is_empty());
@@ -20,7 +20,7 @@ fn s3_014_s4_014_nodes_that_nobody_leaving_can_help_are_not_tried() {
 }
 
 #[test]
-fn s4_010_s4_018_without_any_candidate_each_node_says_why() {
+fn s4_010_s4_018_without_candidates_the_message_counts_the_reasons() {
     let nodes = [
         ("small", 2, vec![pod("one", 1, 2)]),
         ("high", 4, vec![pod("two", 2000, 4)]),
@@ -36,14 +36,14 @@ fn s4_010_s4_018_without_any_candidate_each_node_says_why() {
 }
 
 #[test]
-fn s3_001_nobody_has_to_go_where_some_node_takes_the_pod_as_it_is() {
+fn s3_001_a_pod_that_fits_on_some_node_preempts_no_pod() {
     let nodes = [("full", 4, vec![pod("one", 1, 4)]), ("free", 4, vec![])];
     let answer = Scenario::new(&nodes, &pod("new", 1000, 4)).plan();
     assert!(answer.plan.fits() && answer.candidates.is_empty() && answer.actions.is_empty());
     assert_eq!(answer.message, None);
 }
 
-/// Many full nodes, of which the first `covered` can only be freed by breaking a budget.
+/// Many full nodes; the first `covered` can only be freed by violating a budget.
 fn many(count: usize, covered: usize) -> Scenario {
     let names: Vec<String> = (0..count).map(|index| format!("node-{index:04}")).collect();
     let nodes: Vec<(&str, u32, Vec<Value>)> = names
@@ -63,12 +63,12 @@ fn many(count: usize, covered: usize) -> Scenario {
 }
 
 #[test]
-fn s3_017_all_nodes_are_tried_unless_a_sample_is_asked_for_and_always_in_the_oldest_form() {
+fn s3_017_only_a_requested_sample_skips_nodes_and_v1_18_never_does() {
     let all = many(300, 0);
     assert_eq!(all.plan().candidates.len(), 300);
     let oldest = many(300, 0)
         .nodes(Nodes::Sample { offset: 7 })
-        .form(Form::V1_18);
+        .compat(Compat::V1_18);
     assert_eq!(oldest.plan().candidates.len(), 300);
 }
 
@@ -82,14 +82,14 @@ fn s4_015_a_sample_is_a_tenth_of_the_nodes_and_a_hundred_at_least() {
             assert_eq!(candidates[0], "node-0005");
         }
     }
-    // It goes round, and an offset beyond the end counts on from the beginning.
+    // The offset wraps around beyond the last node.
     let round = many(300, 0).nodes(Nodes::Sample { offset: 550 }).plan();
     assert!(round.candidates.contains(&"node-0000".to_owned()));
     assert!(!round.candidates.contains(&"node-0249".to_owned()));
 }
 
 #[test]
-fn s4_016_s4_017_a_sample_goes_on_until_one_candidate_breaks_no_budget() {
+fn s4_016_s4_017_a_sample_continues_until_one_candidate_violates_no_budget() {
     let scenario = many(300, 150).nodes(Nodes::Sample { offset: 0 });
     let answer = scenario.plan();
     assert_eq!(answer.candidates.len(), 151);

@@ -1,7 +1,7 @@
 //! Which of several candidates.
 
 use crate::scenario::{Scenario, budget, pod, started};
-use evictd_preemption::{Form, Rule};
+use evictd_preemption::{Compat, Rule};
 use serde_json::Value;
 
 /// One node of four cores a list of pods; the pod that comes needs all four.
@@ -20,7 +20,7 @@ fn decided(scenario: &Scenario) -> (String, Vec<Rule>) {
 }
 
 #[test]
-fn s3_026_the_fewest_violated_budgets_come_first_of_all() {
+fn s3_026_the_fewest_violations_decide_first() {
     let scenario = scenario(&[
         ("a", vec![pod("covered", 1, 4)]),
         ("b", vec![pod("free", 900, 4)]),
@@ -50,21 +50,21 @@ fn s3_027_then_the_lowest_priority_of_the_first_victim() {
 }
 
 #[test]
-fn s3_023_s3_027_the_first_victim_of_the_old_forms_is_the_first_that_breaks_a_budget() {
+fn s3_023_s3_027_old_versions_list_violating_victims_first() {
     // On `a` the violating victim is the less important one, and listed first in the old forms.
     let nodes = [
         ("a", vec![pod("covered", 100, 2), pod("free", 300, 2)]),
         ("b", vec![pod("other", 200, 2), pod("other", 200, 2)]),
     ];
     let budgets = [budget("covered", 0), budget("other", 1)];
-    for (form, chosen, first) in [
-        (Form::V1_18, "a", "covered"),
-        (Form::V1_19, "a", "covered"),
-        (Form::V1_36, "b", "other"),
+    for (compat, chosen, first) in [
+        (Compat::V1_18, "a", "covered"),
+        (Compat::V1_19, "a", "covered"),
+        (Compat::V1_36, "b", "other"),
     ] {
-        let answer = scenario(&nodes).budgets(&budgets).form(form).plan();
-        assert_eq!(answer.chosen.as_deref(), Some(chosen), "{form:?}");
-        assert_eq!(answer.victims[0], first, "{form:?}");
+        let answer = scenario(&nodes).budgets(&budgets).compat(compat).plan();
+        assert_eq!(answer.chosen.as_deref(), Some(chosen), "{compat:?}");
+        assert_eq!(answer.victims[0], first, "{compat:?}");
     }
 }
 
@@ -90,7 +90,7 @@ fn s3_028_then_the_smallest_sum_of_priorities_each_raised_so_that_none_is_negati
 
 #[test]
 fn s3_029_then_the_fewest_victims() {
-    // The lowest priority there is adds nothing to a sum, so that only their number differs.
+    // The lowest priority adds nothing to a sum, so only the number of victims differs.
     let lowest = i32::MIN;
     let scenario = scenario(&[
         (
@@ -128,7 +128,7 @@ fn s3_030_then_the_latest_of_the_earliest_starts_of_the_most_important_victims()
         decided(&scenario),
         ("b".to_owned(), vec![Rule::LatestStart])
     );
-    // What less important victims have run for does not matter.
+    // The running time of less important victims does not matter.
     let scenario = self::scenario(&[
         (
             "a",
@@ -159,7 +159,7 @@ fn s3_020_a_pod_that_has_not_started_counts_as_starting_now() {
 }
 
 #[test]
-fn s3_031_s4_008_of_equals_the_first_by_name_whatever_the_order_they_come_in() {
+fn s3_031_s4_008_the_first_name_breaks_a_tie_in_any_order_of_nodes() {
     for names in [["a", "b"], ["b", "a"]] {
         let nodes = names.map(|name| (name, vec![started(pod("same", 5, 4), 1)]));
         let scenario = scenario(&nodes);

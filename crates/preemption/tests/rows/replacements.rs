@@ -1,4 +1,4 @@
-//! Where new pods in place of the victims could go.
+//! Nodes that fit the replacements of victims.
 
 use crate::scenario::{Scenario, pod, with};
 use evictd_preemption::{Replacement, replacements};
@@ -14,7 +14,7 @@ fn found(scenario: &Scenario) -> Vec<Replacement> {
 }
 
 #[test]
-fn on_every_other_node_that_has_room_and_never_on_the_one_that_is_freed() {
+fn replacements_fit_on_other_nodes_and_never_on_the_chosen_one() {
     let nodes = [
         (
             "a",
@@ -37,7 +37,7 @@ fn on_every_other_node_that_has_room_and_never_on_the_one_that_is_freed() {
 }
 
 #[test]
-fn a_victim_is_not_in_the_way_of_its_own_replacement() {
+fn a_victim_does_not_repel_its_own_replacement() {
     let alone = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
         { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "one" } } }] } });
     let lonely = with(pod("one", 1, 4), "/spec/affinity", alone);
@@ -51,7 +51,7 @@ fn a_victim_is_not_in_the_way_of_its_own_replacement() {
 }
 
 #[test]
-fn without_a_choice_there_is_nobody_to_replace() {
+fn without_a_chosen_node_there_are_no_replacements() {
     let scenario = Scenario::new(&[("a", 4, vec![])], &pod("new", 1000, 4));
     assert!(found(&scenario).is_empty());
 }

@@ -1,7 +1,7 @@
-//! Who has to go from one node.
+//! The victims on one node.
 
 use crate::scenario::{Scenario, budget, nominated, pod, started, terminating, with};
-use evictd_preemption::{BudgetPolicy, Form, NotCandidate, Step, explain_node};
+use evictd_preemption::{BudgetPolicy, Compat, NotCandidate, Step, explain_node};
 use serde_json::{Value, json};
 
 /// One node, and a pod of priority 1000 that asks for these cores.
@@ -10,7 +10,7 @@ fn on_one_node(cores: u32, pods: Vec<Value>, wanted: u32) -> Scenario {
 }
 
 #[test]
-fn s3_018_s3_033_only_less_important_pods_go_and_only_where_that_is_enough() {
+fn s3_018_s3_033_only_pods_of_lower_priority_are_victims() {
     let pods = || {
         vec![
             pod("equal", 1000, 2),
@@ -23,9 +23,9 @@ fn s3_018_s3_033_only_less_important_pods_go_and_only_where_that_is_enough() {
     assert_eq!(answer.chosen, None);
     assert!(matches!(
         answer.plan.not_candidates[0].1,
-        NotCandidate::StillNot(_)
+        NotCandidate::DoesNotFit(_)
     ));
-    // Terminating pods are possible victims like all others.
+    // Terminating pods are potential victims like all others.
     assert_eq!(
         on_one_node(4, vec![terminating(pod("ending", 1, 4))], 4)
             .plan()
@@ -49,7 +49,7 @@ fn s3_019_nominated_pods_of_equal_or_higher_priority_count_as_if_they_were_there
 }
 
 #[test]
-fn s3_019_s4_002_a_nomination_that_the_scheduler_has_not_tried_counts_for_nothing() {
+fn s3_019_s4_002_a_nominated_pod_that_was_never_tried_does_not_count() {
     let coming = with(
         nominated(pod("coming", 1000, 2), "a"),
         "/status/conditions",
@@ -83,18 +83,20 @@ fn s3_020_s4_019_the_most_important_are_put_back_first() {
 }
 
 #[test]
-fn s3_021_budgets_are_counted_down_pod_by_pod() {
+fn s3_021_each_victim_uses_up_its_budgets() {
     let app = |name| with(pod(name, 1, 1), "/metadata/labels", json!({ "app": "db" }));
     let pods = vec![
         started(app("first"), 1),
         started(app("second"), 2),
         started(app("third"), 3),
     ];
-    let violations = |budgets: &[Value], form| {
-        let scenario = on_one_node(3, pods.clone(), 3).budgets(budgets).form(form);
+    let violations = |budgets: &[Value], compat| {
+        let scenario = on_one_node(3, pods.clone(), 3)
+            .budgets(budgets)
+            .compat(compat);
         scenario.plan().plan.choice().unwrap().violations
     };
-    let newest = Form::V1_36;
+    let newest = Compat::V1_36;
     assert_eq!(violations(&[budget("db", 3)], newest), 0);
     assert_eq!(violations(&[budget("db", 1)], newest), 2);
     assert_eq!(violations(&[budget("db", -1)], newest), 3);
@@ -119,12 +121,14 @@ fn s3_021_pods_without_labels_are_covered_by_no_budget() {
 }
 
 #[test]
-fn s4_006_pods_that_a_budget_has_accounted_for_do_not_count_again() {
+fn s4_006_disrupted_pods_do_not_count_again() {
     let disrupted = json!({ "one": "2026-01-01T00:00:00Z" });
     let budget = with(budget("one", 0), "/status/disruptedPods", disrupted);
-    for (form, violations) in [(Form::V1_18, 1), (Form::V1_19, 0), (Form::V1_36, 0)] {
+    for (compat, violations) in [(Compat::V1_18, 1), (Compat::V1_19, 0), (Compat::V1_36, 0)] {
         let scenario = on_one_node(1, vec![pod("one", 1, 1)], 1);
-        let scenario = scenario.budgets(std::slice::from_ref(&budget)).form(form);
+        let scenario = scenario
+            .budgets(std::slice::from_ref(&budget))
+            .compat(compat);
         assert_eq!(
             scenario.plan().plan.choice().unwrap().violations,
             violations
@@ -133,8 +137,8 @@ fn s4_006_pods_that_a_budget_has_accounted_for_do_not_count_again() {
 }
 
 #[test]
-fn s3_022_those_that_break_a_budget_are_put_back_first() {
-    // Both have room for one of them only; the less important one is covered, and stays.
+fn s3_022_violating_pods_are_put_back_first() {
+    // Both nodes can keep only one of the pods; the less important one is covered and stays.
     let pods = vec![pod("covered", 1, 2), pod("free", 900, 2)];
     let scenario = on_one_node(4, pods.clone(), 2).budgets(&[budget("covered", 0)]);
     assert_eq!(scenario.plan().victims, ["free"]);
@@ -143,20 +147,24 @@ fn s3_022_those_that_break_a_budget_are_put_back_first() {
 }
 
 #[test]
-fn s3_023_victims_are_sorted_by_importance_in_the_newest_form_only() {
+fn s3_023_only_v1_36_sorts_victims_by_importance() {
     let pods = || vec![pod("covered", 1, 2), pod("free", 900, 2)];
-    for (form, victims) in [
-        (Form::V1_18, ["covered", "free"]),
-        (Form::V1_19, ["covered", "free"]),
-        (Form::V1_36, ["free", "covered"]),
+    for (compat, victims) in [
+        (Compat::V1_18, ["covered", "free"]),
+        (Compat::V1_19, ["covered", "free"]),
+        (Compat::V1_36, ["free", "covered"]),
     ] {
         let scenario = on_one_node(4, pods(), 4).budgets(&[budget("covered", 0)]);
-        assert_eq!(scenario.form(form).plan().victims, victims, "{form:?}");
+        assert_eq!(
+            scenario.compat(compat).plan().victims,
+            victims,
+            "{compat:?}"
+        );
     }
 }
 
 #[test]
-fn s4_005_a_node_without_less_important_pods_is_no_candidate() {
+fn s4_005_a_node_without_pods_of_lower_priority_is_no_candidate() {
     let answer = on_one_node(4, vec![pod("high", 2000, 4)], 4).plan();
     assert_eq!(answer.plan.not_candidates[0].1, NotCandidate::NoVictims);
     let message = "0/1 nodes are available: 1 No preemption victims found for incoming pod.";
@@ -164,7 +172,7 @@ fn s4_005_a_node_without_less_important_pods_is_no_candidate() {
 }
 
 #[test]
-fn a_policy_that_spares_budgets_takes_no_pod_beyond_them() {
+fn the_never_violate_policy_evicts_no_protected_pod() {
     let pods = || vec![pod("covered", 1, 2), pod("free", 900, 2)];
     let plan = |allowed, wanted| {
         let scenario = on_one_node(4, pods(), wanted).budgets(&[budget("covered", allowed)]);
@@ -201,12 +209,12 @@ fn a_node_is_explained_step_by_step() {
                 violating: vec![2],
                 others: vec![0, 1],
             },
-            Step::Stays(2),
-            Step::Goes {
+            Step::Reprieved(2),
+            Step::Victim {
                 index: 0,
                 obstacle: obstacle("insufficient cpu by 1"),
             },
-            Step::Goes {
+            Step::Victim {
                 index: 1,
                 obstacle: obstacle("insufficient cpu by 2"),
             },

@@ -3,7 +3,7 @@
 
 use evictd_placement::{Checks, Cluster, Pod};
 use evictd_preemption::{
-    Action, Budget, BudgetPolicy, Candidate, Extender, Form, Nodes, Options, Plan, plan,
+    Action, Budget, BudgetPolicy, Candidate, Compat, Extender, Nodes, Options, Plan, plan,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(crate) fn pod(name: &str, priority: i32, cores: u32) -> Value {
     })
 }
 
-/// Sets what a path like `/spec/x` leads to.
+/// Sets the value at a path like `/spec/x`.
 pub(crate) fn with(mut pod: Value, path: &str, value: Value) -> Value {
     let (holder, key) = path.rsplit_once('/').unwrap();
     pod.pointer_mut(holder).unwrap()[key] = value;
@@ -71,7 +71,7 @@ pub(crate) fn budget(app: &str, allowed: i32) -> Value {
     })
 }
 
-/// A cluster and what is planned for.
+/// A cluster, the preemptor and the options.
 pub(crate) struct Scenario {
     pub(crate) cluster: Cluster,
     pub(crate) budgets: Vec<Budget>,
@@ -88,7 +88,7 @@ pub(crate) struct Answer {
     pub(crate) victims: Vec<String>,
     /// Nodes that could be freed.
     pub(crate) candidates: Vec<String>,
-    /// The actions: what is done to whom.
+    /// The actions in short compat.
     pub(crate) actions: Vec<String>,
     pub(crate) message: Option<String>,
     pub(crate) why: Vec<String>,
@@ -140,8 +140,8 @@ impl Scenario {
         self
     }
 
-    pub(crate) fn form(mut self, form: Form) -> Self {
-        self.options.form = form;
+    pub(crate) fn compat(mut self, compat: Compat) -> Self {
+        self.options.compat = compat;
         self
     }
 

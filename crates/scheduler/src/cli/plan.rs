@@ -6,7 +6,7 @@ use crate::extender::HttpExtender;
 use crate::plan::{Answer, Case, page};
 use clap::{Args, ValueEnum};
 use evictd_command::{Failure, Output, warn};
-use evictd_preemption::{BudgetPolicy, Extender, Form, Nodes, Options};
+use evictd_preemption::{BudgetPolicy, Compat, Extender, Nodes, Options};
 use std::hash::{BuildHasher, RandomState};
 
 const EXAMPLE: &str = "Example:
@@ -28,8 +28,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     input: Input,
     /// The version of kube-scheduler whose behaviour is computed.
-    #[arg(long, value_name = "VERSION", default_value = Form::V1_36.as_str(), value_parser = form)]
-    form: Form,
+    #[arg(long, value_name = "VERSION", default_value = Compat::V1_36.as_str(), value_parser = form)]
+    form: Compat,
     /// Try every node (the default).
     #[arg(long, conflicts_with = "sample")]
     all_nodes: bool,
@@ -61,9 +61,9 @@ enum Policy {
     NeverViolatePdb,
 }
 
-fn form(name: &str) -> Result<Form, String> {
-    Form::parse(name).ok_or_else(|| {
-        let known: Vec<&str> = Form::ALL.into_iter().map(Form::as_str).collect();
+fn form(name: &str) -> Result<Compat, String> {
+    Compat::parse(name).ok_or_else(|| {
+        let known: Vec<&str> = Compat::ALL.into_iter().map(Compat::as_str).collect();
         format!("known are {}", known.join(", "))
     })
 }
@@ -109,7 +109,7 @@ impl Arguments {
             Some(Policy::NeverViolatePdb) => BudgetPolicy::NeverViolate,
         };
         Options {
-            form: self.form,
+            compat: self.form,
             nodes,
             policy,
         }

@@ -127,7 +127,7 @@ impl Answer {
                 pod: case.cluster.full_name(&case.preemptor),
                 priority: case.preemptor.priority,
                 requests: case.wants.clone(),
-                form: case.options.form.as_str(),
+                form: case.options.compat.as_str(),
             },
             message: plan.message(&checks),
             victims: victims(case, plan),
@@ -166,7 +166,7 @@ impl Freed {
 
 impl Victim {
     fn of(case: &Case, pod: &Pod, replacement: &Replacement) -> Self {
-        let budgets = budgets_of(&case.cluster, &case.budgets, pod, case.options.form);
+        let budgets = budgets_of(&case.cluster, &case.budgets, pod, case.options.compat);
         let started = (pod.start != NO_START).then_some(pod.start);
         Self {
             pod: case.cluster.full_name(pod),
@@ -205,7 +205,7 @@ fn not_candidates(case: &Case, plan: &Plan, checks: &mut Checks<'_>) -> Vec<(Str
     let not_freed = |(id, why): &(NodeId, NotCandidate)| {
         let (code, reasons) = why.status(checks);
         let obstacle = match why {
-            NotCandidate::StillNot(_) => Plan::obstacle(checks, *id),
+            NotCandidate::DoesNotFit(_) => Plan::obstacle(checks, *id),
             _ => None,
         };
         let not_freed = NotFreed {

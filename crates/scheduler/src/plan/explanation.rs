@@ -89,9 +89,9 @@ fn named(case: &Case, id: NodeId, step: Step) -> NamedStep {
             violating: names(violating),
             others: names(others),
         },
-        Step::StillNot { obstacle } => NamedStep::StillNot { obstacle },
-        Step::Stays(index) => NamedStep::Stays { pod: name(index) },
-        Step::Goes { index, obstacle } => NamedStep::Goes {
+        Step::DoesNotFit { obstacle } => NamedStep::StillNot { obstacle },
+        Step::Reprieved(index) => NamedStep::Stays { pod: name(index) },
+        Step::Victim { index, obstacle } => NamedStep::Goes {
             pod: name(index),
             obstacle,
         },
@@ -123,8 +123,8 @@ fn result(
 pub(super) const fn words(why: NotCandidate) -> &'static str {
     match why {
         NotCandidate::NoVictims => "no pod of lower priority is there",
-        NotCandidate::StillNot(_) => "it would not fit without all pods of lower priority either",
+        NotCandidate::DoesNotFit(_) => "it would not fit without all pods of lower priority either",
         NotCandidate::Budget(_) => "a PodDisruptionBudget would have to be broken",
-        NotCandidate::NobodyMustGo => "no pod would have to be removed, and yet it does not fit",
+        NotCandidate::NoVictimNeeded => "no pod would have to be removed, and yet it does not fit",
     }
 }

@@ -1,4 +1,4 @@
-//! What a plan says in words.
+//! Messages about a plan.
 
 use crate::actions::cleared;
 use crate::candidate::NotCandidate;
@@ -9,17 +9,17 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 impl NotCandidate {
-    /// The code and the words, one each, that kube-scheduler has for it.
+    /// kube-scheduler's status code and messages for it.
     pub fn status(self, checks: &Checks<'_>) -> (Code, Vec<String>) {
         match self {
             Self::NoVictims => (
                 Code::UnschedulableAndUnresolvable,
                 vec!["No preemption victims found for incoming pod".to_owned()],
             ),
-            Self::StillNot(rejection) | Self::Budget(rejection) => {
+            Self::DoesNotFit(rejection) | Self::Budget(rejection) => {
                 (rejection.code, checks.words(rejection))
             }
-            Self::NobodyMustGo => (
+            Self::NoVictimNeeded => (
                 Code::Unschedulable,
                 vec!["expected at least one victim pod".to_owned()],
             ),
@@ -28,7 +28,7 @@ impl NotCandidate {
 }
 
 impl Plan {
-    /// kube-scheduler's message where no node is freed: why the pod may not preempt, or what each node said (S4-010).
+    /// kube-scheduler's message if no node is picked: why the pod may not preempt, or the result of each node (S4-010).
     pub fn message(&self, checks: &Checks<'_>) -> Option<String> {
         if let Some(why) = self.ineligible {
             return Some(why.as_str().to_owned());
@@ -40,24 +40,24 @@ impl Plan {
             return Some("no candidate node for preemption".to_owned());
         }
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        // Many nodes say the same: the words are found once.
+        // Many nodes share one reason, so each message is built once.
         let mut alike: HashMap<NotCandidate, usize> = HashMap::new();
         for (_, why) in &self.not_candidates {
             *alike.entry(*why).or_default() += 1;
         }
         for (why, count) in alike {
-            for words in why.status(checks).1 {
-                *counts.entry(words).or_default() += count;
+            for message in why.status(checks).1 {
+                *counts.entry(message).or_default() += count;
             }
         }
         let untried = self.filter.len() - self.not_candidates.len();
         if untried > 0 {
-            let words = "Preemption is not helpful for scheduling".to_owned();
-            *counts.entry(words).or_default() += untried;
+            let message = "Preemption is not helpful for scheduling".to_owned();
+            *counts.entry(message).or_default() += untried;
         }
         let mut reasons: Vec<String> = counts
             .iter()
-            .map(|(words, count)| format!("{count} {words}"))
+            .map(|(message, count)| format!("{count} {message}"))
             .collect();
         reasons.sort();
         let nodes = self.filter.len();
@@ -67,24 +67,24 @@ impl Plan {
         ))
     }
 
-    /// `namespace/name` of the pods that lose their nomination (S3-032).
+    /// `namespace/name` of the pods whose nomination is cleared (S3-032).
     pub fn clear_nominations(&self, cluster: &Cluster, preemptor: &Pod) -> Vec<String> {
         let pods = cleared(self, cluster, preemptor);
         pods.map(|pod| cluster.full_name(pod)).collect()
     }
 
-    /// One line for each rule that decided, with its two figures.
+    /// One line for each rule that decided, with both figures.
     pub fn reasons(&self, cluster: &Cluster) -> Vec<String> {
         let name = |index: usize| cluster.node_name(self.candidates[index].node);
-        let mut reasons: Vec<String> = self.why.iter().map(|why| why.words(&name)).collect();
+        let mut reasons: Vec<String> = self.why.iter().map(|why| why.message(&name)).collect();
         if reasons.is_empty() && self.chosen.is_some() {
             reasons.push("the only candidate".to_owned());
         }
         reasons
     }
 
-    /// What would still be in the way on a node if every less important pod left it, in figures and names where more
-    /// can be said than in the rejection.
+    /// Why the pod would not fit even if all pods of lower priority left the node. `None` if the rejection already
+    /// names it all.
     pub fn obstacle(checks: &mut Checks<'_>, node: NodeId) -> Option<String> {
         let priority = checks.pod().priority;
         let mut trial = checks.on(node);
@@ -96,7 +96,7 @@ impl Plan {
 }
 
 impl Why {
-    fn words<'n>(&self, node: &impl Fn(usize) -> &'n str) -> String {
+    fn message<'n>(&self, node: &impl Fn(usize) -> &'n str) -> String {
         let figure = |figure: i64| match self.rule {
             Rule::LatestStart if figure == NO_START => "not started yet".to_owned(),
             Rule::LatestStart => start(figure),
@@ -119,17 +119,16 @@ impl Why {
             }
         };
         let best = figure(self.best);
-        let next = self.next.map_or(String::new(), |(own, index)| {
-            format!(", next {} on {}", figure(own), node(index))
+        let next = self.next.map_or(String::new(), |(score, index)| {
+            format!(", next {} on {}", figure(score), node(index))
         });
         let (among, left) = (self.among, self.left);
         format!("{what}: {best}{next} ({left} of {among} nodes left)")
     }
 }
 
-/// Seconds since 1970 as a time.
 fn start(seconds: i64) -> String {
-    // Starts come from timestamps of the input.
+    // A timestamp of the input may lie outside jiff's range.
     jiff::Timestamp::from_second(seconds)
         .map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
