@@ -1,4 +1,4 @@
-//! How many pods moved in the queue: whoever asks wants to know no more, and a hundred thousand may move between two questions.
+//! Counts of moves in the queue. Only counts are kept, because a hundred thousand pods may move between two reads.
 
 use crate::queue::{Moved, Pool};
 use hashbrown::HashMap;
@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 pub(crate) struct Moves(HashMap<(Pool, &'static str), u64>);
 
 impl Moves {
-    /// What was counted since the last call.
+    /// The counts since the last call.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (Pool, &'static str, u64)> + use<> {
         let counts = std::mem::take(&mut self.0).into_iter();
         counts.map(|((pool, label), count)| (pool, label, count))

@@ -3,13 +3,13 @@
 
 mod binding;
 mod extenders;
-mod gang_questions;
+mod gang_extenders;
 mod gangs;
 mod help;
 mod interrupted;
-mod overdue;
-mod permits;
 mod reject;
+mod stuck_victims;
+mod waiting_pods;
 
 use crate::change::{Change, Delta, pod_key};
 use crate::config;
@@ -25,12 +25,12 @@ use crate::scheduling_queue::SchedulingQueue;
 use evictd_placement::{Cluster, INTERRUPTED, Mistake, Pod, Spreader};
 use evictd_pod::wire;
 use evictd_preemption::{Action, Budget, Options};
-use gang_questions::Asking;
+use gang_extenders::Asking;
 use hashbrown::HashMap;
 use jiff::Timestamp;
-use overdue::Overdue;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use stuck_victims::StuckVictims;
 
 pub use binding::NotBound;
 pub use help::Help;
@@ -142,7 +142,7 @@ pub struct Scheduler {
     groups: Vec<GroupNews>,
     /// Gangs to be bound all or none, since they were last taken.
     together: Vec<Vec<Arc<str>>>,
-    overdue: Overdue,
+    stuck: StuckVictims,
     /// The change of the cluster after which plugins were last asked for permits.
     permits_asked_at: u64,
     extenders: Vec<config::Extender>,
@@ -185,7 +185,7 @@ impl Scheduler {
             decided: VecDeque::new(),
             groups: Vec::new(),
             together: Vec::new(),
-            overdue: Overdue::default(),
+            stuck: StuckVictims::default(),
             permits_asked_at: 0,
             extenders: Vec::new(),
             asked: HashMap::new(),
@@ -251,7 +251,7 @@ impl Scheduler {
                 let ended = self.take_ended(change);
                 self.moved.extend(self.queue.on(now, change));
                 if let Change::Pod(pods) = change {
-                    self.overdue.on_pod(pods);
+                    self.stuck.on_pod(pods);
                     if let Some((key, waiting)) = ended {
                         self.end_waiting(now, &key, waiting);
                     }

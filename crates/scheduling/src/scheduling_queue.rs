@@ -1,4 +1,4 @@
-//! The queue as a scheduler uses it: changes of objects go in, and the pods whose turn it is come out.
+//! The scheduling queue: changes of objects go in, and the next pods to try come out.
 
 mod gangs;
 mod known;
@@ -24,21 +24,21 @@ pub(crate) use placed::Answer;
 pub struct Failure {
     /// The plugins that rejected the pod.
     pub rejectors: PluginSet,
-    /// Those whose event sends it to the active pool without backoff (S5-033).
+    /// The plugins whose event sends it to the active pool without backoff (S5-033).
     pub pending: PluginSet,
-    /// What becomes of its nomination.
+    /// The change of its nomination.
     pub nomination: Nomination,
 }
 
-/// What a failed attempt says of the node that is being freed for the pod (S5-071, S5-109).
+/// How a failed attempt changes the nomination of the pod (S5-071, S5-109).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Nomination {
-    /// Nothing: the one in the pod's status counts.
+    /// The nomination in the pod's status counts.
     #[default]
     OfStatus,
-    /// This node is being freed for it.
+    /// This node is nominated.
     Node(Arc<str>),
-    /// None is.
+    /// No node is nominated.
     Cleared,
 }
 
@@ -72,7 +72,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// An object appeared, changed or went. Returns the pods that moved because of it.
+    /// An object was added, changed or deleted. Returns the pods that moved because of it.
     pub fn on(&mut self, now: Timestamp, change: &Change) -> Vec<Moved> {
         if let Change::Pod(pods) = change {
             return self.on_pod(now, pods);
@@ -89,7 +89,7 @@ impl SchedulingQueue {
         self.lifecycles.pop()
     }
 
-    /// The attempt failed. The events that came meanwhile decide where the pod waits (S5-016); one that is gone or has its
+    /// The attempt failed. The events during the attempt decide where the pod waits (S5-016). A pod that was deleted or has a
     /// node does not come back (S5-070).
     ///
     /// # Errors
@@ -165,15 +165,15 @@ impl SchedulingQueue {
         Ok(moved.concat())
     }
 
-    /// A plugin asks for these pods, whatever they wait for (S5-034).
+    /// Activates these pods for a plugin, whatever they wait for (S5-034).
     pub fn activate<'p>(&mut self, pods: impl IntoIterator<Item = &'p str>) -> Vec<Moved> {
         let pods = pods.into_iter();
         pods.filter_map(|pod| self.lifecycles.activate(pod, &self.known))
             .collect()
     }
 
-    /// The victims of a pod are being deleted in the background, or no longer: until then the pod is gated (S5-112). Where
-    /// a deletion failed the caller also activates the pod.
+    /// Sets whether the victims of a pod are being deleted in the background. Meanwhile the pod is gated (S5-112). After a
+    /// failed deletion the caller also activates the pod.
     pub fn set_preempting(&mut self, pod: &str, preempts: bool) {
         if let Some(key) = self.known.pods.key(pod).filter(|_| preempts) {
             self.known.preempting.insert(key);
@@ -192,7 +192,7 @@ impl SchedulingQueue {
         self.lifecycles.flush_unschedulable(now, &self.known)
     }
 
-    /// No node is being freed for a pod any more, whatever its status says.
+    /// Removes the nomination of a pod, whatever its status says.
     pub(crate) fn leave_nomination(&mut self, now: Timestamp, pod: &str) {
         self.advance(now, PodEvent::NominationLeft { pod });
     }
@@ -297,8 +297,8 @@ impl SchedulingQueue {
         self.on_changed_waiting_pod(now, old, new)
     }
 
-    /// A pod got its node. If that is not the one that was held for it, the latter's room is free, which kube-scheduler
-    /// overlooks.
+    /// A pod got its node. If that is not the assumed or nominated one, the room on the latter is free. kube-scheduler
+    /// overlooks that.
     fn on_bound_pod(
         &mut self,
         now: Timestamp,
@@ -378,13 +378,13 @@ impl SchedulingQueue {
         moved
     }
 
-    /// An assumed pod no longer counts as being on its node; returns that as an event.
+    /// An assumed pod no longer counts on its node. Returns that as an event.
     fn forget(&mut self, now: Timestamp, pod: &str) -> Option<ClusterEvent> {
         let node = freed(self.advance(now, PodEvent::Forgotten { pod }))?;
         Some(gone_from(self.known.pods.get(pod)?, &node))
     }
 
-    /// A pod is gone. Returns an event if it counted as being on a node.
+    /// A pod was deleted or has ended. Returns an event if it counted on a node.
     fn end(&mut self, now: Timestamp, pod: &str) -> Option<ClusterEvent> {
         let freed = freed(self.advance(now, PodEvent::Gone { pod }));
         let wire = self.drop(pod)?;
@@ -404,7 +404,7 @@ impl SchedulingQueue {
         key
     }
 
-    /// Nothing is kept of a pod that is gone or has its node. Returns it if it was kept.
+    /// Forgets a pod that was deleted, has ended or has its node. Returns it if it was known.
     fn drop(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
         if !self.known.preempting.is_empty() {
             self.known.preempting.remove(key);
@@ -449,7 +449,7 @@ impl SchedulingQueue {
         self.len() == 0
     }
 
-    /// What a waiting pod has been through.
+    /// The queue state of a waiting pod.
     pub fn waiting(&self, pod: &str) -> Option<Waiting> {
         self.lifecycles.queue().waiting(pod)
     }
@@ -489,12 +489,12 @@ impl SchedulingQueue {
         self.lifecycles.queue().in_flight_events()
     }
 
-    /// The node that is being freed for a pod.
+    /// The nominated node of a pod.
     pub fn nominated_node(&self, pod: &str) -> Option<Arc<str>> {
         self.lifecycles.nominated_node(pod).cloned()
     }
 
-    /// The pods for which this node is being freed, in the order of nomination.
+    /// The pods that are nominated on this node, in the order of nomination.
     pub fn nominated_on(&self, node: &str) -> &[Arc<str>] {
         self.lifecycles.nominated_on(node)
     }
@@ -505,7 +505,7 @@ impl SchedulingQueue {
     }
 }
 
-/// The pods that moved, of what has to be done.
+/// The moves among the commands.
 fn counted(commands: Vec<Command>) -> Vec<Moved> {
     let moved = commands.into_iter().filter_map(|command| match command {
         Command::Count(moved) => Some(moved),
@@ -514,7 +514,7 @@ fn counted(commands: Vec<Command>) -> Vec<Moved> {
     moved.collect()
 }
 
-/// The node that has become free, of what has to be done.
+/// The freed node among the commands.
 fn freed(commands: Vec<Command>) -> Option<Arc<str>> {
     commands.into_iter().find_map(|command| match command {
         Command::Free { node } => Some(node),

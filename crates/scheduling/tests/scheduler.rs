@@ -217,7 +217,7 @@ fn a_node_that_does_not_become_free_is_left() {
     for (after, attempts) in [(30, 0), (85, 0), (95, 1)] {
         let now = Timestamp::from_second(after).unwrap();
         scene.now = now;
-        scene.scheduler.leave_overdue(now);
+        scene.scheduler.leave_stuck_victims(now);
         assert_eq!(
             scene.scheduler.queue().count(Pool::Active),
             attempts,

@@ -1,12 +1,12 @@
-//! The owner of cache and queue: it takes what the watches tell, decides, and hands the writes over. It never waits for the
-//! API server.
+//! The scheduling loop. It owns cache and queue, takes watch events, decides, and hands writes to the writer. It never waits
+//! for the API server.
 
-mod asking;
+mod conditions;
 mod evidence;
-mod figures;
+mod extender_calls;
+mod gauges;
 mod preempting;
 mod sessions;
-mod telling;
 
 use super::attempts::Failure;
 use super::batch::Batch;
@@ -38,14 +38,14 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// How many decisions are made before the watches are heard again.
+/// Decisions between two reads of the watches.
 const DECISIONS: usize = 64;
-/// How much news is taken in at once.
+/// The most watch events that are read at once.
 const NEWS: usize = 4096;
-/// So many bindings may be under way; then no further pod is decided about until some have ended.
+/// The most bindings under way. Beyond it no pod is tried until some have ended.
 const BINDINGS: usize = 512;
 
-/// What the engine works with.
+/// The loop with its state and ports.
 pub struct Engine {
     scheduler: Scheduler,
     writer: Writer,
@@ -56,44 +56,44 @@ pub struct Engine {
     view: View,
     /// Only a leader decides.
     role: watch::Receiver<Role>,
-    /// Whether everything is known by which is decided.
+    /// Whether all kinds are listed.
     synced: watch::Sender<bool>,
-    /// Kinds that are known completely, and how many there are.
+    /// How many of the watched kinds are listed.
     listed: usize,
     kinds: usize,
     preempting: Preempting,
     groups: GroupStatuses,
     gangs: Gangs,
-    /// What the last pod was told, which the next is often told, too.
-    told: Option<Arc<Condition>>,
+    /// The last condition that was written. The next pod often gets the same one.
+    last_condition: Option<Arc<Condition>>,
     extenders: Extenders,
     replies: Replies,
     /// Sessions, and whether this process may run them.
     batch: Option<(Batch, watch::Receiver<Role>)>,
-    /// What is written and compared with objects.
+    /// Wall-clock time, which is written into objects and compared with them.
     now: fn() -> Timestamp,
-    /// By which pods wait: a clock that is set has none wait for hours, or give up too early.
+    /// Monotonic time for backoffs and timeouts, so that setting the clock does not change them.
     steady: Steady,
     deadline: Deadline,
 }
 
 /// How an engine is connected.
 pub struct Ports {
-    /// Carries writes out, and tells how they ended.
+    /// The writer, and its results.
     pub writer: (Writer, mpsc::UnboundedReceiver<Outcome>),
-    /// What users see.
+    /// Events of Kubernetes.
     pub events: Events,
-    /// What the watches tell.
+    /// Watch events.
     pub news: NewsReceiver<News>,
     /// Only a leader decides.
     pub role: watch::Receiver<Role>,
-    /// Becomes true when the cluster is known.
+    /// Becomes true when all kinds are listed.
     pub synced: watch::Sender<bool>,
-    /// What is measured.
+    /// Metrics.
     pub metrics: Metrics,
-    /// What others may see.
+    /// The state that the server shows.
     pub view: View,
-    /// Who is asked beside the plugins, and what they have said.
+    /// The extenders, and their answers.
     pub extenders: (Extenders, Replies),
     /// Batch sessions, if there are to be any, and whether this process may run them.
     pub batch: Option<(Batch, watch::Receiver<Role>)>,
@@ -125,7 +125,7 @@ impl Engine {
             preempting: Preempting::default(),
             groups: GroupStatuses::default(),
             gangs: Gangs::default(),
-            told: None,
+            last_condition: None,
             extenders,
             replies,
             batch: ports.batch,
@@ -164,14 +164,14 @@ impl Engine {
                 },
                 Some((key, reply)) = self.replies.recv() => self.answered(&key, reply),
                 changed = self.role.changed() => if changed.is_err() {
-                    // Nobody leads after the election has ended.
+                    // The election has ended, so there is no leader.
                     return self.writer.stop();
                 },
                 () = stop.cancelled() => {}
                 () = self.view.is_asked() => {}
                 _ = backoff.tick() => {
                     self.scheduler.flush_backoff(self.steady.now());
-                    self.scheduler.leave_overdue((self.now)());
+                    self.scheduler.leave_stuck_victims((self.now)());
                     self.measure();
                 }
                 () = tick(&mut sessions) => self.session(),
@@ -180,7 +180,7 @@ impl Engine {
         }
     }
 
-    /// Takes in what has been told; whether there was anything.
+    /// Reads pending events, results and answers. Returns whether there were any.
     fn hear(&mut self) -> bool {
         let mut heard = false;
         self.answer();
@@ -218,7 +218,7 @@ impl Engine {
                 };
                 self.release_preemptors(&event);
                 self.scheduler.on(self.steady.now(), &event);
-                self.tell_unreadable(&event);
+                self.report_unreadable(&event);
                 for mistake in self.scheduler.take_mistakes() {
                     warn!("left out: {mistake}");
                 }
@@ -323,7 +323,7 @@ impl Engine {
                     None if clears => Nomination::Cleared,
                     None => Nomination::OfStatus,
                 };
-                self.tell(now, &pod, "Unschedulable", &rejected.message, nomination);
+                self.report_waiting(now, &pod, "Unschedulable", &rejected.message, nomination);
                 if let Some(claim) = &rejected.deallocates {
                     self.writer.deallocate(reference, claim.clone());
                 }
@@ -335,7 +335,7 @@ impl Engine {
                 } else {
                     "SchedulerError"
                 };
-                self.tell(now, &pod, reason, &message, Nomination::Cleared);
+                self.report_waiting(now, &pod, reason, &message, Nomination::Cleared);
             }
             Decision::Deleting => {
                 let message = format!("skip schedule deleting pod: {reference}");
@@ -433,9 +433,9 @@ impl Engine {
             }
             return;
         }
-        // A pod that is gone or has a node has no use for the reason.
+        // A pod that was deleted or has a node needs no condition.
         if self.scheduler.queue().pod(key).is_some() {
-            self.tell(
+            self.report_waiting(
                 now,
                 &binding.pod,
                 "SchedulerError",

@@ -1,13 +1,11 @@
 //! Events in the life of a pod that is being scheduled, and the commands that follow from them.
 
-use super::WaitingPod;
+use super::placed::{Binding, WaitingPod};
 use crate::plugins::PluginSet;
 use crate::queue::{self, Moved, QueueError};
-use evictd_pod::wire;
-use jiff::Timestamp;
 use std::sync::Arc;
 
-/// What the caller reports about one pod. `E` is an event of the cluster.
+/// A report of the caller about one pod. `E` is an event of the cluster.
 #[derive(Debug)]
 pub(crate) enum Event<'a, E> {
     /// A watch shows a new pod without a node.
@@ -57,7 +55,7 @@ pub(crate) enum Event<'a, E> {
     Deleted { pod: &'a str },
     /// The pod was not evicted.
     EvictionFailed { pod: &'a str },
-    /// What a watch shows of a pod of batch sessions. It confirms their decisions.
+    /// A watch shows a pod of batch sessions. That confirms their decisions.
     Shown {
         pod: &'a str,
         has_node: bool,
@@ -79,7 +77,7 @@ pub(crate) enum Event<'a, E> {
     NominationLeft { pod: &'a str },
 }
 
-/// What the caller must do.
+/// An action for the caller.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Count that a pod has entered a pool.
@@ -101,19 +99,4 @@ pub(crate) enum Command {
     Refuse(QueueError),
     /// The pod that was to be evicted stays.
     Restore,
-}
-
-/// A request to the API server to bind a pod.
-#[derive(Debug, Clone)]
-pub struct Binding {
-    /// The pod as the attempt saw it.
-    pub pod: Arc<wire::Pod>,
-    /// Which attempt it was, from 1.
-    pub attempts: u32,
-    /// When it was decided.
-    pub began: Timestamp,
-    /// When the first attempt failed, if one has.
-    pub first_failure: Option<Timestamp>,
-    /// Whether a batch session decided it.
-    pub is_of_session: bool,
 }

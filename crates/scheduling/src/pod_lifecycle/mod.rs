@@ -31,8 +31,8 @@ mod placed;
 #[cfg(test)]
 mod tests;
 
-pub use event::Binding;
 pub(crate) use event::{Command, Event};
+pub use placed::Binding;
 pub(crate) use placed::WaitingPod;
 
 use crate::plugins::PluginSet;

@@ -1,7 +1,6 @@
 //! Pods that have a node and are not known to run there.
 
 use super::Phase;
-use super::event::Binding;
 use crate::decider::Decided;
 use crate::framework::Waits;
 use crate::preparations::Preparations;
@@ -9,6 +8,21 @@ use crate::queue::Entry;
 use evictd_pod::wire;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
+
+/// A request to the API server to bind a pod.
+#[derive(Debug, Clone)]
+pub struct Binding {
+    /// The pod as the attempt saw it.
+    pub pod: Arc<wire::Pod>,
+    /// Which attempt it was, from 1.
+    pub attempts: u32,
+    /// When it was decided.
+    pub began: Timestamp,
+    /// When the first attempt failed, if one has.
+    pub first_failure: Option<Timestamp>,
+    /// Whether a batch session decided it.
+    pub is_of_session: bool,
+}
 
 /// A pod that waits for plugins to permit its binding.
 #[derive(Debug)]
@@ -50,9 +64,9 @@ pub(super) struct Placed {
 
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Its attempt goes on.
+    /// Its attempt continues.
     Assumed,
-    /// Its attempt goes on, and plugins delay its binding.
+    /// Its attempt continues, and plugins delay its binding.
     Permit(Box<WaitingPod>),
     /// It is being bound. With the entry it comes back to the queue. Without a binding no answer is awaited.
     Binding(Box<(Option<Entry>, Option<Binding>)>),
@@ -60,7 +74,7 @@ pub(super) enum Stage {
     Bound,
     /// A watch shows its node; the answer of the API server is awaited.
     Assigned(Box<Binding>),
-    /// It is gone; the answer of the API server is awaited.
+    /// It was deleted or has ended; the answer of the API server is awaited.
     Gone,
 }
 
@@ -74,7 +88,7 @@ impl Placed {
         }
     }
 
-    /// `None` for a pod that is gone.
+    /// `None` for a pod that was deleted or has ended.
     pub(super) const fn phase(&self) -> Option<Phase> {
         match self.stage {
             Stage::Assumed => Some(Phase::Assumed),

@@ -1,4 +1,4 @@
-//! What the queue remembers of one pod, and how long it backs off.
+//! The queue state of one pod, and its backoff.
 use evictd_pod::wire::Time;
 use jiff::{SignedDuration, Timestamp};
 
@@ -93,7 +93,7 @@ impl Entry {
         self.first_failure.map(Time::timestamp)
     }
 
-    /// The second under which it stands in the order of a pool whose pods back off.
+    /// The second that orders it in a pool whose pods back off.
     pub(super) fn place(&self) -> i64 {
         let since = self.expiry.unwrap_or(self.timestamp);
         since.timestamp().as_second()

@@ -1,4 +1,4 @@
-//! The pods in flight (popped, their attempt not yet over) and the events that came meanwhile (S5-106).
+//! The pods in flight (popped, their attempt not yet over) and the events since (S5-106).
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ impl<E> InFlight<E> {
         Some(self.events.iter().skip(skip))
     }
 
-    /// Takes the pod out. Its events stay until [`trim`](Self::trim), for they are still to be replayed.
+    /// Takes the pod out. Its events stay until [`trim`](Self::trim), because they are replayed first.
     pub(super) fn end(&mut self, pod: &str) -> Option<(Arc<str>, Flight)> {
         let (pod, flight) = self.pods.remove_entry(pod)?;
         self.turns.remove(&flight.turn);

@@ -1,5 +1,5 @@
-//! The pools of waiting pods and the pods in flight: events and the time go in, what moved comes out. It knows pods by
-//! their keys only; what an event means for a pod is asked of [`Requeueing`].
+//! The pools of waiting pods, and the pods in flight. The queue knows pods by their keys only. [`Requeueing`] decides which
+//! events wake a pod.
 mod entry;
 mod in_flight;
 mod pools;
@@ -28,7 +28,7 @@ pub struct Settings {
     /// Pods are woken for exactly the events for which kube-scheduler wakes them. It overlooks some, for example a new
     /// node for a pod that others do not want near; then the pod waits for the flush after `max_unschedulable`.
     pub as_kube_scheduler: bool,
-    /// Some plugins are not kube-scheduler's. Whom they reject is woken by any event.
+    /// Whether there are custom plugins. Any event wakes the pods that they rejected.
     pub other_plugins: bool,
 }
 
@@ -60,7 +60,7 @@ pub enum Pool {
     Gated,
 }
 
-/// Which pods an event is for.
+/// The pods that an event concerns.
 #[derive(Debug, Clone)]
 pub(crate) enum Scope {
     All,
@@ -77,7 +77,7 @@ pub(crate) enum Scope {
 pub(crate) struct Event<E> {
     /// Its name in metrics, as `AssignedPodAdd`.
     pub(crate) label: &'static str,
-    /// What the hints look at; `None` is the wildcard, which wakes every pod that is not gated.
+    /// The object for the hints. `None` is the wildcard, which wakes every pod that is not gated.
     pub(crate) object: Option<E>,
     pub(crate) scope: Scope,
 }
@@ -92,12 +92,11 @@ impl<E> Event<E> {
     }
 }
 
-/// What the queue asks of the plugins. The objects stay with the caller.
+/// The plugins as the queue sees them. The caller keeps the objects.
 pub(crate) trait Requeueing<E> {
     /// The plugins that registered this event.
     fn registered(&self, event: &E) -> PluginSet;
-    /// Whether the event makes another attempt worth while, in the opinion of a plugin that rejected the pod and
-    /// registered the event.
+    /// The queueing hint of a plugin that rejected the pod and registered the event: whether the event is worth an attempt.
     fn wakes(&self, plugin: PluginName, pod: &str, event: &E) -> bool;
     /// The plugin that does not let the pod enter the queue, if any (`PreEnqueue`).
     fn gate(&self, pod: &str) -> Option<PluginName>;
@@ -127,7 +126,7 @@ pub struct Popped {
     pub from_backoff: bool,
 }
 
-/// A failure was reported that cannot be.
+/// A failure of a pod that was not being tried.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum QueueError {
     /// It waits already.
@@ -138,12 +137,12 @@ pub enum QueueError {
     NotInFlight(Arc<str>),
 }
 
-/// What a pod has been through.
+/// The queue state of a waiting pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// Where it waits.
     pub pool: Pool,
-    /// Since when, counted from its last attempt.
+    /// Since its last attempt.
     pub since: Timestamp,
     /// How often it was tried.
     pub attempts: u32,
@@ -157,20 +156,20 @@ pub struct Waiting {
     pub backoff_until: Option<Timestamp>,
 }
 
-/// What became of an updated pod.
+/// The effect of an update.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Updated {
-    /// It is being tried; the update counts when that fails.
+    /// The pod is being tried. The update counts when that fails.
     InFlight,
     /// It stays where it is.
     InPlace,
-    /// It goes on elsewhere, from where it waited.
+    /// It moved to another pool.
     Woken(Moved),
     /// It was not known.
     New(Moved),
 }
 
-/// How a woken pod is to go on.
+/// When a woken pod is tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wake {
     AfterBackoff,
@@ -251,7 +250,7 @@ impl<E> Queue<E> {
         self.in_flight.labels()
     }
 
-    /// A pod without a node appeared (S5-003). One that waits already keeps its place and takes the priority.
+    /// Adds a pod without a node (S5-003). A pod that waits already keeps its place and takes the priority.
     pub(crate) fn add(
         &mut self,
         pod: Arc<str>,
@@ -268,7 +267,7 @@ impl<E> Queue<E> {
         Some(self.enter(pod, Entry::new(priority, now), Pool::Active, label, hints))
     }
 
-    /// A waiting or flying pod was changed; the events are what about it (S5-028).
+    /// A pod that waits or is in flight was changed. The events describe the change (S5-028).
     pub(crate) fn update(
         &mut self,
         pod: &Arc<str>,
@@ -300,7 +299,7 @@ impl<E> Queue<E> {
         Updated::InPlace
     }
 
-    /// A pod is gone or has its node. An attempt under way goes on and ends with [`Self::done`] (S5-029).
+    /// A pod was deleted or has its node. An attempt under way continues until [`Self::done`] (S5-029).
     pub(crate) fn delete(&mut self, pod: &str) {
         self.pools.take(pod);
     }
@@ -317,8 +316,7 @@ impl<E> Queue<E> {
         }
     }
 
-    /// This pod, whose turn it is because of another one, wherever it waits; `None` if it does not wait or its gate keeps it
-    /// out.
+    /// Takes this pod along with another one of its gang, wherever it waits. `None` if it does not wait or is gated.
     pub(crate) fn take(&mut self, pod: &str) -> Option<Popped> {
         let entry = self.pools.get(pod)?;
         if entry.pool == Pool::Gated || self.in_flight.contains(pod) {
@@ -367,7 +365,7 @@ impl<E> Queue<E> {
         moved
     }
 
-    /// Puts a pod back, after its attempt or after its binding, which failed. The position is where its flight began; after
+    /// Puts a pod back after a failed attempt or a failed binding. The position is that of the first event of its flight; after
     /// the flight it is not known.
     ///
     /// # Errors
@@ -393,7 +391,7 @@ impl<E> Queue<E> {
         Ok(self.enter(pod, entry, pool, "ScheduleAttemptFailure", hints))
     }
 
-    /// What the events since its attempt began mean for a pod. Where they are no longer known it is worth another attempt.
+    /// Replays the events since the attempt of a pod began. If some were dropped, the pod is tried again.
     fn replayed(
         &self,
         pod: &str,
@@ -405,12 +403,12 @@ impl<E> Queue<E> {
         let Some(events) = events.filter(|_| !entry.rejectors.is_empty()) else {
             return Some(Wake::AfterBackoff);
         };
-        let own = |event: &&Event<E>| match &event.scope {
+        let concerns_pod = |event: &&Event<E>| match &event.scope {
             Scope::Only(other) => **other == *pod,
             _ => true,
         };
         let mut wake = None;
-        for event in events.filter(own) {
+        for event in events.filter(concerns_pod) {
             match woken(pod, entry, event, hints) {
                 Some(Wake::Immediately) => return Some(Wake::Immediately),
                 Some(Wake::AfterBackoff) => wake = Some(Wake::AfterBackoff),
@@ -420,7 +418,7 @@ impl<E> Queue<E> {
         wake
     }
 
-    /// Something happened in the cluster: wakes the pods whose rejectors ask for it (S5-012).
+    /// Wakes the pods whose rejectors registered this event of the cluster (S5-012).
     pub(crate) fn event(
         &mut self,
         event: Event<E>,
@@ -450,7 +448,7 @@ impl<E> Queue<E> {
         moved
     }
 
-    /// A plugin asks for this pod alone (S5-034).
+    /// Activates this pod for a plugin (S5-034).
     pub(crate) fn activate(&mut self, pod: &str, hints: &impl Requeueing<E>) -> Option<Moved> {
         let label = "ForceActivate";
         if let Some(pod) = self.in_flight.key(pod) {
@@ -529,7 +527,7 @@ impl<E> Queue<E> {
         moved
     }
 
-    /// Where a woken pod goes (S5-011).
+    /// The pool of a woken pod (S5-011).
     fn destination(&self, entry: &mut Entry, wake: Wake, now: Timestamp) -> Pool {
         if wake == Wake::Immediately || !entry.backs_off(now, &self.settings) {
             Pool::Active
@@ -540,7 +538,7 @@ impl<E> Queue<E> {
         }
     }
 
-    /// Puts the pod into a pool, unless its gate keeps it out (S5-036). It is not asked again on the way from backoff.
+    /// Puts the pod into a pool, unless it is gated (S5-036). The gate is not asked on the way from backoff.
     fn enter(
         &mut self,
         pod: Arc<str>,

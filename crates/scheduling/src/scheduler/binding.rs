@@ -1,6 +1,6 @@
 //! Bindings: gangs are bound together, the API server answers, and a pod gives back its node.
 
-use super::permits::refused;
+use super::waiting_pods::refused;
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::framework::Refusal;
 use crate::gang::{GroupNews, GroupOutcome};
@@ -21,7 +21,7 @@ pub struct NotBound {
 }
 
 impl Scheduler {
-    /// The API server has bound a pod that was placed. Returns its binding, unless the pod is gone meanwhile.
+    /// The API server has bound a pod that was placed. Returns its binding, unless the pod was deleted meanwhile.
     pub fn bound(&mut self, now: Timestamp, key: &str) -> Option<Binding> {
         match self.queue.answered(now, key, true)? {
             Answer::Bound(binding) => Some(*binding),
@@ -30,8 +30,8 @@ impl Scheduler {
     }
 
     /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065). A pod that has a
-    /// node by now, as a watch shows, stays there. A pod of a batch session is not tried again here, and the caller reports
-    /// it as gone from its node. `None` if the pod is gone meanwhile.
+    /// node by now, as a watch shows, stays there. A pod of a batch session is not tried again here: the caller reports that
+    /// it left its node. `None` if the pod was deleted meanwhile.
     pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>) -> Option<NotBound> {
         match self.queue.answered(now, key, false)? {
             Answer::NotBound(binding, node) => {

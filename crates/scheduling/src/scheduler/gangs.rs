@@ -1,7 +1,7 @@
 //! One attempt to place all pods of a gang.
 
-use super::gang_questions::ROUNDS;
-use super::permits::refused;
+use super::gang_extenders::ROUNDS;
+use super::waiting_pods::refused;
 use super::{Attempt, Outcome, Rejected, Scheduler, UNANSWERED};
 use crate::gang::{
     Answers, End, GroupNews, GroupOutcome, Member, Preemption, Preemptor, Trial, preempt,
@@ -303,7 +303,7 @@ impl Scheduler {
         let together = self.queue.together();
         let left = members
             .iter()
-            .flat_map(|member| self.overdue.left_by(&member.key));
+            .flat_map(|member| self.stuck.left_by(&member.key));
         let not_freed: Vec<NodeId> = left
             .filter_map(|node| self.cluster.find_node(node))
             .collect();

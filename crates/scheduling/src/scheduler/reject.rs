@@ -79,7 +79,7 @@ impl Scheduler {
 
     /// The nodes that do not become free for a pod.
     fn not_freed(&self, key: &str) -> impl Iterator<Item = NodeId> {
-        let left = self.overdue.left_by(key);
+        let left = self.stuck.left_by(key);
         left.filter_map(|node| self.cluster.find_node(node))
     }
 

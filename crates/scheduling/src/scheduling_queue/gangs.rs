@@ -1,4 +1,4 @@
-//! Pods that are placed together: what keeps them back until all are there, and how they leave the queue as one.
+//! Gangs in the queue: they wait until enough pods are there and leave the queue together.
 
 use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::Delta;
@@ -11,22 +11,22 @@ use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// The pods of a gang that are to be placed now; they are in flight.
+/// The pods of a gang that are tried now. They are in flight.
 #[derive(Debug)]
 pub(crate) struct Gang {
     /// `namespace/name` of its group.
     pub(crate) name: Arc<str>,
     pub(crate) object: Arc<wire::PodGroup>,
-    /// So many more pods have to be placed at once.
+    /// How many more pods must be placed at once.
     pub(crate) missing: usize,
-    /// Those in flight, in the order in which they are tried.
+    /// The pods in flight, in the order in which they are tried.
     pub(crate) members: Vec<Popped>,
-    /// It is not tried: its object has gone, it has too few pods, or pods are still being deleted for it.
+    /// Whether it is not tried: its object was deleted, it has too few pods, or its victims are still being deleted.
     pub(crate) must_wait: bool,
 }
 
 impl SchedulingQueue {
-    /// A group appeared, changed or went: its pods are tried anew.
+    /// A group was added, changed or deleted: its pods are tried again.
     pub(crate) fn on_group(&mut self, delta: &Delta<wire::PodGroup>) -> Vec<Moved> {
         let Some(group) = delta.new.as_ref().or(delta.old.as_ref()) else {
             return Vec::new();
@@ -64,7 +64,7 @@ impl SchedulingQueue {
         Some(self.gang(name, members))
     }
 
-    /// The gang of these pods that are in flight, as its group is now.
+    /// The gang of these pods in flight, with the present state of its group.
     pub(crate) fn gang(&self, name: Arc<str>, mut members: Vec<Popped>) -> Gang {
         let groups = &self.known.groups;
         let object = groups.object(&name).map(Arc::clone);
@@ -85,8 +85,8 @@ impl SchedulingQueue {
         }
     }
 
-    /// The pods of a gang, which are assumed, are not bound because plugins have rejected them. Their places are free again, which
-    /// is an event for others only: they would wake each other.
+    /// Plugins have rejected the assumed pods of a gang. Their room is free again, which is an event for other pods only:
+    /// pods of the gang would wake each other.
     pub(crate) fn gang_rejected(
         &mut self,
         now: Timestamp,
@@ -104,7 +104,7 @@ impl SchedulingQueue {
             .collect();
         let mut moved = Vec::new();
         for pod in pods {
-            // What is not in flight any more has been deleted meanwhile.
+            // A pod that is not in flight any more has been deleted meanwhile.
             moved.extend(self.failed(now, pod, &failure).ok().flatten());
         }
         for gone in gone {
@@ -118,7 +118,7 @@ impl SchedulingQueue {
         self.known.groups.object(name)
     }
 
-    /// Whether so many pods of a group have a node as have to be placed at once.
+    /// Whether enough pods of a group have a node.
     pub(crate) fn is_whole(&self, group: &str) -> bool {
         let least = self.known.groups.min_count(group);
         least.is_none_or(|least| self.nodes_of_group(group).count() >= least)
@@ -132,7 +132,7 @@ impl SchedulingQueue {
         (Reverse(priority), name)
     }
 
-    /// The nodes of the pods of a group: of those that are bound and of those that are on their way.
+    /// The nodes of the bound and of the assumed pods of a group.
     pub(crate) fn nodes_of_group(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
         let groups = &self.known.groups;
         let coming = groups.waiting(group);
@@ -140,7 +140,7 @@ impl SchedulingQueue {
         groups.nodes(group).chain(coming)
     }
 
-    /// The groups whose pods can be preempted only all together.
+    /// The groups whose pods can only be preempted together.
     pub(crate) fn together(&self) -> Together {
         self.known.groups.together()
     }

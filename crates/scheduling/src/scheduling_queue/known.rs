@@ -1,4 +1,4 @@
-//! The waiting pods and their groups: what the hints of plugins ask for.
+//! The waiting pods and their groups, as the queueing hints see them.
 
 use super::pods::Pods;
 use super::scheduler_name;
@@ -11,14 +11,14 @@ use hashbrown::HashSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What the hints know of the waiting pods.
+/// The state that queueing hints read.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) pods: Pods,
     /// Pods whose victims are being deleted in the background.
     pub(super) preempting: HashSet<Arc<str>>,
     pub(super) groups: Groups,
-    /// In their order, by which profiles are numbered.
+    /// Sorted. The position is the number of the profile.
     pub(super) scheduler_names: BTreeSet<String>,
     pub(super) has_extenders: bool,
     pub(super) settings: Settings,
@@ -57,8 +57,8 @@ impl Requeueing<ClusterEvent> for Known {
     fn profile(&self, pod: &str) -> u16 {
         let name = self.pods.get(pod).map(|pod| scheduler_name(pod));
         let mut names = self.scheduler_names.iter();
-        let at = name.and_then(|name| names.position(|own| own == name));
-        // Nobody has so many profiles.
+        let at = name.and_then(|name| names.position(|other| other == name));
+        // No configuration has so many profiles.
         u16::try_from(at.unwrap_or(0)).unwrap_or(u16::MAX)
     }
 }

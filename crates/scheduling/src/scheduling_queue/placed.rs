@@ -8,7 +8,7 @@ use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// What came of the request to bind a pod.
+/// The result of the request to bind a pod.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// The pod is bound.
@@ -50,12 +50,12 @@ impl SchedulingQueue {
         })
     }
 
-    /// Takes a pod out that waits for permits; it keeps its node.
+    /// Takes out a pod that waits for permits. It keeps its node.
     pub(crate) fn take_waiting_pod(&mut self, pod: &str) -> Option<WaitingPod> {
         self.lifecycles.take_waiting_pod(pod)
     }
 
-    /// Takes the pods of a gang out that wait for permits, by key. They keep their nodes.
+    /// Takes out the pods of a gang that wait for permits, sorted by key. They keep their nodes.
     pub(crate) fn take_waiting_gang(&mut self, gang: &str) -> Vec<(Arc<str>, WaitingPod)> {
         let pods = self.lifecycles.waiting_gang(gang).into_iter();
         let taken = pods.filter_map(|pod| {
@@ -71,7 +71,7 @@ impl SchedulingQueue {
     }
 }
 
-/// What batch sessions decide about pods: it counts until it fails, although watches do not show it yet.
+/// Decisions of batch sessions. They count until they fail, although watches do not show them yet.
 impl SchedulingQueue {
     pub(crate) fn bind_of_session(
         &mut self,

@@ -1,4 +1,4 @@
-//! Pods by their keys, which each has itself: a hundred thousand may wait.
+//! Pods by key. The key is not stored beside the pod, because a hundred thousand pods may wait.
 
 use crate::change::{has_key, pod_key};
 use evictd_pod::wire;
@@ -22,20 +22,20 @@ impl Pods {
         self.get(key).is_some()
     }
 
-    /// The key of a pod that is here, shared with the pod.
+    /// The key of a known pod, shared with the pod.
     pub(super) fn key(&self, key: &str) -> Option<Arc<str>> {
         self.get(key).map(|pod| pod_key(&pod.metadata))
     }
 
-    /// Puts a pod in the place of the one with its key.
+    /// Adds a pod, or replaces the one with its key.
     pub(super) fn insert(&mut self, pod: Arc<wire::Pod>) {
         let Self { pods, hasher } = self;
         let key = pod_key(&pod.metadata);
         let hash = hasher.hash_one(&*key);
-        match pods.find_mut(hash, |own| has_key(&own.metadata, &key)) {
+        match pods.find_mut(hash, |pod| has_key(&pod.metadata, &key)) {
             Some(known) => *known = pod,
             None => {
-                pods.insert_unique(hash, pod, |own| hasher.hash_one(&*pod_key(&own.metadata)));
+                pods.insert_unique(hash, pod, |pod| hasher.hash_one(&*pod_key(&pod.metadata)));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Pods whose victims are being deleted. None of them is tried before its last victim is known to go (S5-112): it would take
-//! the same victims again.
+//! Pods whose victims are being deleted. Such a pod is not tried until its last victim is seen to terminate (S5-112): it would
+//! choose the same victims again.
 
 use super::{Engine, scheduler_of};
 use crate::run::attempts::Failure;
@@ -16,22 +16,22 @@ use tracing::{debug, info, warn};
 
 #[derive(Default)]
 pub(super) struct Preempting {
-    /// By the UID of the pod for which it is done.
+    /// By the UID of the preemptor.
     calls: HashMap<Arc<str>, Call>,
-    /// By the UID of a last victim that is not known to go yet: who waits for it.
+    /// The preemptors that wait for a last victim, by the UID of the victim.
     awaited: HashMap<Arc<str>, Vec<Arc<str>>>,
 }
 
 struct Call {
-    /// What the queue knows the pod by.
+    /// The key of the preemptor in the queue.
     key: Arc<str>,
-    /// The node that is being freed.
+    /// The nominated node.
     node: String,
     since: Instant,
 }
 
 impl Engine {
-    /// Has the victims deleted; until then the pod is not tried (S5-112).
+    /// Deletes the victims. Until then the pod is not tried (S5-112).
     pub(super) fn preempt(
         &mut self,
         now: Timestamp,
@@ -55,7 +55,7 @@ impl Engine {
         let mut victims: Vec<PodRef> = Vec::new();
         for action in &rejected.actions {
             match action {
-                // One that only waits for a permit goes back into the queue (S4-022).
+                // A victim that waits for permits returns to the queue (S4-022).
                 Action::RejectWaiting { uid, .. }
                     if self.scheduler.reject_waiting(self.steady.now(), uid) => {}
                 Action::Delete { pod, uid } | Action::RejectWaiting { pod, uid } => {
@@ -108,8 +108,8 @@ impl Engine {
         }
     }
 
-    /// All victims but this one are gone or going. What the watch tells of it wakes the pod; but only if the pod may be tried
-    /// by then, and it has been told already of a victim that went by itself, or for somebody else.
+    /// All victims but this one terminate. The watch event of the last one wakes the pod. A victim that terminates already
+    /// sends no further event, so the pod is activated at once.
     pub(super) fn last_victim(&mut self, preemptor: &PodRef, victim: &PodRef) {
         let Some(call) = self.preempting.calls.get(&preemptor.uid) else {
             return;
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// The API server has been asked for everything.
+    /// All requests of a preemption are answered.
     pub(super) fn preempted(&mut self, preemptor: &PodRef, failure: Option<Failure>) {
         let Some(Call { key, since, .. }) = self.preempting.calls.remove(&preemptor.uid) else {
             return;
@@ -149,7 +149,7 @@ impl Engine {
         if let Some(failure) = failure {
             warn!("preemption for {preemptor}: {}", failure.message);
             self.preempting.awaited.retain(|_, pods| {
-                pods.retain(|own| *own != key);
+                pods.retain(|pod| *pod != key);
                 !pods.is_empty()
             });
             self.scheduler.set_preempting(&key, false);
@@ -157,7 +157,8 @@ impl Engine {
         }
     }
 
-    /// Who waits for a victim that goes or is gone may be tried, before this event is asked whom it wakes.
+    /// Pods that wait for a terminating or deleted victim may be tried. This comes before the event is applied, so that it
+    /// can wake them.
     pub(super) fn release_preemptors(&mut self, event: &Event) {
         let Event::Change(Change::Pod(pods)) = event else {
             return;

@@ -1,4 +1,4 @@
-//! Batch sessions: what one comes to is carried out like every other decision.
+//! Batch sessions: their decisions are carried out like all others.
 
 use super::Engine;
 use crate::run::pod_ref::PodRef;
@@ -15,12 +15,13 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 impl Engine {
-    /// Batch sessions see pods also after their end; for the scheduler those are gone then. `None` if it knew nothing of them.
+    /// The event as the scheduler sees it: batch sessions keep ended pods, the scheduler does not. `None` if it concerns only
+    /// ended pods.
     pub(super) fn of_living(&mut self, event: Event) -> Option<Event> {
         let (Event::Change(Change::Pod(pods)), Some((batch, _))) = (&event, &mut self.batch) else {
             return Some(event);
         };
-        // A watch that does not tell yet that a pod goes must not give it its room back.
+        // A watch event that does not show a decision yet must not undo it.
         let now = self.steady.now();
         let decided = batch.on_pod(&mut self.scheduler, now, pods);
         let living = |pod: &Option<Arc<wire::Pod>>| {
@@ -34,7 +35,7 @@ impl Engine {
         known.then_some(Event::Change(Change::Pod(Delta { old, new })))
     }
 
-    /// Runs a session, if this process leads and nothing else is in the way.
+    /// Runs a session, if this process leads and all kinds are listed.
     pub(super) fn session(&mut self) {
         let Some((batch, role)) = &mut self.batch else {
             return;
@@ -71,7 +72,7 @@ impl Engine {
         let evicted = evicted.map(|eviction| (eviction.pod, eviction.reason));
         self.evict_for_session(now, evicted.collect());
         for (key, condition) in outcome.pod_conditions {
-            self.tell_of_session(now, &key, condition);
+            self.report_of_session(now, &key, condition);
         }
         for event in outcome.events {
             self.event_of_session(event);
@@ -79,14 +80,14 @@ impl Engine {
         for (key, group) in outcome.pod_groups {
             self.write_group(now, &key, group);
         }
-        self.tell_upstream(now, outcome.upstream_pod_groups);
+        self.report_upstream(now, outcome.upstream_pod_groups);
         for (name, allocated) in outcome.queue_allocated {
             self.write_queue(&name, allocated);
         }
     }
 
-    /// What groups of `scheduling.k8s.io` are told goes the way that it goes for groups of the scheduler's own pods.
-    fn tell_upstream(&mut self, now: Timestamp, outcomes: BTreeMap<String, UpstreamOutcome>) {
+    /// Reports results of groups of `scheduling.k8s.io`, as for groups of the scheduler's own pods.
+    fn report_upstream(&mut self, now: Timestamp, outcomes: BTreeMap<String, UpstreamOutcome>) {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
@@ -95,7 +96,7 @@ impl Engine {
                 UpstreamOutcome::Unschedulable(why) => Placement::Unschedulable(why),
                 UpstreamOutcome::Preempted => Placement::Preempted,
                 UpstreamOutcome::Scheduled => {
-                    let binding = self.scheduler.bindings().map(|own| &*own.pod);
+                    let binding = self.scheduler.bindings().map(|binding| &*binding.pod);
                     self.groups.placed(now, group, binding, &self.writer);
                     continue;
                 }
@@ -222,7 +223,7 @@ impl Engine {
         }
     }
 
-    fn tell_of_session(&mut self, now: Timestamp, key: &str, told: PodCondition) {
+    fn report_of_session(&mut self, now: Timestamp, key: &str, condition: PodCondition) {
         let Some((batch, _)) = &self.batch else {
             return;
         };
@@ -230,15 +231,15 @@ impl Engine {
             return;
         };
         let mut conditions = pod.status.conditions.iter();
-        let old = conditions.find(|own| own.kind == "PodScheduled" && own.status == "False");
-        let since = old.and_then(|own| own.last_transition_time).unwrap_or(now);
-        let reason = match told.reason.as_str() {
+        let old = conditions.find(|old| old.kind == "PodScheduled" && old.status == "False");
+        let since = old.and_then(|old| old.last_transition_time).unwrap_or(now);
+        let reason = match condition.reason.as_str() {
             "Schedulable" => "Schedulable",
             _ => "Unschedulable",
         };
         let patch = StatusPatch {
-            condition: Some(self.unschedulable(reason, &told.message, since)),
-            nominated_node: told.nominated_node_name.map(Some),
+            condition: Some(self.unschedulable(reason, &condition.message, since)),
+            nominated_node: condition.nominated_node_name.map(Some),
         };
         self.writer.status(&pod, patch);
     }
@@ -284,14 +285,14 @@ impl Engine {
         for condition in &mut group.status.conditions {
             condition.last_transition_time.get_or_insert(now);
         }
-        if let Some(own) = batch.known().group(key) {
+        if let Some(known) = batch.known().group(key) {
             self.writer
-                .batch_status(BatchStatus::group(&own.metadata, &group.status));
+                .batch_status(BatchStatus::group(&known.metadata, &group.status));
         }
         batch.assume_group(key, group.status);
     }
 
-    /// What a queue's pods hold; what its status says already is not written again.
+    /// Writes the amounts that a queue's pods hold, if they differ from its status.
     fn write_queue(&self, name: &str, allocated: BTreeMap<String, String>) {
         let Some((batch, _)) = &self.batch else {
             return;
@@ -299,13 +300,13 @@ impl Engine {
         let Some(queue) = batch.known().queue(name) else {
             return;
         };
-        let told = queue.status.allocated.iter();
-        let told: BTreeMap<String, String> = told
+        let written = queue.status.allocated.iter();
+        let written: BTreeMap<String, String> = written
             .map(|(name, amount)| (name.to_owned(), amount.to_string()))
             .collect();
-        if told != allocated {
+        if written != allocated {
             self.writer
-                .batch_status(BatchStatus::queue(name, &told, allocated));
+                .batch_status(BatchStatus::queue(name, &written, allocated));
         }
     }
 }

@@ -185,7 +185,7 @@ pub(super) async fn evict(shared: &Arc<Shared>, evictions: Vec<Eviction>) {
 
 fn stays(shared: &Shared, eviction: Eviction, failure: Failure) {
     let pod = eviction.pod;
-    shared.tell(Outcome::NotEvicted { pod, failure });
+    shared.report(Outcome::NotEvicted { pod, failure });
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Carries out what was decided: bindings, status patches and preemptions, beside the thread that decides.
+//! Carries out decisions beside the scheduling loop: bindings, status patches and preemptions.
 //!
-//! The limits say how many writes of a kind call the API server at a time. What became of it arrives in a
-//! channel. An answer has one meaning for all writes:
+//! The limits bound the concurrent calls of each kind. Results arrive in a channel. An answer has one meaning for all
+//! writes:
 //!
 //! | answer | meaning |
 //! |---|---|
-//! | 404, or 409 for the UID | the pod is gone ([`FailureKind::Gone`]) |
-//! | 409 | the pod is not as it was thought ([`FailureKind::Conflict`]) |
+//! | 404, or 409 for the UID | the pod was deleted ([`FailureKind::Gone`]) |
+//! | 409 | the pod is in another state than assumed ([`FailureKind::Conflict`]) |
 //! | 429 | nothing was done; again, after the time that the server names |
 //! | 5xx, no answer in time, no connection | perhaps it was done; again, and for a binding the pod is looked at first |
 //! | other 4xx | it will never be done ([`FailureKind::Refused`]) |
@@ -78,7 +78,7 @@ impl Default for Limits {
     }
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The pod has this node (S5-064).
@@ -97,16 +97,16 @@ pub enum Outcome {
         /// Why.
         failure: Failure,
     },
-    /// The claims of a pod that is not bound, as they are now; told before that it is not.
+    /// The present claims of a pod that is not bound. This comes before [`Outcome::NotBound`].
     ClaimsRead(Vec<Value>),
-    /// A claim was to give its devices back, for the sake of this pod.
+    /// The devices of a claim of this pod were to be deallocated.
     Deallocated {
         /// The pod.
         pod: PodRef,
-        /// Why it has not, if it has not.
+        /// Why they were not, if so.
         failure: Option<Failure>,
     },
-    /// A pod that was to go for others by a session stays (S6-119).
+    /// A pod that a session was to evict stays (S6-119).
     NotEvicted {
         /// The pod.
         pod: PodRef,
@@ -120,16 +120,16 @@ pub enum Outcome {
         /// Why.
         failure: Failure,
     },
-    /// All victims but the last are gone or going; the last one is deleted next (S4-028, S5-112).
+    /// All victims but the last terminate. The last one is deleted next (S4-028, S5-112).
     LastVictim {
-        /// For whom.
+        /// The preemptor.
         preemptor: PodRef,
         /// The last one.
         victim: PodRef,
     },
     /// A preemption has ended (S4-029).
     Preempted {
-        /// For whom.
+        /// The preemptor.
         preemptor: PodRef,
         /// Why a victim could not be deleted, if one could not.
         failure: Option<Failure>,
@@ -156,16 +156,16 @@ impl From<Busy> for Failure {
     }
 }
 
-/// What belongs to a binding beside pod and node.
+/// The parts of a binding beside pod and node.
 #[derive(Default)]
 pub struct With {
-    /// What the pod's claims get before.
+    /// The plan for the pod's claims.
     pub prepares: Preparations,
     /// An extender that binds.
     pub binder: Option<Binder>,
-    /// The pods of its gang that are bound only if all of their claims have got what they need.
+    /// The barrier of its gang: no pod is bound before the claims of all pods are prepared.
     pub together: Option<Together>,
-    /// Whether it is one of many that were placed together: all of them are taken, however many wait.
+    /// Whether the pod was placed with others. Then it is taken however many bindings wait.
     pub of_many: bool,
 }
 
@@ -233,7 +233,7 @@ impl Writer {
         self.bind_as(pod, node, With::default())
     }
 
-    /// The same with all that belongs to it.
+    /// As [`Self::bind`], with the other parts of a binding.
     pub fn bind_as(&self, pod: PodRef, node: String, with: With) -> Result<(), Busy> {
         let begun = self.0.bindings_begun.fetch_add(1, Ordering::Relaxed);
         if !with.of_many && begun >= self.0.limits.waiting_bindings {
@@ -244,7 +244,7 @@ impl Writer {
         tokio::spawn(async move {
             let result = shared.bind(&pod, &node, with).await;
             shared.bindings_begun.fetch_sub(1, Ordering::Relaxed);
-            shared.tell(match result {
+            shared.report(match result {
                 Ok(()) => Outcome::Bound { pod, node },
                 Err(failure) => Outcome::NotBound { pod, node, failure },
             });
@@ -252,19 +252,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Has a claim give its devices back for the sake of a pod; ends in [`Outcome::Deallocated`].
+    /// Deallocates the devices of a claim of a pod; ends in [`Outcome::Deallocated`].
     pub fn deallocate(&self, pod: PodRef, claim: ClaimRef) {
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
             let done = devices::deallocate(&shared.calls, &claim).await;
-            shared.tell(Outcome::Deallocated {
+            shared.report(Outcome::Deallocated {
                 pod,
                 failure: done.err(),
             });
         });
     }
 
-    /// Writes into a pod's status. What is not yet on its way is replaced by what is newer; only a failure is told.
+    /// Writes a pod's status. A newer patch is merged into one that is not yet sent. Only failures are reported.
     pub fn status(&self, pod: impl Into<Subject>, patch: StatusPatch) {
         self.0.statuses.write(pod.into(), patch, None);
     }
@@ -279,7 +279,7 @@ impl Writer {
         self.0.of_batch.put(status.path.clone(), status);
     }
 
-    /// Has pods go for others; ends in [`Outcome::NotEvicted`] for each that stays.
+    /// Evicts pods for others; ends in [`Outcome::NotEvicted`] for each that stays.
     pub fn evict(&self, evictions: Vec<Eviction>) {
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move { batch::evict(&shared, evictions).await });
@@ -298,7 +298,7 @@ impl Writer {
                 Err(_) => Err(Failure::stopped()),
             };
             lock(&shared.preempting).remove(&uid);
-            shared.tell(Outcome::Preempted {
+            shared.report(Outcome::Preempted {
                 preemptor: preemption.preemptor,
                 failure: result.err(),
             });
@@ -313,7 +313,7 @@ impl Writer {
         begun.saturating_sub(at_rest)
     }
 
-    /// From now on nothing is begun; what is under way goes on. For a scheduler that lost its lease: what waited ends as
+    /// Begins no further write, because the lease was lost. Calls under way continue; waiting writes end as
     /// [`super::FailureKind::Stopped`].
     pub fn stop(&self) {
         self.0.bindings.close();
@@ -324,7 +324,7 @@ impl Writer {
 }
 
 impl Shared {
-    /// Gives a pod its node, and takes back what was written for its claims if that fails.
+    /// Gives a pod its node. If that fails, the changes of its claims are undone.
     async fn bind(&self, pod: &PodRef, node: &str, with: With) -> Result<(), Failure> {
         let mut ready = self.prepare(pod, node, &with.prepares).await;
         if let Some(together) = &with.together {
@@ -332,7 +332,7 @@ impl Shared {
             ready = together.arrive(ready).await;
             self.at_rest.fetch_sub(1, Ordering::Relaxed);
         }
-        // A gang of which nobody is bound keeps no devices from others.
+        // A gang without a bound pod keeps no devices.
         let deallocates = with.together.is_some() && ready.is_err();
         let mut result = match (ready, self.bindings.acquire().await) {
             (Ok(()), Ok(_turn)) => match &with.binder {
@@ -348,12 +348,12 @@ impl Shared {
         let devices = &with.prepares.devices;
         if result.is_err() && !devices.is_empty() {
             let claims = devices::give_back(&self.calls, pod, devices, deallocates).await;
-            self.tell(Outcome::ClaimsRead(claims));
+            self.report(Outcome::ClaimsRead(claims));
         }
         result
     }
 
-    /// What has to be done for a pod's claims before it is bound. Volumes take longest.
+    /// Prepares a pod's claims before its binding. Volumes take longest.
     async fn prepare(
         &self,
         pod: &PodRef,
@@ -365,7 +365,7 @@ impl Shared {
         volumes::prepare(&self.calls, pod, node, &prepares.volumes, within).await
     }
 
-    fn tell(&self, outcome: Outcome) {
+    fn report(&self, outcome: Outcome) {
         // The receiver is dropped only when the scheduler ends.
         let _ = self.outcomes.send(outcome);
     }

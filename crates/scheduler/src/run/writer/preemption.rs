@@ -45,7 +45,7 @@ pub(super) async fn carry_out(
         // A failure drops the set, which ends the other tasks; a task that is lost ends with the runtime.
         ended.unwrap_or(Ok(()))?;
     }
-    shared.tell(Outcome::LastVictim {
+    shared.report(Outcome::LastVictim {
         preemptor: preemption.preemptor.clone(),
         victim: last.clone(),
     });

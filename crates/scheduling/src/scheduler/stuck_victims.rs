@@ -13,7 +13,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Terminating pods on nodes, and the pods that no longer wait for them.
 #[derive(Debug, Default)]
-pub(super) struct Overdue {
+pub(super) struct StuckVictims {
     /// By key.
     ending: HashMap<Arc<str>, Ending>,
     /// Waiting pods by key, with the nodes that do not become free for them.
@@ -28,7 +28,7 @@ struct Ending {
     until: Timestamp,
 }
 
-impl Overdue {
+impl StuckVictims {
     /// A pod was added, changed or deleted.
     pub(super) fn on_pod(&mut self, pods: &Delta<wire::Pod>) {
         let is_there =
@@ -73,9 +73,9 @@ impl Overdue {
 impl Scheduler {
     /// Withdraws the nominations to nodes with stuck victims, so that their pods look for another node. To be called every
     /// second.
-    pub fn leave_overdue(&mut self, now: Timestamp) {
+    pub fn leave_stuck_victims(&mut self, now: Timestamp) {
         let mut leaving: Vec<(Arc<str>, Arc<str>)> = Vec::new();
-        for (node, priority) in self.overdue.nodes(now) {
+        for (node, priority) in self.stuck.nodes(now) {
             let nominated = self.queue.nominated_on(node).iter();
             let waits = nominated.filter(|pod| {
                 let wire = self.queue.pod(pod);
@@ -85,7 +85,7 @@ impl Scheduler {
             leaving.extend(waits.map(|pod| (Arc::clone(pod), Arc::clone(node))));
         }
         for (pod, node) in leaving {
-            self.overdue
+            self.stuck
                 .left
                 .entry(Arc::clone(&pod))
                 .or_default()

@@ -1,4 +1,4 @@
-//! Attempts that go on when extenders have answered.
+//! Questions to extenders, and attempts that continue with their answers.
 
 use super::Engine;
 use crate::extender::pod_of;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Engine {
-    /// Puts a question to the extenders; meanwhile others are decided about.
+    /// Asks the extenders. Meanwhile other pods are tried.
     pub(super) fn ask(&self, key: Arc<str>, pod: Arc<wire::Pod>, question: Question) {
         match question {
             Question::Nodes(nodes) => self.extenders.ask_nodes(key, pod, nodes),
@@ -23,7 +23,7 @@ impl Engine {
         }
     }
 
-    /// The victims as an extender is told them: by their UIDs if it knows the cluster itself.
+    /// The victims in the request to an extender: only UIDs if the extender caches the cluster itself.
     fn described(&self, extender: usize, offers: &[Offered]) -> Value {
         let cluster = self.scheduler.cluster();
         let by_name = self.extenders.knows_cluster(extender);
@@ -38,13 +38,13 @@ impl Engine {
                 }
             });
             let victims: Vec<Value> = victims.collect();
-            let told = json!({ "Pods": victims, "NumPDBViolations": offer.violations });
-            (offer.node.to_string(), told)
+            let node_victims = json!({ "Pods": victims, "NumPDBViolations": offer.violations });
+            (offer.node.to_string(), node_victims)
         });
         json!(nodes.collect::<BTreeMap<String, Value>>())
     }
 
-    /// The extenders have answered.
+    /// Continues an attempt with the answer of the extenders.
     pub(super) fn answered(&mut self, key: &Arc<str>, reply: Reply) {
         if *self.role.borrow() != Role::Leader {
             return;

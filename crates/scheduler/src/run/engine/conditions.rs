@@ -1,4 +1,4 @@
-//! What is written into the status of pods that are not bound yet.
+//! Conditions and nominations in the status of pods that are not bound.
 
 use super::{Engine, scheduler_of};
 use crate::run::pod_ref::PodRef;
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 
 impl Engine {
-    /// Writes which node a pod is to get, because it takes a while until it is bound (S5-063).
+    /// Writes the node of a pod as its nominated node, because its binding takes a while (S5-063).
     pub(super) fn expect(&self, pod: &PodRef, node: &str) {
         let patch = StatusPatch {
             nominated_node: Some(Some(node.to_owned())),
@@ -19,9 +19,9 @@ impl Engine {
         self.writer.status(pod.clone(), patch);
     }
 
-    /// Tells users that a pod is not tried because it cannot be read. Once: what its status says is not known, and each
-    /// write is a change that would be told again.
-    pub(super) fn tell_unreadable(&mut self, event: &Event) {
+    /// Reports once that a pod is not tried because it cannot be read. Its status is unknown, and each write is a change that
+    /// would cause the next write.
+    pub(super) fn report_unreadable(&mut self, event: &Event) {
         let Event::Change(Change::Pod(Delta {
             old,
             new: Some(pod),
@@ -35,23 +35,23 @@ impl Engine {
         let same = |old: &Arc<wire::Pod>| {
             old.metadata.uid == pod.metadata.uid && old.spec.unreadable.is_some()
         };
-        let is_told = old.as_ref().is_some_and(same);
+        let is_reported = old.as_ref().is_some_and(same);
         let waits = self
             .scheduler
             .queue()
             .pod(&pod_key(&pod.metadata))
             .is_some();
-        if is_told || !waits || *self.role.borrow() != Role::Leader {
+        if is_reported || !waits || *self.role.borrow() != Role::Leader {
             return;
         }
         let message = format!("the scheduler cannot read this pod and does not try it: {problem}");
         let now = (self.now)();
-        self.tell(now, pod, "SchedulerError", &message, Nomination::OfStatus);
+        self.report_waiting(now, pod, "SchedulerError", &message, Nomination::OfStatus);
     }
 
-    /// Tells users why a pod waits, in its condition and in an event (S5-069); what its status says already is not
+    /// Reports why a pod waits, in its condition and in an event (S5-069). A condition that the status has already is not
     /// written again (S5-071).
-    pub(super) fn tell(
+    pub(super) fn report_waiting(
         &mut self,
         now: Timestamp,
         pod: &Arc<wire::Pod>,
@@ -63,9 +63,9 @@ impl Engine {
         self.events
             .failed_scheduling(scheduler_of(pod), &reference, message);
         let mut conditions = pod.status.conditions.iter();
-        let old = conditions.find(|own| own.kind == "PodScheduled");
-        let told = old.is_some_and(|own| {
-            own.status == "False" && own.reason == reason && own.message == message
+        let old = conditions.find(|condition| condition.kind == "PodScheduled");
+        let is_written = old.is_some_and(|old| {
+            old.status == "False" && old.reason == reason && old.message == message
         });
         let had = &pod.status.nominated_node_name;
         let nominated_node = match nomination {
@@ -73,14 +73,14 @@ impl Engine {
             Nomination::Cleared if !had.is_empty() => Some(None),
             Nomination::Node(_) | Nomination::Cleared | Nomination::OfStatus => None,
         };
-        if told && nominated_node.is_none() {
+        if is_written && nominated_node.is_none() {
             return;
         }
         let since = old
-            .filter(|own| own.status == "False")
-            .and_then(|own| own.last_transition_time);
+            .filter(|old| old.status == "False")
+            .and_then(|old| old.last_transition_time);
         let since = since.unwrap_or(now);
-        let condition = (!told).then(|| self.unschedulable(reason, message, since));
+        let condition = (!is_written).then(|| self.unschedulable(reason, message, since));
         let patch = StatusPatch {
             condition,
             nominated_node,
@@ -88,14 +88,14 @@ impl Engine {
         self.writer.status(pod, patch);
     }
 
-    /// The condition of a pod that waits; the same one as for the pod before if it says the same.
+    /// The condition of a waiting pod. Equal conditions of consecutive pods share one allocation.
     pub(super) fn unschedulable(
         &mut self,
         reason: &'static str,
         message: &str,
         since: Timestamp,
     ) -> Arc<Condition> {
-        let last = self.told.as_ref().filter(|last| {
+        let last = self.last_condition.as_ref().filter(|last| {
             last.reason == reason
                 && last.message == message
                 && last.since.as_second() == since.as_second()
@@ -111,7 +111,7 @@ impl Engine {
             since,
             observed_generation: None,
         });
-        self.told = Some(Arc::clone(&condition));
+        self.last_condition = Some(Arc::clone(&condition));
         condition
     }
 }

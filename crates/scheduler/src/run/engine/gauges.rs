@@ -1,16 +1,16 @@
-//! What is in memory, in figures, which pods wait, and what would help one.
+//! Gauges, the list of pending pods, and suggestions for one of them.
 
 use super::Engine;
 use crate::run::view::{Help, Pending};
 use evictd_scheduling::{Pool, Remedy};
 
-/// The most nodes for which it is told what would let a pod fit.
+/// The most nodes with suggestions for a pod.
 const HELPED: usize = 5;
 
 impl Engine {
-    /// Answers who has asked which pods wait.
+    /// Answers requests for the pending pods.
     pub(super) fn answer(&mut self) {
-        // Many may ask at once; the queue is looked through once for all that ask the same.
+        // Equal requests that arrive together are answered from one pass over the queue.
         let mut all = None;
         for asked in self.view.take_asked() {
             let times = ((self.now)(), self.steady.now());
@@ -23,19 +23,19 @@ impl Engine {
                     Pending { help, ..waiting }
                 }
             };
-            // Nobody waits for it any more, perhaps.
+            // The client may have left.
             let _ = asked.reply.send(pending);
         }
     }
 
-    /// What would help a pod; `None` if it does not wait.
+    /// Suggestions for a pod; `None` if it does not wait.
     fn help(&mut self, namespace: &str, name: &str) -> Option<Help> {
         let words = |way: Vec<Remedy>| way.iter().map(ToString::to_string).collect();
         self.deadline.begin();
         let help = self.scheduler.help(namespace, name, HELPED)?;
-        let remedies = help.remedies.into_iter().map(|own| {
-            let ways = own.alternatives.into_iter().map(words);
-            (own.node, ways.collect())
+        let remedies = help.remedies.into_iter().map(|remedies| {
+            let ways = remedies.alternatives.into_iter().map(words);
+            (remedies.node, ways.collect())
         });
         Some(Help {
             feasible: help.feasible,
@@ -67,7 +67,7 @@ impl Engine {
             ("pods", sizes.pods),
             ("assumed_pods", self.scheduler.bindings().count()),
         ];
-        // They are counts of what is in memory.
+        // Counts of objects in memory fit.
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for (name, count) in pools {
             self.metrics.pending_pods.set([name], number(count));
