@@ -89,7 +89,7 @@ impl Scene {
         self.scheduler.on(self.now, event);
     }
 
-    fn pod(&mut self, name: &str, cpu: &str, more: Value) {
+    fn pod(&mut self, name: &str, cpu: &str, more: &Value) {
         let mut spec = json!({ "containers": [
             { "name": "c", "resources": { "requests": { "cpu": cpu } } }] });
         let fields = spec.as_object_mut().unwrap();
@@ -140,8 +140,8 @@ fn ends<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
 fn an_attempt_that_takes_too_long_is_an_error_of_its_pod_and_the_others_go_on() {
     let mut scene = Scene::new();
     scene.most(NODES / 2);
-    scene.pod("slow", "1", json!({ "priority": 10 }));
-    scene.pod("web", "1", json!({}));
+    scene.pod("slow", "1", &json!({ "priority": 10 }));
+    scene.pod("web", "1", &json!({}));
     assert_eq!(scene.attempts(), ends([("slow", ENDED), ("web", "placed")]));
     assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 1);
     let asked = scene.slow.asked.load(Ordering::Relaxed);
@@ -156,9 +156,9 @@ fn a_search_for_victims_that_takes_too_long_ends_nobody() {
     let mut scene = Scene::new();
     for index in 0..NODES {
         let on = json!({ "nodeName": format!("node-{index:03}") });
-        scene.pod(&format!("low-{index:03}"), "2", on);
+        scene.pod(&format!("low-{index:03}"), "2", &on);
     }
-    scene.pod("slow", "2", json!({ "priority": 10 }));
+    scene.pod("slow", "2", &json!({ "priority": 10 }));
     // All nodes are asked once, and then some of them without their pods.
     scene.most(NODES + NODES / 4);
     assert_eq!(scene.attempts(), ends([("slow", ENDED)]));
@@ -180,7 +180,7 @@ fn a_gang_that_takes_too_long_is_placed_later_or_not_at_all() {
         // Each has another size, so that each node is asked about each of them.
         let cpu = format!("1{}00m", &name[5..]);
         let member = json!({ "schedulingGroup": { "podGroupName": "gang" } });
-        scene.pod(name, &cpu, member);
+        scene.pod(name, &cpu, &member);
     }
     scene.most(NODES + NODES / 2);
     let ended = ends([("slow-0", ENDED), ("slow-1", ENDED), ("slow-2", ENDED)]);

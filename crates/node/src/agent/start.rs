@@ -204,14 +204,13 @@ pub async fn ready(
     let found = history::find(config, clock, &boot_id)?;
     let (earlier, intents) = (found.earlier, found.intents);
     let unfinished = earlier.open.values().filter_map(Unfinished::read).collect();
-    let past = earlier.evictions();
-    let published = earlier.published_notices();
+    let (past, published) = (earlier.evictions(), earlier.published_notices());
     let mut first_status = status::first(config, (&pods, &usage), &directories, clock);
     first_status.last_decision = earlier.last;
     let waiting = found.history.in_memory();
     let recorder = Recorder::start(found.history, HISTORY_RETRY);
-    let state = config.state_directory.clone();
-    let (shared, questions) = Shared::new(clock, first_status, state, waiting);
+    let (shared, questions) =
+        Shared::new(clock, first_status, config.state_directory.clone(), waiting);
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
     let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
@@ -219,9 +218,7 @@ pub async fn ready(
     servers::start(daemon, config, &shared, (exposition, reflected)).await?;
     shared.pods_loaded();
     status::warn_at_start(config, pods.source, (&hierarchies, huge_pages), &shared);
-    if pods.source != PodsSource::Manifests {
-        daemon.spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
-    }
+    compare_with_kubelet(daemon, config, pods.source, &shared);
     let kept_file = KeptFile::new(config.runtime_directory.clone());
     let kept = kept_file.read(&boot_id);
     let mut publishers: Vec<Box<dyn Publish>> = vec![
@@ -244,17 +241,12 @@ pub async fn ready(
         cluster::start(config, &pods, (daemon, clock), shared_api, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
     if let Some(cluster) = &cluster {
-        published
-            .into_iter()
-            .for_each(|notice| cluster.delivery_queue.watch_reason(notice));
+        for notice in published {
+            cluster.delivery_queue.watch_reason(notice);
+        }
     }
     let pauses = pauses(config, clock, node.as_ref());
-    let allocatable = allocatable(config, pods.source, node);
-    if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
-        shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
-    }
-    let reclaim_runtime = CriRuntime::new(runtime.clone(), config.runtime_directory.clone(), clock);
-    let reclaimer = Reclaimer::start(config, pods.source, Arc::new(reclaim_runtime), clock);
+    let allocatable = allocatable(config, pods.source, node, &shared);
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
         wake_listeners: signals::wake_listeners(config, &hierarchies),
@@ -266,7 +258,7 @@ pub async fn ready(
             .reader(config, &directories, (hierarchies.clone(), &runtime), clock)
             .with_runtime(runtime.clone())
             .beside(node_cgroup(config), pod_roots.clone()),
-        reclaimer,
+        reclaimer: reclaimer(config, pods.source, &runtime, clock),
         memory_reclaimer: MemoryReclaimer::new(config, &hierarchies, clock),
         evictor: evictor(config, hierarchies, pod_roots, clock),
         runtime: Some(runtime).filter(|_| config.evict.method == EvictMethod::Cri),
@@ -288,6 +280,18 @@ pub async fn ready(
         change,
         shared,
     })
+}
+
+/// Compares the configuration with the kubelet's, where there is one.
+fn compare_with_kubelet(
+    daemon: &Daemon,
+    config: &Effective,
+    source: PodsSource,
+    shared: &Arc<Shared>,
+) {
+    if source != PodsSource::Manifests {
+        daemon.spawn(kubelet::compare(config.clone(), Arc::clone(shared)));
+    }
 }
 
 fn pod_cache(
@@ -324,12 +328,27 @@ fn allocatable(
     config: &Effective,
     pods_source: PodsSource,
     node: Option<cluster::ReadNode>,
+    shared: &Shared,
 ) -> Allocatable {
-    match (pods_source, node) {
+    let allocatable = match (pods_source, node) {
         (PodsSource::Manifests, _) => Allocatable::of_machine(&config.roots.proc),
         (_, Some(read)) => Allocatable::Node(read.node),
         (_, None) => Allocatable::Unknown,
+    };
+    if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
+        shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
+    allocatable
+}
+
+fn reclaimer(
+    config: &Effective,
+    pods_source: PodsSource,
+    runtime: &evictd_cri::Client,
+    clock: Clock,
+) -> Reclaimer {
+    let runtime = CriRuntime::new(runtime.clone(), config.runtime_directory.clone(), clock);
+    Reclaimer::start(config, pods_source, Arc::new(runtime), clock)
 }
 
 /// An error if no process could be terminated.

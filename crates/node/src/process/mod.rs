@@ -74,13 +74,8 @@ pub async fn run(configuration: Configuration) -> Result<(), RunError> {
     let _ = sources.set(ready.shared.status().sources);
     let mut notifier = Notifier::from_environment();
     notifier.ready(WATCHING);
-    let ended = watch(
-        &daemon,
-        ready,
-        (&reloads, Rereading::by(read)),
-        &mut notifier,
-    )
-    .await;
+    let again = (&reloads, Rereading::by(read));
+    let ended = Box::pin(watch(&daemon, ready, again, &mut notifier)).await;
     notifier.stopping();
     daemon.end(FINISH).await;
     tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));

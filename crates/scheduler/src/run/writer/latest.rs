@@ -48,12 +48,11 @@ impl<T: Merge> Wanted<T> {
     /// Has this written to the object at this path.
     pub(super) fn put(&self, path: String, write: T) {
         let mut waiting = lock(&self.0.waiting);
-        let write = match waiting.next.remove(&path) {
-            Some(older) => older.then(write),
-            None => {
-                waiting.order.push_back(path.clone());
-                write
-            }
+        let write = if let Some(older) = waiting.next.remove(&path) {
+            older.then(write)
+        } else {
+            waiting.order.push_back(path.clone());
+            write
         };
         waiting.next.insert(path, write);
         drop(waiting);
