@@ -1,5 +1,5 @@
-//! Three plugins that go by what evictd's agents on the nodes say: pods stay away from nodes under pressure, would rather not
-//! be where a threshold is close, and are not sent back to the node that has just evicted their like.
+//! Plugins that use the conditions which evictd's agents report. Pods avoid nodes under pressure, prefer nodes far from
+//! a threshold, and do not return to a node that has just evicted their controller's pods.
 
 use crate::cluster::Cluster;
 use crate::filter::{Filter, Here, Rejection};
@@ -10,17 +10,17 @@ use crate::pressure::CONDITIONS;
 use crate::symbol::Symbol;
 use hashbrown::HashSet;
 
-/// Keeps pods off nodes on which evictd reports pressure, unless they tolerate its taint.
+/// Rejects nodes on which evictd reports pressure, unless the pod tolerates the taint.
 #[derive(Debug)]
 pub struct EvictdPressure {
-    /// Key of each condition's taint; the empty text and `NoSchedule`.
+    /// The taint key of each condition. `value` is the empty text and `effect` is `NoSchedule`.
     keys: [Symbol; 3],
     value: Symbol,
     effect: Symbol,
 }
 
 impl EvictdPressure {
-    /// For this cluster.
+    /// Interns the taints for this cluster.
     pub fn new(cluster: &mut Cluster) -> Self {
         cluster.keep_for_good(|symbols| Self {
             keys: CONDITIONS.map(|names| symbols.intern(names.taint)),
@@ -38,20 +38,20 @@ impl Plugin for EvictdPressure {
     fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         let tolerations = &cluster.template(pod).tolerations;
         let tolerated = |key: Symbol| {
-            let mut own = tolerations.iter();
-            own.any(|own| own.covers(key, self.value, self.effect))
+            let mut tolerations = tolerations.iter();
+            tolerations.any(|toleration| toleration.covers(key, self.value, self.effect))
         };
         let keys = self.keys.into_iter().enumerate();
-        let minded = keys.filter(|(_, key)| !tolerated(*key));
-        let minded = minded.fold(0, |bits, (index, _)| bits | 1 << index);
-        (minded != 0).then(|| Box::new(Minds(minded)) as _)
+        let untolerated = keys.filter(|(_, key)| !tolerated(*key));
+        let untolerated = untolerated.fold(0, |bits, (index, _)| bits | 1 << index);
+        (untolerated != 0).then(|| Box::new(UntoleratedPressure(untolerated)) as _)
     }
 }
 
-/// The conditions that a pod does not tolerate.
-struct Minds(u8);
+/// A bit for each condition that the pod does not tolerate.
+struct UntoleratedPressure(u8);
 
-impl Filter for Minds {
+impl Filter for UntoleratedPressure {
     fn is_local(&self) -> bool {
         true
     }
@@ -89,7 +89,7 @@ impl Score for EvictdHeadroom {
         true
     }
 
-    /// Everything where no condition holds or is close, half where one does, nothing where several do.
+    /// Full score without a condition that holds or is close, half with one, zero with several.
     fn raw(&self, here: Here<'_>) -> i64 {
         let pressure = here.node.pressure;
         let close = pressure.close | pressure.agent | pressure.kubelet;
@@ -98,8 +98,8 @@ impl Score for EvictdHeadroom {
     }
 }
 
-/// Does not send a pod back to a node that has evicted one with the same controller, as long as the node is under pressure:
-/// its conditions hold until their transition period is over. Only evicted pods that still exist count.
+/// Rejects a node under pressure that has evicted a pod of the same controller. The conditions hold until their
+/// transition period is over. Only evicted pods that still exist count.
 #[derive(Debug, Clone, Copy)]
 pub struct EvictdReturn;
 
@@ -118,14 +118,14 @@ impl Plugin for EvictdReturn {
         let text = |symbol| Box::from(cluster.symbols().text(symbol));
         let (namespace, kind) = (text(template.namespace), text(owner.kind));
         let nodes = evicted.nodes(&(namespace, kind, text(owner.name)))?;
-        Some(Box::new(ComesBack(nodes)))
+        Some(Box::new(EvictingNodes(nodes)))
     }
 }
 
-/// The nodes that have evicted pods of its controller, by name.
-struct ComesBack(HashSet<Box<str>>);
+/// The names of the nodes that have evicted pods of the controller.
+struct EvictingNodes(HashSet<Box<str>>);
 
-impl Filter for ComesBack {
+impl Filter for EvictingNodes {
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         let pressure = here.node.pressure;
         let holds = pressure.agent | pressure.kubelet != 0;

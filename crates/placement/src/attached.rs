@@ -1,5 +1,5 @@
-//! Who attaches a volume: its CSI driver, or the one that has taken over a kind of disk that Kubernetes once attached itself.
-//! Nodes count such a disk among that driver's volumes.
+//! The CSI driver that attaches a volume. In-tree disks have migrated to CSI drivers, and nodes count such a disk among
+//! that driver's volumes.
 
 use evictd_pod::wire::{NamedDisk, PersistentVolume};
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ const AZURE: &str = "disk.csi.azure.com";
 const CINDER: &str = "cinder.csi.openstack.org";
 const PORTWORX: &str = "pxd.portworx.com";
 
-/// The driver that attaches the volumes of a class, by the class's provisioner.
+/// The driver that attaches the volumes of a provisioner's class.
 pub(crate) fn by_provisioner(provisioner: &str) -> &str {
     match provisioner {
         "kubernetes.io/aws-ebs" => EBS,
@@ -22,7 +22,7 @@ pub(crate) fn by_provisioner(provisioner: &str) -> &str {
     }
 }
 
-/// The driver that attaches a disk that a pod names itself.
+/// The driver that attaches a disk which a pod names directly.
 pub(crate) fn of_disk(kind: &str) -> Option<&'static str> {
     match kind {
         "awsElasticBlockStore" => Some(EBS),
@@ -31,7 +31,7 @@ pub(crate) fn of_disk(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// The driver that attaches a volume, and its name for it; `None` if none does, or if it has no name.
+/// The driver that attaches a volume, and the driver's name for it. `None` without a driver or a name.
 pub(crate) fn of_volume(wire: &PersistentVolume) -> Option<(&str, Cow<'_, str>)> {
     let spec = &wire.spec;
     let (driver, handle) = if let Some(csi) = &spec.csi {
@@ -53,7 +53,7 @@ pub(crate) fn of_volume(wire: &PersistentVolume) -> Option<(&str, Cow<'_, str>)>
     (!driver.is_empty() && !handle.is_empty()).then_some((driver, handle))
 }
 
-/// Disks of different zones may have one name.
+/// Prefixes the zone, because disks of different zones may share a name.
 fn with_zone<'v>(wire: &PersistentVolume, disk: &'v NamedDisk) -> Cow<'v, str> {
     let labels = [
         "failure-domain.beta.kubernetes.io/zone",
@@ -68,7 +68,7 @@ fn with_zone<'v>(wire: &PersistentVolume, disk: &'v NamedDisk) -> Cow<'v, str> {
     )
 }
 
-/// `aws://zone/vol-1` is the same as `vol-1`.
+/// `aws://zone/vol-1` and `vol-1` name the same volume.
 fn without_zone(id: &str) -> &str {
     let path = id.strip_prefix("aws://");
     path.map_or(id, |path| path.rsplit('/').next().unwrap_or(path))

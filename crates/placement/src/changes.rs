@@ -1,42 +1,42 @@
-//! What has changed in a cluster since when, so that answers about nodes that did not change can be kept.
+//! Records when each node changed, so that callers can cache results for unchanged nodes.
 
 use crate::id::NodeId;
 
-/// Counts changes.
+/// A log of changes, numbered in order.
 #[derive(Debug, Default)]
 pub struct Changes {
     now: u64,
     all: u64,
-    /// Of each node, when it last changed; 0 for never.
+    /// The last change of each node; 0 for none.
     nodes: Vec<u64>,
 }
 
 impl Changes {
-    /// How many changes there were.
+    /// The number of the last change.
     pub const fn now(&self) -> u64 {
         self.now
     }
 
-    /// The last change on which every answer may depend: a node, a namespace, storage, a nomination, or pods of a kind that
-    /// was not there before.
+    /// The last change that may affect the result on every node: a node, namespace, volume, nomination or new group of
+    /// pods.
     pub const fn of_all(&self) -> u64 {
         self.all
     }
 
-    /// The nodes to which a pod came, or which one left, after a change.
+    /// The nodes that gained or lost a pod after a change.
     pub fn nodes_since(&self, then: u64) -> impl Iterator<Item = NodeId> {
         let nodes = self.nodes.iter().enumerate();
         let changed = nodes.filter(move |(_, at)| **at > then);
         changed.map(|(index, _)| NodeId::of(index))
     }
 
-    /// Something changed on which every answer may depend.
+    /// Records a change that may affect the result on every node.
     pub(crate) const fn all(&mut self) {
         self.now += 1;
         self.all = self.now;
     }
 
-    /// A pod came to a node or left it.
+    /// Records that a node gained or lost a pod.
     pub(crate) fn node(&mut self, id: NodeId) {
         self.now += 1;
         if self.nodes.len() <= id.index() {

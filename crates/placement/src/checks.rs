@@ -1,4 +1,4 @@
-//! All checks of one pod, asked of one node after the other, as it is or as it would be without some of its pods.
+//! Runs all filters of one pod on one node after the other. A trial runs them as if some pods had left the node.
 
 use crate::cluster::Cluster;
 use crate::filter::{self, Filter, Here, Rejection};
@@ -8,36 +8,35 @@ use crate::plugins;
 use crate::pod::Pod;
 use hashbrown::HashMap;
 
-/// After so many answers it is asked whether the attempt is to end. Most answers take less time than that question.
+/// How many results pass between two looks at the interrupt, because most results take less time than a look.
 const LOOK: u8 = 16;
 
-/// Every check that concerns one pod.
+/// The filters of one pod, compiled.
 pub struct Checks<'c> {
     cluster: &'c Cluster,
     pod: &'c Pod,
     filters: Vec<Box<dyn Filter>>,
-    /// Of `filters`, those whose answer pods that come or go can change.
+    /// Indices of the filters whose result depends on the pods of the node.
     changing: Vec<usize>,
-    /// Of these, those that must know at the end that everybody is back.
-    remembering: Vec<usize>,
-    /// Pods of equal or higher priority that a node is being freed for: they count as if they were there already
-    /// (S3-019), if the scheduler itself has tried them. It says so together with the nomination (S4-002), and one that
-    /// it does not have in its queue counts for nothing there.
+    /// Indices of the changing filters that keep state between nodes. They must see the end of a trial.
+    stateful: Vec<usize>,
+    /// Pods of equal or higher priority that are nominated to a node. They count as if they were there (S3-019). In a
+    /// dump only pods that the scheduler has tried count, because only those are in its queue (S4-002).
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
-    /// Which of the pods of the node on trial have left.
+    /// For each pod of the node on trial, whether it is removed.
     away: Vec<bool>,
-    /// Which of the filters rejected last.
+    /// The index of the filter that rejected last.
     rejecting: usize,
-    /// How many answers are given before it is asked whether the attempt is to end.
+    /// How many results remain until the next look at the interrupt.
     until_look: u8,
 }
 
 impl<'c> Checks<'c> {
-    /// Compiles the checks of a pod of this cluster: those of kube-scheduler's default profile.
+    /// Compiles the filters of kube-scheduler's default profile for a pod of this cluster.
     pub fn new(cluster: &'c Cluster, pod: &'c Pod) -> Self {
         let filters = plugins::default_filters(cluster, pod);
         let mut checks = Self::with(cluster, pod, filters);
-        // A dump shows whom the scheduler has tried only by the pod's condition.
+        // A dump shows only by the pod's condition that the scheduler has tried it.
         checks.nominated.retain(|_, pods| {
             pods.retain(|pod| pod.identity.tried);
             !pods.is_empty()
@@ -45,17 +44,17 @@ impl<'c> Checks<'c> {
         checks
     }
 
-    /// The same with these filters, compiled for the pod, in the order in which they are asked. All nominated pods are the
-    /// scheduler's own.
+    /// Uses these filters, compiled for the pod, in this order. All nominated pods count, because they come from the
+    /// scheduler itself.
     pub fn with(cluster: &'c Cluster, pod: &'c Pod, filters: Vec<Box<dyn Filter>>) -> Self {
         let those = |which: fn(&dyn Filter) -> bool| -> Vec<usize> {
             let all = filters.iter().enumerate();
             let some = all.filter(|(_, filter)| which(&***filter));
             some.map(|(index, _)| index).collect()
         };
-        let (changing, remembering) = (
+        let (changing, stateful) = (
             those(|filter| filter.changes()),
-            those(|filter| filter.remembers()),
+            those(|filter| filter.keeps_state()),
         );
         let mut nominated: HashMap<NodeId, Vec<&Pod>> = HashMap::new();
         for other in cluster.nominated() {
@@ -76,7 +75,7 @@ impl<'c> Checks<'c> {
             cluster,
             pod,
             changing,
-            remembering,
+            stateful,
             filters,
             nominated,
             away: Vec::new(),
@@ -85,44 +84,42 @@ impl<'c> Checks<'c> {
         }
     }
 
-    /// The cluster that is asked.
+    /// The cluster of the nodes.
     pub const fn cluster(&self) -> &'c Cluster {
         self.cluster
     }
 
-    /// The pod that is to be placed.
+    /// The pod to place.
     pub const fn pod(&self) -> &'c Pod {
         self.pod
     }
 
-    /// What could not be checked because the cluster was not told of it, a line each that begins with
-    /// the names of the checks.
+    /// The checks that lack an object in the input. Each line begins with the names of the checks.
     pub fn unchecked(&self) -> Vec<String> {
         filter::unchecked(self.cluster, self.pod)
     }
 
-    /// The filters, to be used again with [`Checks::with`].
+    /// Returns the filters for reuse with [`Checks::with`].
     pub fn into_filters(self) -> Vec<Box<dyn Filter>> {
         self.filters
     }
 
-    /// Whether the pod fits on a node as it is, and if not, which of the filters says so, by its index.
+    /// Runs the filters on a node. A rejection comes with the filter's index.
     pub fn verdict(&mut self, id: NodeId) -> Result<(), (usize, Rejection)> {
         let mut trial = self.on(id);
         let asked = trial.fits();
         asked.map_err(|rejection| (trial.checks.rejecting, rejection))
     }
 
-    /// Whether the pod fits on a node as it is.
+    /// Runs the filters on a node.
     pub fn fits(&mut self, id: NodeId) -> Result<(), Rejection> {
         self.on(id).fits()
     }
 
-    /// Lets some pods of a node count no more on other nodes, whose checks look beyond themselves; the node itself goes on
-    /// counting them.
-    pub fn forget(&mut self, id: NodeId, pods: &[usize]) {
+    /// Counts pods of a node as evicted for the filters of other nodes. The node itself still counts them.
+    pub fn assume_evicted(&mut self, id: NodeId, pods: &[usize]) {
         let here = Here::new(self.cluster, id);
-        for index in &self.remembering {
+        for index in &self.stateful {
             let filter = &mut self.filters[*index];
             filter.enter(here);
             for pod in pods {
@@ -131,7 +128,7 @@ impl<'c> Checks<'c> {
         }
     }
 
-    /// Tries what would be on a node.
+    /// Starts a trial on a node.
     pub fn on(&mut self, id: NodeId) -> Trial<'_, 'c> {
         let here = Here::new(self.cluster, id);
         for filter in &mut self.filters {
@@ -142,7 +139,7 @@ impl<'c> Checks<'c> {
         Trial { checks: self, here }
     }
 
-    /// Whether no check is asked any more.
+    /// Whether the attempt is interrupted, so that no filter runs any more.
     fn is_over(&mut self) -> bool {
         let interrupt = self.cluster.interrupt();
         if self.until_look > 0 {
@@ -153,37 +150,37 @@ impl<'c> Checks<'c> {
         interrupt.look()
     }
 
-    /// The words of a rejection.
-    pub fn words(&self, rejection: Rejection) -> Vec<String> {
-        filter::words(self.cluster, self.pod, rejection.reason)
+    /// The messages of a rejection.
+    pub fn messages(&self, rejection: Rejection) -> Vec<String> {
+        filter::messages(self.cluster, self.pod, rejection.reason)
     }
 }
 
-/// A node from which pods are taken, and put back, to see whether the pod would fit. At its end everything is back.
+/// A node from which pods are removed and put back to see whether the pod fits. Dropping it restores the node.
 pub struct Trial<'t, 'c> {
     checks: &'t mut Checks<'c>,
     here: Here<'c>,
 }
 
 impl<'c> Trial<'_, 'c> {
-    /// The node's pods, the most important first; their indices name them here.
+    /// The node's pods, the most important first. The trial names a pod by its index here.
     pub const fn pods(&self) -> &'c [Pod] {
         self.here.node.pods.as_slice()
     }
 
-    /// The pods below a priority: the end of [`Trial::pods`], from this index on.
+    /// The index in [`Trial::pods`] from which all pods are below a priority.
     pub fn first_below(&self, priority: i32) -> usize {
         self.here.node.first_below(priority)
     }
 
-    /// Takes a pod away, if it is there.
+    /// Removes a pod, unless it is removed already.
     pub fn remove(&mut self, index: usize) {
         if !std::mem::replace(&mut self.checks.away[index], true) {
             self.change(&self.here.node.pods[index], -1);
         }
     }
 
-    /// Puts a pod back, if it is away.
+    /// Puts a removed pod back.
     pub fn put_back(&mut self, index: usize) {
         if std::mem::replace(&mut self.checks.away[index], false) {
             self.change(&self.here.node.pods[index], 1);
@@ -203,9 +200,9 @@ impl<'c> Trial<'_, 'c> {
         }
     }
 
-    /// Whether the pod fits now, asking every check.
+    /// Runs all filters.
     pub fn fits(&mut self) -> Result<(), Rejection> {
-        // Without a filter there is none to say so, and nothing that takes time.
+        // Without filters there is neither a filter to blame nor work to interrupt.
         if self.checks.is_over() && !self.checks.filters.is_empty() {
             self.checks.rejecting = 0;
             return Err(Rejection::unresolvable(INTERRUPTED));
@@ -222,8 +219,7 @@ impl<'c> Trial<'_, 'c> {
         })
     }
 
-    /// Whether the pod fits now, after [`Trial::fits`] has once said that it did: checks that pods cannot change are
-    /// not asked again.
+    /// Runs the filters that depend on pods. The other filters cannot change after [`Trial::fits`] succeeded once.
     pub fn still_fits(&mut self) -> bool {
         if self.checks.is_over() {
             return false;
@@ -238,8 +234,7 @@ impl<'c> Trial<'_, 'c> {
         .is_ok()
     }
 
-    /// Asks with and then without the pods that the node is being freed for: the first because they may come, the second
-    /// because they may not (S3-019).
+    /// Runs the filters with and without the nominated pods, because those may come or not (S3-019).
     fn twice(
         &mut self,
         ask: impl Fn(&Checks<'c>, Here<'c>) -> Result<(), (usize, Rejection)>,
@@ -259,7 +254,7 @@ impl<'c> Trial<'_, 'c> {
         ask(self.checks, self.here)
     }
 
-    /// What keeps the pod away now, in figures and names where more can be said than in the rejection.
+    /// More detail on why the pod does not fit, where the rejection has less.
     pub fn obstacle(&self) -> Option<String> {
         let checks = &self.checks;
         let mut filters = checks.filters.iter();
@@ -272,11 +267,11 @@ impl Drop for Trial<'_, '_> {
     fn drop(&mut self) {
         let Checks {
             filters,
-            remembering,
+            stateful,
             away,
             ..
         } = &mut *self.checks;
-        for index in remembering {
+        for index in stateful {
             let away = self.here.node.pods.iter().zip(away.iter());
             for (pod, _) in away.filter(|(_, away)| **away) {
                 filters[*index].change(self.here, pod, 1);

@@ -1,4 +1,4 @@
-//! The cluster: nodes, the pods on them, and what they refer to.
+//! The cluster: nodes, pods and the objects that they refer to.
 
 mod devices;
 mod pods;
@@ -6,9 +6,9 @@ mod sharing;
 mod spread;
 mod statement;
 mod storage;
-mod told;
+mod to_wire;
 
-pub(crate) use devices::Seen;
+pub(crate) use devices::NodeView;
 use sharing::Chosen;
 pub(crate) use sharing::ChosenVolume;
 pub use statement::Statement;
@@ -23,29 +23,29 @@ use crate::interrupt::Interrupt;
 use crate::labels::Labels;
 use crate::name_ranks::NameRanks;
 use crate::node::{Node, Taint};
-use crate::places::{Places, Topologies};
 use crate::pod::Pod;
 use crate::pressure::Pressure;
 use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, Scored, amount, scalars};
 use crate::selector::Selector;
-use crate::spreaders::Spreaders;
+use crate::spread_sources::SpreadSources;
 use crate::storage::Storage;
 use crate::symbol::{Held, Symbol, Symbols};
 use crate::table::{Objects, Table};
 use crate::template::Template;
+use crate::topology::{Topologies, TopologyDomains};
 use evictd_devices::Inventory;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::{selector::SelectorError, wire};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// A cluster, to be asked by [`crate::Checks`]. Objects may come, change and go in any order; what it holds afterwards is
-/// what one holds that was only told of those that are left.
+/// The cluster that [`crate::Checks`] filters. Objects may be added, changed and removed in any order. The state
+/// depends only on the objects that remain.
 #[derive(Debug)]
 pub struct Cluster {
     symbols: Symbols,
     cordon: Taint,
-    /// The label that every namespace has its own name in.
+    /// The label key that holds every namespace's name.
     namespace_name: Symbol,
     nodes: Vec<Node>,
     node_by_name: HashMap<Symbol, NodeId>,
@@ -56,42 +56,42 @@ pub struct Cluster {
     chosen: Option<Chosen>,
     images: Images,
     topologies: Topologies,
-    spreaders: Spreaders,
+    spread_sources: SpreadSources,
     templates: Table<Template>,
     groups: Groups,
     scalars: Table<Scalars>,
-    /// Pods without a node that one is being freed for.
+    /// Pods without a node that have a nominated node.
     nominated: Vec<Pod>,
-    /// Pods whose node is not there, by its name.
-    early: HashMap<Symbol, Vec<Pod>>,
-    /// What has changed, so that answers can be kept.
+    /// Pods by the name of a node that does not exist.
+    orphaned: HashMap<Symbol, Vec<Pod>>,
+    /// When nodes changed, for callers that cache results.
     changes: Changes,
     evicted: Evicted,
     interrupt: Interrupt,
-    /// Where each pod is, by its unique id; by `namespace/name` where the input has none.
-    places: HashMap<Arc<str>, Place>,
+    /// Where each pod is kept, by UID, or by `namespace/name` without a UID.
+    locations: HashMap<Arc<str>, PodLocation>,
 }
 
 /// Where a pod is kept.
 #[derive(Debug, Clone, Copy)]
-enum Place {
-    /// On the node of that name, or among the early ones while there is none. A reference to the name is held.
+enum PodLocation {
+    /// On the node of that name, or among the orphaned pods while it does not exist. Holds a reference to the name.
     Node(Symbol),
     Nominated,
 }
 
-/// How much a cluster keeps: bounded by the objects that are in it, whatever came and went.
+/// The number of kept objects. Removed objects leave nothing behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// Nodes.
     pub nodes: usize,
-    /// Pods on nodes, on nodes that are not there, and nominated ones.
+    /// Pods on nodes, orphaned pods and nominated pods.
     pub pods: usize,
     /// Different texts.
     pub symbols: usize,
     /// Different templates.
     pub templates: usize,
-    /// Different lists of rarer resources.
+    /// Different lists of scalar resources.
     pub scalars: usize,
 }
 
@@ -100,7 +100,7 @@ pub struct Sizes {
 pub struct PodSelector {
     /// The namespace.
     pub namespace: Symbol,
-    /// Which of its pods.
+    /// The selector of pods in the namespace.
     pub selector: Selector,
     held: Held,
 }
@@ -117,9 +117,9 @@ impl Default for Cluster {
         };
         let namespace_name = symbols.intern("kubernetes.io/metadata.name");
         symbols.keep();
-        // The empty list is the first and stays.
+        // The empty list comes first and is never released.
         scalars.intern(&mut symbols, Scalars::default());
-        // So does the group of pods that the cluster does not keep.
+        // The group of pods that are not kept comes first, too.
         let mut groups = Groups::default();
         groups.of(&mut symbols, &Template::default(), &Labels::default());
         Self {
@@ -135,47 +135,47 @@ impl Default for Cluster {
             chosen: None,
             images: Images::default(),
             topologies: Topologies::default(),
-            spreaders: Spreaders::default(),
+            spread_sources: SpreadSources::default(),
             templates: Table::default(),
             groups,
             scalars,
             nominated: Vec::new(),
-            early: HashMap::new(),
+            orphaned: HashMap::new(),
             changes: Changes::default(),
             evicted: Evicted::default(),
             interrupt: Interrupt::default(),
-            places: HashMap::new(),
+            locations: HashMap::new(),
         }
     }
 }
 
 impl Cluster {
-    /// Nothing yet.
+    /// An empty cluster.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a node, with the pods that came before it. False, and nothing changes, if one of that name is there.
+    /// Adds a node and its orphaned pods. Returns false without a change if a node of that name exists.
     pub fn add_node(&mut self, wire: &evictd_pod::Node) -> bool {
         if self.find_node(&wire.metadata.name).is_some() {
             return false;
         }
         let node = self.compile_node(wire);
         let name = node.name;
-        // Each node takes more than a byte.
+        // The cluster cannot hold 2^32 nodes in memory, so the fallback is never used.
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.topologies.put(id, &node.labels);
         self.changes.all();
         self.name_ranks.reset();
         self.nodes.push(node);
         self.node_by_name.insert(name, id);
-        for pod in self.early.remove(&name).unwrap_or_default() {
+        for pod in self.orphaned.remove(&name).unwrap_or_default() {
             self.place(id, pod);
         }
         true
     }
 
-    /// Puts a node in the place of the one of that name, whose pods stay on it; adds it if there is none.
+    /// Replaces the node of that name and keeps its pods. Adds the node if there is none.
     pub fn update_node(&mut self, wire: &evictd_pod::Node) {
         let Some(id) = self.find_node(&wire.metadata.name) else {
             self.add_node(wire);
@@ -183,8 +183,8 @@ impl Cluster {
         };
         let mut new = self.compile_node(wire);
         let old = &mut self.nodes[id.index()];
-        if new.says_the_same(old) {
-            // Its kubelet has only shown that it lives: what is known of it still holds.
+        if new.has_equal_properties(old) {
+            // A heartbeat of the kubelet changes nothing here, so cached results stay valid.
             self.release_node(&new);
             return;
         }
@@ -199,8 +199,8 @@ impl Cluster {
         self.release_node(&old);
     }
 
-    /// Removes a node; whether it was there. Its pods are kept aside until it comes back or they are removed, too. The
-    /// last node takes its place, and thereby its [`NodeId`].
+    /// Removes a node. Returns whether it existed. Its pods become orphaned until it returns or they are removed. The
+    /// last node takes over the index and the [`NodeId`].
     pub fn remove_node(&mut self, name: &str) -> bool {
         let Some(id) = self.find_node(name) else {
             return false;
@@ -214,7 +214,7 @@ impl Cluster {
         }
         if let Some(moved) = self.nodes.get(id.index()) {
             self.node_by_name.insert(moved.name, id);
-            // Each node takes more than a byte.
+            // See `add_node`.
             let last = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
             for pod in &moved.pods {
                 self.groups.count(pod.counted(), last, -1);
@@ -225,7 +225,7 @@ impl Cluster {
         self.topologies.swap_remove(id, left);
         let pods = std::mem::take(&mut node.pods);
         if !pods.is_empty() {
-            self.early.insert(node.name, pods);
+            self.orphaned.insert(node.name, pods);
         }
         self.release_node(&node);
         true
@@ -249,7 +249,7 @@ impl Cluster {
         let images = self.images.add(images);
         let held = symbols.hold();
         let list = &wire.status.allocatable;
-        let rare = scalars(symbols, list.iter().map(|(name, own)| (name, *own)));
+        let rare = scalars(symbols, list.iter().map(|(name, amount)| (name, *amount)));
         Node {
             name,
             labels,
@@ -282,7 +282,7 @@ impl Cluster {
         self.scalars.release(&mut self.symbols, scalars.0);
     }
 
-    /// Adds a namespace's labels, or puts them in the place of those it had.
+    /// Adds or replaces a namespace's labels.
     pub fn add_namespace(&mut self, wire: &wire::Namespace) {
         self.changes.all();
         let name = self.symbols.intern(&wire.metadata.name);
@@ -290,31 +290,31 @@ impl Cluster {
         self.namespaces.put(&mut self.symbols, name, labels);
     }
 
-    /// Removes a namespace's labels; whether it was there.
+    /// Removes a namespace's labels. Returns whether it existed.
     pub fn remove_namespace(&mut self, name: &str) -> bool {
         self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.namespaces.remove(&mut self.symbols, &name))
     }
 
-    /// How much it keeps.
+    /// How many objects are kept.
     pub fn sizes(&self) -> Sizes {
         Sizes {
             nodes: self.nodes.len(),
-            pods: self.places.len(),
+            pods: self.locations.len(),
             symbols: self.symbols.count(),
             templates: self.templates.count(),
             scalars: self.scalars.count(),
         }
     }
 
-    /// Pods whose node is not there, with its name; they count for nothing until it comes.
-    pub fn lost(&self) -> impl Iterator<Item = (&str, &Pod)> {
-        let early = self.early.iter();
-        early.flat_map(|(node, pods)| pods.iter().map(|pod| (self.symbols.text(*node), pod)))
+    /// Pods on a node that does not exist, with its name. They do not count until the node is added.
+    pub fn orphaned_pods(&self) -> impl Iterator<Item = (&str, &Pod)> {
+        let orphaned = self.orphaned.iter();
+        orphaned.flat_map(|(node, pods)| pods.iter().map(|pod| (self.symbols.text(*node), pod)))
     }
 
-    /// Gives back the room that was kept for growth.
+    /// Frees spare capacity of the node lists.
     pub fn shrink(&mut self) {
         self.nodes.shrink_to_fit();
         for node in &mut self.nodes {
@@ -322,63 +322,63 @@ impl Cluster {
         }
     }
 
-    /// Every text.
+    /// The interned texts.
     pub const fn symbols(&self) -> &Symbols {
         &self.symbols
     }
 
-    /// Claims, volumes and what is known of them.
+    /// Claims, volumes and related objects.
     pub(crate) const fn storage(&self) -> &Storage {
         &self.storage
     }
 
-    /// When something changed that every answer may depend on, and when each node did.
+    /// When the cluster and each node last changed.
     pub const fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// Whether the attempt that is under way is to end.
+    /// The interrupt of the current attempt.
     pub const fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// The same, for the caller that begins and ends attempts.
+    /// The interrupt, for the caller that begins and ends attempts.
     pub const fn interrupt_mut(&mut self) -> &mut Interrupt {
         &mut self.interrupt
     }
 
-    /// The places of a label.
-    pub(crate) fn places(&self, key: Symbol) -> Arc<Places> {
+    /// The topology domains of a label.
+    pub(crate) fn topology(&self, key: Symbol) -> Arc<TopologyDomains> {
         self.topologies.of(key, self.nodes.len())
     }
 
-    /// A label whose values are places as long as the cluster is there.
+    /// Keeps the topology domains of a label as long as the cluster lives.
     pub(crate) fn keep_topology(&mut self, key: Symbol) {
         let labels = self.nodes.iter().map(|node| &node.labels);
         self.topologies.add(key, labels);
     }
 
-    /// Where the pods of a group are, by its index.
+    /// Nodes with pods of a group, and how many.
     pub(crate) fn nodes_of(&self, group: usize) -> impl Iterator<Item = (NodeId, Counts)> {
         self.groups.nodes(group)
     }
 
-    /// Images and how many nodes have them.
+    /// The images of all nodes.
     pub(crate) const fn images(&self) -> &Images {
         &self.images
     }
 
-    /// Services and workloads, by which pods are spread that say nothing about it.
-    pub(crate) const fn spreaders(&self) -> &Spreaders {
-        &self.spreaders
+    /// Services and workloads for the default spread constraints.
+    pub(crate) const fn spread_sources(&self) -> &SpreadSources {
+        &self.spread_sources
     }
 
-    /// The taint that being cordoned stands for.
+    /// The taint that a cordoned node counts as having.
     pub(crate) const fn cordon(&self) -> &Taint {
         &self.cordon
     }
 
-    /// Every node, by [`NodeId::index`].
+    /// All nodes, by [`NodeId::index`].
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -388,25 +388,25 @@ impl Cluster {
         &self.nodes[id.index()]
     }
 
-    /// Every node's id, in the order they came.
+    /// All node ids in the order of [`Cluster::nodes`].
     pub fn node_ids(&self) -> impl ExactSizeIterator<Item = NodeId> + use<> {
-        // Ids are given out as 32 bits.
+        // `add_node` gives out 32-bit ids.
         (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeId)
     }
 
-    /// The node of that name.
+    /// Finds a node by name.
     pub fn find_node(&self, name: &str) -> Option<NodeId> {
         self.node_by_name.get(&self.symbols.get(name)?).copied()
     }
 
-    /// Of some nodes the one whose name comes first.
+    /// The node whose name sorts first.
     pub fn first_by_name(&self, nodes: &[NodeId]) -> Option<NodeId> {
         let name = |id| self.node_name(id);
         let ranks = self.name_ranks.get(self.nodes.len(), name);
         nodes.iter().copied().min_by_key(|id| ranks[id.index()])
     }
 
-    /// Of some nodes the one with the fewest pods, and of several the one whose name comes first.
+    /// The node with the fewest pods. The name breaks ties.
     pub fn first_of_fewest_pods(&self, nodes: &[NodeId]) -> Option<NodeId> {
         let name = |id| self.node_name(id);
         let ranks = self.name_ranks.get(self.nodes.len(), name);
@@ -425,39 +425,39 @@ impl Cluster {
         &self.templates.items()[pod.template.index()]
     }
 
-    /// Those of a pod's labels that some selector names. Pods of one template that do not differ in them are judged alike;
-    /// whether they have any label at all apart (S5-101).
-    pub fn labels_as_judged(&self, pod: &Pod) -> Labels {
+    /// The pod's labels that some selector names. Pods of one template with equal such labels get the same result,
+    /// unless one of them has no labels at all (S5-101).
+    pub fn selected_labels(&self, pod: &Pod) -> Labels {
         self.groups.named(pod.labels())
     }
 
-    /// Every template, by [`crate::TemplateId::index`]; those that are free ask for nothing.
+    /// All templates, by [`crate::TemplateId::index`]. Free entries request nothing.
     pub fn templates(&self) -> &[Template] {
         self.templates.items()
     }
 
-    /// Every group of pods, by [`crate::GroupId::index`]; those that are free have no labels and ask for nothing.
+    /// All groups, by [`crate::GroupId::index`]. Free entries have no labels and no terms.
     pub fn groups(&self) -> &[Group] {
         self.groups.table.items()
     }
 
-    /// A list of rarer resources, in the order of their symbols.
+    /// A list of scalar resources, sorted by symbol.
     pub fn scalars(&self, id: ScalarsId) -> &[(Symbol, i64)] {
         let lists = self.scalars.items();
         lists.get(id.0 as usize).map_or(&[], |list| list)
     }
 
-    /// Pods without a node that one is being freed for.
+    /// Pods without a node that have a nominated node.
     pub fn nominated(&self) -> &[Pod] {
         &self.nominated
     }
 
-    /// A namespace's labels; `None` if the cluster was not told of it.
+    /// A namespace's labels; `None` if the input does not hold the namespace.
     pub fn namespace(&self, name: Symbol) -> Option<&Labels> {
         self.namespaces.get(&name)
     }
 
-    /// Whether a selector of namespaces means this one. Of one that the cluster was not told of, only the name is known.
+    /// Whether a selector selects a namespace. Only the name is known of a namespace that the input does not hold.
     pub(crate) fn namespace_matches(&self, selector: &Selector, name: Symbol) -> bool {
         if let Some(labels) = self.namespaces.get(&name) {
             return selector.matches(&self.symbols, labels);
@@ -472,8 +472,7 @@ impl Cluster {
         format!("{namespace}/{}", pod.name())
     }
 
-    /// Compiles a selector of the pods in the namespace of an object. It counts as a part of the cluster until
-    /// [`Cluster::release_selector`] gets it back.
+    /// Compiles a selector of pods in the object's namespace. [`Cluster::release_selector`] must take it back.
     pub fn pod_selector(
         &mut self,
         metadata: &wire::Metadata,
@@ -498,7 +497,7 @@ impl Cluster {
         })
     }
 
-    /// Takes back a selector that is used no more.
+    /// Releases a selector that [`Cluster::pod_selector`] compiled.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "nobody may use it afterwards"

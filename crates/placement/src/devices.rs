@@ -1,14 +1,15 @@
-//! What is decided about devices for a pod that gets a node.
+//! The devices that a pod gets with its node.
 
 use evictd_pod::wire::Allocation;
 
-/// What a claim gets before its pod can be bound.
+/// The allocation and reservation to write into a claim before its pod can be bound.
 #[derive(Debug, Clone)]
 pub struct DeviceChoice {
     /// The claim's name in the pod's namespace.
     pub claim: String,
     /// Its UID.
     pub uid: String,
-    /// Its devices; `None` for one that has them already. Either way it is reserved for the pod.
+    /// The devices to allocate; `None` for a claim that is allocated already. The claim is reserved for the pod in both
+    /// cases.
     pub allocation: Option<Allocation>,
 }

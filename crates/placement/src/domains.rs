@@ -1,22 +1,22 @@
-//! Parts of a cluster in one of which all pods of a group have to be.
+//! Topology domains for a gang whose pods must all be in one of them.
 
 use crate::cluster::Cluster;
 use crate::id::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The nodes of a cluster by the values of some labels: those with the same value of each are one domain. Nodes without
-/// one of the labels are in none. Without any label all nodes are one domain.
+/// The nodes grouped by the values of some labels. Nodes with the same values form a domain. A node that lacks a label
+/// is in no domain. Without labels all nodes form one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domains {
     keys: Vec<Box<str>>,
-    /// The values of each domain, in alphabetical order.
+    /// The label values of each domain, sorted.
     values: Vec<Vec<Box<str>>>,
-    /// By [`NodeId::index`]; empty without labels.
+    /// The domain of each node, by [`NodeId::index`]; empty without labels.
     of: Vec<Option<usize>>,
 }
 
-/// One of them.
+/// One domain.
 #[derive(Debug, Clone, Copy)]
 pub struct Domain<'d> {
     domains: &'d Domains,
@@ -24,7 +24,7 @@ pub struct Domain<'d> {
 }
 
 impl Domains {
-    /// Those of a cluster by these labels.
+    /// Groups the nodes of a cluster by these labels.
     pub fn new<'k>(cluster: &Cluster, keys: impl IntoIterator<Item = &'k str>) -> Self {
         let keys: Vec<Box<str>> = keys.into_iter().map(Box::from).collect();
         if keys.is_empty() {
@@ -38,18 +38,18 @@ impl Domains {
         let values = |id: NodeId| -> Option<Vec<&str>> {
             let labels = &cluster.node(id).labels;
             let values = keys.iter().map(|key| labels.get(symbols.get(key)?));
-            values.map(|own| Some(symbols.text(own?))).collect()
+            values.map(|value| Some(symbols.text(value?))).collect()
         };
         let of_nodes: Vec<Option<Vec<&str>>> = cluster.node_ids().map(values).collect();
         let found: BTreeSet<&Vec<&str>> = of_nodes.iter().flatten().collect();
         let indices = found.iter().enumerate();
         let indices: BTreeMap<&Vec<&str>, usize> =
-            indices.map(|(index, own)| (*own, index)).collect();
-        let of = of_nodes.iter().map(|own| {
-            let own = own.as_ref()?;
-            indices.get(own).copied()
+            indices.map(|(index, values)| (*values, index)).collect();
+        let of = of_nodes.iter().map(|values| {
+            let values = values.as_ref()?;
+            indices.get(values).copied()
         });
-        let owned = |values: &&Vec<&str>| values.iter().map(|own| Box::from(*own)).collect();
+        let owned = |values: &&Vec<&str>| values.iter().map(|value| Box::from(*value)).collect();
         Self {
             of: of.collect(),
             values: found.iter().map(owned).collect(),
@@ -57,12 +57,12 @@ impl Domains {
         }
     }
 
-    /// The labels.
+    /// The label keys.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.keys.iter().map(AsRef::as_ref)
     }
 
-    /// How many there are.
+    /// The number of domains.
     pub const fn count(&self) -> usize {
         self.values.len()
     }
@@ -83,8 +83,8 @@ impl Domains {
         }
     }
 
-    /// The domains among which a group has the choice, by the values of its labels in alphabetical order. Where some of its
-    /// pods have nodes already, only theirs is left.
+    /// The domains that a gang may use, sorted by label values. If some of its pods are on nodes already, only the
+    /// domains of these nodes remain.
     pub fn choice(&self, taken: impl IntoIterator<Item = NodeId>) -> Vec<Domain<'_>> {
         let taken = taken.into_iter().filter_map(|node| self.at(node));
         let taken: BTreeSet<usize> = taken.collect();
@@ -96,12 +96,12 @@ impl Domains {
 }
 
 impl Domain<'_> {
-    /// Its index among those by the same labels.
+    /// Its index in [`Domains`].
     pub const fn index(&self) -> usize {
         self.index
     }
 
-    /// Whether a node is in it.
+    /// Whether a node is in the domain.
     pub fn contains(&self, node: NodeId) -> bool {
         self.domains.at(node) == Some(self.index)
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Nodes `0`, `1` and so on with these labels.
+    /// Nodes named `0`, `1` and so on with these labels.
     fn cluster(labels: &[&[(&str, &str)]]) -> Cluster {
         let mut cluster = Cluster::new();
         for (index, labels) in labels.iter().enumerate() {
@@ -135,15 +135,17 @@ mod tests {
         cluster
     }
 
-    /// Each domain that there is the choice of, with the nodes in it.
+    /// The possible domains and their nodes.
     fn choice(domains: &Domains, nodes: usize, taken: &[usize]) -> Vec<(String, Vec<usize>)> {
         let taken = taken.iter().map(|node| NodeId::of(*node));
         let choice = domains.choice(taken).into_iter();
-        let nodes = |own: &Domain<'_>| {
-            let nodes = (0..nodes).filter(|node| own.contains(NodeId::of(*node)));
+        let nodes = |domain: &Domain<'_>| {
+            let nodes = (0..nodes).filter(|node| domain.contains(NodeId::of(*node)));
             nodes.collect()
         };
-        choice.map(|own| (own.to_string(), nodes(&own))).collect()
+        choice
+            .map(|domain| (domain.to_string(), nodes(&domain)))
+            .collect()
     }
 
     fn named(domains: &[(&str, &[usize])]) -> Vec<(String, Vec<usize>)> {
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_with_the_same_values_are_one_domain_and_those_without_a_label_are_in_none() {
+    fn nodes_with_equal_values_form_a_domain_and_nodes_without_a_label_have_none() {
         let cluster = cluster(&[
             &[("zone", "b"), ("rack", "1")],
             &[("zone", "a"), ("rack", "2")],
@@ -175,7 +177,7 @@ mod tests {
                 ("zone=b, rack=1", &[0, 5]),
             ])
         );
-        // Where pods are their domains are left; a node that is in none says nothing.
+        // Only the domains of running pods remain. A node without a domain adds no restriction.
         assert_eq!(by(&["zone"], &[4, 5]), named(&zones[1..]));
         assert_eq!(by(&["zone"], &[4]), named(zones));
         assert_eq!(by(&["zone"], &[0, 1]), named(zones));

@@ -1,4 +1,4 @@
-//! Pods that were evicted and still exist as objects: which nodes have evicted pods of which controller.
+//! Evicted pods that still exist as objects, to find the nodes that evicted a controller's pods.
 
 use evictd_pod::wire;
 use hashbrown::{HashMap, HashSet};
@@ -7,17 +7,17 @@ use std::sync::Arc;
 /// Namespace, kind and name of a controller.
 pub(crate) type Controller = (Box<str>, Box<str>, Box<str>);
 
-/// The evicted pods that exist, and where they were.
+/// The evicted pods that exist, with their nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Evicted {
-    /// The node of each, by the pod's key, under its controller.
+    /// Each controller's evicted pods by key, with their nodes.
     by_controller: HashMap<Controller, HashMap<Arc<str>, Box<str>>>,
-    /// The controller of each.
+    /// The controller of each pod, by key.
     controllers: HashMap<Arc<str>, Controller>,
 }
 
 impl Evicted {
-    /// A pod has ended; whether anything changes by that.
+    /// Records a finished pod if it was evicted and has a controller. Returns whether the record changed.
     pub(crate) fn put(&mut self, key: &str, pod: &wire::Pod) -> bool {
         let known = self.remove(key);
         let evicted = pod.status.phase == "Failed" && pod.status.reason == "Evicted";
@@ -39,7 +39,7 @@ impl Evicted {
         true
     }
 
-    /// A pod is gone, or counts no more; whether it was there.
+    /// Forgets a pod. Returns whether it was recorded.
     pub(crate) fn remove(&mut self, key: &str) -> bool {
         let Some(controller) = self.controllers.remove(key) else {
             return false;

@@ -2,17 +2,17 @@
 
 use evictd_pod::wire::PodSpec;
 
-/// A pod with the node's network and users of its own.
+/// A pod that uses the host network together with a user namespace.
 const HOST_NETWORK_WITH_USERS: (u8, &str) = (1, "UserNamespacesHostNetworkSupport");
 /// A container whose exit restarts all containers of its pod.
 const RESTART_ALL_CONTAINERS: (u8, &str) = (2, "RestartAllContainersOnContainerExits");
 
-/// A set of features.
+/// A set of kubelet features.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Features(u8);
 
 impl Features {
-    /// Those that a pod needs.
+    /// The features that a pod needs.
     pub fn of_pod(spec: &PodSpec) -> Self {
         let containers = spec.containers.iter().chain(&spec.init_containers);
         let mut rules = containers.flat_map(|container| &container.restart_policy_rules);
@@ -30,21 +30,20 @@ impl Features {
         Self(needs.fold(0, |all, (_, (bit, _))| all | bit))
     }
 
-    /// Those that a node declares.
+    /// The features that a node declares.
     pub(crate) fn of_node(declared: &[String]) -> Self {
         let all = [HOST_NETWORK_WITH_USERS, RESTART_ALL_CONTAINERS];
         let has = all
             .into_iter()
-            .filter(|(_, name)| declared.iter().any(|own| own == name));
+            .filter(|(_, name)| declared.iter().any(|feature| feature == name));
         Self(has.fold(0, |all, (bit, _)| all | bit))
     }
 
-    /// Whether none is in it.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of the other's are in it.
+    /// Whether the set contains all features of `other`.
     pub(crate) const fn contain(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

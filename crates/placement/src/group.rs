@@ -1,5 +1,5 @@
-//! What placed pods offer to others. A decision looks at every group and never at every template, of which pods with a
-//! label, a claim or a node name of their own have one each.
+//! Groups of pods with equal properties for other pods. A scheduling decision visits all groups but never all
+//! templates, because pods with an own label, claim or node name have a template each.
 
 use crate::id::NodeId;
 use crate::labels::Labels;
@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::template::{PodTerm, Template};
 use hashbrown::HashMap;
 
-/// A group's place in [`crate::Cluster::groups`].
+/// A group's index in [`crate::Cluster::groups`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct GroupId(pub(crate) u32);
 
@@ -20,20 +20,20 @@ impl GroupId {
     }
 }
 
-/// Pods that no selector in use tells apart, and that want the same pods near them and away from them.
+/// Pods that no selector in use distinguishes and that have equal affinity terms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Group {
     /// Namespace.
     pub namespace: Symbol,
-    /// Those of their labels that some selector names; of pods that came before a selector went perhaps some more.
+    /// The labels that some selector names. Pods added before a selector was removed may keep more.
     pub labels: Labels,
     /// Whether they have any label at all.
     pub has_labels: bool,
-    /// Pods that they must be away from.
+    /// Required anti-affinity terms.
     pub anti_affinity: Box<[PodTerm]>,
-    /// Pods that they must be near.
+    /// Required affinity terms.
     pub affinity: Box<[PodTerm]>,
-    /// Pods that they would rather be near, and, with a negative weight, away from.
+    /// Preferred terms; anti-affinity has a negative weight.
     pub preferred: Box<[(i64, PodTerm)]>,
 }
 
@@ -44,18 +44,18 @@ pub(crate) struct Counts {
     pub(crate) terminating: i64,
 }
 
-/// Every group, and how many compiled selectors name each key.
+/// All groups, and how many compiled selectors name each key.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     pub(crate) table: Table<Group>,
-    /// Of each group, how many of its pods are where.
+    /// For each group, its pods per node.
     nodes: Vec<HashMap<NodeId, Counts>>,
     keys: HashMap<Symbol, usize>,
 }
 
 impl Groups {
-    /// The group of a pod of this template with these labels, with one more reference to it. It needs no references to
-    /// symbols of its own: its pods and their templates hold them.
+    /// The group of a pod of this template with these labels; adds a reference. The group needs no references to
+    /// symbols, because its pods and templates hold them.
     pub(crate) fn of(
         &mut self,
         symbols: &mut Symbols,
@@ -73,12 +73,12 @@ impl Groups {
         GroupId(self.table.intern(symbols, group))
     }
 
-    /// Those of a pod's labels that some selector names.
+    /// The pod's labels that some selector names.
     pub(crate) fn named(&self, labels: &Labels) -> Labels {
         labels.only(|key| self.keys.contains_key(&key))
     }
 
-    /// A pod of a group came to a node (`times` 1) or left it (-1).
+    /// Adds a pod of a group to a node (`times` 1) or removes it (-1).
     pub(crate) fn count(
         &mut self,
         (group, terminating): (GroupId, bool),
@@ -100,13 +100,13 @@ impl Groups {
         }
     }
 
-    /// Where the pods of a group are, by its index.
+    /// The nodes of a group's pods, by the group's index.
     pub(crate) fn nodes(&self, index: usize) -> impl Iterator<Item = (NodeId, Counts)> {
         let nodes = self.nodes.get(index).into_iter().flatten();
         nodes.map(|(id, counts)| (*id, *counts))
     }
 
-    /// Counts selectors; those of their keys that no other one names.
+    /// Counts selectors. Returns the keys that no earlier selector names.
     pub(crate) fn add_keys<'s>(
         &mut self,
         selectors: impl Iterator<Item = &'s Selector>,
@@ -122,7 +122,7 @@ impl Groups {
         new
     }
 
-    /// Selectors are used no more. Who was told apart by their keys stays so.
+    /// Removes selectors. Groups that their keys have split stay split.
     pub(crate) fn remove_keys<'s>(&mut self, selectors: impl Iterator<Item = &'s Selector>) {
         for key in selectors.flat_map(Selector::keys) {
             if let Some(count) = self.keys.get_mut(&key) {

@@ -1,4 +1,4 @@
-//! Container images: how large each is, and how many nodes have it.
+//! Container images: their size and the number of nodes that have them.
 
 use crate::symbol::Symbol;
 use hashbrown::HashMap;
@@ -10,14 +10,14 @@ pub(crate) struct Images(HashMap<Symbol, Image>);
 /// An image under one of its names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Image {
-    /// Bytes, as the node said that had it first.
+    /// Bytes, as the first node reported.
     pub(crate) size: i64,
     /// How many nodes have it.
     pub(crate) nodes: usize,
 }
 
 impl Images {
-    /// Counts the images of a node; returns their names, each once. The node holds references to them.
+    /// Counts the images of a node. Returns each name once; the node holds references to the names.
     pub(crate) fn add(&mut self, images: impl Iterator<Item = (Symbol, i64)>) -> Box<[Symbol]> {
         let mut names = Vec::new();
         for (name, size) in images {
@@ -31,7 +31,7 @@ impl Images {
         names.into()
     }
 
-    /// A node has these no more.
+    /// Removes the images of a node.
     pub(crate) fn remove(&mut self, names: &[Symbol]) {
         for name in names {
             if let Some(image) = self.0.get_mut(name) {

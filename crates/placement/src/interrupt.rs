@@ -1,46 +1,46 @@
-//! A way to end an attempt from outside. No core reads a clock: its caller passes a question that is asked now and then, such
-//! as whether the time for an attempt is over.
+//! Interrupts an attempt from outside. The pure core reads no clock: the caller passes a function that returns whether
+//! the time is over.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// The reason of every node from the moment on at which an attempt is to end.
+/// The message of every node after an interrupt.
 pub const INTERRUPTED: &str = "the attempt took too long and was ended";
 
-/// Whether the attempt that is under way is to end. Once it is, every check of a node fails at once, so that all loops over
-/// nodes, members and victims soon end by themselves. What they have found then counts for nothing.
+/// The interrupt of an attempt. Once raised, every filter fails at once, so that loops over nodes, members and victims
+/// end soon. The caller discards their result.
 #[derive(Default)]
 pub struct Interrupt {
     ask: Option<Box<dyn Fn() -> bool + Send + Sync>>,
-    /// Whether an attempt is under way that may be ended.
+    /// Whether an attempt runs that may be interrupted.
     armed: bool,
     raised: AtomicBool,
 }
 
 impl Interrupt {
-    /// Has attempts end where this says so.
+    /// Sets the function that decides whether to interrupt.
     pub fn ask(&mut self, ask: impl Fn() -> bool + Send + Sync + 'static) {
         self.ask = Some(Box::new(ask));
     }
 
-    /// An attempt begins.
+    /// Starts an attempt.
     pub fn begin(&mut self) {
         self.armed = true;
         *self.raised.get_mut() = false;
     }
 
-    /// It is over; whether it was ended.
+    /// Ends an attempt. Returns whether it was interrupted.
     pub fn end(&mut self) -> bool {
         self.armed = false;
         std::mem::take(self.raised.get_mut())
     }
 
-    /// Whether the attempt is to end, as far as that is known.
+    /// Whether the interrupt was raised at the last look.
     pub fn is_raised(&self) -> bool {
         self.raised.load(Ordering::Relaxed)
     }
 
-    /// Asks whether the attempt is to end.
+    /// Calls the function and returns whether the attempt is interrupted.
     pub fn look(&self) -> bool {
         let is_over = self.is_raised() || self.armed && self.ask.as_ref().is_some_and(|ask| ask());
         if is_over {

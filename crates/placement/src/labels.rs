@@ -20,7 +20,7 @@ impl Labels {
         Self(pairs)
     }
 
-    /// Gives back the references that [`Labels::new`] has taken, where no other object holds them.
+    /// Releases the references that [`Labels::new`] took, unless another object holds them.
     pub(crate) fn release(&self, symbols: &mut Symbols) {
         for (key, value) in self.iter() {
             symbols.release(key);
@@ -35,22 +35,22 @@ impl Labels {
 
     /// The value of a label.
     pub fn get(&self, key: Symbol) -> Option<Symbol> {
-        // Few labels: looking at each is quicker than halving.
-        let pair = self.0.iter().find(|(own, _)| *own == key);
+        // Objects have few labels, so a linear scan beats binary search.
+        let pair = self.0.iter().find(|(known, _)| *known == key);
         pair.map(|(_, value)| *value)
     }
 
-    /// Key and value of each.
+    /// All pairs of key and value.
     pub fn iter(&self) -> impl Iterator<Item = (Symbol, Symbol)> {
         self.0.iter().copied()
     }
 
-    /// Those whose keys are wanted.
+    /// The labels whose keys match.
     pub(crate) fn only(&self, wanted: impl Fn(Symbol) -> bool) -> Self {
         Self(self.iter().filter(|(key, _)| wanted(*key)).collect())
     }
 
-    /// Whether there is none.
+    /// Whether the object has no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,9 +1,9 @@
-//! Could this pod be on that node, and if not, what is in the way? A cluster as dense integers, and one file a filter.
+//! kube-scheduler's filters and scores over a cluster that is stored as dense integers.
 //!
-//! A [`Cluster`] takes nodes, pods, volumes and namespaces as they come from an API server, in any order, takes their
-//! changes, and forgets those that are removed with everything that only they referred to. [`Checks`] asks it about one
-//! pod: all filters of kube-scheduler, in its order, and with its words where one says no. [`Checks::on`] tries what would
-//! be if some pods left a node; that changes nothing in the cluster.
+//! A [`Cluster`] takes nodes, pods, volumes and namespaces from an API server in any order, and follows their changes.
+//! Removing an object also frees everything that only it referred to. [`Checks`] runs the filters for one pod, with
+//! kube-scheduler's order and messages. [`Checks::on`] runs them as if some pods had left a node, without changing the
+//! cluster.
 //!
 //! ```
 //! use evictd_placement::{Checks, Cluster};
@@ -25,27 +25,25 @@
 //! let one = cluster.find_node("one").expect("it was added");
 //! let mut checks = Checks::new(&cluster, &incoming);
 //! let rejection = checks.fits(one).expect_err("too little cpu is free");
-//! assert_eq!(checks.words(rejection), ["Insufficient cpu"]);
-//! // Without the pod that is there it would fit.
+//! assert_eq!(checks.messages(rejection), ["Insufficient cpu"]);
+//! // Without the running pod it fits.
 //! let mut trial = checks.on(one);
 //! trial.remove(0);
 //! assert!(trial.fits().is_ok());
 //! drop(trial);
 //! drop(checks);
 //!
-//! // It goes, and the one that waited is asked about no more: nothing is left of both.
+//! // Removing one pod and releasing the other frees everything that they referred to.
 //! assert!(cluster.remove_pod(&pod("there", "one")?.metadata));
 //! cluster.release(incoming);
 //! assert_eq!((cluster.sizes().pods, cluster.sizes().templates), (0, 0));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! Labels and names that repeat are [`Symbol`]s, pods made from one template share a [`Template`], and the pods of a
-//! node lie side by side in the order of their importance, so that a whole cluster is asked in one pass over memory.
-//! What pods offer to others is a [`Group`]: only those of their labels that some selector names, so that the pods of a
-//! `StatefulSet` or a `Job` are one there, though each has a template of its own. Spread, affinity and budgets look
-//! through the groups.
-//! No clock, no I/O, no logging.
+//! Repeated labels and names are [`Symbol`]s, and pods with an equal spec share a [`Template`]. A node stores its pods
+//! side by side in order of importance, so that filtering a cluster is one pass over memory. Spread constraints,
+//! affinity and budgets visit [`Group`]s. A group keeps only labels that some selector names. The pods of a
+//! `StatefulSet` or `Job` therefore share a group, though each has its own template. No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -62,11 +60,10 @@ mod group;
 mod id;
 mod images;
 mod interrupt;
+mod invalid_object;
 mod labels;
-mod mistake;
 mod name_ranks;
 mod node;
-mod places;
 mod plugin;
 pub mod plugins;
 mod pod;
@@ -74,11 +71,12 @@ mod pressure;
 mod resources;
 mod score;
 mod selector;
-mod spreaders;
+mod spread_sources;
 mod storage;
 mod symbol;
 mod table;
 mod template;
+mod topology;
 mod volumes;
 
 pub use changes::Changes;
@@ -95,15 +93,15 @@ pub use filter::{
 pub use group::{Group, GroupId};
 pub use id::NodeId;
 pub use interrupt::{INTERRUPTED, Interrupt};
+pub use invalid_object::{InvalidField, InvalidObject};
 pub use labels::Labels;
-pub use mistake::{Mistake, Wrong};
 pub use node::{Node, Taint};
 pub use plugin::{Chosen, MAX_SCORE, Permit, Plugin, PreFilter, Score, normalize_by_highest};
 pub use pod::{Identity, NO_START, Pod};
 pub use pressure::Pressure;
 pub use resources::{Amounts, ScalarSums, ScalarsId, Scored};
 pub use selector::{NodeSelector, Requirement, Selector};
-pub use spreaders::Spreader;
+pub use spread_sources::SpreadSource;
 pub use symbol::{Symbol, Symbols};
 pub use template::{
     Claim, HostPort, Owner, PodTerm, Spread, Template, TemplateId, Toleration, Volume,

@@ -1,20 +1,21 @@
-//! Where each node stands when all are sorted by name, so that comparing names is comparing numbers.
+//! The rank of each node's name, so that comparing names is comparing numbers.
 
 use crate::id::NodeId;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Computed when first asked for after a node came or went. Not part of what a cluster says: its `Debug` is always the same.
+/// Computed on first use after a node is added or removed. `Debug` prints a constant, because ranks are no part of the
+/// cluster's state.
 #[derive(Default)]
 pub(crate) struct NameRanks(OnceLock<Box<[u32]>>);
 
 impl NameRanks {
-    /// A node came or went.
+    /// Discards the ranks after a node is added or removed.
     pub(crate) fn reset(&mut self) {
         self.0 = OnceLock::new();
     }
 
-    /// By [`NodeId::index`]; `name` tells the names of `count` nodes.
+    /// The ranks by [`NodeId::index`]. `name` returns the name of each of the `count` nodes.
     pub(crate) fn get<'n>(&self, count: usize, name: impl Fn(NodeId) -> &'n str) -> &[u32] {
         self.0.get_or_init(|| {
             let mut order: Vec<usize> = (0..count).collect();

@@ -1,4 +1,4 @@
-//! A node as placement sees it.
+//! The scheduler's view of a node, like kube-scheduler's `NodeInfo`.
 
 use crate::features::Features;
 use crate::labels::Labels;
@@ -15,37 +15,37 @@ pub struct Node {
     pub name: Symbol,
     /// Its labels.
     pub labels: Labels,
-    /// Cordoned.
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
-    /// What keeps pods away.
+    /// The taints.
     pub taints: Box<[Taint]>,
-    /// The optional features that it declares.
+    /// The optional kubelet features that it declares.
     pub features: Features,
-    /// What pods may ask for.
+    /// Allocatable resources.
     pub allocatable: Amounts,
-    /// How many pods it takes.
+    /// The allocatable number of pods.
     pub allowed_pods: i64,
-    /// What its pods ask for, without the rarer resources.
+    /// Sum of its pods' requests, without scalar resources.
     pub requested: Amounts,
-    /// What its pods ask for of the rarer resources.
+    /// Sum of its pods' requests of scalar resources.
     pub requested_scalars: ScalarSums,
-    /// What its pods count for when nodes are scored.
+    /// Sum of its pods' requests for scoring, with defaults for containers that request nothing.
     pub scored: Scored,
-    /// How many volumes its pods name. It attaches no more, and fewer where pods share them.
+    /// How many volumes its pods name. This bounds the attached volumes from above.
     pub volumes: i64,
-    /// How many of its pods ask for an unknown amount. It takes no further pod meanwhile.
+    /// How many of its pods have unknown requests. The node accepts no further pod meanwhile.
     pub unknown_pods: i64,
-    /// What it says about pressure.
+    /// The pressure that it reports.
     pub pressure: Pressure,
     /// The names of its images.
     pub images: Box<[Symbol]>,
-    /// Its pods, the most important first; of equals the one whose namespace and name come first.
+    /// Its pods, the most important first. Namespace and name break ties.
     pub pods: Vec<Pod>,
     pub(crate) held: Held,
 }
 
 impl Node {
-    /// Counts what a pod of a template asks for, `times` times. Its rarer resources are a list by index.
+    /// Adds a pod's requests `times` times. Scalar resources are looked up by index.
     pub(crate) fn request(
         &mut self,
         pod: &Pod,
@@ -61,8 +61,8 @@ impl Node {
         self.requested_scalars.add(list, times);
     }
 
-    /// Whether both say the same, their pods aside.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+    /// Whether both have equal properties, apart from their pods.
+    pub(crate) fn has_equal_properties(&self, other: &Self) -> bool {
         self.name == other.name
             && self.labels == other.labels
             && self.unschedulable == other.unschedulable
@@ -74,16 +74,15 @@ impl Node {
             && self.images == other.images
     }
 
-    /// The pods below a priority: the end of [`Node::pods`], from this index on.
+    /// The index in [`Node::pods`] from which all pods are below a priority.
     pub fn first_below(&self, priority: i32) -> usize {
-        // Every one is looked at, with no step waiting for another: this is the first touch of memory that is needed right
-        // after, and halving would wait for it each time.
+        // Binary search would wait for memory at each step. A scan prefetches pods that the caller reads next anyway.
         let above = self.pods.iter().filter(|pod| pod.priority >= priority);
         above.count()
     }
 }
 
-/// What keeps pods away unless they tolerate it.
+/// A taint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taint {
     /// Key.
@@ -92,6 +91,6 @@ pub struct Taint {
     pub value: Symbol,
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
     pub effect: Symbol,
-    /// Whether pods that do not tolerate it must not be placed here.
+    /// Whether the effect is `NoSchedule` or `NoExecute`.
     pub forbids: bool,
 }

@@ -1,5 +1,5 @@
-//! What a plugin contributes to a decision. The built-in ones are in [`crate::plugins`]; a plugin of one's own is a type
-//! with this trait.
+//! The plugin trait: what a plugin contributes to a scheduling decision. The built-in plugins are in
+//! [`crate::plugins`]; your own plugin is a type that implements the trait.
 
 use crate::cluster::Cluster;
 use crate::filter::{Code, Filter, Here};
@@ -9,18 +9,18 @@ use crate::symbol::Symbol;
 use evictd_pod::wire;
 use jiff::SignedDuration;
 
-/// What a plugin says before any node is looked at (S5-043).
+/// The result of PreFilter (S5-043).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreFilter {
-    /// Nothing.
+    /// No restriction.
     Pass,
-    /// Only nodes of these names have to be looked at.
+    /// Only the nodes of these names are filtered.
     Nodes(Vec<Symbol>),
-    /// No node will do, with the reason.
+    /// No node fits, with the reason.
     Rejected(Code, String),
 }
 
-/// A pod for which a node was chosen, but which is not bound to it yet.
+/// A pod whose node is chosen but that is not bound yet.
 #[derive(Clone, Copy)]
 pub struct Chosen<'c> {
     /// The cluster.
@@ -31,59 +31,59 @@ pub struct Chosen<'c> {
     pub node: &'c str,
 }
 
-/// Whether a pod may be bound (S5-059).
+/// The result of Permit (S5-059).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permit {
-    /// Now, as far as this plugin is concerned.
+    /// This plugin permits the binding.
     Allow,
-    /// Later: the plugin is asked again whenever something changes in the cluster. After this time the pod is rejected.
+    /// The plugin is asked again whenever the cluster changes. After this time the pod is rejected.
     Wait(SignedDuration),
-    /// Not there, with the reason.
+    /// The pod is rejected, with the reason.
     Reject(String),
 }
 
-/// A plugin: it may take part before the nodes are filtered, while they are, when they are scored, and from the choice of a
-/// node to the binding. It decides by what it is given and by what it has reserved.
+/// A scheduling plugin. It may implement PreFilter, Filter, Score, Reserve, Permit and PreBind. It decides by its
+/// arguments and by its own reservations.
 pub trait Plugin: Send + Sync {
-    /// Its name in configurations and answers.
+    /// Its name in configurations and messages.
     fn name(&self) -> &str;
 
-    /// What it says before any node is looked at.
+    /// Runs before any node is filtered.
     fn pre_filter(&self, _cluster: &Cluster, _pod: &Pod) -> PreFilter {
         PreFilter::Pass
     }
 
-    /// Its filter, compiled for one pod; `None` where it has nothing to check.
+    /// Compiles its filter for a pod; `None` if there is nothing to check.
     fn filter(&self, _cluster: &Cluster, _pod: &Pod) -> Option<Box<dyn Filter>> {
         None
     }
 
-    /// Its score, compiled for one pod and the nodes that passed all filters; `None` where it leaves the choice to others.
+    /// Compiles its score for a pod and the nodes that passed all filters; `None` if all nodes score the same.
     fn score(&self, _cluster: &Cluster, _pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
         None
     }
 
-    /// Sets aside what the pod needs on its node. Of a gang each pod is asked about while the gang is tried, and what was set
-    /// aside is given back if it does not fit.
+    /// Reserves what the pod needs on its node. For a gang it is called for each pod while the gang is tried, and
+    /// undone if the gang does not fit.
     ///
     /// # Errors
-    /// The reason why that is not possible. Then every plugin that reserves is asked to give back what it has (S5-058).
+    /// Why the reservation is impossible. `unreserve` is then called on all plugins that implement it (S5-058).
     fn reserve(&self, _chosen: Chosen<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Gives back what was set aside, if anything was: the pod does not get this node.
+    /// Undoes a reservation, if there is one, because the pod does not get this node.
     fn unreserve(&self, _chosen: Chosen<'_>) {}
 
-    /// Whether the pod may be bound. Of a gang one that waits has all wait, and one that is rejected then takes all with it.
+    /// Whether the pod may be bound. In a gang one waiting pod delays all, and one rejected pod rejects all.
     fn permit(&self, _chosen: Chosen<'_>) -> Permit {
         Permit::Allow
     }
 
-    /// The last look before the pod is bound.
+    /// Runs last before the pod is bound.
     ///
     /// # Errors
-    /// The reason why it must not be. It is tried again later.
+    /// Why it must not be bound. The pod is tried again later.
     fn pre_bind(&self, _chosen: Chosen<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -92,27 +92,26 @@ pub trait Plugin: Send + Sync {
 /// The highest normalized score of a node.
 pub const MAX_SCORE: i64 = 100;
 
-/// How well a node suits a pod, for one pod and the nodes that are to be compared.
+/// Scores nodes for one pod, compiled for the nodes to compare.
 pub trait Score: Send + Sync {
-    /// The score of a node in a unit of its own.
+    /// The score of a node on the plugin's own scale.
     fn raw(&self, here: Here<'_>) -> i64;
 
-    /// Whether the score of a node depends on nothing but that node, so that it may be kept while the rest of the cluster
-    /// changes.
+    /// Whether a node's score depends only on that node, so that it can be cached while other nodes change.
     fn is_local(&self) -> bool {
         false
     }
 
-    /// Whether [`Score::normalize`] leaves scores as they are.
+    /// Whether [`Score::normalize`] changes nothing.
     fn is_normal(&self) -> bool {
         false
     }
 
-    /// Turns the scores of all nodes, in the order in which they were given, into ones from 0 to [`MAX_SCORE`].
+    /// Normalizes the scores of all nodes to the range from 0 to [`MAX_SCORE`].
     fn normalize(&self, _scores: &mut [i64]) {}
 }
 
-/// Scales scores so that the highest becomes [`MAX_SCORE`]; with `reverse` the highest becomes 0.
+/// Scales scores so that the highest becomes [`MAX_SCORE`], or 0 with `reverse`.
 pub fn normalize_by_highest(scores: &mut [i64], reverse: bool) {
     let highest = scores.iter().copied().max().unwrap_or(0).max(0);
     for score in scores {

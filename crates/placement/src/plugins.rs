@@ -1,9 +1,9 @@
-//! The plugins of kube-scheduler 1.36 that decide where a pod may be and where it is best (S5-076).
+//! The filter and score plugins of kube-scheduler 1.36 (S5-076).
 
 use crate::cluster::Cluster;
 use crate::filter::{self, Code, Filter};
 use crate::id::NodeId;
-use crate::mistake::Mistake;
+use crate::invalid_object::InvalidObject;
 use crate::plugin::{Plugin, PreFilter, Score};
 use crate::pod::Pod;
 use crate::score;
@@ -14,7 +14,7 @@ use evictd_pod::wire;
 pub use crate::filter::Ignored;
 pub use crate::score::resources::{Strategy, WeightedResource};
 
-/// Cordoned nodes take only pods that tolerate it.
+/// Cordoned nodes accept only pods that tolerate the taint.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeUnschedulable;
 
@@ -28,7 +28,7 @@ impl Plugin for NodeUnschedulable {
     }
 }
 
-/// A pod that names its node.
+/// The pod names its node in its spec.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeName;
 
@@ -42,7 +42,7 @@ impl Plugin for NodeName {
     }
 }
 
-/// Taints that forbid, and those that had better be avoided.
+/// Taints that forbid a node, and soft taints that lower its score.
 #[derive(Debug, Clone, Copy)]
 pub struct TaintToleration;
 
@@ -60,7 +60,7 @@ impl Plugin for TaintToleration {
     }
 }
 
-/// Nodes that a pod must be on, and those that it would rather be on.
+/// Required and preferred node affinity.
 #[derive(Debug, Default)]
 pub struct NodeAffinity {
     added: Option<NodeSelector>,
@@ -68,8 +68,11 @@ pub struct NodeAffinity {
 }
 
 impl NodeAffinity {
-    /// With what a profile demands of all its pods beside their own affinity.
-    pub fn new(cluster: &mut Cluster, added: Option<&wire::NodeAffinity>) -> Result<Self, Mistake> {
+    /// `added` is the profile's `addedAffinity`, which applies to all its pods.
+    pub fn new(
+        cluster: &mut Cluster,
+        added: Option<&wire::NodeAffinity>,
+    ) -> Result<Self, InvalidObject> {
         let Some(added) = added else {
             return Ok(Self::default());
         };
@@ -80,7 +83,7 @@ impl NodeAffinity {
             Ok(Self {
                 added: required
                     .transpose()
-                    .map_err(|error| Mistake::new(field.to_owned(), error))?,
+                    .map_err(|error| InvalidObject::new(field.to_owned(), error))?,
                 added_preferred: template::preferred_nodes(symbols, added)?,
             })
         })
@@ -113,7 +116,7 @@ impl Plugin for NodeAffinity {
     }
 }
 
-/// Optional features of the kubelet that a pod needs.
+/// Optional kubelet features that a pod needs.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeDeclaredFeatures;
 
@@ -127,7 +130,7 @@ impl Plugin for NodeDeclaredFeatures {
     }
 }
 
-/// Ports of the node.
+/// Host ports.
 #[derive(Debug, Clone, Copy)]
 pub struct NodePorts;
 
@@ -141,18 +144,18 @@ impl Plugin for NodePorts {
     }
 }
 
-/// Enough of every resource, and how full the node becomes.
+/// The node has enough of every resource; the score depends on its utilization.
 #[derive(Debug, Clone)]
 pub struct NodeResourcesFit {
-    /// Resources that do not keep a pod off a node.
+    /// Resources that the filter ignores.
     pub ignored: Ignored,
-    /// How fullness is scored.
+    /// The scoring strategy.
     pub strategy: Strategy,
-    /// Which resources count.
+    /// The resources to score.
     pub resources: Vec<WeightedResource>,
 }
 
-/// Processor time and memory, equally.
+/// The default resources, with equal weights.
 fn cpu_and_memory() -> Vec<WeightedResource> {
     vec![("cpu".to_owned(), 1), ("memory".to_owned(), 1)]
 }
@@ -187,7 +190,7 @@ impl Plugin for NodeResourcesFit {
     }
 }
 
-/// Disks that pods of one node cannot share, and claims that one pod alone may use.
+/// Disks that pods on one node cannot share, and `ReadWriteOncePod` claims.
 #[derive(Debug, Clone, Copy)]
 pub struct VolumeRestrictions;
 
@@ -205,7 +208,7 @@ impl Plugin for VolumeRestrictions {
     }
 }
 
-/// How many volumes of a driver a node attaches.
+/// How many volumes of a driver a node can attach.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeVolumeLimits;
 
@@ -219,7 +222,7 @@ impl Plugin for NodeVolumeLimits {
     }
 }
 
-/// Volumes that cannot be reached from everywhere, and claims that get theirs where the pod goes.
+/// Volumes that only some nodes reach, and claims that are bound when their pod is scheduled.
 #[derive(Debug, Clone, Copy)]
 pub struct VolumeBinding;
 
@@ -237,7 +240,7 @@ impl Plugin for VolumeBinding {
     }
 }
 
-/// The labels in which volumes tell their zone.
+/// Zone labels of volumes.
 #[derive(Debug, Clone, Copy)]
 pub struct VolumeZone;
 
@@ -255,25 +258,25 @@ impl Plugin for VolumeZone {
     }
 }
 
-/// No node will do, for a reason that no pod that leaves can change.
+/// No node fits, and evicting pods does not help.
 fn unresolvable(reason: Option<String>) -> PreFilter {
     reason.map_or(PreFilter::Pass, |reason| {
         PreFilter::Rejected(Code::UnschedulableAndUnresolvable, reason)
     })
 }
 
-/// How evenly pods must, and had better, be spread.
+/// Topology spread constraints.
 #[derive(Debug)]
 pub struct PodTopologySpread {
-    /// For pods that say nothing: without the selector, which follows from their services and owners.
+    /// Default constraints of kind `DoNotSchedule`. Their selector comes from the pod's services and owner.
     forbidding: Box<[Spread]>,
     advising: Box<[Spread]>,
-    /// Whether a node that lacks a label is left out also for pods that say nothing.
+    /// Whether the default constraints ignore nodes that lack a topology key.
     all_keys: bool,
 }
 
 impl PodTopologySpread {
-    /// Pods that say nothing are not spread.
+    /// Without default constraints.
     pub fn without_defaults() -> Self {
         Self {
             forbidding: Box::new([]),
@@ -282,7 +285,7 @@ impl PodTopologySpread {
         }
     }
 
-    /// With the constraints of Kubernetes itself for pods that say nothing (S5-091).
+    /// With the default constraints of Kubernetes (S5-091).
     pub fn of_system(cluster: &mut Cluster) -> Self {
         let advising = cluster.compile_for_good(|symbols| {
             let keys = [
@@ -292,27 +295,27 @@ impl PodTopologySpread {
             let spread = keys.map(|(key, skew)| Spread::advice(symbols.intern(key), skew));
             Ok(spread.into())
         });
-        let own = Self {
+        let plugin = Self {
             forbidding: Box::default(),
-            // Nothing in it can be wrong.
+            // The built-in constraints are valid.
             advising: advising.unwrap_or_default(),
             all_keys: false,
         };
-        own.keep_topologies(cluster);
-        own
+        plugin.keep_topologies(cluster);
+        plugin
     }
 
-    /// With these constraints for pods that say nothing.
+    /// With the default constraints of the profile.
     pub fn of_list(
         cluster: &mut Cluster,
         constraints: &[wire::TopologySpreadConstraint],
-    ) -> Result<Self, Mistake> {
-        let own = cluster.compile_for_good(|symbols| {
+    ) -> Result<Self, InvalidObject> {
+        let plugin = cluster.compile_for_good(|symbols| {
             let (mut forbidding, mut advising) = (Vec::new(), Vec::new());
             for (index, wire) in constraints.iter().enumerate() {
                 let field = || format!("defaultConstraints[{index}]");
                 let spread = Spread::of_profile(symbols, wire);
-                let spread = spread.map_err(|error| Mistake::new(field(), error))?;
+                let spread = spread.map_err(|error| InvalidObject::new(field(), error))?;
                 match wire.when_unsatisfiable.as_str() {
                     "ScheduleAnyway" => advising.push(spread),
                     _ => forbidding.push(spread),
@@ -324,7 +327,7 @@ impl PodTopologySpread {
                 all_keys: true,
             })
         });
-        own.inspect(|own: &Self| own.keep_topologies(cluster))
+        plugin.inspect(|plugin: &Self| plugin.keep_topologies(cluster))
     }
 
     fn keep_topologies(&self, cluster: &mut Cluster) {
@@ -333,14 +336,19 @@ impl PodTopologySpread {
         }
     }
 
-    /// A pod's own constraints, or the default ones if it says nothing at all.
-    fn of_pod(cluster: &Cluster, pod: &Pod, own: &[Spread], default: &[Spread]) -> Box<[Spread]> {
+    /// The pod's constraints, or the default ones if it has none of either kind.
+    fn of_pod(
+        cluster: &Cluster,
+        pod: &Pod,
+        constraints: &[Spread],
+        default: &[Spread],
+    ) -> Box<[Spread]> {
         let template = cluster.template(pod);
         if !(template.spread.is_empty() && template.soft_spread.is_empty()) || default.is_empty() {
-            return own.into();
+            return constraints.into();
         }
-        let spreaders = cluster.spreaders();
-        let selector = spreaders.selector(cluster.symbols(), template, pod.labels());
+        let spread_sources = cluster.spread_sources();
+        let selector = spread_sources.selector(cluster.symbols(), template, pod.labels());
         let spread = selector.into_iter().flat_map(|selector| {
             default.iter().map(move |spread| Spread {
                 selector: selector.clone(),
@@ -357,8 +365,8 @@ impl Plugin for PodTopologySpread {
     }
 
     fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-        let own = &cluster.template(pod).spread;
-        let spread = Self::of_pod(cluster, pod, own, &self.forbidding);
+        let constraints = &cluster.template(pod).spread;
+        let spread = Self::of_pod(cluster, pod, constraints, &self.forbidding);
         filter::topology_spread::new(cluster, pod, &spread)
     }
 
@@ -371,12 +379,12 @@ impl Plugin for PodTopologySpread {
     }
 }
 
-/// Pods that a pod must or would rather be near or away from, and pods that say so of it.
+/// Inter-pod affinity and anti-affinity, in both directions.
 #[derive(Debug, Clone, Copy)]
 pub struct InterPodAffinity {
-    /// How much a required affinity of another pod counts.
+    /// The weight of a required affinity term of an existing pod.
     pub hard_weight: i64,
-    /// Whether preferences of other pods count only for pods that have some themselves.
+    /// Whether preferred terms of existing pods count only for pods with preferred terms of their own.
     pub ignore_preferred_of_others: bool,
 }
 
@@ -407,7 +415,7 @@ impl Plugin for InterPodAffinity {
 /// How evenly a node's resources are used.
 #[derive(Debug, Clone)]
 pub struct NodeResourcesBalancedAllocation {
-    /// Which resources count; weights do not.
+    /// The resources to score; their weights do not count.
     pub resources: Vec<WeightedResource>,
 }
 
@@ -429,7 +437,7 @@ impl Plugin for NodeResourcesBalancedAllocation {
     }
 }
 
-/// Nodes that have the pod's images already.
+/// Nodes that already have the pod's images.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageLocality;
 
@@ -443,7 +451,7 @@ impl Plugin for ImageLocality {
     }
 }
 
-/// Devices that claims ask for. For a pod without claims every node passes and gets the same score.
+/// Devices that claims request. A pod without claims passes on every node with the same score.
 #[derive(Debug, Clone, Copy)]
 pub struct DynamicResources;
 
@@ -468,8 +476,8 @@ impl Plugin for DynamicResources {
     }
 }
 
-/// The filters of the default profile that have something to check for this pod. Claims come before all, for a pod whose
-/// claims cannot be had is not tried anywhere.
+/// The compiled filters of the default profile for this pod. The claims come first, because without them no node is
+/// filtered.
 pub(crate) fn default_filters(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filter>> {
     let (fit, node_affinity) = (NodeResourcesFit::default(), NodeAffinity::default());
     let spread = PodTopologySpread::without_defaults();

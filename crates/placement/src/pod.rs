@@ -1,4 +1,4 @@
-//! A pod as placement sees it: what tells it apart from its like. What it shares with them is its template.
+//! The scheduler's view of a pod. Pods with an equal spec share a template.
 
 use crate::group::GroupId;
 use crate::labels::Labels;
@@ -8,65 +8,65 @@ use crate::template::TemplateId;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// The start of a pod that has not started: later than every other.
+/// The start time of a pod that has not started: later than every other.
 pub const NO_START: i64 = i64::MAX;
 
-/// A pod, on a node or on its way to one. A dry run reads millions of them, so what it does not need is out of the way.
+/// A pod on a node or on its way to one. A dry run reads millions of pods, so rarely needed fields are in [`Identity`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Absent counts as 0.
+    /// An absent priority is 0.
     pub priority: i32,
-    /// What it shares with its like.
+    /// The part of the spec that it shares with similar pods.
     pub template: TemplateId,
-    /// The pods that it counts as one with, if the cluster keeps it.
+    /// The group it counts in, if the cluster keeps it.
     pub group: GroupId,
-    /// Seconds since 1970 when the node took it over, or [`NO_START`] (S3-020).
+    /// Start time in seconds since 1970, or [`NO_START`] (S3-020).
     pub start: i64,
-    /// What it asks for.
+    /// Its requests.
     pub amounts: Amounts,
-    /// What it counts for when nodes are scored.
+    /// Its requests for scoring.
     pub scored: Scored,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub terminating: bool,
-    /// It carries the condition of a victim of preemption (S4-012).
+    /// Whether it has the condition of a preemption victim (S4-012).
     pub preempted: bool,
-    /// What it asks for is not known.
+    /// Whether its requests are unknown, because its spec could not be read.
     pub unknown: bool,
-    /// What tells it apart from all others.
+    /// The fields that are rarely needed.
     pub identity: Box<Identity>,
 }
 
-/// What tells a pod apart, and what only matters while it has no node.
+/// Name, labels and fields that matter only while a pod has no node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Name within the namespace of its template.
     pub name: Box<str>,
-    /// Unique id, empty where the input has none.
+    /// UID, empty where the input has none.
     pub uid: Arc<str>,
-    /// Labels. Each of their texts is held by the pod.
+    /// Labels. The pod holds a reference to each text.
     pub labels: Labels,
-    /// The node that is being freed for it.
+    /// The nominated node.
     pub nominated: Option<Symbol>,
-    /// The scheduler has tried it in vain and said so: `PodScheduled` is `False`.
+    /// Whether the scheduler has tried it and set `PodScheduled` to `False`.
     pub tried: bool,
-    /// Who places it.
+    /// The scheduler's name.
     pub scheduler: Symbol,
-    /// It never takes another's place.
+    /// Whether its `preemptionPolicy` is `Never`.
     pub never_preempts: bool,
-    /// What its containers alone ask for and count for, where the pod itself asks for other amounts and has no node yet:
-    /// kube-scheduler overlooks those when it scores nodes for it (S5-086).
+    /// Requests of its containers alone, if a pending pod has pod-level requests: kube-scheduler ignores pod-level
+    /// requests when it scores (S5-086).
     pub of_containers: Option<Box<(Amounts, Scored)>>,
 }
 
 impl Pod {
-    /// Orders the most important first: higher priority, then earlier start (S3-020).
+    /// The sort key of importance: higher priority first, then earlier start (S3-020).
     pub fn importance(&self) -> (Reverse<i32>, i64) {
         (Reverse(self.priority), self.start)
     }
 
-    /// Whether both count the same on a node, their templates aside.
+    /// Whether both count the same on a node, apart from their templates.
     pub(crate) fn counts_as(&self, other: &Self) -> bool {
-        let (own, others) = (&self.identity, &other.identity);
+        let (identity, others) = (&self.identity, &other.identity);
         self.priority == other.priority
             && self.group == other.group
             && self.start == other.start
@@ -75,12 +75,12 @@ impl Pod {
             && self.terminating == other.terminating
             && self.preempted == other.preempted
             && self.unknown == other.unknown
-            && own.name == others.name
-            && own.labels == others.labels
-            && own.scheduler == others.scheduler
+            && identity.name == others.name
+            && identity.labels == others.labels
+            && identity.scheduler == others.scheduler
     }
 
-    /// As what it counts in its group.
+    /// Its group, and whether it counts as running there.
     pub(crate) const fn counted(&self) -> (GroupId, bool) {
         (self.group, self.terminating)
     }
@@ -95,7 +95,7 @@ impl Pod {
         &self.identity.labels
     }
 
-    /// Unique id, empty where the input has none.
+    /// UID, empty where the input has none.
     pub fn uid(&self) -> &str {
         &self.identity.uid
     }

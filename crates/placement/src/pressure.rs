@@ -1,4 +1,4 @@
-//! What a node says about pressure, in its conditions, taints and one annotation of evictd's.
+//! Pressure of a node by its conditions, taints and evictd's annotation.
 
 use evictd_pod::pressure::{CLOSE_TO, DISK, MEMORY, Names, PID};
 use evictd_pod::wire;
@@ -6,23 +6,23 @@ use evictd_pod::wire;
 /// A condition's bit is its index.
 pub(crate) const CONDITIONS: [Names; 3] = [MEMORY, DISK, PID];
 
-/// What a node says about pressure, a bit for each of memory, disks and PIDs.
+/// Pressure of a node, a bit each for memory, disk and PIDs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// evictd's condition or taint holds.
+    /// evictd's condition or taint.
     pub(crate) agent: u8,
-    /// The kubelet's condition holds.
+    /// The kubelet's condition.
     pub(crate) kubelet: u8,
-    /// evictd says that a threshold is close.
+    /// evictd reports that a threshold is close.
     pub(crate) close: u8,
 }
 
 impl Pressure {
-    /// What this Node says.
+    /// Reads the pressure of a `Node` object.
     pub(crate) fn of(node: &evictd_pod::Node) -> Self {
         let holds = |kind: &str| {
             let mut conditions = node.status.conditions.iter();
-            conditions.any(|own| own.kind == kind && own.status == "True")
+            conditions.any(|condition| condition.kind == kind && condition.status == "True")
         };
         let tainted = |key: &str| node.spec.taints.iter().any(|taint| taint.key == key);
         let close = node.metadata.annotations.get(CLOSE_TO);
@@ -37,13 +37,13 @@ impl Pressure {
             let bit = |is: bool| u8::from(is) << index;
             pressure.kubelet |= bit(holds(kubelet));
             pressure.agent |= bit(holds(agent) || tainted(taint));
-            pressure.close |= bit(close.split(',').any(|own| own.trim() == kubelet));
+            pressure.close |= bit(close.split(',').any(|resource| resource.trim() == kubelet));
         }
         pressure
     }
 
-    /// The conditions that hold and the annotation, as [`Pressure::of`] reads them.
-    pub(crate) fn told(self) -> (Vec<wire::Condition>, Option<String>) {
+    /// Converts back to the conditions and annotation that [`Pressure::of`] reads.
+    pub(crate) fn to_wire(self) -> (Vec<wire::Condition>, Option<String>) {
         let holding = |kind: &str| wire::Condition {
             kind: kind.to_owned(),
             status: "True".to_owned(),

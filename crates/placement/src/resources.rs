@@ -4,11 +4,11 @@ use crate::symbol::{Symbol, Symbols};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
 use evictd_pod::{Quantity, Requests, wire::ResourceList};
 
-/// A list of rarer resources, interned; the first is the empty one.
+/// The id of an interned list of scalar resources. The first list is empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ScalarsId(pub(crate) u32);
 
-/// What is asked for, or there. Sums wrap around as kube-scheduler's do, so that adding and taking away always cancel out.
+/// Amounts of resources. Sums wrap around as in kube-scheduler, so that subtracting undoes adding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// Thousandths of a core.
@@ -17,12 +17,12 @@ pub struct Amounts {
     pub memory: i64,
     /// Bytes.
     pub ephemeral_storage: i64,
-    /// Everything else but `pods`: huge pages in bytes, extended resources in pieces.
+    /// Everything else except `pods`: huge pages in bytes, extended resources in units.
     pub scalars: ScalarsId,
 }
 
 impl Amounts {
-    /// Adds `times` times what `other` holds of the common resources.
+    /// Adds the common resources of `other` `times` times.
     pub fn add(&mut self, other: &Self, times: i64) {
         let add = |sum: &mut i64, one: i64| *sum = sum.wrapping_add(one.wrapping_mul(times));
         add(&mut self.cpu, other.cpu);
@@ -31,8 +31,7 @@ impl Amounts {
     }
 }
 
-/// What a pod, or a node's pods, count for when nodes are scored: a container that says nothing about a resource counts as
-/// wanting a little of it (S5-086).
+/// Requests for scoring, with kube-scheduler's defaults for containers that request nothing (S5-086).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scored {
     /// Thousandths of a core.
@@ -42,7 +41,7 @@ pub struct Scored {
 }
 
 impl Scored {
-    /// What the containers of a pod count for, or its own resources in their place.
+    /// The sum over a pod's containers, or its pod-level requests.
     pub(crate) fn of(requests: &Requests<'_>) -> Self {
         let of = |resource| units(resource, requests.for_scoring(resource));
         Self {
@@ -51,7 +50,7 @@ impl Scored {
         }
     }
 
-    /// Adds `times` times what a pod counts for.
+    /// Adds a pod's amounts `times` times.
     pub(crate) fn add(&mut self, other: Self, times: i64) {
         let add = |sum: &mut i64, one: i64| *sum = sum.wrapping_add(one.wrapping_mul(times));
         add(&mut self.cpu, other.cpu);
@@ -59,20 +58,20 @@ impl Scored {
     }
 }
 
-/// A list of rarer resources and how much of each, in the order of their symbols.
+/// A list of scalar resources, sorted by symbol.
 pub(crate) type Scalars = Box<[(Symbol, i64)]>;
 
-/// How much there is of one in a list that is in the order of symbols.
+/// A resource's amount in a sorted list.
 pub(crate) fn find(list: &[(Symbol, i64)], name: Symbol) -> i64 {
-    let at = list.binary_search_by_key(&name, |(own, _)| *own);
+    let at = list.binary_search_by_key(&name, |(known, _)| *known);
     at.map_or(0, |at| list[at].1)
 }
 
-/// Lists of up to so many names are added name by name.
+/// Lists up to this length are added name by name.
 const SHORT: usize = 8;
 
-/// How much of each rarer resource the pods of a node ask for, kept up to date as they come and go, in the order of their
-/// symbols. A pod that names its node itself may bring as many names as fit into it.
+/// The scalar resources that the pods of a node request, sorted by symbol and updated with each pod. A pod on a node
+/// may request any number of resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScalarSums(Vec<(Symbol, i64)>);
 
@@ -82,12 +81,12 @@ impl ScalarSums {
         find(&self.0, name)
     }
 
-    /// Every resource of which something is asked for, in the order of their symbols.
+    /// All resources with a sum, sorted by symbol.
     pub fn iter(&self) -> impl Iterator<Item = (Symbol, i64)> {
         self.0.iter().copied()
     }
 
-    /// Adds a pod's requests `times` times. Requests of zero are left out, because their symbols may be freed.
+    /// Adds a pod's requests `times` times. Zero requests are left out, because their symbols may be released.
     pub(crate) fn add(&mut self, list: &[(Symbol, i64)], times: i64) {
         if list.len() > SHORT {
             self.merge(list, times);
@@ -95,7 +94,7 @@ impl ScalarSums {
         }
         for (name, amount) in list {
             let change = amount.wrapping_mul(times);
-            match self.0.binary_search_by_key(name, |(own, _)| *own) {
+            match self.0.binary_search_by_key(name, |(known, _)| *known) {
                 Err(at) => self.0.insert(at, (*name, change)),
                 Ok(at) => {
                     let sum = self.0[at].1.wrapping_add(change);
@@ -108,16 +107,16 @@ impl ScalarSums {
         }
     }
 
-    /// The same in one pass over both, because each insertion moves all that comes after it.
+    /// Adds a long list in one pass over both, because each insertion moves all later entries.
     fn merge(&mut self, list: &[(Symbol, i64)], times: i64) {
         let mut merged = Vec::with_capacity(self.0.len() + list.len());
         let mut sums = self.0.iter().copied().peekable();
         for (name, amount) in list {
-            while let Some(before) = sums.next_if(|(own, _)| own < name) {
+            while let Some(before) = sums.next_if(|(known, _)| known < name) {
                 merged.push(before);
             }
             let change = amount.wrapping_mul(times);
-            let Some((_, sum)) = sums.next_if(|(own, _)| own == name) else {
+            let Some((_, sum)) = sums.next_if(|(known, _)| known == name) else {
                 merged.push((*name, change));
                 continue;
             };
@@ -132,7 +131,7 @@ impl ScalarSums {
     }
 }
 
-/// The rarer resources of a list, in the order of their symbols, without those of which it holds nothing.
+/// The scalar resources of a list, sorted by symbol, without zero amounts.
 pub(crate) fn scalars<'l>(
     symbols: &mut Symbols,
     list: impl Iterator<Item = (&'l str, Quantity)>,
@@ -146,12 +145,12 @@ pub(crate) fn scalars<'l>(
     scalars.into()
 }
 
-/// Whether a resource has a field of its own.
+/// Whether a resource has its own field.
 fn is_common(name: &str) -> bool {
     [CPU, MEMORY, EPHEMERAL_STORAGE, PODS].contains(&name)
 }
 
-/// How much of a resource a list holds, as an integer.
+/// A resource's amount in a list, as an integer.
 pub(crate) fn amount(list: &ResourceList, resource: &str) -> i64 {
     list.get(resource)
         .map_or(0, |quantity| units(resource, *quantity))
@@ -162,10 +161,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_adds_up_as_its_names_one_by_one_and_nothing_is_left_when_it_goes() {
+    fn a_long_list_adds_up_like_single_entries_and_removing_it_leaves_nothing() {
         let mut symbols = Symbols::default();
         let names: Vec<String> = (0..60_000)
-            .map(|own| format!("example.com/r{own}"))
+            .map(|number| format!("example.com/r{number}"))
             .collect();
         let list = |symbols: &mut Symbols, names: &[String]| {
             scalars(
@@ -180,8 +179,8 @@ mod tests {
         sums.add(&all, 1);
         let mut one_by_one = ScalarSums::default();
         one_by_one.add(&all, 1);
-        for own in &some {
-            one_by_one.add(std::slice::from_ref(own), 1);
+        for entry in &some {
+            one_by_one.add(std::slice::from_ref(entry), 1);
         }
         assert_eq!(sums, one_by_one);
         let first = some[0].0;

@@ -1,14 +1,14 @@
-//! Selectors, compiled once: demands on labels as comparisons of symbols.
+//! Label selectors, compiled to comparisons of symbols.
 
 use crate::labels::Labels;
 use crate::symbol::{Symbol, Symbols};
 use evictd_pod::selector::{self, NodeTerm, SelectorError};
 use evictd_pod::wire;
 
-/// One demand on labels.
+/// One requirement on labels.
 pub type Requirement = selector::Requirement<Symbol>;
 
-/// Labels of one object; the table is asked for texts that are compared as numbers.
+/// The labels of one object. The symbols resolve values that are compared as numbers.
 struct Known<'a>(&'a Symbols, &'a Labels);
 
 impl selector::Labels<Symbol> for Known<'_> {
@@ -21,12 +21,12 @@ impl selector::Labels<Symbol> for Known<'_> {
     }
 }
 
-/// A selector of labels.
+/// A label selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Selector {
-    /// An absent selector.
+    /// An absent selector, which selects nothing.
     Nothing,
-    /// All of these; an empty list selects everything.
+    /// All requirements must match; an empty list selects everything.
     All(Box<[Requirement]>),
 }
 
@@ -53,7 +53,7 @@ impl Selector {
         Ok(Self::All(all.into()))
     }
 
-    /// The same with more demands; what selects nothing goes on selecting nothing.
+    /// Adds requirements. A selector that selects nothing stays so.
     #[must_use]
     pub fn and(self, more: impl IntoIterator<Item = Requirement>) -> Self {
         match self {
@@ -62,7 +62,7 @@ impl Selector {
         }
     }
 
-    /// Whether these labels are selected.
+    /// Whether the labels match.
     pub fn matches(&self, symbols: &Symbols, labels: &Labels) -> bool {
         match self {
             Self::Nothing => false,
@@ -72,7 +72,7 @@ impl Selector {
         }
     }
 
-    /// The keys that it names.
+    /// The label keys in its requirements.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Symbol> {
         let all: &[Requirement] = match self {
             Self::Nothing => &[],
@@ -81,23 +81,23 @@ impl Selector {
         all.iter().map(Requirement::key)
     }
 
-    /// Whether it is an absent one.
+    /// Whether it is absent, so that it selects nothing.
     pub(crate) const fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)
     }
 
-    /// Whether it is an empty one, which selects everything.
+    /// Whether it is empty, so that it selects everything.
     pub(crate) fn is_everything(&self) -> bool {
         matches!(self, Self::All(all) if all.is_empty())
     }
 
-    /// Whether it makes no demand at all: an absent or an empty selector.
+    /// Whether it is absent or empty.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Nothing) || matches!(self, Self::All(all) if all.is_empty())
     }
 }
 
-/// Which nodes: any of the terms.
+/// A node selector: one of its terms must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelector(Box<[NodeTerm<Symbol>]>);
 
@@ -110,7 +110,7 @@ impl NodeSelector {
         Ok(Self(terms?))
     }
 
-    /// The names of the only nodes that can be meant: `None` where some term does not say, or where there is no term.
+    /// The node names to which it is limited; `None` if some term does not limit the name, or without terms.
     pub(crate) fn names(&self) -> Option<Vec<Symbol>> {
         let mut names = Vec::new();
         for term in &self.0 {
@@ -119,14 +119,14 @@ impl NodeSelector {
         (!self.0.is_empty()).then_some(names)
     }
 
-    /// The values that labels must have, and names of nodes: "zone-a or zone-b". Empty if it asks in another way.
+    /// The required label values and node names, as in "zone-a or zone-b". Empty if it has other requirements.
     pub(crate) fn values(&self, symbols: &Symbols) -> String {
         let values = self.0.iter().flat_map(NodeTerm::wanted);
         let values: Vec<&str> = values.map(|value| symbols.text(value)).collect();
         values.join(" or ")
     }
 
-    /// Whether a node of this name and these labels is meant.
+    /// Whether a node of this name and these labels matches.
     pub fn matches(&self, symbols: &Symbols, name: Symbol, labels: &Labels) -> bool {
         self.0
             .iter()

@@ -1,8 +1,8 @@
-//! Claims, volumes, classes of storage, and what nodes can attach: as much of it as a pod's place depends on.
+//! Claims, volumes, storage classes and attach limits, as far as they affect scheduling.
 
 use crate::attached;
+use crate::invalid_object::InvalidObject;
 use crate::labels::Labels;
-use crate::mistake::Mistake;
 use crate::resources::amount;
 use crate::selector::{NodeSelector, Selector};
 use crate::symbol::{Symbol, Symbols};
@@ -13,7 +13,7 @@ use evictd_pod::wire::{self, Metadata};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
-/// Labels in which a volume tells its zone or region, each with the one that has replaced it.
+/// Zone and region labels of volumes, each with the label that replaced it.
 pub(crate) const ZONE_LABELS: [(&str, &str); 4] = [
     (
         "failure-domain.beta.kubernetes.io/zone",
@@ -30,22 +30,22 @@ pub(crate) const ZONE_LABELS: [(&str, &str); 4] = [
     ),
 ];
 
-/// What the cluster was told of storage.
+/// All storage objects of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
     /// By namespace and name.
     pub(crate) claims: Objects<(Symbol, Symbol), PersistentClaim>,
     pub(crate) volumes: Objects<Symbol, PersistentVolume>,
     pub(crate) classes: Objects<Symbol, StorageClass>,
-    /// By node: how many volumes a driver attaches, of drivers with a limit.
+    /// The attach limit of each driver, by node. Drivers without a limit are left out.
     pub(crate) limits: Objects<Symbol, Box<[(Symbol, i64)]>>,
-    /// By driver: whether volumes are only made where room for them is told.
+    /// By driver: whether it publishes storage capacities (`storageCapacity` of its `CSIDriver`).
     pub(crate) drivers: Objects<Symbol, bool>,
     /// By namespace and name.
     pub(crate) capacities: Objects<(Symbol, Symbol), Capacity>,
-    /// By the name of a `VolumeAttachment`: its node.
+    /// The node of each `VolumeAttachment`, by its name.
     attachments: Objects<Symbol, Symbol>,
-    /// Those of each node that has any.
+    /// The attachments of each node.
     attachments_of: HashMap<Symbol, Vec<VolumeAttachment>>,
 }
 
@@ -61,9 +61,9 @@ pub(crate) struct VolumeAttachment {
 #[derive(Debug)]
 pub(crate) struct Capacity {
     pub(crate) class: Symbol,
-    /// Bytes of the largest volume that can be made; `None`: not known, and therefore none.
+    /// Bytes of the largest volume that can be provisioned; `None` is unknown and counts as none.
     pub(crate) most: Option<i64>,
-    /// On which nodes.
+    /// The nodes to which it applies.
     pub(crate) nodes: Selector,
 }
 
@@ -72,28 +72,27 @@ pub(crate) struct Capacity {
 pub(crate) struct PersistentClaim {
     pub(crate) namespace: Symbol,
     pub(crate) name: Symbol,
-    /// The volume that it asks for, or has.
+    /// The volume in its `volumeName`.
     pub(crate) volume: Option<Symbol>,
     pub(crate) state: ClaimState,
     pub(crate) class: Option<Symbol>,
     pub(crate) access: Access,
-    /// Bytes.
     pub(crate) requested: i64,
     pub(crate) is_block: bool,
-    /// Which volumes will do; `None`: any.
+    /// Restricts the volumes; `None` allows all.
     pub(crate) selector: Option<Selector>,
-    /// A volume is being made for it there.
+    /// The node on which its volume is being provisioned.
     pub(crate) selected_node: Option<Symbol>,
     pub(crate) is_terminating: bool,
 }
 
-/// How far a claim has come.
+/// The phase of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClaimState {
     Unbound,
-    /// Claim and volume know of each other.
+    /// Claim and volume refer to each other.
     Bound,
-    /// Its volume is gone.
+    /// The claim's volume no longer exists.
     Lost,
 }
 
@@ -115,29 +114,28 @@ impl ClaimState {
 #[derive(Debug)]
 pub(crate) struct PersistentVolume {
     pub(crate) labels: Labels,
-    /// From which nodes it can be reached; `None`: from all.
+    /// The nodes that reach it; `None` is all.
     pub(crate) affinity: Option<NodeSelector>,
     pub(crate) class: Option<Symbol>,
-    /// Bytes.
     pub(crate) capacity: i64,
     pub(crate) access: Access,
     pub(crate) is_block: bool,
-    /// Namespace and name of the claim that it is promised to.
+    /// Namespace and name of its `claimRef`.
     pub(crate) claim: Option<(Symbol, Symbol)>,
     pub(crate) is_available: bool,
     pub(crate) is_terminating: bool,
-    /// The driver that attaches it, and its name for it.
+    /// The driver that attaches it, and the driver's name for it.
     pub(crate) attached: Option<(Symbol, Symbol)>,
-    /// The name that a CSI driver has given it: such a one counts as long as its `VolumeAttachment` is there.
+    /// The CSI volume handle. Such a volume counts as long as its `VolumeAttachment` exists.
     pub(crate) csi_handle: Option<Symbol>,
     pub(crate) zones: Box<[Zone]>,
 }
 
-/// A label of a volume that binds it to zones or regions.
+/// A zone or region label of a volume.
 #[derive(Debug, Clone)]
 pub(crate) struct Zone {
     pub(crate) key: Symbol,
-    /// The label that nodes have in its place today.
+    /// The label key that nodes use today.
     pub(crate) modern: Symbol,
     pub(crate) values: Box<[Symbol]>,
 }
@@ -145,17 +143,17 @@ pub(crate) struct Zone {
 /// A `StorageClass`.
 #[derive(Debug)]
 pub(crate) struct StorageClass {
-    /// Volumes are bound when it is known where their pod goes.
+    /// Whether its binding mode is `WaitForFirstConsumer`.
     pub(crate) waits: bool,
-    /// Who makes volumes; `None`: nobody.
+    /// The provisioner; `None` if volumes are not provisioned.
     pub(crate) provisioner: Option<Symbol>,
-    /// Who attaches them.
+    /// The driver that attaches its volumes.
     pub(crate) attacher: Option<Symbol>,
-    /// Where volumes can be made; `None`: everywhere.
+    /// Where volumes can be provisioned; `None` is everywhere.
     pub(crate) topologies: Option<NodeSelector>,
 }
 
-/// Ways in which a volume can be used, a bit each.
+/// Access modes, a bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(u8);
 
@@ -173,23 +171,23 @@ impl Access {
         Self(given.fold(0, |bits, (index, _)| bits | 1 << index))
     }
 
-    /// Whether one pod alone may use it.
+    /// Whether only one pod may use it (`ReadWriteOncePod`).
     pub(crate) const fn is_exclusive(self) -> bool {
         self.0 & 1 << 3 != 0
     }
 
-    /// Whether each way that `wanted` names is among these.
+    /// Whether it contains all modes of `wanted`.
     pub(crate) const fn covers(self, wanted: Self) -> bool {
         self.0 & wanted.0 == wanted.0
     }
 }
 
-/// A text that may be absent, which is the same as an empty one.
+/// A text; an empty one counts as absent.
 fn given(symbols: &mut Symbols, text: &str) -> Option<Symbol> {
     (!text.is_empty()).then(|| symbols.intern(text))
 }
 
-/// The class of a claim or volume; the annotation is older than the field and still goes first.
+/// The class of a claim or volume. The annotation is older than the field and takes precedence.
 fn class(symbols: &mut Symbols, metadata: &Metadata, field: &str) -> Option<Symbol> {
     let annotation = metadata
         .annotations
@@ -197,8 +195,8 @@ fn class(symbols: &mut Symbols, metadata: &Metadata, field: &str) -> Option<Symb
     given(symbols, annotation.unwrap_or(field))
 }
 
-fn mistake(field: &'static str) -> impl Fn(SelectorError) -> Mistake {
-    move |error| Mistake::new(field.to_owned(), error)
+fn mistake(field: &'static str) -> impl Fn(SelectorError) -> InvalidObject {
+    move |error| InvalidObject::new(field.to_owned(), error)
 }
 
 impl Storage {
@@ -206,7 +204,7 @@ impl Storage {
         &mut self,
         symbols: &mut Symbols,
         wire: &wire::PersistentVolumeClaim,
-    ) -> Result<(), Mistake> {
+    ) -> Result<(), InvalidObject> {
         let (metadata, spec) = (&wire.metadata, &wire.spec);
         let namespace = symbols.intern(metadata.namespace_or_default());
         let name = symbols.intern(&metadata.name);
@@ -240,7 +238,7 @@ impl Storage {
         &mut self,
         symbols: &mut Symbols,
         wire: &wire::PersistentVolume,
-    ) -> Result<(), Mistake> {
+    ) -> Result<(), InvalidObject> {
         let (metadata, spec) = (&wire.metadata, &wire.spec);
         let affinity = spec.node_affinity.required.as_ref();
         let affinity = affinity.map(|affinity| NodeSelector::new(symbols, affinity));
@@ -278,7 +276,7 @@ impl Storage {
         &mut self,
         symbols: &mut Symbols,
         wire: &wire::StorageClass,
-    ) -> Result<(), Mistake> {
+    ) -> Result<(), InvalidObject> {
         let topologies = topologies(&wire.allowed_topologies);
         let topologies = topologies.map(|topologies| NodeSelector::new(symbols, &topologies));
         let nobody = wire.provisioner == "kubernetes.io/no-provisioner";
@@ -305,7 +303,7 @@ impl Storage {
         &mut self,
         symbols: &mut Symbols,
         wire: &wire::CsiStorageCapacity,
-    ) -> Result<(), Mistake> {
+    ) -> Result<(), InvalidObject> {
         let nodes = Selector::new(symbols, wire.node_topology.as_ref());
         let most = wire.maximum_volume_size.or(wire.capacity);
         let capacity = Capacity {
@@ -330,7 +328,7 @@ impl Storage {
         self.limits.put(symbols, name, limits);
     }
 
-    /// Adds an attachment of which there is none of that name. One without a driver or a persistent volume says nothing.
+    /// Adds an attachment whose name is new. An attachment without a driver or a persistent volume is ignored.
     pub(crate) fn add_attachment(&mut self, symbols: &mut Symbols, wire: &wire::VolumeAttachment) {
         let spec = &wire.spec;
         let volume = &spec.source.persistent_volume_name;
@@ -354,17 +352,17 @@ impl Storage {
             .push(attachment);
     }
 
-    /// The node of the attachment of that name.
+    /// The node of an attachment.
     pub(crate) fn attached_to(&self, name: Symbol) -> Option<Symbol> {
         self.attachments.get(&name).copied()
     }
 
     /// Removes an attachment from its node.
     pub(crate) fn remove_attachment(&mut self, symbols: &mut Symbols, name: Symbol, node: Symbol) {
-        if let Entry::Occupied(mut own) = self.attachments_of.entry(node) {
-            own.get_mut().retain(|other| other.name != name);
-            if own.get().is_empty() {
-                own.remove();
+        if let Entry::Occupied(mut attachments) = self.attachments_of.entry(node) {
+            attachments.get_mut().retain(|other| other.name != name);
+            if attachments.get().is_empty() {
+                attachments.remove();
             }
         }
         self.attachments.remove(symbols, &name);
@@ -376,7 +374,7 @@ impl Storage {
     }
 }
 
-/// Several zones are joined with two underscores; a label with an empty one among them says nothing.
+/// Parses zones that are joined with two underscores. A label with an empty zone is ignored.
 fn zones(symbols: &mut Symbols, metadata: &Metadata) -> Box<[Zone]> {
     let labels = ZONE_LABELS.into_iter();
     let labels = labels.filter_map(|(key, modern)| {
@@ -395,7 +393,7 @@ fn zones(symbols: &mut Symbols, metadata: &Metadata) -> Box<[Zone]> {
     labels.collect()
 }
 
-/// The same as a selector of nodes.
+/// Converts the terms to a node selector.
 fn topologies(terms: &[wire::TopologySelectorTerm]) -> Option<wire::NodeSelector> {
     let terms = terms.iter().map(|term| wire::NodeSelectorTerm {
         match_expressions: term

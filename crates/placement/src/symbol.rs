@@ -1,27 +1,27 @@
-//! Texts that repeat, as numbers. They are counted by reference: a text that nothing alive refers to is freed, and its
-//! number is given to another.
+//! Interned texts as numbers. Symbols are reference-counted: a text without references is freed and its number is
+//! reused.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
-/// A text that is in use; equal texts have equal symbols. It means something only as long as what it was read from is
-/// in the cluster. The default is the empty text.
+/// An interned text. Equal texts have equal symbols. A symbol is valid as long as the object that it comes from is in
+/// the cluster. The default is the empty text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Symbol(u32);
 
-/// References to texts, one each, that an object holds from when it is built until it is released.
+/// The references that an object holds from its construction until its release.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held(Box<[Symbol]>);
 
-/// Every text that is in use.
+/// All texts in use.
 #[derive(Debug)]
 pub struct Symbols {
-    /// By the hash of their texts, which are in their slots.
+    /// Symbols by the hash of their texts, which are in `slots`.
     known: HashTable<Symbol>,
     hasher: DefaultHashBuilder,
     slots: Vec<Slot>,
     free: Vec<Symbol>,
-    /// References that were given out since [`Symbols::hold`] was last asked, for the object that is being built.
+    /// References taken since the last [`Symbols::hold`], for the object under construction.
     given: Vec<Symbol>,
 }
 
@@ -40,7 +40,7 @@ impl Default for Symbols {
             free: Vec::new(),
             given: Vec::new(),
         };
-        // The first, which is the default symbol, and which stays for ever.
+        // The first symbol is the default one and is never freed.
         symbols.intern("");
         symbols.keep();
         symbols
@@ -48,7 +48,7 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// The symbol of a text, a new one if need be, with one more reference to it.
+    /// Interns a text and takes a reference.
     pub(crate) fn intern(&mut self, text: &str) -> Symbol {
         let symbol = match self.get(text) {
             Some(symbol) => symbol,
@@ -60,7 +60,7 @@ impl Symbols {
     }
 
     fn insert(&mut self, text: &str) -> Symbol {
-        // Four thousand million different texts do not fit into the memory of a machine that reads them.
+        // The machine cannot hold 2^32 texts in memory, so the fallback is never used.
         let next = Symbol(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
         let slot = Slot {
             text: text.into(),
@@ -74,18 +74,18 @@ impl Symbols {
         }
         let (slots, hasher) = (&self.slots, &self.hasher);
         self.known
-            .insert_unique(hasher.hash_one(text), symbol, |own| {
-                hasher.hash_one(&*slots[own.0 as usize].text)
+            .insert_unique(hasher.hash_one(text), symbol, |other| {
+                hasher.hash_one(&*slots[other.0 as usize].text)
             });
         symbol
     }
 
-    /// One more reference to a text that is in use.
+    /// Takes another reference to a symbol in use.
     pub(crate) fn hold_again(&mut self, symbol: Symbol) {
         self.slots[symbol.0 as usize].references += 1;
     }
 
-    /// Hands the references of the object that was just built over to it, each symbol once.
+    /// Returns the references of the object that was just built, each symbol once.
     pub(crate) fn hold(&mut self) -> Held {
         let mut given = std::mem::take(&mut self.given);
         given.sort_unstable();
@@ -97,52 +97,52 @@ impl Symbols {
                 held.push(symbol);
             }
         }
-        // Its room is used for the next object.
+        // Keeps the buffer for the next object.
         self.given = given;
         Held(held.into())
     }
 
-    /// Keeps the references of the object that was just built. Whoever holds it releases each symbol.
+    /// Leaves the references to the object that was just built. The object must release each symbol.
     pub(crate) fn keep(&mut self) {
         self.given.clear();
     }
 
-    /// Gives the references of an object back that was not built after all.
+    /// Releases the references of an object that was not built after all.
     pub(crate) fn give_back(&mut self) {
         while let Some(symbol) = self.given.pop() {
             self.release(symbol);
         }
     }
 
-    /// Gives the references of an object back that is no more.
+    /// Releases the references of a removed object.
     pub(crate) fn release_held(&mut self, held: &Held) {
         for symbol in &held.0 {
             self.release(*symbol);
         }
     }
 
-    /// Gives one reference back; with the last the text is freed.
+    /// Releases a reference; the last one frees the text.
     pub(crate) fn release(&mut self, symbol: Symbol) {
         let slot = &mut self.slots[symbol.0 as usize];
         slot.references -= 1;
         if slot.references == 0 {
             let text = std::mem::take(&mut slot.text);
             let hash = self.hasher.hash_one(&*text);
-            if let Ok(entry) = self.known.find_entry(hash, |own| *own == symbol) {
+            if let Ok(entry) = self.known.find_entry(hash, |known| *known == symbol) {
                 entry.remove();
             }
             self.free.push(symbol);
         }
     }
 
-    /// The symbol of a text that is in use.
+    /// The symbol of a text, if it is in use.
     pub fn get(&self, text: &str) -> Option<Symbol> {
         let hash = self.hasher.hash_one(text);
-        let is_it = |own: &Symbol| *self.slots[own.0 as usize].text == *text;
+        let is_it = |known: &Symbol| *self.slots[known.0 as usize].text == *text;
         self.known.find(hash, is_it).copied()
     }
 
-    /// The text of a symbol; empty for one that was freed.
+    /// The text of a symbol; empty for a freed symbol.
     pub fn text(&self, symbol: Symbol) -> &str {
         self.slots
             .get(symbol.0 as usize)
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_freed_with_its_last_reference_and_its_number_is_used_again() {
+    fn the_last_reference_frees_a_text_and_its_number_is_reused() {
         let mut symbols = Symbols::default();
         let (one, again) = (symbols.intern("one"), symbols.intern("one"));
         assert_eq!(one, again);

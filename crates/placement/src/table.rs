@@ -1,13 +1,13 @@
-//! What the cluster keeps, with the references that each of it holds: things that repeat, and objects by name.
+//! Tables of values with the references that they hold: shared values by index, and objects by name.
 
 use crate::symbol::{Held, Symbols};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use std::hash::{BuildHasher, Hash};
 
-/// Things that repeat, each kept once, as long as somebody refers to it.
+/// Values that are interned: each is kept once, as long as it has references.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    /// By index. What is free is a default value, which nobody refers to.
+    /// By index. A free entry is the default value and has no references.
     items: Vec<T>,
     uses: Vec<Use>,
     free: Vec<u32>,
@@ -34,11 +34,14 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Hash + Eq + Default> Table<T> {
-    /// The index of a thing that was just built from these symbols, with one more reference to it.
+    /// Interns a value that was just built from these symbols and takes a reference.
     pub(crate) fn intern(&mut self, symbols: &mut Symbols, item: T) -> u32 {
         let hash = self.hasher.hash_one(&item);
         let items = &self.items;
-        if let Some(index) = self.known.find(hash, |own| items[*own as usize] == item) {
+        if let Some(index) = self
+            .known
+            .find(hash, |known| items[*known as usize] == item)
+        {
             symbols.give_back();
             self.uses[*index as usize].references += 1;
             return *index;
@@ -54,45 +57,46 @@ impl<T: Hash + Eq + Default> Table<T> {
         } else {
             self.items.push(item);
             self.uses.push(new);
-            // Each takes more than a byte.
+            // The machine cannot hold 2^32 values in memory, so the fallback is never used.
             u32::try_from(self.items.len() - 1).unwrap_or(u32::MAX)
         };
         let (items, hasher) = (&self.items, &self.hasher);
-        self.known
-            .insert_unique(hash, index, |own| hasher.hash_one(&items[*own as usize]));
+        self.known.insert_unique(hash, index, |known| {
+            hasher.hash_one(&items[*known as usize])
+        });
         index
     }
 
-    /// Gives one reference back; with the last the thing is freed.
+    /// Releases a reference; the last one frees the value.
     pub(crate) fn release(&mut self, symbols: &mut Symbols, index: u32) {
-        let own = &mut self.uses[index as usize];
-        own.references -= 1;
-        if own.references > 0 {
+        let slot = &mut self.uses[index as usize];
+        slot.references -= 1;
+        if slot.references > 0 {
             return;
         }
-        symbols.release_held(&std::mem::take(own).held);
+        symbols.release_held(&std::mem::take(slot).held);
         let item = std::mem::take(&mut self.items[index as usize]);
         let entry = self
             .known
-            .find_entry(self.hasher.hash_one(&item), |own| *own == index);
+            .find_entry(self.hasher.hash_one(&item), |known| *known == index);
         if let Ok(entry) = entry {
             entry.remove();
         }
         self.free.push(index);
     }
 
-    /// Everything, by index; what is free is a default value.
+    /// All values by index; a free entry is the default value.
     pub(crate) fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// How many things are in use.
+    /// How many values are in use.
     pub(crate) fn count(&self) -> usize {
         self.items.len() - self.free.len()
     }
 }
 
-/// Objects of one kind by what names them.
+/// Objects of one kind by their key.
 #[derive(Debug)]
 pub(crate) struct Objects<K, V>(HashMap<K, (V, Held)>);
 
@@ -103,14 +107,14 @@ impl<K, V> Default for Objects<K, V> {
 }
 
 impl<K: Hash + Eq, V> Objects<K, V> {
-    /// Adds the object that was just built from these symbols, in the place of the one of that name.
+    /// Adds or replaces an object that was just built from these symbols.
     pub(crate) fn put(&mut self, symbols: &mut Symbols, key: K, value: V) {
         if let Some((_, held)) = self.0.insert(key, (value, symbols.hold())) {
             symbols.release_held(&held);
         }
     }
 
-    /// Removes an object; whether it was there.
+    /// Removes an object. Returns whether it existed.
     pub(crate) fn remove(&mut self, symbols: &mut Symbols, key: &K) -> bool {
         let removed = self.0.remove(key);
         if let Some((_, held)) = &removed {

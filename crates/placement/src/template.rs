@@ -1,15 +1,15 @@
-//! What pods of one workload share: identity, labels and amounts aside, everything that decides where they may be.
+//! The part of a pod's spec that decides where it fits, without requests and labels. Pods of one workload share it.
 
 use crate::features::Features;
+use crate::invalid_object::InvalidObject;
 use crate::labels::Labels;
-use crate::mistake::Mistake;
 use crate::selector::{NodeSelector, Requirement, Selector};
 use crate::symbol::{Symbol, Symbols};
 use evictd_pod::predicates;
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Affinity, PodAffinityTerm, TopologySpreadConstraint};
 
-/// A template's place in the cluster's table.
+/// A template's index in the cluster's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplateId(pub(crate) u32);
 
@@ -20,61 +20,61 @@ impl TemplateId {
     }
 }
 
-/// What pods of one workload share.
+/// The scheduling constraints that pods of one workload share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     /// Namespace.
     pub namespace: Symbol,
-    /// Who makes a new one when one goes.
+    /// The controller that replaces the pod.
     pub owner: Option<Owner>,
-    /// The node it names itself.
+    /// The node in its spec.
     pub node_name: Option<Symbol>,
-    /// Labels that the node must carry.
+    /// The node selector.
     pub node_selector: Labels,
-    /// And the nodes that it may be on.
+    /// Required node affinity.
     pub node_affinity: Option<NodeSelector>,
-    /// Taints it puts up with.
+    /// Tolerations.
     pub tolerations: Box<[Toleration]>,
-    /// Pods it must be near.
+    /// Required affinity terms.
     pub affinity: Box<[PodTerm]>,
-    /// Pods it must be away from.
+    /// Required anti-affinity terms.
     pub anti_affinity: Box<[PodTerm]>,
-    /// Pods that it would rather be near, and, with a negative weight, away from.
+    /// Preferred terms; anti-affinity has a negative weight.
     pub preferred: Box<[(i64, PodTerm)]>,
-    /// Nodes that it would rather be on.
+    /// Preferred node affinity.
     pub preferred_nodes: Box<[(i64, NodeSelector)]>,
-    /// How evenly it must be spread.
+    /// Spread constraints of kind `DoNotSchedule`.
     pub spread: Box<[Spread]>,
-    /// How evenly it had better be spread.
+    /// Spread constraints of kind `ScheduleAnyway`.
     pub soft_spread: Box<[Spread]>,
-    /// The images that it runs or mounts, each as often as it does, with their tags.
+    /// Images of its containers and image volumes with their tags, one entry per use.
     pub images: Box<[Symbol]>,
-    /// How many containers it has, those for its start included.
+    /// The number of containers, with init containers.
     pub containers: i64,
-    /// Ports of the node it takes.
+    /// Host ports.
     pub ports: Box<[HostPort]>,
-    /// Volumes that a node can have too many of, or that cannot be everywhere.
+    /// Volumes that limit where the pod fits.
     pub volumes: Box<[Volume]>,
-    /// The claims on devices, of a pod that has no node yet.
+    /// Resource claims, of a pod without a node.
     pub device_claims: Box<[DeviceClaim]>,
-    /// The optional features that its kubelet must have.
+    /// The kubelet features that it needs.
     pub features: Features,
 }
 
-/// A claim on devices of a pod.
+/// A resource claim of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceClaim {
-    /// The one of this name, which others may use, too.
+    /// An existing claim of this name, which pods may share.
     Shared(Symbol),
-    /// The one of this name, which was made for the pod.
+    /// A claim of this name that was created for the pod.
     Own(Symbol),
-    /// One that is yet to be made for the pod.
+    /// A claim that is still to be created for the pod.
     NotMade,
-    /// One that says neither, by its name in the pod.
+    /// An entry without a claim or a template, by its name in the pod.
     Unknown(Symbol),
 }
 
-/// The claims on devices of a pod; none for one that its template asks for and that is not needed.
+/// The resource claims of a pod, without claims that turned out to be unnecessary.
 fn device_claims(symbols: &mut Symbols, pod: &wire::Pod) -> Box<[DeviceClaim]> {
     let claims = pod.spec.resource_claims.iter();
     let claims = claims.filter_map(|claim| {
@@ -97,28 +97,28 @@ fn device_claims(symbols: &mut Symbols, pod: &wire::Pod) -> Box<[DeviceClaim]> {
 /// The controller of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// `ReplicaSet`, ...
+    /// For example `ReplicaSet`.
     pub kind: Symbol,
-    /// Its name.
+    /// The controller's name.
     pub name: Symbol,
 }
 
-/// Taints that are put up with.
+/// A toleration.
 pub type Toleration = predicates::Toleration<Symbol>;
 
-/// A port of the node.
+/// A host port.
 pub type HostPort = predicates::HostPort<Symbol>;
 
-/// Pods that a pod must be near, or away from.
+/// A term of inter-pod affinity or anti-affinity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodTerm {
-    /// Which pods.
+    /// The selector of pods.
     pub selector: Selector,
-    /// Of these namespaces.
+    /// The namespaces of these pods.
     pub namespaces: Box<[Symbol]>,
-    /// And of those with these labels.
+    /// Selects further namespaces by label.
     pub namespace_selector: Selector,
-    /// Nodes with the same value of this label are one place.
+    /// The topology key. Nodes with the same value form a domain.
     pub topology_key: Symbol,
 }
 
@@ -153,20 +153,20 @@ impl PodTerm {
     }
 }
 
-/// How evenly pods must, or had better, be spread.
+/// A topology spread constraint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Spread {
-    /// By how many pods a place may exceed the emptiest.
+    /// The maximum skew between a domain and the global minimum.
     pub max_skew: i64,
-    /// Nodes with the same value of this label are one place.
+    /// The topology key. Nodes with the same value form a domain.
     pub topology_key: Symbol,
-    /// Which pods count.
+    /// The selector of pods.
     pub selector: Selector,
-    /// With fewer places than this the emptiest counts as empty.
+    /// With fewer domains than this the global minimum is 0.
     pub min_domains: usize,
-    /// Whether nodes that the pod's node selector and affinity rule out do not count.
+    /// Whether `nodeAffinityPolicy` is `Honor`.
     pub honors_affinity: bool,
-    /// Whether nodes with taints that the pod does not tolerate do not count.
+    /// Whether `nodeTaintsPolicy` is `Honor`.
     pub honors_taints: bool,
 }
 
@@ -192,7 +192,7 @@ impl Spread {
 }
 
 impl Spread {
-    /// Advice for pods that say nothing about it.
+    /// A soft default constraint.
     pub(crate) const fn advice(topology_key: Symbol, max_skew: i64) -> Self {
         Self {
             max_skew,
@@ -204,7 +204,7 @@ impl Spread {
         }
     }
 
-    /// A default constraint of a profile; it has no selector.
+    /// A default constraint of a profile; the selector is filled in per pod.
     pub(crate) fn of_profile(
         symbols: &mut Symbols,
         wire: &TopologySpreadConstraint,
@@ -213,46 +213,46 @@ impl Spread {
     }
 }
 
-/// Demands that pods equal, or differ from, one with these labels in each of the keys that it carries. The API server
-/// writes the same into the selectors of pods that it stores.
+/// Requires the pod's own values of `matchLabelKeys`, or other values for `mismatchLabelKeys`. The API server merges
+/// the same requirements into the selectors of stored pods.
 fn same_values(
     symbols: &Symbols,
     keys: &[String],
     labels: &Labels,
     demand: fn(Symbol, Symbol) -> Requirement,
 ) -> Vec<Requirement> {
-    // A key that no label has is in no table.
+    // A key without a symbol is a label of no pod.
     let keys = keys.iter().filter_map(|key| symbols.get(key));
     keys.filter_map(|key| labels.get(key).map(|value| demand(key, value)))
         .collect()
 }
 
-/// A volume that decides where its pod may be.
+/// A volume that limits where the pod fits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Volume {
     /// A claim.
     Claim(Claim),
-    /// A disk that the pod names: kind, name, and what else tells it apart.
+    /// An in-tree disk and the fields that identify it.
     Disk {
         /// `gcePersistentDisk`, `awsElasticBlockStore`, `iscsi`, `rbd`.
         kind: &'static str,
-        /// Its name.
+        /// The name of the disk or image.
         name: Symbol,
-        /// Pool of an image.
+        /// The pool of an RBD image.
         pool: Symbol,
-        /// Monitors of an image.
+        /// The monitors of an RBD image.
         monitors: Box<[Symbol]>,
-        /// Whether it is only read.
+        /// Whether it is mounted read-only.
         read_only: bool,
     },
 }
 
-/// A claim of a pod.
+/// A claim that a pod mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// Its name in the pod's namespace.
     pub name: Symbol,
-    /// Made for the pod and with it.
+    /// Whether it is created and deleted with the pod.
     pub ephemeral: bool,
 }
 
@@ -296,11 +296,11 @@ impl Volume {
 impl Template {
     /// How many volumes its pods name.
     pub(crate) fn named_volumes(&self) -> i64 {
-        // A pod's volumes fit into memory.
+        // The number of a pod's volumes fits into `i64`.
         i64::try_from(self.volumes.len()).unwrap_or(i64::MAX)
     }
 
-    /// The selectors of pods that it holds.
+    /// All selectors of pods.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
         let preferred = self.preferred.iter().map(|(_, term)| term);
         let terms = self
@@ -313,7 +313,7 @@ impl Template {
         terms.map(|term| &term.selector).chain(spread)
     }
 
-    /// The labels whose values are places for it.
+    /// The topology keys of all its terms and constraints.
     pub(crate) fn topology_keys(&self) -> impl Iterator<Item = Symbol> {
         let preferred = self.preferred.iter().map(|(_, term)| term);
         let terms = self
@@ -326,7 +326,7 @@ impl Template {
         terms.map(|term| term.topology_key).chain(spread)
     }
 
-    /// The same of a pod that has a node: what it would like matters no more.
+    /// The template of the pod on a node, where preferences no longer matter.
     pub(crate) fn as_placed(&self) -> Self {
         Self {
             node_name: None,
@@ -338,24 +338,23 @@ impl Template {
         }
     }
 
-    /// What this pod with these labels shares with its like. A placed pod's node is where it is, not what its template asks
-    /// for.
+    /// Compiles the template of a pod with these labels. A placed pod's node does not count as a node in its spec.
     pub(crate) fn new(
         symbols: &mut Symbols,
         pod: &wire::Pod,
         labels: &Labels,
         placed: bool,
-    ) -> Result<Self, Mistake> {
+    ) -> Result<Self, InvalidObject> {
         let spec = &pod.spec;
         let namespace = symbols.intern(pod.metadata.namespace_or_default());
         let nothing = Affinity::default();
         let affinity = spec.affinity.as_deref().unwrap_or(&nothing);
-        let mut terms = |terms: &[PodAffinityTerm], field: &str| -> Result<_, Mistake> {
+        let mut terms = |terms: &[PodAffinityTerm], field: &str| -> Result<_, InvalidObject> {
             let terms = terms.iter().enumerate();
             terms
                 .map(|(index, term)| {
                     PodTerm::new(symbols, term, namespace, labels)
-                        .map_err(|error| Mistake::new(format!("{field}[{index}]"), error))
+                        .map_err(|error| InvalidObject::new(format!("{field}[{index}]"), error))
                 })
                 .collect()
         };
@@ -384,7 +383,9 @@ impl Template {
             node_affinity: node_affinity
                 .map(|selector| NodeSelector::new(symbols, selector))
                 .transpose()
-                .map_err(|error| Mistake::new("spec.affinity.nodeAffinity".to_owned(), error))?,
+                .map_err(|error| {
+                    InvalidObject::new("spec.affinity.nodeAffinity".to_owned(), error)
+                })?,
             tolerations: spec
                 .tolerations
                 .iter()
@@ -396,7 +397,7 @@ impl Template {
             anti_affinity: away,
             preferred,
             spread: spread(symbols, pod, labels, false)?,
-            // What a pod would like matters only while it has no node.
+            // Preferences matter only while the pod has no node.
             preferred_nodes: if placed {
                 Box::default()
             } else {
@@ -412,7 +413,7 @@ impl Template {
             } else {
                 images(symbols, spec)
             },
-            // A pod's containers fit into memory many times over.
+            // The number of a pod's containers fits into `i64`.
             containers: i64::try_from(spec.containers.len() + spec.init_containers.len())
                 .unwrap_or(i64::MAX),
             ports,
@@ -431,13 +432,13 @@ impl Template {
     }
 }
 
-/// Pods that a pod would rather be near, and, with a negative weight, away from.
+/// Preferred terms; anti-affinity gets a negative weight.
 fn preferred_terms(
     symbols: &mut Symbols,
     affinity: &Affinity,
     namespace: Symbol,
     labels: &Labels,
-) -> Result<Box<[(i64, PodTerm)]>, Mistake> {
+) -> Result<Box<[(i64, PodTerm)]>, InvalidObject> {
     let near = affinity.pod_affinity.preferred.iter().enumerate();
     let near = near.map(|(index, term)| (1, "podAffinity", index, term));
     let away = affinity.pod_anti_affinity.preferred.iter().enumerate();
@@ -450,17 +451,17 @@ fn preferred_terms(
                     "spec.affinity.{field}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
                 )
             };
-            let term = term.map_err(|error| Mistake::new(field(), error))?;
+            let term = term.map_err(|error| InvalidObject::new(field(), error))?;
             Ok((sign * i64::from(wire.weight), term))
         })
         .collect()
 }
 
-/// Nodes that a pod would rather be on. Terms without a weight, and those that demand nothing, mean none (S5-084).
+/// Preferred node affinity. Terms without weight or requirements are dropped (S5-084).
 pub(crate) fn preferred_nodes(
     symbols: &mut Symbols,
     affinity: &wire::NodeAffinity,
-) -> Result<Box<[(i64, NodeSelector)]>, Mistake> {
+) -> Result<Box<[(i64, NodeSelector)]>, InvalidObject> {
     let says = |term: &wire::NodeSelectorTerm| {
         !(term.match_expressions.is_empty() && term.match_fields.is_empty())
     };
@@ -475,32 +476,32 @@ pub(crate) fn preferred_nodes(
                 format!("spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}]")
             };
             let selector = NodeSelector::new(symbols, &selector);
-            let selector = selector.map_err(|error| Mistake::new(field(), error))?;
+            let selector = selector.map_err(|error| InvalidObject::new(field(), error))?;
             Ok((i64::from(wire.weight), selector))
         })
         .collect()
 }
 
-/// The constraints that forbid, or those that only advise.
+/// The constraints of one kind: `DoNotSchedule` or `ScheduleAnyway`.
 fn spread(
     symbols: &mut Symbols,
     pod: &wire::Pod,
     labels: &Labels,
     soft: bool,
-) -> Result<Box<[Spread]>, Mistake> {
+) -> Result<Box<[Spread]>, InvalidObject> {
     let constraints = pod.spec.topology_spread_constraints.iter().enumerate();
     let wanted =
         constraints.filter(|(_, wire)| (wire.when_unsatisfiable == "ScheduleAnyway") == soft);
     wanted
         .map(|(index, wire)| {
             Spread::new(symbols, wire, labels).map_err(|error| {
-                Mistake::new(format!("spec.topologySpreadConstraints[{index}]"), error)
+                InvalidObject::new(format!("spec.topologySpreadConstraints[{index}]"), error)
             })
         })
         .collect()
 }
 
-/// The images of a pod; a name without a tag means the latest (S5-092).
+/// The images of a pod. A name without a tag means `latest` (S5-092).
 fn images(symbols: &mut Symbols, spec: &wire::PodSpec) -> Box<[Symbol]> {
     let containers = spec.init_containers.iter().chain(&spec.containers);
     let run = containers.map(|container| &container.image);

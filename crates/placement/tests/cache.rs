@@ -1,5 +1,5 @@
-//! A cluster that objects came to, changed in and left holds what one holds that was only told of those that are left:
-//! the same answers, the same sums, and no more texts and templates.
+//! The state of a cluster depends only on the remaining objects, whatever was added, changed and removed before. That
+//! holds for results, sums and the number of interned texts and templates.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use evictd_placement::{Checks, Cluster, Group, NodeId, Pod, Sizes, Statement};
@@ -60,7 +60,7 @@ fn pod(number: u8, form: u8) -> Value {
         },
         "status": {"phase": "Running"},
     });
-    // Some have no UID, and are known by their names.
+    // Some have no UID and are found by name.
     if !number.is_multiple_of(3) {
         pod["metadata"]["uid"] = json!(format!("uid-{number}"));
     }
@@ -156,7 +156,7 @@ fn remove(cluster: &mut Cluster, (kind, number): Object) -> bool {
     }
 }
 
-/// Pods that are asked about, each with something else that filters look at.
+/// Pods to filter; each exercises another filter.
 fn probes() -> Vec<Value> {
     let with = |more: Value| {
         let mut pod = json!({"metadata": {"name": "probe", "namespace": "space-0", "labels": {"app": "app-1"}},
@@ -189,7 +189,7 @@ fn probes() -> Vec<Value> {
     ]
 }
 
-/// A pod in words.
+/// A pod as text.
 fn shown(cluster: &Cluster, pod: &evictd_placement::Pod) -> String {
     format!(
         "{} {} {:?}",
@@ -199,7 +199,7 @@ fn shown(cluster: &Cluster, pod: &evictd_placement::Pod) -> String {
     )
 }
 
-/// All that can be seen of a cluster, by names.
+/// The observable state of a cluster, by names.
 fn seen(cluster: &mut Cluster) -> (Sizes, BTreeMap<String, Vec<String>>) {
     let sizes = cluster.sizes();
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -213,7 +213,7 @@ fn seen(cluster: &mut Cluster) -> (Sizes, BTreeMap<String, Vec<String>>) {
         lines.extend(node.pods.iter().map(|pod| shown(cluster, pod)));
     }
     let lost = cluster
-        .lost()
+        .orphaned_pods()
         .map(|(node, pod)| format!("{node} {}", shown(cluster, pod)));
     let mut lost: Vec<String> = lost.collect();
     lost.extend(cluster.nominated().iter().map(|pod| shown(cluster, pod)));
@@ -223,7 +223,9 @@ fn seen(cluster: &mut Cluster) -> (Sizes, BTreeMap<String, Vec<String>>) {
         let pod = cluster.pod(from_value(probe).unwrap()).unwrap();
         let mut checks = Checks::new(cluster, &pod);
         for id in cluster.node_ids() {
-            let answer = checks.fits(id).map_err(|rejection| checks.words(rejection));
+            let answer = checks
+                .fits(id)
+                .map_err(|rejection| checks.messages(rejection));
             let lines = seen.get_mut(cluster.node_name(id)).unwrap();
             lines.push(format!("{answer:?}"));
         }
@@ -259,7 +261,7 @@ proptest! {
         for (object, form) in &objects {
             put(&mut cluster, *object, *form);
         }
-        // New ones, and those for which a node is being freed.
+        // Pending pods and nominated pods.
         let nominated = objects.iter().filter(|((kind, _), form)| *kind == Kind::Pod && **form == 4);
         let numbers = nominated.map(|((_, number), _)| *number).chain(12..16);
         let incoming = numbers.map(|number| {
@@ -288,7 +290,7 @@ proptest! {
                     incoming.extend(statement.take_back(&mut cluster, taken));
                 },
                 2 => {
-                    // Those of the cluster, not those that were placed for the time being.
+                    // A placed pod of a statement does not count.
                     let pods = cluster.node(node).pods.len();
                     if pods > 0 && placed.is_empty() {
                         removed.push(statement.remove(&mut cluster, node, other.index(pods)));
@@ -363,9 +365,9 @@ proptest! {
         let before = seen(&mut cluster);
         let ids: Vec<NodeId> = cluster.node_ids().collect();
         for id in ids {
-            let told = cluster.told_node(id);
+            let told = cluster.node_to_wire(id);
             cluster.update_node(&told);
-            prop_assert_eq!(format!("{:?}", cluster.told_node(id)), format!("{:?}", told));
+            prop_assert_eq!(format!("{:?}", cluster.node_to_wire(id)), format!("{:?}", told));
         }
         prop_assert_eq!(seen(&mut cluster), before);
     }
@@ -382,7 +384,7 @@ proptest! {
                 left.insert(object, form);
                 continue;
             }
-            // Pods that wait or have ended are not kept.
+            // Pending and finished pods are not kept.
             let kept = left.remove(&object).is_some_and(|form| object.0 != Kind::Pod || form < 5);
             prop_assert_eq!(remove(&mut cluster, object), kept);
         }
@@ -399,7 +401,7 @@ proptest! {
 }
 
 #[test]
-fn an_object_with_a_mistake_changes_nothing() {
+fn an_invalid_object_changes_nothing() {
     let mut cluster = Cluster::new();
     put(&mut cluster, (Kind::Node, 1), 0);
     put(&mut cluster, (Kind::Pod, 1), 0);
@@ -435,9 +437,9 @@ fn a_selector_counts_until_it_is_released() {
     assert_eq!(cluster.sizes(), before);
 }
 
-/// What differs between pods of a `StatefulSet` is in no structure that a decision looks through, until somebody asks.
+/// Labels that differ between the pods of a `StatefulSet` split no group until a selector names them.
 #[test]
-fn pods_are_told_apart_only_by_labels_that_a_selector_names() {
+fn only_labels_that_a_selector_names_split_groups() {
     let mut cluster = Cluster::new();
     put(&mut cluster, (Kind::Node, 0), 0);
     let replica = |number: u8| {
@@ -462,7 +464,7 @@ fn pods_are_told_apart_only_by_labels_that_a_selector_names() {
         .unwrap();
     assert_eq!(groups(&cluster), 8);
     cluster.release_selector(selector);
-    // Those that come now are one again.
+    // Pods that are added now share a group again.
     for number in 0..8 {
         cluster
             .add_pod(from_value(replica(number)).unwrap())
@@ -473,7 +475,7 @@ fn pods_are_told_apart_only_by_labels_that_a_selector_names() {
 }
 
 #[test]
-fn pods_with_labels_of_their_own_share_a_template() {
+fn pods_that_differ_by_labels_share_a_template() {
     let mut cluster = Cluster::new();
     put(&mut cluster, (Kind::Node, 0), 0);
     let before = cluster.sizes().templates;
@@ -486,9 +488,9 @@ fn pods_with_labels_of_their_own_share_a_template() {
     assert_eq!(cluster.sizes().templates, before + 1);
 }
 
-/// The answers that are kept about a node hold when its new pod is bound to it.
+/// Cached results of a node stay valid when an assumed pod is bound to it.
 #[test]
-fn a_pod_that_is_told_where_it_was_assumed_changes_nothing() {
+fn observing_an_assumed_pod_on_its_node_changes_nothing() {
     let waits = json!({
         "metadata": {"name": "web", "uid": "web", "labels": {"app": "web"}},
         "spec": {
@@ -538,12 +540,12 @@ fn a_pod_that_is_told_where_it_was_assumed_changes_nothing() {
     }
 }
 
-/// A pod whose two containers name so many resources, and one GPU.
+/// A pod whose two containers request this many resources and one GPU.
 fn of_many_names(count: usize, node: &str) -> wire::Pod {
     let names = |range: std::ops::Range<usize>| -> Value {
-        let own = range.map(|number| (format!("example.com/r{number}"), json!("1")));
-        let own = own.chain([("example.com/gpu".to_owned(), json!("1"))]);
-        json!({"requests": own.collect::<serde_json::Map<_, _>>()})
+        let requests = range.map(|number| (format!("example.com/r{number}"), json!("1")));
+        let requests = requests.chain([("example.com/gpu".to_owned(), json!("1"))]);
+        json!({"requests": requests.collect::<serde_json::Map<_, _>>()})
     };
     from_value(json!({
         "metadata": {"name": format!("many-{count}"), "uid": format!("many-{count}")},
@@ -556,7 +558,7 @@ fn of_many_names(count: usize, node: &str) -> wire::Pod {
 }
 
 #[test]
-fn a_pod_that_names_too_many_resources_is_refused_and_one_on_a_node_counts_in_full() {
+fn too_many_resources_are_rejected_for_pending_pods_and_counted_for_running_ones() {
     let mut cluster = Cluster::new();
     assert!(cluster.add_node(&from_value(node(1, 1)).unwrap()));
     let before = cluster.sizes();
@@ -575,15 +577,15 @@ fn a_pod_that_names_too_many_resources_is_refused_and_one_on_a_node_counts_in_fu
         }
         assert_eq!(cluster.sizes(), before, "{count}");
     }
-    // Its kubelet lets such a pod run: what it takes is taken.
+    // The kubelet already runs this pod, so its requests count.
     let bound = of_many_names(60_000, "node-1");
     cluster.add_pod(bound.clone()).unwrap();
-    let own = &cluster.nodes()[0];
+    let node = &cluster.nodes()[0];
     let of = |name: &str| {
         let symbol = cluster.symbols().get(name);
-        symbol.map_or(0, |symbol| own.requested_scalars.get(symbol))
+        symbol.map_or(0, |symbol| node.requested_scalars.get(symbol))
     };
-    assert_eq!(own.requested_scalars.iter().count(), 60_000);
+    assert_eq!(node.requested_scalars.iter().count(), 60_000);
     assert_eq!((of("example.com/gpu"), of("example.com/r59998")), (2, 1));
     assert!(cluster.remove_pod(&bound.metadata));
     assert_eq!(cluster.sizes(), before);

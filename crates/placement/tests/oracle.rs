@@ -1,4 +1,4 @@
-//! Every case that the real kube-scheduler 1.36.2 was asked: why each node is not for the pod, in its words.
+//! Compares the rejection messages of each node with kube-scheduler 1.36.2.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use evictd_placement::{Checks, Cluster, Code};
@@ -58,7 +58,7 @@ fn check(case: Case) {
             fits_somewhere = true;
             continue;
         };
-        let (code, reasons) = (rejection.code, checks.words(rejection));
+        let (code, reasons) = (rejection.code, checks.messages(rejection));
         if let Some(status) = expected.filter_status.get(name) {
             assert_eq!(
                 (code.as_str(), &reasons),
@@ -66,7 +66,7 @@ fn check(case: Case) {
                 "{name}"
             );
         } else if !expected.fits_without_preemption {
-            // Left out before any filter was asked, in words of its own.
+            // PreFilter rejects it with a message of its own.
             assert_eq!(
                 code,
                 Code::UnschedulableAndUnresolvable,
@@ -80,7 +80,7 @@ fn check(case: Case) {
 }
 
 #[test]
-fn real_kube_scheduler_says_the_same_of_every_node() {
+fn every_node_has_the_messages_of_kube_scheduler() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preemption/tests/oracle");
     let mut files: Vec<_> = fs::read_dir(directory)
         .unwrap()

@@ -1,4 +1,4 @@
-//! The filters mean what the predicates of `evictd_pod` mean, by which a node's agent goes.
+//! The filters agree with the predicates of `evictd_pod`, which the node agent uses.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use evictd_placement::{Checks, Cluster};
@@ -132,7 +132,7 @@ fn node() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What the predicates say, in the words and the order of the filters.
+/// The predicates' results with the filters' messages and order.
 fn expected(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Vec<String>> {
     let words = |words: &str| Err(vec![words.to_owned()]);
     if !predicates::matches_name(pod, node) {
@@ -181,7 +181,7 @@ proptest! {
         let pod = cluster.pod(from_value(incoming.clone()).unwrap()).unwrap();
         let mut checks = Checks::new(&cluster, &pod);
         let id = cluster.find_node("n").unwrap();
-        let found = checks.fits(id).map_err(|rejection| checks.words(rejection));
+        let found = checks.fits(id).map_err(|rejection| checks.messages(rejection));
 
         let node: Node = from_value(node).unwrap();
         let others: Vec<Pod> = others

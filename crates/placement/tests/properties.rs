@@ -1,5 +1,4 @@
-//! What holds in every cluster: the counted answers are those that looking at every pod gives, and a trial leaves
-//! everything as it was.
+//! Properties of every cluster: incremental counts match a scan of all pods, and a trial restores its node.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod looking;
@@ -12,7 +11,7 @@ use serde_json::from_value;
 
 const KEYS: [&str; 2] = ["zone", "rack"];
 const APPS: [&str; 2] = ["web", "db"];
-/// The last is not in the input.
+/// The input does not hold the last namespace.
 const NAMESPACES: [&str; 3] = ["blue", "red", "lost"];
 
 fn selector() -> impl Strategy<Value = Selector> {
@@ -132,12 +131,12 @@ fn cluster(scene: &Scene) -> (Cluster, evictd_placement::Pod) {
     (cluster, pod.unwrap())
 }
 
-/// What every node answers.
+/// The result of each node.
 fn answers(checks: &mut Checks<'_>) -> Vec<Result<(), Vec<String>>> {
     let ids = checks.cluster().node_ids();
     let answer = |id| {
         let answer = checks.fits(id);
-        answer.map_err(|rejection| checks.words(rejection))
+        answer.map_err(|rejection| checks.messages(rejection))
     };
     ids.map(answer).collect()
 }
@@ -155,8 +154,8 @@ proptest! {
         let before = answers(&mut checks);
         for id in cluster.node_ids() {
             let node = id.index();
-            // Named after their place in the scene, and in that order on their node.
-            let own = scene.pods_of(node);
+            // Pods are named in the order of the scene, which is their order on the node.
+            let pods = scene.pods_of(node);
             let mut away = scene.away();
             let mut found = Vec::new();
             let mut still = Vec::new();
@@ -164,9 +163,9 @@ proptest! {
             {
                 let mut trial = checks.on(id);
                 for step in std::iter::once(None).chain(steps.iter().map(Some)) {
-                    if let Some(step) = step.filter(|_| !own.is_empty()) {
-                        let index = step.index(own.len());
-                        let place = own[index];
+                    if let Some(step) = step.filter(|_| !pods.is_empty()) {
+                        let index = step.index(pods.len());
+                        let place = pods[index];
                         if away[place] { trial.put_back(index) } else { trial.remove(index) }
                         away[place] = !away[place];
                     }
@@ -179,7 +178,7 @@ proptest! {
                 }
             }
             let found: Vec<_> = found.into_iter().map(|answer| answer.map_err(|rejection| {
-                (rejection.code.as_str(), checks.words(rejection).concat())
+                (rejection.code.as_str(), checks.messages(rejection).concat())
             })).collect();
             let wanted: Vec<_> = wanted.into_iter().map(|answer| answer.map_err(|(code, words)| {
                 (code, words.to_owned())
@@ -202,18 +201,18 @@ proptest! {
         let (cluster, pod) = cluster(&scene);
         let mut checks = Checks::new(&cluster, &pod);
         let node = of.index(scene.nodes.len());
-        let own = scene.pods_of(node);
-        let gone: Vec<usize> = (0..own.len()).filter(|index| gone >> index & 1 == 1).collect();
+        let pods = scene.pods_of(node);
+        let gone: Vec<usize> = (0..pods.len()).filter(|index| gone >> index & 1 == 1).collect();
         let mut away = scene.away();
         for index in &gone {
-            away[own[*index]] = true;
+            away[pods[*index]] = true;
         }
         for id in cluster.node_ids().filter(|id| id.index() == node) {
-            checks.forget(id, &gone);
+            checks.assume_evicted(id, &gone);
         }
         for id in cluster.node_ids().filter(|id| id.index() != node) {
             let found = checks.fits(id);
-            let found = found.map_err(|why| (why.code.as_str(), checks.words(why).concat()));
+            let found = found.map_err(|why| (why.code.as_str(), checks.messages(why).concat()));
             let wanted = scene.verdict(id.index(), &away);
             let wanted = wanted.map_err(|(code, words)| (code, words.to_owned()));
             prop_assert_eq!(found, wanted, "node {}", id.index());

@@ -17,7 +17,7 @@ impl NotCandidate {
                 vec!["No preemption victims found for incoming pod".to_owned()],
             ),
             Self::DoesNotFit(rejection) | Self::Budget(rejection) => {
-                (rejection.code, checks.words(rejection))
+                (rejection.code, checks.messages(rejection))
             }
             Self::NoVictimNeeded => (
                 Code::Unschedulable,

@@ -61,7 +61,7 @@ fn fitting_nodes(
     victims: &[usize],
 ) -> (usize, Option<NodeId>) {
     let mut checks = Checks::new(cluster, pod);
-    checks.forget(chosen, victims);
+    checks.assume_evicted(chosen, victims);
     let others = cluster.node_ids().filter(|id| *id != chosen);
     let mut fitting = others.filter(|id| checks.fits(*id).is_ok());
     let first = fitting.next();

@@ -156,7 +156,7 @@ fn differences(file: &str, input: &Value, expected: &Value) -> Vec<String> {
             Some((_, why)) => status(why.status(&checks)),
             // A node that was not tried keeps its first Filter result.
             None => match plan.filter[cluster.find_node(node).unwrap().index()] {
-                Err(rejection) => status((rejection.code, checks.words(rejection))),
+                Err(rejection) => status((rejection.code, checks.messages(rejection))),
                 Ok(()) => "fits".to_owned(),
             },
         };

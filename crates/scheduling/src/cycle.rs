@@ -58,7 +58,7 @@ pub struct Filtered {
 impl Filtered {
     /// Whether the next attempt may find nodes that this one had to leave.
     pub(crate) fn goes_on(&self) -> bool {
-        let left = Reason::Words(DEVICES_GO_ON);
+        let left = Reason::Message(DEVICES_GO_ON);
         let mut verdicts = self.verdicts.iter();
         verdicts.any(|own| matches!(own, Verdict::Rejected(_, why) if why.reason == left))
     }
@@ -238,7 +238,7 @@ impl Framework {
         let (mut checks, asked) = self.checks(cluster, pod);
         let (index, rejection) = checks.verdict(id).err()?;
         let plugin = self.filters[asked[index]].name().to_owned();
-        Some((plugin, checks.words(rejection)))
+        Some((plugin, checks.messages(rejection)))
     }
 
     /// Scores the nodes that passed; `None` where there is nothing to choose (S5-054).
@@ -516,7 +516,7 @@ impl Filtered {
                 said.map(|(_, words)| words.clone()).into_iter().collect()
             }
             Verdict::Rejected(_, rejection) => {
-                evictd_placement::filter::words_as_said(cluster, pod, rejection.reason)
+                evictd_placement::filter::messages_in_order(cluster, pod, rejection.reason)
             }
             Verdict::Excluded => match (&self.before.rejected, &self.before.nodes) {
                 (Some((_, _, reason)), _) => vec![reason.clone()],

@@ -94,7 +94,7 @@ fn labels(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Labels {
     if framework.has_own_plugins {
         pod.labels().clone()
     } else {
-        cluster.labels_as_judged(pod)
+        cluster.selected_labels(pod)
     }
 }
 

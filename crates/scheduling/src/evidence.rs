@@ -3,7 +3,7 @@
 
 use crate::cycle::{Filtered, Scores, Verdict};
 use crate::framework::Framework;
-use evictd_placement::filter::words_as_said;
+use evictd_placement::filter::messages_in_order;
 use evictd_placement::{Cluster, NodeId, Pod};
 use serde::Serialize;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub(crate) fn by_filters(
             return None;
         };
         let plugin = framework.filters[filter].name().to_owned();
-        let reasons = words_as_said(cluster, pod, rejection.reason);
+        let reasons = messages_in_order(cluster, pod, rejection.reason);
         Some(rejected(cluster, own, plugin, reasons))
     });
     groups.collect()

@@ -3,7 +3,7 @@
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
 use crate::plugins::PluginName;
 use crate::workers::{OneByOne, Workers};
-use evictd_placement::{Chosen, Cluster, Mistake, NodeId, Permit, Plugin, agent, plugins};
+use evictd_placement::{Chosen, Cluster, InvalidObject, NodeId, Permit, Plugin, agent, plugins};
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -252,7 +252,11 @@ impl Framework {
 }
 
 /// A built-in plugin; `None` for those that decide nothing about nodes.
-fn built_in(cluster: &mut Cluster, name: &str, args: &Args) -> Result<Option<Shared>, Mistake> {
+fn built_in(
+    cluster: &mut Cluster,
+    name: &str,
+    args: &Args,
+) -> Result<Option<Shared>, InvalidObject> {
     let plugin: Shared = match name {
         "NodeUnschedulable" => Arc::new(plugins::NodeUnschedulable),
         "NodeName" => Arc::new(plugins::NodeName),

@@ -22,7 +22,7 @@ use crate::moves::Moves;
 use crate::preparations::{ClaimRef, Preparations};
 use crate::queue::{Pool, Settings};
 use crate::scheduling_queue::SchedulingQueue;
-use evictd_placement::{Cluster, INTERRUPTED, Mistake, Pod, Spreader};
+use evictd_placement::{Cluster, INTERRUPTED, InvalidObject, Pod, SpreadSource};
 use evictd_pod::wire;
 use evictd_preemption::{Action, Budget, Options};
 use gang_extenders::Asking;
@@ -265,12 +265,12 @@ impl Scheduler {
                 }
                 (None, None) => {}
             },
-            Event::Service(delta) => self.spread_by_labels(Spreader::Service, delta),
+            Event::Service(delta) => self.spread_by_labels(SpreadSource::Service, delta),
             Event::ReplicationController(delta) => {
-                self.spread_by_labels(Spreader::ReplicationController, delta);
+                self.spread_by_labels(SpreadSource::ReplicationController, delta);
             }
-            Event::ReplicaSet(delta) => self.spread_by(Spreader::ReplicaSet, delta),
-            Event::StatefulSet(delta) => self.spread_by(Spreader::StatefulSet, delta),
+            Event::ReplicaSet(delta) => self.spread_by(SpreadSource::ReplicaSet, delta),
+            Event::StatefulSet(delta) => self.spread_by(SpreadSource::StatefulSet, delta),
             Event::PodDisruptionBudget(delta) => self.on_budget(delta),
             Event::PodGroup(delta) => self.moved.extend(self.queue.on_group(delta)),
             Event::FailedPod(Delta { new: Some(new), .. }) => self.cluster.add_evicted(new),
@@ -281,25 +281,25 @@ impl Scheduler {
         }
     }
 
-    fn spread_by_labels(&mut self, kind: Spreader, delta: &Delta<wire::Service>) {
+    fn spread_by_labels(&mut self, kind: SpreadSource, delta: &Delta<wire::Service>) {
         match (&delta.old, &delta.new) {
-            (_, Some(new)) if kind == Spreader::Service => self.cluster.add_service(new),
+            (_, Some(new)) if kind == SpreadSource::Service => self.cluster.add_service(new),
             (_, Some(new)) => self.cluster.add_replication_controller(new),
             (Some(old), None) => {
-                self.cluster.remove_spreader(kind, &old.metadata);
+                self.cluster.remove_spread_source(kind, &old.metadata);
             }
             (None, None) => {}
         }
     }
 
-    fn spread_by(&mut self, kind: Spreader, delta: &Delta<wire::Workload>) {
+    fn spread_by(&mut self, kind: SpreadSource, delta: &Delta<wire::Workload>) {
         match (&delta.old, &delta.new) {
             (_, Some(new)) => {
                 let added = self.cluster.add_workload(kind, new);
                 self.note(&new.metadata, added);
             }
             (Some(old), None) => {
-                self.cluster.remove_spreader(kind, &old.metadata);
+                self.cluster.remove_spread_source(kind, &old.metadata);
             }
             (None, None) => {}
         }
@@ -330,7 +330,7 @@ impl Scheduler {
     }
 
     /// Keeps the error of an object that was not added.
-    fn note(&mut self, metadata: &wire::Metadata, added: Result<(), Mistake>) {
+    fn note(&mut self, metadata: &wire::Metadata, added: Result<(), InvalidObject>) {
         if let Err(mistake) = added {
             let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
             self.mistakes.push(format!("{name}: {mistake}"));

@@ -41,7 +41,7 @@ fn shown(cluster: &Cluster) -> String {
         let node = cluster.node(id);
         let pods = node.pods.iter().map(|pod| cluster.full_name(pod));
         let pods: Vec<String> = pods.collect();
-        let told = cluster.told_node(id);
+        let told = cluster.node_to_wire(id);
         format!("{told:?} {pods:?} {:?}", node.requested)
     });
     format!("{:?} {:?}", nodes.collect::<Vec<_>>(), cluster.sizes())

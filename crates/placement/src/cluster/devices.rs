@@ -1,4 +1,4 @@
-//! Devices, the claims on them, and what was promised to pods on their way to a node.
+//! Devices, resource claims, and devices that are assumed for pods on their way to a node.
 
 use super::Cluster;
 use crate::devices::DeviceChoice;
@@ -7,13 +7,13 @@ use crate::pod::Pod;
 use crate::symbol::Symbols;
 use evictd_devices::Inventory;
 
-/// A node as selectors of devices see it.
-pub(crate) struct Seen<'c> {
+/// A node as selectors of devices match it.
+pub(crate) struct NodeView<'c> {
     pub(crate) symbols: &'c Symbols,
     pub(crate) node: &'c Node,
 }
 
-impl evictd_devices::Node for Seen<'_> {
+impl evictd_devices::Node for NodeView<'_> {
     fn name(&self) -> &str {
         self.symbols.text(self.node.name)
     }
@@ -25,18 +25,18 @@ impl evictd_devices::Node for Seen<'_> {
 }
 
 impl Cluster {
-    /// What is known of devices.
+    /// Slices, classes and claims.
     pub const fn devices(&self) -> &Inventory {
         &self.devices
     }
 
-    /// The same, to be told of slices, classes and claims. Answers that are kept for other pods do not depend on them.
+    /// Slices, classes and claims, to update. Cached results of other pods do not depend on them.
     pub const fn devices_mut(&mut self) -> &mut Inventory {
         &mut self.devices
     }
 
-    /// A pod gets these devices with its node: nobody else is given them. [`Cluster::remove_pod`] takes that back as long as
-    /// the claims themselves do not say it.
+    /// Assumes these devices for a pod, so that no other pod gets them. [`Cluster::remove_pod`] releases them unless
+    /// the claims themselves show the allocation.
     pub fn promise_devices(&mut self, pod: &Pod, choices: &[DeviceChoice]) {
         let known_as = self.known_as(pod);
         for choice in choices {

@@ -1,11 +1,11 @@
-//! Pods that come, change and go.
+//! Adds, updates and removes pods.
 
-use super::{Cluster, Place};
+use super::{Cluster, PodLocation};
 use crate::evicted::Evicted;
 use crate::group::GroupId;
 use crate::id::NodeId;
+use crate::invalid_object::InvalidObject;
 use crate::labels::Labels;
-use crate::mistake::Mistake;
 use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, Scored, scalars};
 use crate::symbol::Symbol;
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What a pod is known by: its unique id, or `namespace/name`, which no unique id looks like.
+/// The key of a pod: its UID, or `namespace/name`, which cannot equal a UID.
 fn key(metadata: &wire::Metadata) -> Cow<'_, str> {
     if metadata.uid.is_empty() {
         let namespace = metadata.namespace_or_default();
@@ -26,12 +26,12 @@ fn key(metadata: &wire::Metadata) -> Cow<'_, str> {
 }
 
 impl Cluster {
-    /// Adds a pod to its node, or to the nominated ones, or puts it in the place of what it was before: the pod of the
-    /// same UID, or of the same name where neither has one. A pod whose node is not there is kept aside and counts when
-    /// the node comes. Pods that have ended take no room, and pods that wait take none either, so they are left out.
+    /// Adds a pod to its node or to the nominated pods. It replaces the pod of the same UID, or of the same name
+    /// without UIDs. A pod on an unknown node is orphaned until the node is added. Finished pods and pending pods
+    /// without a nomination are left out.
     ///
-    /// With a mistake nothing changes.
-    pub fn add_pod(&mut self, wire: wire::Pod) -> Result<(), Mistake> {
+    /// An error changes nothing.
+    pub fn add_pod(&mut self, wire: wire::Pod) -> Result<(), InvalidObject> {
         let ended = matches!(wire.status.phase.as_str(), "Succeeded" | "Failed");
         if ended {
             self.remove_pod(&wire.metadata);
@@ -39,8 +39,8 @@ impl Cluster {
             return Ok(());
         }
         let named = key(&wire.metadata);
-        let is_known = self.places.contains_key(&*named);
-        // A new pod with a UID needs no other name.
+        let is_known = self.locations.contains_key(&*named);
+        // A new pod with a UID can have no entry under its name.
         let named = (is_known || wire.metadata.uid.is_empty()).then(|| Arc::from(named));
         let node = (!wire.spec.node_name.is_empty()).then(|| {
             let name = self.symbols.intern(&wire.spec.node_name);
@@ -66,30 +66,30 @@ impl Cluster {
             }
             self.take_away(&known_as);
         }
-        let place = match node {
+        let location = match node {
             Some(name) => {
                 match self.node_by_name.get(&name) {
                     Some(id) => self.place(*id, pod),
-                    None => self.early.entry(name).or_default().push(pod),
+                    None => self.orphaned.entry(name).or_default().push(pod),
                 }
-                Place::Node(name)
+                PodLocation::Node(name)
             }
             None if pod.identity.nominated.is_some() => {
                 self.changes.all();
                 self.nominated.push(pod);
-                Place::Nominated
+                PodLocation::Nominated
             }
             None => {
                 self.release_kept(pod);
                 return Ok(());
             }
         };
-        self.places.insert(known_as, place);
+        self.locations.insert(known_as, location);
         Ok(())
     }
 
-    /// Puts a pod that [`Cluster::pod`] has given out on a node, before the API server knows of it. What is told of it
-    /// later by [`Cluster::add_pod`] takes its place, and [`Cluster::remove_pod`] takes it off again.
+    /// Assumes that a pod from [`Cluster::pod`] is on a node before the API server shows it. A later
+    /// [`Cluster::add_pod`] replaces it, and [`Cluster::remove_pod`] removes it.
     pub fn assume(&mut self, mut pod: Pod, node: NodeId) {
         let known_as = self.known_as(&pod);
         self.take_away(&known_as);
@@ -97,56 +97,56 @@ impl Cluster {
         let name = self.nodes[node.index()].name;
         self.symbols.hold_again(name);
         self.place(node, pod);
-        self.places.insert(known_as, Place::Node(name));
+        self.locations.insert(known_as, PodLocation::Node(name));
     }
 
-    /// Removes a pod, which is found by its UID, or by its name if it came without; whether it was there.
+    /// Removes a pod by UID, or by name without one. Returns whether it existed.
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
         let known_as = key(metadata);
         self.devices.give_back(&known_as);
         self.take_away(&known_as)
     }
 
-    /// Removes a pod that counts only because it is nominated. Returns whether it was there.
+    /// Removes a pod that is kept only for its nomination. Returns whether it existed.
     pub fn remove_nominated(&mut self, metadata: &wire::Metadata) -> bool {
         let key = key(metadata);
-        let is_nominated =
-            !self.nominated.is_empty() && matches!(self.places.get(&*key), Some(Place::Nominated));
+        let is_nominated = !self.nominated.is_empty()
+            && matches!(self.locations.get(&*key), Some(PodLocation::Nominated));
         is_nominated && self.remove_pod(metadata)
     }
 
-    /// Remembers a pod that has ended, if it was evicted and has a controller.
+    /// Records an evicted pod that has finished, if it has a controller.
     pub fn add_evicted(&mut self, pod: &wire::Pod) {
         if self.evicted.put(&key(&pod.metadata), pod) {
             self.changes.all();
         }
     }
 
-    /// A pod that has ended is removed. That it no longer takes room is told by [`Cluster::remove_pod`].
+    /// Forgets a deleted pod that was evicted. [`Cluster::remove_pod`] releases its resources separately.
     pub fn remove_evicted(&mut self, metadata: &wire::Metadata) {
         if self.evicted.remove(&key(metadata)) {
             self.changes.all();
         }
     }
 
-    /// The evicted pods that exist.
+    /// The evicted pods that still exist.
     pub(crate) const fn evicted(&self) -> &Evicted {
         &self.evicted
     }
 
-    /// A pod on its way to a node. It counts as a part of the cluster until [`Cluster::release`] gets it back.
-    pub fn pod(&mut self, wire: wire::Pod) -> Result<Pod, Mistake> {
+    /// Compiles a pod to be placed. [`Cluster::release`] must take it back.
+    pub fn pod(&mut self, wire: wire::Pod) -> Result<Pod, InvalidObject> {
         self.compile(wire, false)
     }
 
-    /// No node is being freed for a pod any more that [`Cluster::pod`] has given out.
+    /// Clears the nomination of a pod from [`Cluster::pod`].
     pub fn forget_nomination(&mut self, pod: &mut Pod) {
         if let Some(node) = pod.identity.nominated.take() {
             self.symbols.release(node);
         }
     }
 
-    /// Takes back a pod that [`Cluster::pod`] has given out, and what only it referred to.
+    /// Releases a pod from [`Cluster::pod`] and everything that only it referred to.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "nobody may use it afterwards"
@@ -159,8 +159,8 @@ impl Cluster {
             self.topologies.remove(key);
         }
         symbols.release(pod.identity.scheduler);
-        if let Some(own) = &pod.identity.of_containers {
-            self.scalars.release(symbols, own.0.scalars.0);
+        if let Some(requests) = &pod.identity.of_containers {
+            self.scalars.release(symbols, requests.0.scalars.0);
         }
         pod.identity
             .nominated
@@ -170,7 +170,7 @@ impl Cluster {
         self.scalars.release(symbols, pod.amounts.scalars.0);
     }
 
-    /// Gives a pod that the cluster keeps its group.
+    /// Adds a pod to the group of pods that count alike.
     pub(super) fn join_group(&mut self, pod: &mut Pod) {
         let before = self.groups.table.count();
         let template = &self.templates.items()[pod.template.index()];
@@ -180,7 +180,7 @@ impl Cluster {
         }
     }
 
-    /// Takes back a pod that has a group.
+    /// Releases a pod that has a group.
     pub(super) fn release_kept(&mut self, pod: Pod) {
         let before = self.groups.table.count();
         self.groups.table.release(&mut self.symbols, pod.group.0);
@@ -190,8 +190,8 @@ impl Cluster {
         self.release(pod);
     }
 
-    /// Tells pods apart by labels that selectors have begun to name. That is a pass over all pods, which is needed once
-    /// a key: there are few, and selectors share them.
+    /// Regroups all pods after selectors name new label keys. This visits every pod once per key, which is affordable
+    /// because selectors share few keys.
     pub(super) fn regroup(&mut self, keys: &[Symbol]) {
         if keys.is_empty() {
             return;
@@ -206,8 +206,8 @@ impl Cluster {
         let nodes = self.nodes.iter_mut().zip(0..);
         let nodes = nodes
             .flat_map(|(node, id)| node.pods.iter_mut().map(move |pod| (Some(NodeId(id)), pod)));
-        let early = self.early.values_mut().flatten();
-        let others = early.chain(&mut self.nominated).map(|pod| (None, pod));
+        let orphaned = self.orphaned.values_mut().flatten();
+        let others = orphaned.chain(&mut self.nominated).map(|pod| (None, pod));
         for (node, pod) in nodes.chain(others) {
             if keys.iter().any(|key| pod.labels().get(*key).is_some()) {
                 let template = &templates.items()[pod.template.index()];
@@ -221,30 +221,30 @@ impl Cluster {
     }
 
     fn take_away(&mut self, known_as: &str) -> bool {
-        let Some(place) = self.places.remove(known_as) else {
+        let Some(location) = self.locations.remove(known_as) else {
             return false;
         };
-        let pod = match place {
-            Place::Nominated => {
+        let pod = match location {
+            PodLocation::Nominated => {
                 self.changes.all();
                 let at = self.find(&self.nominated, known_as);
                 at.map(|at| self.nominated.remove(at))
             }
-            Place::Node(name) => self.unplace(name, known_as),
+            PodLocation::Node(name) => self.unplace(name, known_as),
         };
         if let Some(pod) = pod {
             self.release_kept(pod);
         }
-        if let Place::Node(name) = place {
+        if let PodLocation::Node(name) = location {
             self.symbols.release(name);
         }
         true
     }
 
-    /// Where a pod is, if it was on this node before, and nobody who decides sees a difference. So it is with each pod that
-    /// was assumed there, once its node is told.
+    /// The pod's location if it was on this node already and no filter or score sees a difference. Every assumed pod
+    /// takes this path when its binding is observed.
     fn place_of_same(&self, known_as: &str, name: Symbol, pod: &Pod) -> Option<(NodeId, usize)> {
-        let Place::Node(before) = self.places.get(known_as)? else {
+        let PodLocation::Node(before) = self.locations.get(known_as)? else {
             return None;
         };
         let id = *self.node_by_name.get(&name).filter(|_| *before == name)?;
@@ -256,7 +256,7 @@ impl Cluster {
         same.then_some((id, at))
     }
 
-    /// Where a pod is in a list.
+    /// The index of a pod in a list.
     pub(super) fn find(&self, pods: &[Pod], known_as: &str) -> Option<usize> {
         pods.iter().position(|pod| match pod.uid() {
             "" => self.full_name(pod) == known_as,
@@ -264,14 +264,14 @@ impl Cluster {
         })
     }
 
-    /// A pod without a node may name a bounded number of resources, because each is compared on every node. What one on a node
-    /// asks for is taken, whatever it is, and counts in full.
-    fn compile(&mut self, wire: wire::Pod, placed: bool) -> Result<Pod, Mistake> {
+    /// Compiles a pod. A pod without a node may request a bounded number of resources, because filters compare each on
+    /// every node. A pod on a node already holds its resources, so all of them count.
+    fn compile(&mut self, wire: wire::Pod, placed: bool) -> Result<Pod, InvalidObject> {
         let requests = Requests::of(&wire, Counted::Scheduled);
         let each = requests.each();
         if !placed {
             TooManyResources::check(each.len())
-                .map_err(|error| Mistake::new("spec.containers".to_owned(), error))?;
+                .map_err(|error| InvalidObject::new("spec.containers".to_owned(), error))?;
         }
         let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
         self.symbols.keep();
@@ -326,7 +326,7 @@ impl Cluster {
                 labels,
             }),
         };
-        // It refers to its scheduler and to its nominated node by itself, as to its labels.
+        // The pod itself holds references to its scheduler, nominated node and labels.
         self.symbols.keep();
         let template = &self.templates.items()[template.index()];
         let new = self.groups.add_keys(template.selectors());
@@ -340,8 +340,8 @@ impl Cluster {
 
     fn amounts(&mut self, each: &[(&str, Quantity)]) -> Amounts {
         let of = |resource: &str| {
-            let own = each.iter().find(|(name, _)| *name == resource);
-            own.map_or(0, |(name, amount)| units(name, *amount))
+            let entry = each.iter().find(|(name, _)| *name == resource);
+            entry.map_or(0, |(name, amount)| units(name, *amount))
         };
         let rare = scalars(&mut self.symbols, each.iter().copied());
         Amounts {
@@ -352,34 +352,34 @@ impl Cluster {
         }
     }
 
-    /// Puts a pod on a node, after those that are more important.
+    /// Inserts a pod on a node after all pods that are at least as important.
     pub(super) fn place(&mut self, id: NodeId, pod: Pod) {
         let (symbols, templates) = (&self.symbols, self.templates.items());
-        let place = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
+        let namespace = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
         self.groups.count(pod.counted(), id, 1);
         self.changes.node(id);
         let node = &mut self.nodes[id.index()];
         let template = &templates[pod.template.index()];
         node.request(&pod, template, self.scalars.items(), 1);
         let at = node.pods.partition_point(|other| {
-            let by_name = || (place(other), other.name()) < (place(&pod), pod.name());
+            let by_name = || (namespace(other), other.name()) < (namespace(&pod), pod.name());
             let order = other.importance().cmp(&pod.importance());
             order.is_lt() || (order.is_eq() && by_name())
         });
         node.pods.insert(at, pod);
     }
 
-    /// Takes a pod off the node of this name, or from among the early ones.
+    /// Removes a pod from the node of this name, or from its orphaned pods.
     fn unplace(&mut self, node: Symbol, known_as: &str) -> Option<Pod> {
         if let Some(id) = self.node_by_name.get(&node).copied() {
             let at = self.find(&self.node(id).pods, known_as)?;
             return Some(self.take_off(id, at));
         }
-        let at = self.find(self.early.get(&node)?, known_as)?;
-        let early = self.early.get_mut(&node)?;
-        let pod = early.swap_remove(at);
-        if early.is_empty() {
-            self.early.remove(&node);
+        let at = self.find(self.orphaned.get(&node)?, known_as)?;
+        let orphaned = self.orphaned.get_mut(&node)?;
+        let pod = orphaned.swap_remove(at);
+        if orphaned.is_empty() {
+            self.orphaned.remove(&node);
         }
         Some(pod)
     }

@@ -1,4 +1,4 @@
-//! What pods that are decided about together have chosen for their claims: the API does not know of it yet.
+//! Volumes and devices that pods of one gang have chosen before the API server knows of it.
 
 use super::Cluster;
 use crate::id::NodeId;
@@ -7,36 +7,36 @@ use crate::volumes::VolumeChoice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What claims on volumes have been chosen, by `namespace/name`.
+/// The chosen volumes of claims, by `namespace/name`.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen(BTreeMap<String, Choice>);
 
 #[derive(Debug)]
 struct Choice {
-    /// Those that use the claim; never empty.
+    /// The pods that use the claim; never empty.
     pods: BTreeSet<Arc<str>>,
     what: ChosenVolume,
 }
 
-/// What a claim gets.
+/// The chosen volume of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChosenVolume {
-    /// A volume that is there.
+    /// An existing volume.
     Volume(String),
-    /// One that is made for this node.
+    /// A volume to provision on this node.
     MadeFor(String),
 }
 
 impl Chosen {
-    /// What this claim gets.
+    /// The choice for this claim.
     pub(crate) fn of(&self, claim: &str) -> Option<&ChosenVolume> {
         Some(&self.0.get(claim)?.what)
     }
 
-    /// Whether a claim gets this volume.
+    /// Whether some claim has chosen this volume.
     pub(crate) fn has_volume(&self, volume: &str) -> bool {
         let mut all = self.0.values();
-        all.any(|own| matches!(&own.what, ChosenVolume::Volume(chosen) if chosen == volume))
+        all.any(|choice| matches!(&choice.what, ChosenVolume::Volume(chosen) if chosen == volume))
     }
 
     fn give_back(&mut self, pod: &str) {
@@ -48,24 +48,24 @@ impl Chosen {
 }
 
 impl Cluster {
-    /// Pods are decided about together from now on: what claims get for one of them the others share, or leave to it.
+    /// From now on pods see the choices of earlier pods of their gang.
     pub fn begin_sharing(&mut self) {
         self.devices.begin_sharing();
         self.chosen = Some(Chosen::default());
     }
 
-    /// From now on pods go by what the API knows, and by devices that were promised.
+    /// Drops the choices. Pods again see only the API's state and assumed devices.
     pub fn end_sharing(&mut self) {
         self.devices.end_sharing();
         self.chosen = None;
     }
 
-    /// What claims on volumes have been chosen for pods that are decided about together.
+    /// The choices of the current gang, if one is being placed.
     pub(crate) const fn chosen(&self) -> Option<&Chosen> {
         self.chosen.as_ref()
     }
 
-    /// A pod goes to this node with these volumes, for the time being.
+    /// Records the volumes that a pod needs on this node.
     pub fn choose_volumes(&mut self, pod: &Pod, node: NodeId, choices: &[VolumeChoice]) {
         if self.chosen.is_none() || choices.is_empty() {
             return;
@@ -83,14 +83,14 @@ impl Cluster {
                 }
                 VolumeChoice::Provision { claim } => (claim, ChosenVolume::MadeFor(node.clone())),
             };
-            let own = chosen.entry(format!("{namespace}/{claim}"));
+            let choice = chosen.entry(format!("{namespace}/{claim}"));
             let pods = BTreeSet::new();
-            let own = own.or_insert(Choice { pods, what });
-            own.pods.insert(Arc::clone(&known_as));
+            let choice = choice.or_insert(Choice { pods, what });
+            choice.pods.insert(Arc::clone(&known_as));
         }
     }
 
-    /// A pod that had chosen something goes elsewhere.
+    /// Drops the choices that only this pod made.
     pub(super) fn leave_chosen(&mut self, known_as: &str) {
         self.devices.give_back(known_as);
         if let Some(chosen) = &mut self.chosen {

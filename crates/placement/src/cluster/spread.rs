@@ -1,19 +1,19 @@
-//! Services and workloads, by which pods are spread that say nothing about it, and what profiles compile.
+//! Services and workloads for the default spread constraints, and texts that profiles compile.
 
 use super::Cluster;
+use crate::invalid_object::InvalidObject;
 use crate::labels::Labels;
-use crate::mistake::Mistake;
 use crate::selector::Selector;
-use crate::spreaders::{self, Spreader};
+use crate::spread_sources::{self, SpreadSource};
 use crate::symbol::Symbols;
 use evictd_pod::wire;
 
 impl Cluster {
-    /// Compiles something that is kept as long as the cluster.
+    /// Compiles a value that keeps its texts as long as the cluster lives.
     pub(crate) fn compile_for_good<T>(
         &mut self,
-        make: impl FnOnce(&mut Symbols) -> Result<T, Mistake>,
-    ) -> Result<T, Mistake> {
+        make: impl FnOnce(&mut Symbols) -> Result<T, InvalidObject>,
+    ) -> Result<T, InvalidObject> {
         let result = make(&mut self.symbols);
         match result {
             Ok(_) => self.symbols.keep(),
@@ -22,69 +22,78 @@ impl Cluster {
         result
     }
 
-    /// The same where nothing can be wrong.
+    /// Like `compile_for_good`, for a value that cannot fail.
     pub(crate) fn keep_for_good<T>(&mut self, make: impl FnOnce(&mut Symbols) -> T) -> T {
         let compiled = make(&mut self.symbols);
         self.symbols.keep();
         compiled
     }
 
-    /// Adds a service, or puts it in the place of the one of that name. One without a selector selects nobody.
+    /// Adds or replaces a service. A service without a selector selects no pod.
     pub fn add_service(&mut self, wire: &wire::Service) {
-        self.add_by_labels(Spreader::Service, wire);
+        self.add_by_labels(SpreadSource::Service, wire);
     }
 
-    /// Adds a `ReplicationController`, or puts it in the place of the one of that name.
+    /// Adds or replaces a `ReplicationController`.
     pub fn add_replication_controller(&mut self, wire: &wire::Service) {
-        self.add_by_labels(Spreader::ReplicationController, wire);
+        self.add_by_labels(SpreadSource::ReplicationController, wire);
     }
 
-    fn add_by_labels(&mut self, kind: Spreader, wire: &wire::Service) {
+    fn add_by_labels(&mut self, kind: SpreadSource, wire: &wire::Service) {
         let Some(labels) = &wire.spec.selector else {
-            self.remove_spreader(kind, &wire.metadata);
+            self.remove_spread_source(kind, &wire.metadata);
             return;
         };
-        let selector = spreaders::of_labels(&Labels::new(&mut self.symbols, labels));
-        self.add_spreader(kind, &wire.metadata, selector);
+        let selector = spread_sources::of_labels(&Labels::new(&mut self.symbols, labels));
+        self.add_spread_source(kind, &wire.metadata, selector);
     }
 
-    /// Adds a `ReplicaSet` or `StatefulSet`, or puts it in the place of the one of that name.
-    pub fn add_workload(&mut self, kind: Spreader, wire: &wire::Workload) -> Result<(), Mistake> {
+    /// Adds or replaces a `ReplicaSet` or `StatefulSet`.
+    pub fn add_workload(
+        &mut self,
+        kind: SpreadSource,
+        wire: &wire::Workload,
+    ) -> Result<(), InvalidObject> {
         match Selector::new(&mut self.symbols, wire.spec.selector.as_ref()) {
             Ok(selector) => {
-                self.add_spreader(kind, &wire.metadata, selector);
+                self.add_spread_source(kind, &wire.metadata, selector);
                 Ok(())
             }
             Err(error) => {
                 self.symbols.give_back();
-                Err(Mistake::new("spec.selector".to_owned(), error))
+                Err(InvalidObject::new("spec.selector".to_owned(), error))
             }
         }
     }
 
-    /// Adds one whose selector was just compiled.
-    fn add_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata, selector: Selector) {
+    /// Adds a source whose selector was just compiled.
+    fn add_spread_source(
+        &mut self,
+        kind: SpreadSource,
+        metadata: &wire::Metadata,
+        selector: Selector,
+    ) {
         self.changes.all();
         let symbols = &mut self.symbols;
         let namespace = symbols.intern(metadata.namespace_or_default());
         let name = symbols.intern(&metadata.name);
         let new = self.groups.add_keys(std::iter::once(&selector));
         let old = self
-            .spreaders
+            .spread_sources
             .put(symbols, (namespace, kind, name), selector);
         self.groups.remove_keys(old.iter());
         self.regroup(&new);
     }
 
-    /// Removes a service or workload; whether it was there.
-    pub fn remove_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata) -> bool {
+    /// Removes a service or workload. Returns whether it existed.
+    pub fn remove_spread_source(&mut self, kind: SpreadSource, metadata: &wire::Metadata) -> bool {
         self.changes.all();
         let symbols = &mut self.symbols;
         let namespace = symbols.get(metadata.namespace_or_default());
         let Some((namespace, name)) = namespace.zip(symbols.get(&metadata.name)) else {
             return false;
         };
-        let old = self.spreaders.remove(symbols, (namespace, kind, name));
+        let old = self.spread_sources.remove(symbols, (namespace, kind, name));
         self.groups.remove_keys(old.iter());
         old.is_some()
     }

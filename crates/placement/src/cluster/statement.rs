@@ -1,14 +1,15 @@
-//! Tentative placements and removals, undone exactly.
+//! Tentative placements and evictions that can be undone exactly.
 
-use super::{Cluster, Place};
+use super::{Cluster, PodLocation};
 use crate::id::NodeId;
 use crate::pod::Pod;
 use std::sync::Arc;
 
-/// What was done to a cluster for the time being. It ends with [`Statement::undo`], after which the cluster is as it was,
-/// or with [`Statement::commit`]. Until then nothing else may change the cluster, and one statement is under way at a time.
+/// A transaction on a cluster, like Volcano's `Statement`. [`Statement::undo`] restores the cluster and
+/// [`Statement::commit`] keeps the changes. Until then nothing else may change the cluster, and only one statement may
+/// exist.
 ///
-/// A step costs what a pod that comes or goes costs: it grows with the pods of its node and not with the cluster.
+/// The cost of a step grows with the pods of its node, not with the cluster.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Statement {
@@ -16,28 +17,28 @@ pub struct Statement {
     removed: Vec<Removed>,
 }
 
-/// A pod that was put on a node.
+/// A pod that was placed on a node.
 #[derive(Debug)]
 struct Placed {
     known_as: Arc<str>,
-    /// `None` once it was taken off again.
+    /// `None` after `take_back`.
     node: Option<NodeId>,
-    /// What it was before: where, at which index of the list there, and the pod as it was.
-    before: Option<(Place, usize, Pod)>,
+    /// Its previous location, the index there, and the previous pod.
+    before: Option<(PodLocation, usize, Pod)>,
 }
 
-/// A pod that was taken off a node.
+/// A pod that was removed from a node.
 #[derive(Debug)]
 struct Removed {
     node: NodeId,
     known_as: Arc<str>,
-    /// `None` once it is back.
+    /// `None` after `put_back`.
     pod: Option<Pod>,
 }
 
 impl Statement {
-    /// Puts a pod that [`Cluster::pod`] has given out on a node. It counts there as if it were bound; a nomination that
-    /// it had counts no more. It must not be one that was taken off. The number that is returned means it in
+    /// TopologyDomains a pod from [`Cluster::pod`] on a node. It counts there as if bound, and its nomination no longer counts.
+    /// A pod that this statement removed must not be placed. The returned number identifies the placement in
     /// [`Statement::take_back`].
     pub fn place(&mut self, cluster: &mut Cluster, mut pod: Pod, node: NodeId) -> usize {
         let known_as = cluster.known_as(&pod);
@@ -47,8 +48,8 @@ impl Statement {
         cluster.symbols.hold_again(name);
         cluster.place(node, pod);
         cluster
-            .places
-            .insert(Arc::clone(&known_as), Place::Node(name));
+            .locations
+            .insert(Arc::clone(&known_as), PodLocation::Node(name));
         self.placed.push(Placed {
             known_as,
             node: Some(node),
@@ -57,13 +58,12 @@ impl Statement {
         self.placed.len() - 1
     }
 
-    /// Takes a pod that was placed off again, if it is there, to be placed elsewhere or released. A nomination that it had
-    /// counts again only after the end.
+    /// Takes back a placed pod, to location it elsewhere or to release it. Its nomination counts again only after the end.
     pub fn take_back(&mut self, cluster: &mut Cluster, placed: usize) -> Option<Pod> {
         self.placed[placed].take_back(cluster)
     }
 
-    /// Takes a pod off its node, by its index there. The number that is returned means it in [`Statement::put_back`].
+    /// Removes a pod from its node by its index. The returned number identifies the removal in [`Statement::put_back`].
     pub fn remove(&mut self, cluster: &mut Cluster, node: NodeId, index: usize) -> usize {
         let pod = cluster.take_off(node, index);
         self.removed.push(Removed {
@@ -74,7 +74,7 @@ impl Statement {
         self.removed.len() - 1
     }
 
-    /// Puts a pod back that was taken off, if it is away.
+    /// Puts a removed pod back.
     pub fn put_back(&mut self, cluster: &mut Cluster, removed: usize) {
         let removed = &mut self.removed[removed];
         if let Some(pod) = removed.pod.take() {
@@ -82,7 +82,7 @@ impl Statement {
         }
     }
 
-    /// Takes a pod off once more that was put back.
+    /// Removes a pod again that was put back.
     pub fn remove_again(&mut self, cluster: &mut Cluster, removed: usize) {
         let removed = &mut self.removed[removed];
         let pods = &cluster.nodes[removed.node.index()].pods;
@@ -93,20 +93,20 @@ impl Statement {
         }
     }
 
-    /// The pod with this number while it is away, with its node.
+    /// The removed pod of this number and its node; `None` while it is back.
     pub fn removed(&self, removed: usize) -> Option<(NodeId, &Pod)> {
         let removed = &self.removed[removed];
         Some((removed.node, removed.pod.as_ref()?))
     }
 
-    /// Undoes everything. Returns the pods that are placed still, in the order of placing, to be released.
+    /// Undoes all steps. Returns the pods that were still placed, in order, for the caller to release.
     pub fn undo(mut self, cluster: &mut Cluster) -> Vec<Pod> {
         let mut pods = Vec::new();
-        // Backwards, so that lists get their order again.
+        // The reverse order restores the order of the lists.
         for mut placed in self.placed.drain(..).rev() {
             pods.extend(placed.take_back(cluster));
-            if let Some((place, index, before)) = placed.before {
-                cluster.put_down(placed.known_as, place, index, before);
+            if let Some((location, index, before)) = placed.before {
+                cluster.put_down(placed.known_as, location, index, before);
             }
         }
         pods.reverse();
@@ -116,18 +116,18 @@ impl Statement {
         pods
     }
 
-    /// Lets everything stay as it is: who was placed is assumed to be there, and who was taken off is gone.
+    /// Keeps all changes: placed pods are assumed on their nodes, and removed pods are gone from the cluster.
     pub fn commit(self, cluster: &mut Cluster) {
         for placed in self.placed {
-            if let Some((place, _, pod)) = placed.before {
-                cluster.forget(place, pod);
+            if let Some((location, _, pod)) = placed.before {
+                cluster.forget(location, pod);
             }
         }
         for removed in self.removed {
             if let Some(pod) = removed.pod
-                && let Some(place) = cluster.places.remove(&removed.known_as)
+                && let Some(location) = cluster.locations.remove(&removed.known_as)
             {
-                cluster.forget(place, pod);
+                cluster.forget(location, pod);
             }
         }
     }
@@ -140,7 +140,7 @@ impl Placed {
         let mut pod = cluster.take_off(node, at);
         cluster.leave_chosen(&self.known_as);
         cluster.leave_group(&mut pod);
-        if let Some(Place::Node(name)) = cluster.places.remove(&self.known_as) {
+        if let Some(PodLocation::Node(name)) = cluster.locations.remove(&self.known_as) {
             cluster.symbols.release(name);
         }
         Some(pod)
@@ -148,7 +148,7 @@ impl Placed {
 }
 
 impl Cluster {
-    /// Takes a pod off a node, by its index there.
+    /// Removes a pod from a node by its index.
     pub(super) fn take_off(&mut self, id: NodeId, index: usize) -> Pod {
         let node = &mut self.nodes[id.index()];
         let pod = node.pods.remove(index);
@@ -159,53 +159,53 @@ impl Cluster {
         pod
     }
 
-    /// Takes what is known of a pod out of its place, and gives nothing back.
-    fn lift(&mut self, known_as: &str) -> Option<(Place, usize, Pod)> {
-        let place = self.places.remove(known_as)?;
-        let (index, pod) = match place {
-            Place::Nominated => {
+    /// Removes a pod from its location without releasing anything.
+    fn lift(&mut self, known_as: &str) -> Option<(PodLocation, usize, Pod)> {
+        let location = self.locations.remove(known_as)?;
+        let (index, pod) = match location {
+            PodLocation::Nominated => {
                 self.changes.all();
                 let index = self.find(&self.nominated, known_as)?;
                 (index, self.nominated.remove(index))
             }
-            Place::Node(name) => {
+            PodLocation::Node(name) => {
                 if let Some(id) = self.node_by_name.get(&name).copied() {
                     let index = self.find(&self.node(id).pods, known_as)?;
                     (index, self.take_off(id, index))
                 } else {
-                    let index = self.find(self.early.get(&name)?, known_as)?;
-                    let early = self.early.get_mut(&name)?;
-                    (index, early.remove(index))
+                    let index = self.find(self.orphaned.get(&name)?, known_as)?;
+                    let orphaned = self.orphaned.get_mut(&name)?;
+                    (index, orphaned.remove(index))
                 }
             }
         };
-        Some((place, index, pod))
+        Some((location, index, pod))
     }
 
-    /// Puts a pod back where [`Cluster::lift`] has taken it from.
-    fn put_down(&mut self, known_as: Arc<str>, place: Place, index: usize, pod: Pod) {
-        match place {
-            Place::Nominated => {
+    /// Puts back a pod that [`Cluster::lift`] removed.
+    fn put_down(&mut self, known_as: Arc<str>, location: PodLocation, index: usize, pod: Pod) {
+        match location {
+            PodLocation::Nominated => {
                 self.changes.all();
                 self.nominated.insert(index, pod);
             }
-            Place::Node(name) => match self.node_by_name.get(&name).copied() {
+            PodLocation::Node(name) => match self.node_by_name.get(&name).copied() {
                 Some(id) => self.place(id, pod),
-                None => self.early.entry(name).or_default().insert(index, pod),
+                None => self.orphaned.entry(name).or_default().insert(index, pod),
             },
         }
-        self.places.insert(known_as, place);
+        self.locations.insert(known_as, location);
     }
 
-    /// Gives back all that a pod referred to which is in no list any more.
-    fn forget(&mut self, place: Place, pod: Pod) {
+    /// Releases all references of a pod that is no longer in a list.
+    fn forget(&mut self, location: PodLocation, pod: Pod) {
         self.release_kept(pod);
-        if let Place::Node(name) = place {
+        if let PodLocation::Node(name) = location {
             self.symbols.release(name);
         }
     }
 
-    /// Takes a pod out of its group.
+    /// Removes a pod from its group.
     fn leave_group(&mut self, pod: &mut Pod) {
         let before = self.groups.table.count();
         let group = std::mem::take(&mut pod.group);
@@ -215,7 +215,7 @@ impl Cluster {
         }
     }
 
-    /// What a pod is known by: its unique id, or `namespace/name` where it has none.
+    /// The key of a pod: its UID, or `namespace/name` without one.
     pub fn known_as(&self, pod: &Pod) -> Arc<str> {
         match pod.uid() {
             "" => Arc::from(self.full_name(pod)),

@@ -1,4 +1,4 @@
-//! The claims of a pod, and those without which it can be nowhere: `VolumeBinding` before it looks at any node.
+//! The claims of a pod, and PreFilter of `VolumeBinding`, which rejects a pod before any node is filtered.
 
 use super::{Code, Filter, Here, Reason, Rejection};
 use crate::cluster::Cluster;
@@ -7,7 +7,7 @@ use crate::storage::{ClaimState, PersistentClaim, PersistentVolume};
 use crate::symbol::Symbol;
 use crate::template::{Claim, Template, Volume};
 
-/// The claims of a template's pods; `None` beside those that are not in the input.
+/// The claims of a template's pods, with `None` for claims that the input does not hold.
 pub(super) fn of<'c>(
     cluster: &'c Cluster,
     template: &'c Template,
@@ -20,7 +20,7 @@ pub(super) fn of<'c>(
     claims.map(move |claim| (claim, known.get(&(template.namespace, claim.name))))
 }
 
-/// The claims of a template's pods that are in the input.
+/// The claims of a template's pods that the input holds.
 pub(super) fn known<'c>(
     cluster: &'c Cluster,
     template: &'c Template,
@@ -28,7 +28,7 @@ pub(super) fn known<'c>(
     of(cluster, template).filter_map(|(claim, known)| Some((claim, known?)))
 }
 
-/// The volume that a claim asks for, or has.
+/// The volume of a bound or prebound claim.
 pub(super) fn volume<'c>(
     cluster: &'c Cluster,
     claim: &PersistentClaim,
@@ -42,14 +42,15 @@ pub(super) fn full_name(cluster: &Cluster, claim: &PersistentClaim) -> String {
     format!("{}/{}", text(claim.namespace), text(claim.name))
 }
 
-/// A volume as its driver counts it: one that is there by the driver's name for it, one yet to be made by its claim's.
+/// A volume for the attach limit. An existing volume counts by its handle, a volume still to be provisioned by its
+/// claim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Attachment {
     Handle(Symbol),
     Claim(Symbol, Symbol),
 }
 
-/// The driver that attaches a claim's volume; `None` if none does, or if it is not known.
+/// The driver that attaches a claim's volume; `None` if no driver does or it is unknown.
 pub(super) fn attachment(
     cluster: &Cluster,
     claim: &PersistentClaim,
@@ -58,13 +59,13 @@ pub(super) fn attachment(
         let (driver, handle) = volume.attached?;
         return Some((driver, Attachment::Handle(handle)));
     }
-    // One whose volume is gone, or not there yet, counts like one whose volume is yet to be made.
+    // A claim without an existing volume counts by its class, like a volume still to be provisioned.
     let class = cluster.storage().classes.get(&claim.class?)?;
     let attachment = Attachment::Claim(claim.namespace, claim.name);
     Some((class.attacher?, attachment))
 }
 
-/// What is said of the first claim that is not there (S5-093). One that is made for the pod may yet come.
+/// The message about the first claim that does not exist (S5-093). A claim made for the pod may still be created.
 pub(crate) fn missing(cluster: &Cluster, pod: &Pod) -> Option<String> {
     let mut claims = of(cluster, cluster.template(pod));
     let (claim, _) = claims.find(|(claim, known)| known.is_none() && !claim.ephemeral)?;
@@ -72,7 +73,7 @@ pub(crate) fn missing(cluster: &Cluster, pod: &Pod) -> Option<String> {
     Some(format!("persistentvolumeclaim {name:?} not found"))
 }
 
-/// What is said of the first claim that no node can serve (S5-093).
+/// The message about the first claim that no node can serve (S5-093).
 pub(crate) fn unusable(cluster: &Cluster, pod: &Pod) -> Option<String> {
     let template = cluster.template(pod);
     for (claim, known) in of(cluster, template) {
@@ -102,7 +103,7 @@ pub(crate) fn unusable(cluster: &Cluster, pod: &Pod) -> Option<String> {
     any.then(|| UNBOUND.to_owned())
 }
 
-/// What is said of the first claim of which it is not known where its volume can be reached (S5-093).
+/// The message about the first claim whose volume's reachability is unknown (S5-093).
 pub(crate) fn unreachable(cluster: &Cluster, pod: &Pod) -> Option<String> {
     let text = |symbol| cluster.symbols().text(symbol);
     let mut claims = of(cluster, cluster.template(pod)).filter(|(claim, _)| !claim.ephemeral);
@@ -136,7 +137,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         .position(|(_, claim)| claim.state == ClaimState::Lost || claim.is_terminating)
         .map(|index| Rejection {
             code: Code::UnschedulableAndUnresolvable,
-            // A pod's volumes fit into memory many times over.
+            // A pod has fewer than 2^32 volumes, so the fallback is never used.
             reason: Reason::Claim(u32::try_from(index).unwrap_or(u32::MAX)),
         });
     let unbound = || {
@@ -148,21 +149,21 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     Some(Box::new(Claims(rejection)))
 }
 
-/// Whether a claim should have been bound before its pod is placed.
+/// Whether a claim must be bound before its pod is scheduled.
 fn is_overdue(cluster: &Cluster, claim: &PersistentClaim) -> bool {
     let class = claim
         .class
         .map(|class| cluster.storage().classes.get(&class));
     let waits = match class {
         None => false,
-        // Of a class that is not in the input it is not known.
+        // A class that the input does not hold has an unknown binding mode.
         Some(class) => class.is_none_or(|class| class.waits),
     };
     claim.state != ClaimState::Bound && (claim.volume.is_some() || !waits)
 }
 
-/// The words about the claim with this index.
-pub(super) fn words(cluster: &Cluster, pod: &Pod, index: u32) -> String {
+/// The message about the claim with this index.
+pub(super) fn messages(cluster: &Cluster, pod: &Pod, index: u32) -> String {
     let claim = known(cluster, cluster.template(pod)).nth(index as usize);
     let Some((_, claim)) = claim else {
         return String::new();
@@ -170,7 +171,7 @@ pub(super) fn words(cluster: &Cluster, pod: &Pod, index: u32) -> String {
     broken(cluster, claim)
 }
 
-/// The words about a claim that is lost, or being deleted.
+/// The message about a claim that is lost or being deleted.
 fn broken(cluster: &Cluster, claim: &PersistentClaim) -> String {
     let text = |symbol| cluster.symbols().text(symbol);
     let name = text(claim.name);

@@ -1,7 +1,7 @@
-//! `DynamicResources`: the devices that a pod's claims ask for can be had on the node, or are allocated and can be used there.
+//! `DynamicResources`: the node can serve the pod's unallocated claims, and the allocated devices are usable there.
 
 use super::{Code, Filter, Here, Reason, Rejection};
-use crate::cluster::{Cluster, Seen};
+use crate::cluster::{Cluster, NodeView};
 use crate::devices::DeviceChoice;
 use crate::id::NodeId;
 use crate::interrupt::INTERRUPTED;
@@ -11,14 +11,14 @@ use evictd_devices::{Demand, Problem, preference, selects};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
 
 const NOT_ENOUGH: &str = "cannot allocate all claims";
-/// What is said of a node whose devices were not looked at to the end in this attempt, which the next one does.
+/// The message of a node whose device search was interrupted. The next attempt continues it.
 pub const DEVICES_GO_ON: &str = "the search for devices goes on with the next attempt";
 const NOT_HERE: &str = "resourceclaim not available on the node";
 
-/// The claims of a pod, in its order.
+/// The claims of a pod, in the order of its spec.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The problem with one of them.
 fn claims<'c>(cluster: &'c Cluster, pod: &Pod) -> Result<Vec<&'c ResourceClaim>, String> {
     let template = cluster.template(pod);
     if template.device_claims.is_empty() {
@@ -59,37 +59,36 @@ fn claims<'c>(cluster: &'c Cluster, pod: &Pod) -> Result<Vec<&'c ResourceClaim>,
     claims.collect()
 }
 
-/// So many pods can use a claim at most.
+/// How many pods can reserve a claim (API limit).
 const MOST_CONSUMERS: usize = 256;
 
-/// The devices of a claim: those that it has, or those that it is promised for a pod that is decided about together with this
-/// one, as the pods of a gang are.
+/// The devices of a claim: its allocation, or those assumed for another pod of the same gang.
 fn allocation<'c>(cluster: &'c Cluster, claim: &'c ResourceClaim) -> Option<&'c Allocation> {
-    let own = claim.status.allocation.as_ref();
-    own.or_else(|| Some(cluster.devices().shared(&claim.metadata.uid)?.0))
+    let allocated = claim.status.allocation.as_ref();
+    allocated.or_else(|| Some(cluster.devices().shared(&claim.metadata.uid)?.0))
 }
 
-/// Whether a claim has devices that so many pods use already that no further one can.
+/// Whether an allocated claim is reserved by the maximum number of pods, so that this one cannot use it.
 fn is_full(cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
     let reserved = &claim.status.reserved_for;
     let coming = cluster.devices().shared(&claim.metadata.uid);
     let count = reserved.len() + coming.map_or(0, |(_, pods)| pods);
     count >= MOST_CONSUMERS
         && allocation(cluster, claim).is_some()
-        && reserved.iter().all(|own| own.uid != pod.uid())
+        && reserved.iter().all(|consumer| consumer.uid != pod.uid())
 }
 
-/// How well what its claims have suits a pod.
+/// The DynamicResources score of the claims that are allocated already.
 pub(crate) fn preference_of_allocated(cluster: &Cluster, pod: &Pod) -> i64 {
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
     let allocated = claims.filter_map(|claim| Some(preference(claim, allocation(cluster, claim)?)));
     allocated.sum()
 }
 
-/// The claims of a pod that have no devices yet.
+/// The claims of a pod that need devices.
 ///
 /// # Errors
-/// Why the pod can be nowhere now.
+/// Why no node can serve the pod now.
 pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
     let known = cluster.devices();
     let claims = claims(cluster, pod)?;
@@ -102,7 +101,7 @@ pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
     let waiting: Vec<_> = waiting.collect();
     if let Some(claim) = waiting
         .iter()
-        .find(|own| known.is_promised(&own.metadata.uid))
+        .find(|claim| known.is_promised(&claim.metadata.uid))
     {
         let metadata = &claim.metadata;
         let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
@@ -115,12 +114,12 @@ pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
     Demand::new(known, namespace, names)
 }
 
-/// Where the devices can be used that claims of the pod have.
+/// The node selectors of the allocated claims' devices.
 fn reaches(cluster: &Cluster, pod: &Pod) -> Vec<NodeSelector> {
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
     let allocations = claims.filter_map(|claim| allocation(cluster, claim));
     allocations
-        .filter_map(|own| own.node_selector.clone())
+        .filter_map(|allocation| allocation.node_selector.clone())
         .collect()
 }
 
@@ -133,15 +132,15 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     if cluster.template(pod).device_claims.is_empty() {
         return None;
     }
-    // Where that fails no node is looked at, or it is told that this was not checked.
+    // On an error PreFilter has rejected the pod, or the claim counts as unchecked.
     let demand = demand(cluster, pod).ok()?;
     let reaches = reaches(cluster, pod);
     let nothing = demand.is_empty() && reaches.is_empty();
     (!nothing).then(|| Box::new(Devices { demand, reaches }) as _)
 }
 
-fn seen(here: Here<'_>) -> Seen<'_> {
-    Seen {
+fn node_view(here: Here<'_>) -> NodeView<'_> {
+    NodeView {
         symbols: here.cluster.symbols(),
         node: here.node,
     }
@@ -149,36 +148,42 @@ fn seen(here: Here<'_>) -> Seen<'_> {
 
 impl Filter for Devices {
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
-        let node = seen(here);
+        let node = node_view(here);
         if !self.demand.is_empty() {
-            // A search on one node may take as long as all else does on a thousand.
+            // Searching one node may take as long as all other filters on a thousand nodes.
             if here.cluster.interrupt().look() {
                 return Err(Rejection::unresolvable(INTERRUPTED));
             }
             let found = self.demand.allocate(here.cluster.devices(), &node);
-            found.map_err(|problem| Rejection::unresolvable(words(&problem)))?;
+            found.map_err(|problem| Rejection::unresolvable(message(&problem)))?;
         }
-        if self.reaches.iter().all(|own| selects(own, &node)) {
+        if self.reaches.iter().all(|selector| selects(selector, &node)) {
             return Ok(());
         }
         Err(Rejection {
             code: Code::UnschedulableAndUnresolvable,
-            reason: Reason::Words(NOT_HERE),
+            reason: Reason::Message(NOT_HERE),
         })
     }
 
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
-        match self.demand.allocate(here.cluster.devices(), &seen(here)) {
+        match self
+            .demand
+            .allocate(here.cluster.devices(), &node_view(here))
+        {
             Err(
-                Problem::PoolInUpdate(told) | Problem::Constraint(told) | Problem::Selector(told),
-            ) => Some(told),
+                Problem::PoolInUpdate(detail)
+                | Problem::Constraint(detail)
+                | Problem::Selector(detail),
+            ) => Some(detail),
             _ => None,
         }
     }
 }
 
-/// What kube-scheduler says, and for what makes it give the whole attempt up: which other nodes need not suffer from.
-const fn words(problem: &Problem) -> &'static str {
+/// kube-scheduler's message, also for errors that end its whole attempt. Here such an error rejects one node only,
+/// because other nodes need not suffer.
+const fn message(problem: &Problem) -> &'static str {
     match problem {
         Problem::NotEnough => NOT_ENOUGH,
         Problem::InvalidPools => "invalid resource pools were encountered",
@@ -190,16 +195,16 @@ const fn words(problem: &Problem) -> &'static str {
     }
 }
 
-/// What has to be written into the claims of a pod that goes to this node, on which it fits.
+/// The claim updates for a pod that fits on this node.
 pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceChoice> {
     if cluster.template(pod).device_claims.is_empty() {
         return Vec::new();
     }
     let allocations = demand(cluster, pod).ok().and_then(|demand| {
-        let node = seen(Here::new(cluster, node));
+        let node = node_view(Here::new(cluster, node));
         demand.allocate(cluster.devices(), &node).ok()
     });
-    // In the order of the claims that have none.
+    // Allocations come in the order of the unallocated claims.
     let mut allocations = allocations.unwrap_or_default().into_iter();
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
     let choices = claims.filter_map(|claim| {
@@ -210,7 +215,7 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
             (None, None) => allocations.next(),
         };
         let mut reserved = claim.status.reserved_for.iter();
-        if allocation.is_none() && reserved.any(|own| own.uid == pod.uid()) {
+        if allocation.is_none() && reserved.any(|consumer| consumer.uid == pod.uid()) {
             return None;
         }
         Some(DeviceChoice {
@@ -222,8 +227,8 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
     choices.collect()
 }
 
-/// The claims of a pod, by UID, for which pods that are decided about together with it were promised devices that cannot be used
-/// everywhere, each with the nodes where they can.
+/// The pod's claims, by UID, that are assumed for pods of the same gang and usable only on some nodes. Each comes with
+/// these nodes.
 pub fn shared_claims(cluster: &Cluster, pod: &Pod) -> Vec<(String, Vec<NodeId>)> {
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
     let shared = claims.filter_map(|claim| {
@@ -231,14 +236,14 @@ pub fn shared_claims(cluster: &Cluster, pod: &Pod) -> Vec<(String, Vec<NodeId>)>
         let (allocation, _) = cluster.devices().shared(uid)?;
         let reach = allocation.node_selector.as_ref()?;
         let nodes = cluster.node_ids();
-        let nodes = nodes.filter(|node| selects(reach, &seen(Here::new(cluster, *node))));
+        let nodes = nodes.filter(|node| selects(reach, &node_view(Here::new(cluster, *node))));
         Some((uid.to_string(), nodes.collect()))
     });
     shared.collect()
 }
 
-/// A claim that has devices which cannot be used on one of these nodes, although the pod could be there otherwise, and that
-/// nobody else has reserved: it may give them back. Its name in the pod's namespace.
+/// The name of an allocated claim that keeps the pod off these nodes and that no other pod has reserved. Deallocating
+/// it lets the pod be scheduled.
 pub fn unavailable_claim<'c>(
     cluster: &'c Cluster,
     pod: &Pod,
@@ -247,12 +252,12 @@ pub fn unavailable_claim<'c>(
     let mut claims = claims(cluster, pod).ok()?.into_iter();
     claims.find(|claim| {
         let allocation = claim.status.allocation.as_ref();
-        let reach = allocation.and_then(|own| own.node_selector.as_ref());
+        let reach = allocation.and_then(|allocation| allocation.node_selector.as_ref());
         let elsewhere = reach.is_some_and(|reach| {
             let mut nodes = nodes.iter();
-            nodes.any(|node| !selects(reach, &seen(Here::new(cluster, *node))))
+            nodes.any(|node| !selects(reach, &node_view(Here::new(cluster, *node))))
         });
         let reserved = &claim.status.reserved_for;
-        elsewhere && reserved.iter().all(|own| own.uid == pod.uid()) && reserved.len() < 2
+        elsewhere && reserved.iter().all(|consumer| consumer.uid == pod.uid()) && reserved.len() < 2
     })
 }

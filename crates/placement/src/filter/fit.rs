@@ -1,4 +1,4 @@
-//! `NodeResourcesFit`: enough of every resource that the pod asks for, and a place among the node's pods.
+//! `NodeResourcesFit`: the node has enough of every requested resource and room for one more pod.
 
 use super::{Code, Filter, Here, Reason, Rejection, UNKNOWN_REQUESTS};
 use crate::cluster::Cluster;
@@ -13,13 +13,13 @@ const TOO_MANY: u64 = 1;
 const CPU: u64 = 1 << 1;
 const MEMORY: u64 = 1 << 2;
 const EPHEMERAL_STORAGE: u64 = 1 << 3;
-/// The bit of the first rarer resource.
-const RARER: usize = 4;
+/// The bit of the first scalar resource.
+const FIRST_SCALAR: usize = 4;
 
 struct Fit {
     wanted: Amounts,
-    /// Rarer resources: how much of it is wanted, is there, and is taken.
-    rarer: Box<[Rarer]>,
+    /// Scalar resources: requested, allocatable and used amounts.
+    scalars: Box<[ScalarResource]>,
     asks_for_nothing: bool,
     allowed_pods: i64,
     allocatable: Amounts,
@@ -27,19 +27,19 @@ struct Fit {
     taken: Amounts,
 }
 
-struct Rarer {
+struct ScalarResource {
     name: Symbol,
     wanted: i64,
     allocatable: i64,
     taken: i64,
 }
 
-/// Extended resources that do not keep a pod off a node, because somebody else looks after them.
+/// Extended resources that the filter ignores, because a scheduler extender manages them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ignored {
-    /// By name.
+    /// Resource names.
     pub resources: Vec<String>,
-    /// By what stands before the slash.
+    /// Prefixes of resource names, up to the slash.
     pub groups: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Ignored {
         let Some((group, _)) = name.split_once('/') else {
             return false;
         };
-        let any = |list: &[String], name: &str| list.iter().any(|own| own == name);
+        let any = |list: &[String], name: &str| list.iter().any(|ignored| ignored == name);
         any(&self.resources, name) || any(&self.groups, group)
     }
 }
@@ -56,11 +56,11 @@ impl Ignored {
 #[allow(clippy::unnecessary_wraps, reason = "one signature for every filter")]
 pub(crate) fn new(cluster: &Cluster, pod: &Pod, ignored: &Ignored) -> Option<Box<dyn Filter>> {
     let wanted = pod.amounts;
-    let rarer: Box<[_]> = by_name(cluster, pod)
+    let scalars: Box<[_]> = by_name(cluster, pod)
         .into_iter()
-        .map(|(name, wanted)| Rarer {
+        .map(|(name, wanted)| ScalarResource {
             name,
-            // Nothing is ever short of what nothing is wanted of.
+            // A zero request never exceeds the free amount.
             wanted: if ignored.contains(cluster.symbols().text(name)) {
                 0
             } else {
@@ -73,8 +73,8 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, ignored: &Ignored) -> Option<Box
     let common = [wanted.cpu, wanted.memory, wanted.ephemeral_storage];
     Some(Box::new(Fit {
         wanted,
-        asks_for_nothing: common == [0; 3] && rarer.is_empty(),
-        rarer,
+        asks_for_nothing: common == [0; 3] && scalars.is_empty(),
+        scalars,
         allowed_pods: 0,
         allocatable: Amounts::default(),
         pods: 0,
@@ -82,42 +82,42 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, ignored: &Ignored) -> Option<Box
     }))
 }
 
-/// The rarer resources that a pod asks for, in the order of their names.
+/// The scalar resources that a pod requests, sorted by name.
 fn by_name(cluster: &Cluster, pod: &Pod) -> Vec<(Symbol, i64)> {
-    let mut rarer = cluster.scalars(pod.amounts.scalars).to_vec();
-    rarer.sort_by_key(|(name, _)| cluster.symbols().text(*name));
-    rarer
+    let mut scalars = cluster.scalars(pod.amounts.scalars).to_vec();
+    scalars.sort_by_key(|(name, _)| cluster.symbols().text(*name));
+    scalars
 }
 
-/// The bit of a rarer resource; those that a word has no more bits for share the last one.
+/// The bit of a scalar resource. The last bit stands for all resources that exceed the word.
 fn bit(index: usize) -> u64 {
-    1 << (RARER + index).min(63)
+    1 << (FIRST_SCALAR + index).min(63)
 }
 
-/// The words of every bit.
-pub(super) fn words(cluster: &Cluster, pod: &Pod, bits: u64) -> Vec<String> {
+/// The messages of all set bits.
+pub(super) fn messages(cluster: &Cluster, pod: &Pod, bits: u64) -> Vec<String> {
     let common = [
         (TOO_MANY, "Too many pods"),
         (CPU, "Insufficient cpu"),
         (MEMORY, "Insufficient memory"),
         (EPHEMERAL_STORAGE, "Insufficient ephemeral-storage"),
     ];
-    let common = common.into_iter().filter(|(own, _)| bits & own != 0);
-    let common = common.map(|(_, words)| words.to_owned());
-    let rarer = by_name(cluster, pod).into_iter().enumerate();
-    let rarer = rarer.filter(|(index, _)| bits & bit(*index) != 0);
-    let rarer =
-        rarer.map(|(_, (name, _))| format!("Insufficient {}", cluster.symbols().text(name)));
-    common.chain(rarer).collect()
+    let common = common.into_iter().filter(|(bit, _)| bits & bit != 0);
+    let common = common.map(|(_, message)| message.to_owned());
+    let scalars = by_name(cluster, pod).into_iter().enumerate();
+    let scalars = scalars.filter(|(index, _)| bits & bit(*index) != 0);
+    let scalars =
+        scalars.map(|(_, (name, _))| format!("Insufficient {}", cluster.symbols().text(name)));
+    common.chain(scalars).collect()
 }
 
-/// How much of a resource a list holds.
+/// A resource's amount in a list.
 fn amount(cluster: &Cluster, list: ScalarsId, name: Symbol) -> i64 {
     find(cluster.scalars(list), name)
 }
 
 impl Fit {
-    /// Of each resource: its bit, how much is wanted, is there, is taken.
+    /// Each resource's bit, requested, allocatable and used amount.
     fn resources(&self) -> impl Iterator<Item = (u64, i64, i64, i64)> {
         let (wanted, there, taken) = (&self.wanted, &self.allocatable, &self.taken);
         let common = [
@@ -130,20 +130,21 @@ impl Fit {
                 taken.ephemeral_storage,
             ),
         ];
-        let rarer = self.rarer.iter().enumerate();
-        let rarer = rarer.map(|(index, own)| (bit(index), own.wanted, own.allocatable, own.taken));
-        common.into_iter().chain(rarer)
+        let scalars = self.scalars.iter().enumerate();
+        let scalars = scalars
+            .map(|(index, scalar)| (bit(index), scalar.wanted, scalar.allocatable, scalar.taken));
+        common.into_iter().chain(scalars)
     }
 
     fn too_many(&self) -> bool {
         self.pods + 1 > self.allowed_pods
     }
 
-    /// Whether nothing is short: what is asked most often, in as few steps as possible.
+    /// Whether all requests fit. This runs most often, so it takes as few steps as possible.
     fn is_enough(&self) -> bool {
         let enough = |wanted: i64, there: i64, taken: i64| !is_short(wanted, there, taken);
         let (wanted, there, taken) = (&self.wanted, &self.allocatable, &self.taken);
-        let mut rarer = self.rarer.iter();
+        let mut scalars = self.scalars.iter();
         !self.too_many()
             && (self.asks_for_nothing
                 || enough(wanted.cpu, there.cpu, taken.cpu)
@@ -153,10 +154,11 @@ impl Fit {
                         there.ephemeral_storage,
                         taken.ephemeral_storage,
                     )
-                    && rarer.all(|own| enough(own.wanted, own.allocatable, own.taken)))
+                    && scalars
+                        .all(|scalar| enough(scalar.wanted, scalar.allocatable, scalar.taken)))
     }
 
-    /// Resources of which there is too little now.
+    /// The resources that the node lacks.
     fn short(&self) -> impl Iterator<Item = (u64, i64, i64, i64)> {
         let resources = self.resources().take_while(|_| !self.asks_for_nothing);
         resources.filter(|(_, wanted, there, taken)| is_short(*wanted, *there, *taken))
@@ -172,7 +174,7 @@ impl Filter for Fit {
         true
     }
 
-    fn remembers(&self) -> bool {
+    fn keeps_state(&self) -> bool {
         false
     }
 
@@ -182,24 +184,24 @@ impl Filter for Fit {
         self.allocatable = node.allocatable;
         self.pods = i64::try_from(node.pods.len()).unwrap_or(i64::MAX);
         self.taken = node.requested;
-        for own in &mut self.rarer {
-            own.allocatable = amount(here.cluster, node.allocatable.scalars, own.name);
-            own.taken = node.requested_scalars.get(own.name);
+        for scalar in &mut self.scalars {
+            scalar.allocatable = amount(here.cluster, node.allocatable.scalars, scalar.name);
+            scalar.taken = node.requested_scalars.get(scalar.name);
         }
     }
 
     fn change(&mut self, here: Here<'_>, pod: &Pod, times: i64) {
         self.pods += times;
         self.taken.add(&pod.amounts, times);
-        for own in &mut self.rarer {
-            let taken = amount(here.cluster, pod.amounts.scalars, own.name);
-            own.taken = own.taken.wrapping_add(taken.wrapping_mul(times));
+        for scalar in &mut self.scalars {
+            let taken = amount(here.cluster, pod.amounts.scalars, scalar.name);
+            scalar.taken = scalar.taken.wrapping_add(taken.wrapping_mul(times));
         }
     }
 
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         if here.node.unknown_pods > 0 {
-            // No pod that leaves helps: it is not known what this one asks for.
+            // No eviction helps, because the pod's own requests are unknown.
             return Err(Rejection::unresolvable(UNKNOWN_REQUESTS));
         }
         if self.is_enough() {
@@ -219,7 +221,7 @@ impl Filter for Fit {
         })
     }
 
-    /// How much is missing of each: "insufficient memory by 1.2Gi, cpu by 300m".
+    /// The missing amounts: "insufficient memory by 1.2Gi, cpu by 300m".
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
         let missing = |(bit, wanted, there, taken): (u64, i64, i64, i64)| {
             let missing = wanted.wrapping_sub(there.wrapping_sub(taken));
@@ -228,11 +230,10 @@ impl Filter for Fit {
                 MEMORY => ("memory", in_bytes(missing)),
                 EPHEMERAL_STORAGE => ("ephemeral-storage", in_bytes(missing)),
                 _ => {
-                    let own = self.rarer.iter().enumerate();
-                    let mut own = own.filter(|(index, _)| self::bit(*index) == bit);
-                    let name = own
-                        .next()
-                        .map_or("", |(_, own)| here.cluster.symbols().text(own.name));
+                    let mut scalars = self.scalars.iter().enumerate();
+                    let found = scalars.find(|(index, _)| self::bit(*index) == bit);
+                    let name =
+                        found.map_or("", |(_, scalar)| here.cluster.symbols().text(scalar.name));
                     (name, Quantity::new(missing, Format::DecimalSi).to_string())
                 }
             };
@@ -249,7 +250,7 @@ impl Filter for Fit {
     }
 }
 
-/// Bytes to one decimal place of the largest binary unit that they fill.
+/// Formats bytes with one decimal place in the largest fitting binary unit.
 fn in_bytes(bytes: i64) -> String {
     const UNITS: [(i64, &str); 4] = [
         (1 << 40, "Ti"),
@@ -261,7 +262,7 @@ fn in_bytes(bytes: i64) -> String {
     let Some((size, name)) = unit else {
         return bytes.to_string();
     };
-    // Rounded up, so that what is named would really do.
+    // Rounds up, so that freeing the named amount is enough.
     let tenths = (i128::from(bytes) * 10 + i128::from(size) - 1) / i128::from(size);
     match tenths % 10 {
         0 => format!("{}{name}", tenths / 10),

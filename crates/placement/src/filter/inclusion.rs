@@ -1,4 +1,4 @@
-//! Whose pods count where pods are spread: nodes that a constraint does not leave out (S5-090).
+//! `nodeAffinityPolicy` and `nodeTaintsPolicy`: nodes whose pods count for a spread constraint (S5-090).
 
 use super::{Here, allows, tolerates};
 use crate::cluster::Cluster;
@@ -6,15 +6,15 @@ use crate::id::NodeId;
 use crate::pod::Pod;
 use crate::template::Spread;
 
-/// Which nodes a pod's node selector, affinity and tolerations leave in.
+/// The nodes that the pod's node selector, affinity and tolerations include.
 pub(crate) struct Inclusion {
-    /// Of each node; `None`: all.
+    /// For each node, whether the affinity matches; `None` includes all nodes.
     reachable: Option<Box<[bool]>>,
     tolerated: Option<Box<[bool]>>,
 }
 
 impl Inclusion {
-    /// For the constraints of a pod; what none of them asks for is not looked at.
+    /// Evaluates only the policies that some constraint uses.
     pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Self {
         let template = cluster.template(pod);
         let of_nodes = |is: fn(Here<'_>, _) -> bool| {
@@ -24,15 +24,15 @@ impl Inclusion {
             nodes.collect::<Box<[bool]>>()
         };
         let selects = !template.node_selector.is_empty() || template.node_affinity.is_some();
-        let honors_affinity = spread.iter().any(|own| own.honors_affinity);
-        let honors_taints = spread.iter().any(|own| own.honors_taints);
+        let honors_affinity = spread.iter().any(|constraint| constraint.honors_affinity);
+        let honors_taints = spread.iter().any(|constraint| constraint.honors_taints);
         Self {
             reachable: (selects && honors_affinity).then(|| of_nodes(allows)),
             tolerated: honors_taints.then(|| of_nodes(tolerates)),
         }
     }
 
-    /// Whether it leaves out no node at all.
+    /// Whether all nodes are included.
     pub(crate) const fn is_all(&self) -> bool {
         self.reachable.is_none() && self.tolerated.is_none()
     }

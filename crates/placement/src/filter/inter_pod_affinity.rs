@@ -1,4 +1,4 @@
-//! `InterPodAffinity`: pods that a pod must be near, pods it must be away from, and pods that want it away from them
+//! `InterPodAffinity`: required affinity and anti-affinity of the pod, and anti-affinity of existing pods against it
 //! (S5-088).
 
 use super::{Filter, Here, Rejection};
@@ -6,62 +6,62 @@ use crate::cluster::Cluster;
 use crate::group::Group;
 use crate::id::NodeId;
 use crate::labels::Labels;
-use crate::places::Places;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::PodTerm;
+use crate::topology::TopologyDomains;
 use std::sync::Arc;
 
-/// How counted pods decide, in the order in which it is asked for.
+/// The rules in the order of kube-scheduler's checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// The pod must be where there is one.
+    /// Affinity: a matching pod must be in the domain.
     Near,
-    /// It must be where there is none.
+    /// Anti-affinity: no matching pod may be in the domain.
     Away,
-    /// They do not want it where they are.
+    /// Anti-affinity of existing pods against the incoming one.
     Unwanted,
 }
 
-/// Pods that matter under one rule, counted by the places of one label. Terms with the same rule and label share it: a
-/// pod counts for affinity only if all terms select it, and against anti-affinity if any does.
+/// The pods that one rule counts in each domain of one label. Terms with the same rule and label share a tally. A pod
+/// counts for affinity only if all terms select it, and for anti-affinity if any term does.
 struct Tally {
     rule: Rule,
-    places: Arc<Places>,
-    /// Pods of each place.
+    topology: Arc<TopologyDomains>,
+    /// Pods in each domain.
     pods: Box<[i64]>,
-    /// Pods of all places.
+    /// Pods in all domains.
     all: i64,
-    /// Of each place, a node that has such a pod.
+    /// A node with such a pod in each domain.
     example: Box<[Option<NodeId>]>,
-    /// The place of the node that is asked.
+    /// The domain of the current node.
     here: Option<usize>,
 }
 
 impl Tally {
-    fn add(&mut self, place: Option<usize>, times: i64) {
-        if let Some(place) = place {
-            self.pods[place] += times;
+    fn add(&mut self, domain: Option<usize>, times: i64) {
+        if let Some(domain) = domain {
+            self.pods[domain] += times;
             self.all += times;
         }
     }
 
     fn is_empty_here(&self) -> bool {
-        self.here.is_none_or(|place| self.pods[place] <= 0)
+        self.here.is_none_or(|domain| self.pods[domain] <= 0)
     }
 }
 
 struct InterPodAffinity {
     /// In the order of their rules.
     tallies: Box<[Tally]>,
-    /// Whether pods of a group count in a tally: a row of every tally for each group.
+    /// Whether pods of a group count in a tally: a row of all tallies for each group.
     counts: Box<[bool]>,
-    /// Whether the pod would count for its own affinity, so that it may be the first of its like.
+    /// Whether the pod matches its own affinity terms, so that it may be the first of its kind.
     selects_itself: bool,
 }
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-    let own = cluster.template(pod);
+    let template = cluster.template(pod);
     let columns = columns(cluster, pod);
     if columns.is_empty() {
         return None;
@@ -72,37 +72,42 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         columns.map(|(rule, key)| counts(cluster, *rule, *key, pod, other))
     });
     let tallies = columns.iter().map(|(rule, key)| {
-        let places = cluster.places(*key);
+        let topology = cluster.topology(*key);
         Tally {
             rule: *rule,
-            pods: vec![0; places.count].into(),
+            pods: vec![0; topology.count].into(),
             all: 0,
-            example: vec![None; places.count].into(),
+            example: vec![None; topology.count].into(),
             here: None,
-            places,
+            topology,
         }
     });
     let mut filter = InterPodAffinity {
         counts: counts.collect(),
         tallies: tallies.collect(),
-        selects_itself: all_select(cluster, &own.affinity, own.namespace, pod.labels()),
+        selects_itself: all_select(
+            cluster,
+            &template.affinity,
+            template.namespace,
+            pod.labels(),
+        ),
     };
     filter.count(cluster);
-    // Where nobody on a node matters, kube-scheduler does not ask about pods that are on their way either.
+    // As in kube-scheduler, nominated pods do not count if no existing pod matches any term.
     let mut tallies = filter.tallies.iter();
     let any = tallies.any(|tally| tally.rule != Rule::Unwanted || tally.all > 0);
     any.then(|| Box::new(filter) as _)
 }
 
-/// Every rule and label under which pods have to be counted.
+/// Every rule and label with pods to count.
 fn columns(cluster: &Cluster, pod: &Pod) -> Vec<(Rule, Symbol)> {
-    let own = cluster.template(pod);
-    let near = own.affinity.iter().map(|term| (Rule::Near, term));
-    let away = own.anti_affinity.iter().map(|term| (Rule::Away, term));
+    let template = cluster.template(pod);
+    let near = template.affinity.iter().map(|term| (Rule::Near, term));
+    let away = template.anti_affinity.iter().map(|term| (Rule::Away, term));
     let others = cluster.groups().iter();
     let others = others.flat_map(|other| &other.anti_affinity);
     let unwanted = others
-        .filter(|term| selects(cluster, term, own.namespace, pod.labels()))
+        .filter(|term| selects(cluster, term, template.namespace, pod.labels()))
         .map(|term| (Rule::Unwanted, term));
     let mut columns = Vec::new();
     for (rule, term) in near.chain(away).chain(unwanted) {
@@ -114,17 +119,17 @@ fn columns(cluster: &Cluster, pod: &Pod) -> Vec<(Rule, Symbol)> {
     columns
 }
 
-/// Whether pods of a group count.
+/// Whether pods of a group count for a rule and label.
 fn counts(cluster: &Cluster, rule: Rule, key: Symbol, pod: &Pod, other: &Group) -> bool {
-    let own = cluster.template(pod);
+    let template = cluster.template(pod);
     let any = |terms: &[PodTerm], namespace, labels: &Labels| {
         let mut terms = terms.iter().filter(|term| term.topology_key == key);
         terms.any(|term| selects(cluster, term, namespace, labels))
     };
     match rule {
-        Rule::Near => all_select(cluster, &own.affinity, other.namespace, &other.labels),
-        Rule::Away => any(&own.anti_affinity, other.namespace, &other.labels),
-        Rule::Unwanted => any(&other.anti_affinity, own.namespace, pod.labels()),
+        Rule::Near => all_select(cluster, &template.affinity, other.namespace, &other.labels),
+        Rule::Away => any(&template.anti_affinity, other.namespace, &other.labels),
+        Rule::Unwanted => any(&other.anti_affinity, template.namespace, pod.labels()),
     }
 }
 
@@ -133,7 +138,7 @@ fn all_select(cluster: &Cluster, terms: &[PodTerm], namespace: Symbol, labels: &
     !terms.is_empty() && all.all(|term| selects(cluster, term, namespace, labels))
 }
 
-/// Whether a term means pods of a namespace with these labels.
+/// Whether a term selects pods of a namespace with these labels.
 pub(crate) fn selects(
     cluster: &Cluster,
     term: &PodTerm,
@@ -146,7 +151,7 @@ pub(crate) fn selects(
 }
 
 impl InterPodAffinity {
-    /// Counts the pods of every node.
+    /// Counts the pods of all nodes.
     fn count(&mut self, cluster: &Cluster) {
         let Self {
             tallies, counts, ..
@@ -156,16 +161,16 @@ impl InterPodAffinity {
         for (group, row) in rows.filter(|(_, row)| row.contains(&true)) {
             for (id, pods) in cluster.nodes_of(group) {
                 for (tally, _) in tallies.iter_mut().zip(row).filter(|(_, counts)| **counts) {
-                    if let Some(place) = tally.places.of(id) {
-                        tally.add(Some(place), pods.running + pods.terminating);
-                        tally.example[place] = Some(id);
+                    if let Some(domain) = tally.topology.of(id) {
+                        tally.add(Some(domain), pods.running + pods.terminating);
+                        tally.example[domain] = Some(id);
                     }
                 }
             }
         }
     }
 
-    /// The tally of the first rule that is broken here.
+    /// The tally of the first violated rule.
     fn broken(&self) -> Option<&Tally> {
         self.tallies.iter().find(|tally| match tally.rule {
             Rule::Near => tally.here.is_none() || tally.is_empty_here() && !self.is_first(),
@@ -173,7 +178,7 @@ impl InterPodAffinity {
         })
     }
 
-    /// Whether the pod is the first of those that want to be near each other.
+    /// Whether the pod may be the first of those that have affinity to each other.
     fn is_first(&self) -> bool {
         let near = self.tallies.iter();
         let mut near = near.filter(|tally| tally.rule == Rule::Near);
@@ -197,14 +202,14 @@ impl InterPodAffinity {
             let name = cluster.full_name(pod);
             format!("{name} (priority {})", pod.priority)
         };
-        let mut own = here.node.pods.iter().enumerate();
-        if let Some((_, pod)) = own.find(|(index, pod)| !away(*index) && counts(pod)) {
+        let mut pods = here.node.pods.iter().enumerate();
+        if let Some((_, pod)) = pods.find(|(index, pod)| !away(*index) && counts(pod)) {
             return Some(name(pod));
         }
-        let place = wanted.here?;
+        let domain = wanted.here?;
         let others = cluster.node_ids();
-        let others = others.filter(|id| wanted.places.of(*id) == Some(place));
-        wanted.example[place]
+        let others = others.filter(|id| wanted.topology.of(*id) == Some(domain));
+        wanted.example[domain]
             .into_iter()
             .chain(others)
             .filter(|id| *id != here.id)
@@ -223,7 +228,7 @@ impl Filter for InterPodAffinity {
 
     fn enter(&mut self, here: Here<'_>) {
         for tally in &mut self.tallies {
-            tally.here = tally.places.of(here.id);
+            tally.here = tally.topology.of(here.id);
         }
     }
 
@@ -253,7 +258,7 @@ impl Filter for InterPodAffinity {
     fn obstacle(&self, here: Here<'_>, away: &dyn Fn(usize) -> bool) -> Option<String> {
         let tally = self.broken()?;
         let text = |symbol| here.cluster.symbols().text(symbol);
-        let key = tally.places.key;
+        let key = tally.topology.key;
         let somebody = || self.somebody(here, away, tally);
         match (tally.rule, here.node.labels.get(key)) {
             (Rule::Near, None) => Some(format!("the node has no label {}", text(key))),

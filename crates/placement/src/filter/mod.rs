@@ -1,5 +1,4 @@
-//! The filters: each one check of whether a pod may be on a node, compiled for one pod, in the order and with the words
-//! of kube-scheduler 1.36.
+//! The filters of kube-scheduler 1.36, each compiled for one pod. Order and messages are kube-scheduler's.
 
 pub(crate) mod claims;
 pub(crate) mod declared_features;
@@ -34,17 +33,17 @@ pub(crate) use node_affinity::allows;
 pub(crate) use taints::tolerates;
 pub use volume_binding::volume_choices;
 
-/// Whether pods that leave can help.
+/// kube-scheduler's status codes of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
-    /// They may.
+    /// Evicting pods may help.
     Unschedulable,
-    /// They cannot.
+    /// Evicting pods does not help.
     UnschedulableAndUnresolvable,
 }
 
 impl Code {
-    /// The code as kube-scheduler names it.
+    /// The code's name in kube-scheduler.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unschedulable => "Unschedulable",
@@ -53,61 +52,61 @@ impl Code {
     }
 }
 
-/// What is in the way.
+/// The cause of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// In these words.
-    Words(&'static str),
-    /// In these words and these.
-    Both(&'static str, &'static str),
-    /// The claim with this index among the pod's known ones is lost, or being deleted.
+    /// A fixed message.
+    Message(&'static str),
+    /// Two fixed messages.
+    Messages(&'static str, &'static str),
+    /// The claim with this index, among the pod's known ones, is lost or being deleted.
     Claim(u32),
-    /// Too little of something: a bit for the number of pods, cpu, memory and ephemeral storage, and one for each rarer
-    /// resource that the pod asks for.
+    /// Insufficient resources: a bit each for pods, cpu, memory, ephemeral storage and every scalar resource of the
+    /// pod.
     Insufficient(u64),
 }
 
-/// Said of a node with a pod that no watch could read.
+/// The message of a node with a pod whose spec could not be read.
 pub const UNKNOWN_REQUESTS: &str = "node(s) had a pod whose requests are unknown";
 
-/// Why a pod may not be on a node.
+/// Why a filter rejects a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rejection {
-    /// Whether pods that leave can help.
+    /// Whether evicting pods may help.
     pub code: Code,
-    /// What is in the way.
+    /// The cause.
     pub reason: Reason,
 }
 
 impl Rejection {
-    /// Something that pods that leave may change.
-    pub const fn unschedulable(words: &'static str) -> Self {
+    /// A rejection that evicting pods may change.
+    pub const fn unschedulable(message: &'static str) -> Self {
         Self {
             code: Code::Unschedulable,
-            reason: Reason::Words(words),
+            reason: Reason::Message(message),
         }
     }
 
-    /// Whether pods that leave can help (S3-014, S4-014).
+    /// Whether evicting pods may help (S3-014, S4-014).
     pub fn is_resolvable(self) -> bool {
         self.code == Code::Unschedulable
     }
 
-    /// Something that pods that leave cannot change.
-    pub const fn unresolvable(words: &'static str) -> Self {
+    /// A rejection that evicting pods cannot change.
+    pub const fn unresolvable(message: &'static str) -> Self {
         Self {
             code: Code::UnschedulableAndUnresolvable,
-            reason: Reason::Words(words),
+            reason: Reason::Message(message),
         }
     }
 }
 
-/// Where a question is asked.
+/// The node that is filtered or scored.
 #[derive(Debug, Clone, Copy)]
 pub struct Here<'c> {
     /// The cluster.
     pub cluster: &'c Cluster,
-    /// The node's place in it.
+    /// The node's id.
     pub id: NodeId,
     /// The node.
     pub node: &'c Node,
@@ -124,58 +123,56 @@ impl<'c> Here<'c> {
     }
 }
 
-/// One check, compiled for one pod. Before a node is asked it is entered; then pods may join it and leave it. Whoever
-/// made them do so undoes it before another node is entered.
+/// One filter, compiled for one pod. The caller enters a node before it checks it. Pods may then be added and removed,
+/// and the caller undoes that before it enters another node.
 pub trait Filter: Send + Sync {
-    /// Whether pods that join or leave can change the answer. Where not, it is asked for once a node.
+    /// Whether pods of the node affect the result. If not, a trial checks once per node.
     fn changes(&self) -> bool {
         false
     }
 
-    /// Whether its answer for a node depends on nothing but that node as it is when it is entered, so that it may be kept
-    /// while the rest of the cluster changes.
+    /// Whether the result depends only on the entered node, so that it can be cached while other nodes change.
     fn is_local(&self) -> bool {
         false
     }
 
-    /// Whether it has to be told at the end that everybody is back. One that looks at a node anew when it enters it has
-    /// not.
-    fn remembers(&self) -> bool {
+    /// Whether the filter keeps state about other nodes, so that a trial must undo its removals at the end.
+    fn keeps_state(&self) -> bool {
         self.changes()
     }
 
-    /// Prepares for questions about this node, with the pods that are really on it.
+    /// Prepares the filter for this node and its actual pods.
     fn enter(&mut self, _here: Here<'_>) {}
 
-    /// A pod joins the node (`times` 1) or leaves it (-1).
+    /// Adds a pod to the node (`times` 1) or removes it (-1).
     fn change(&mut self, _here: Here<'_>, _pod: &Pod, _times: i64) {}
 
-    /// A pod joins the node only until [`Filter::end_visit`]; in between nobody else leaves.
+    /// Adds a pod until [`Filter::end_visit`]. No other pod is removed in between.
     fn visit(&mut self, here: Here<'_>, pod: &Pod) {
         self.change(here, pod, 1);
     }
 
-    /// A pod that joined for a while leaves again.
+    /// Removes a pod that [`Filter::visit`] added.
     fn end_visit(&mut self, here: Here<'_>, pod: &Pod) {
         self.change(here, pod, -1);
     }
 
-    /// Whether the pod may be here now.
+    /// Checks whether the pod may be on the node.
     fn check(&self, here: Here<'_>) -> Result<(), Rejection>;
 
-    /// What is in the way in figures and names, where more can be said than in the rejection; asked only after it.
-    /// `away` tells which of the node's pods have left.
+    /// More detail than the rejection has, if there is any. Call it only after a rejection. `away` returns whether a
+    /// pod of the node is removed.
     fn obstacle(&self, _here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
         None
     }
 }
 
-/// What could not be checked for this pod, since the cluster was not told of it.
+/// The checks that lack an object in the input, one line each.
 pub(crate) fn unchecked(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     unchecked::of(cluster, pod)
 }
 
-/// That the volume of a claim can be reached only from these places.
+/// The obstacle that a claim's volume is reachable only from these zones or nodes.
 fn reach(claim: &str, places: &str) -> String {
     if places.is_empty() {
         return format!("volume {claim} cannot be reached from here");
@@ -183,19 +180,19 @@ fn reach(claim: &str, places: &str) -> String {
     format!("volume {claim} can only be reached from {places}")
 }
 
-/// The words of a reason, one each and sorted; `pod` is the one that was rejected.
-pub fn words(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
-    let mut words = words_as_said(cluster, pod, reason);
-    words.sort_unstable();
-    words
+/// The messages of a reason, sorted. `pod` is the rejected pod.
+pub fn messages(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
+    let mut messages = messages_in_order(cluster, pod, reason);
+    messages.sort_unstable();
+    messages
 }
 
-/// The same in the order in which the filter says them.
-pub fn words_as_said(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
+/// The messages in the order of the filter.
+pub fn messages_in_order(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
     match reason {
-        Reason::Words(words) => vec![words.to_owned()],
-        Reason::Both(one, other) => vec![one.to_owned(), other.to_owned()],
-        Reason::Claim(index) => vec![claims::words(cluster, pod, index)],
-        Reason::Insufficient(bits) => fit::words(cluster, pod, bits),
+        Reason::Message(message) => vec![message.to_owned()],
+        Reason::Messages(one, other) => vec![one.to_owned(), other.to_owned()],
+        Reason::Claim(index) => vec![claims::messages(cluster, pod, index)],
+        Reason::Insufficient(bits) => fit::messages(cluster, pod, bits),
     }
 }

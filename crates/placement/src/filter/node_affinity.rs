@@ -1,4 +1,4 @@
-//! `NodeAffinity`: the pod's node selector and the nodes it may be on.
+//! `NodeAffinity`: the pod's node selector and required node affinity.
 
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
@@ -8,7 +8,7 @@ use crate::template::TemplateId;
 
 struct NodeAffinity {
     template: TemplateId,
-    /// Nodes that the profile allows.
+    /// The profile's `addedAffinity`.
     added: Option<NodeSelector>,
 }
 
@@ -17,8 +17,9 @@ pub(crate) fn new(
     pod: &Pod,
     added: Option<&NodeSelector>,
 ) -> Option<Box<dyn Filter>> {
-    let own = cluster.template(pod);
-    let nothing = own.node_selector.is_empty() && own.node_affinity.is_none() && added.is_none();
+    let template = cluster.template(pod);
+    let nothing =
+        template.node_selector.is_empty() && template.node_affinity.is_none() && added.is_none();
     (!nothing).then(|| {
         Box::new(NodeAffinity {
             template: pod.template,
@@ -27,7 +28,7 @@ pub(crate) fn new(
     })
 }
 
-/// Whether the template's node selector and affinity allow this node.
+/// Whether the template's node selector and affinity match this node.
 pub(crate) fn allows(here: Here<'_>, template: TemplateId) -> bool {
     let (node, symbols) = (here.node, here.cluster.symbols());
     let template = &here.cluster.templates()[template.index()];

@@ -1,4 +1,4 @@
-//! `NodeName`: a pod that names its node.
+//! `NodeName`: the pod names its node in its spec.
 
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;

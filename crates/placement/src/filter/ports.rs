@@ -1,17 +1,17 @@
-//! `NodePorts`: ports of the node that another pod has taken.
+//! `NodePorts`: host ports that another pod uses.
 
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
 use crate::pod::Pod;
 use crate::template::HostPort;
 
-/// kube-scheduler keeps the ports of a node as a set: where two pods hold the same one, which it never lets happen, the
-/// first that leaves takes it along.
+/// kube-scheduler keeps the ports of a node as a set. If two pods use the same port, which it never allows, removing
+/// the first one frees it.
 struct Ports {
-    /// Of each template, the ports of its pods that this one cannot have beside its own, as indices of `taken`.
+    /// For each template, the ports of its pods that conflict with this pod's, as indices of `taken`.
     conflicts: Box<[Box<[usize]>]>,
     taken: Vec<bool>,
-    /// `taken` before pods came for a while, and how many did.
+    /// `taken` before the visiting pods were added, and their number.
     before: Vec<bool>,
     visitors: usize,
 }
@@ -23,14 +23,17 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     }
     let mut known: Vec<HostPort> = Vec::new();
     let mut index = |port: &HostPort| {
-        known.iter().position(|own| own == port).unwrap_or_else(|| {
-            known.push(*port);
-            known.len() - 1
-        })
+        known
+            .iter()
+            .position(|known| known == port)
+            .unwrap_or_else(|| {
+                known.push(*port);
+                known.len() - 1
+            })
     };
     let conflicts = cluster.templates().iter().map(|other| {
         let taken = other.ports.iter();
-        let conflicting = taken.filter(|taken| wanted.iter().any(|own| own.conflicts(taken)));
+        let conflicting = taken.filter(|taken| wanted.iter().any(|wanted| wanted.conflicts(taken)));
         conflicting.map(&mut index).collect()
     });
     let conflicts = conflicts.collect();
@@ -47,7 +50,7 @@ impl Filter for Ports {
         true
     }
 
-    fn remembers(&self) -> bool {
+    fn keeps_state(&self) -> bool {
         false
     }
 

@@ -1,4 +1,4 @@
-//! `TaintToleration`: taints that forbid and are not tolerated.
+//! `TaintToleration`: taints of effect `NoSchedule` or `NoExecute` without a toleration.
 
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
@@ -13,13 +13,13 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     Some(Box::new(Taints(cluster.template(pod).tolerations.clone())))
 }
 
-/// Whether the template's tolerations cover every taint that forbids.
+/// Whether the template tolerates every such taint of the node.
 pub(crate) fn tolerates(here: Here<'_>, template: TemplateId) -> bool {
     let template = &here.cluster.templates()[template.index()];
     untolerated(&here.node.taints, &template.tolerations).is_none()
 }
 
-/// The first taint that forbids and is not tolerated.
+/// The first such taint without a toleration.
 pub(super) fn untolerated<'n>(
     taints: &'n [Taint],
     tolerations: &[Toleration],

@@ -1,56 +1,56 @@
-//! `PodTopologySpread`: how many more of its like a place may have than the emptiest (S5-090).
+//! `PodTopologySpread`: a domain may exceed the global minimum of matching pods by `maxSkew` (S5-090).
 
 use super::{Filter, Here, Inclusion, Rejection};
 use crate::cluster::Cluster;
 use crate::id::NodeId;
 use crate::labels::Labels;
-use crate::places::Places;
 use crate::pod::Pod;
 use crate::template::Spread;
+use crate::topology::TopologyDomains;
 use std::sync::Arc;
 
 struct TopologySpread {
     constraints: Box<[Constraint]>,
-    /// Whether pods of a group count: a row of every constraint for each group.
+    /// Whether pods of a group count: a row of all constraints for each group.
     counts: Box<[bool]>,
 }
 
 struct Constraint {
     max_skew: i64,
     min_domains: usize,
-    places: Arc<Places>,
-    /// Of each node, whether its pods count.
+    topology: Arc<TopologyDomains>,
+    /// For each node, whether its pods count.
     counted: Box<[bool]>,
-    /// Pods of each place.
+    /// Matching pods in each domain.
     pods: Box<[i64]>,
-    /// Of each place, whether it has a node that counts.
+    /// Whether a domain has a node that counts.
     is_domain: Box<[bool]>,
     domains: usize,
-    /// The two emptiest domains and their pods. Only one node changes at a time, and with it one place, so that the
-    /// emptiest of the others is always one of them.
+    /// The two smallest domains and their pods. A trial changes one domain at a time, so the smallest of the others is
+    /// always among the two.
     emptiest: [(usize, i64); 2],
-    /// An empty selector counts nobody to begin with, though it selects everybody who comes or goes (S5-090).
+    /// As in kube-scheduler, an empty selector counts no pod at first but every pod that is added or removed (S5-090).
     counts_all: bool,
-    /// 1 if the pod itself would count.
+    /// 1 if the pod matches its own selector.
     itself: i64,
     here: Option<usize>,
-    /// Pods of this place when the node was entered.
+    /// Matching pods in this domain when the node was entered.
     settled: i64,
     counted_here: bool,
     emptiest_elsewhere: i64,
 }
 
-/// The emptiest of no places.
+/// The minimum over no domains.
 const NONE: (usize, i64) = (usize::MAX, i64::MAX);
 
-/// For these constraints, which are the pod's own or the default ones.
+/// Compiles these constraints, which are the pod's own or the default ones.
 pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box<dyn Filter>> {
-    let own = cluster.template(pod);
+    let template = cluster.template(pod);
     if spread.is_empty() {
         return None;
     }
     let counts = |namespace, labels: &Labels, spread: &Spread| {
-        namespace == own.namespace && spread.selector.matches(cluster.symbols(), labels)
+        namespace == template.namespace && spread.selector.matches(cluster.symbols(), labels)
     };
     let rows = cluster.groups().iter();
     let rows = rows.flat_map(|other| {
@@ -58,22 +58,22 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
         spread.map(|spread| counts(other.namespace, &other.labels, spread))
     });
     let constraints = spread.iter().map(|spread| {
-        let places = cluster.places(spread.topology_key);
+        let topology = cluster.topology(spread.topology_key);
         Constraint {
             max_skew: spread.max_skew,
             min_domains: spread.min_domains,
             counted: vec![false; cluster.nodes().len()].into(),
-            pods: vec![0; places.count].into(),
-            is_domain: vec![false; places.count].into(),
+            pods: vec![0; topology.count].into(),
+            is_domain: vec![false; topology.count].into(),
             domains: 0,
             emptiest: [NONE; 2],
             counts_all: spread.selector.is_everything(),
-            itself: i64::from(counts(own.namespace, pod.labels(), spread)),
+            itself: i64::from(counts(template.namespace, pod.labels(), spread)),
             here: None,
             settled: 0,
             counted_here: false,
             emptiest_elsewhere: 0,
-            places,
+            topology,
         }
     });
     let mut filter = TopologySpread {
@@ -89,14 +89,14 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
 }
 
 impl TopologySpread {
-    /// Finds the nodes that count and their places. Only nodes with the labels of all constraints count, each for those
-    /// constraints that it is not left out of.
+    /// Finds the nodes that count and their domains. A node must have the labels of all constraints. Its inclusion
+    /// policy is evaluated per constraint.
     fn find_domains(&mut self, inclusion: &Inclusion, spread: &[Spread]) {
         let mut all = self.constraints.iter();
-        if inclusion.is_all() && all.all(|constraint| constraint.places.cover_all()) {
+        if inclusion.is_all() && all.all(|constraint| constraint.topology.cover_all()) {
             for constraint in &mut self.constraints {
                 constraint.counted.fill(true);
-                let nodes = constraint.places.nodes.iter();
+                let nodes = constraint.topology.nodes.iter();
                 constraint.is_domain = nodes.map(|nodes| *nodes > 0).collect();
                 let domains = constraint.is_domain.iter().filter(|is| **is);
                 constraint.domains = domains.count();
@@ -109,7 +109,7 @@ impl TopologySpread {
             .map_or(0, |first| first.counted.len());
         for id in (0..nodes).map(NodeId::of) {
             let mut all = self.constraints.iter();
-            if all.any(|constraint| constraint.places.of(id).is_none()) {
+            if all.any(|constraint| constraint.topology.of(id).is_none()) {
                 continue;
             }
             for (constraint, spread) in self.constraints.iter_mut().zip(spread) {
@@ -121,21 +121,21 @@ impl TopologySpread {
         }
     }
 
-    /// Counts the pods of the nodes that count.
+    /// Counts matching pods on the nodes that count.
     fn count(&mut self, cluster: &Cluster) {
         let rows = self.counts.chunks_exact(self.constraints.len()).enumerate();
         for (group, row) in rows.filter(|(_, row)| row.contains(&true)) {
             for (id, pods) in cluster.nodes_of(group) {
                 for (constraint, counts) in self.constraints.iter_mut().zip(row) {
                     if *counts && !constraint.counts_all && constraint.counted[id.index()] {
-                        constraint.add(constraint.places.of(id), pods.running);
+                        constraint.add(constraint.topology.of(id), pods.running);
                     }
                 }
             }
         }
     }
 
-    /// The first constraint that is broken here.
+    /// The first violated constraint.
     fn broken(&self) -> Option<&Constraint> {
         let mut constraints = self.constraints.iter();
         constraints.find(|constraint| {
@@ -147,45 +147,45 @@ impl TopologySpread {
 }
 
 impl Constraint {
-    /// Makes a node's place a domain.
+    /// Opens the domain of a node.
     fn open(&mut self, id: NodeId) {
-        if let Some(place) = self.places.of(id)
-            && !self.is_domain[place]
+        if let Some(domain) = self.topology.of(id)
+            && !self.is_domain[domain]
         {
-            self.is_domain[place] = true;
+            self.is_domain[domain] = true;
             self.domains += 1;
         }
     }
 
-    fn add(&mut self, place: Option<usize>, times: i64) {
-        if let Some(place) = place {
-            self.pods[place] += times;
+    fn add(&mut self, domain: Option<usize>, times: i64) {
+        if let Some(domain) = domain {
+            self.pods[domain] += times;
         }
     }
 
     fn find_emptiest(&mut self) {
         self.emptiest = [NONE; 2];
-        let places = self.pods.iter().enumerate();
-        for (place, pods) in places.filter(|(place, _)| self.is_domain[*place]) {
+        let topology = self.pods.iter().enumerate();
+        for (domain, pods) in topology.filter(|(domain, _)| self.is_domain[*domain]) {
             let [first, second] = self.emptiest;
             if *pods < first.1 {
-                self.emptiest = [(place, *pods), first];
+                self.emptiest = [(domain, *pods), first];
             } else if *pods < second.1 {
-                self.emptiest[1] = (place, *pods);
+                self.emptiest[1] = (domain, *pods);
             }
         }
     }
 
     fn enter(&mut self, id: NodeId) {
-        // Not everybody may have come back to the node before.
+        // A trial may have left the previous node with pods removed.
         if self
             .here
-            .is_some_and(|place| self.pods[place] != self.settled)
+            .is_some_and(|domain| self.pods[domain] != self.settled)
         {
             self.find_emptiest();
         }
-        self.here = self.places.of(id);
-        self.settled = self.here.map_or(0, |place| self.pods[place]);
+        self.here = self.topology.of(id);
+        self.settled = self.here.map_or(0, |domain| self.pods[domain]);
         self.counted_here = self.counted[id.index()];
         let [first, second] = self.emptiest;
         let first_is_here = self.here == Some(first.0);
@@ -196,16 +196,16 @@ impl Constraint {
         self.domains < self.min_domains
     }
 
-    /// By how many pods this place would exceed the emptiest; `None` where the node is in no place.
+    /// The skew of this domain with the pod; `None` if the node lacks the label.
     fn skew(&self) -> Option<i64> {
-        let place = self.here?;
-        let own = self.pods[place];
-        let emptiest = match (self.too_few_domains(), self.is_domain[place]) {
+        let domain = self.here?;
+        let matching = self.pods[domain];
+        let emptiest = match (self.too_few_domains(), self.is_domain[domain]) {
             (true, _) => 0,
-            (false, true) => self.emptiest_elsewhere.min(own),
+            (false, true) => self.emptiest_elsewhere.min(matching),
             (false, false) => self.emptiest_elsewhere,
         };
-        Some((own + self.itself).saturating_sub(emptiest))
+        Some((matching + self.itself).saturating_sub(emptiest))
     }
 }
 
@@ -220,7 +220,7 @@ impl Filter for TopologySpread {
         }
     }
 
-    /// Counts terminating pods too, though they were not counted to begin with: so does kube-scheduler.
+    /// Counts terminating pods here though they were not counted at first, as kube-scheduler does.
     fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
         let width = self.constraints.len();
         let row = &self.counts[pod.group.index() * width..][..width];
@@ -246,8 +246,8 @@ impl Filter for TopologySpread {
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
         let constraint = self.broken()?;
         let text = |symbol| here.cluster.symbols().text(symbol);
-        let key = text(constraint.places.key);
-        let Some(value) = here.node.labels.get(constraint.places.key) else {
+        let key = text(constraint.topology.key);
+        let Some(value) = here.node.labels.get(constraint.topology.key) else {
             return Some(format!("the node has no label {key}"));
         };
         let (value, skew, allowed) = (text(value), constraint.skew()?, constraint.max_skew);

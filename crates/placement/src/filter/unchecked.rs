@@ -1,4 +1,4 @@
-//! What could not be checked because the input does not hold it. Nothing is guessed: the check is left out, and named.
+//! Checks that lack an object in the input. The check is skipped and reported, never guessed.
 
 use super::{claims, devices};
 use crate::cluster::Cluster;
@@ -8,7 +8,7 @@ use crate::storage::PersistentClaim;
 const OF_CLAIMS: &str = "VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone";
 const OF_VOLUMES: &str = "NodeVolumeLimits, VolumeBinding, VolumeZone";
 
-/// One line for each thing that was missed; one for all of its kind where the input holds none of that kind.
+/// A line for each missing object, or for its kind if the input holds none of that kind.
 pub(super) fn of(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     let template = cluster.template(pod);
     let text = |symbol| cluster.symbols().text(symbol);
@@ -42,7 +42,7 @@ pub(super) fn of(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     lines
 }
 
-/// What is missing to judge a claim.
+/// The objects missing to check a claim.
 fn of_claim(cluster: &Cluster, claim: &PersistentClaim) -> Option<String> {
     let (storage, name) = (cluster.storage(), claims::full_name(cluster, claim));
     let text = |symbol| cluster.symbols().text(symbol);
@@ -70,12 +70,12 @@ fn of_claim(cluster: &Cluster, claim: &PersistentClaim) -> Option<String> {
     }
 }
 
-/// What is missing to count the volumes of nodes, if the pod brings any.
+/// The objects missing to check attach limits, if the pod adds a volume.
 fn limits(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     let storage = cluster.storage();
     let template = cluster.template(pod);
-    let mut own = claims::known(cluster, template);
-    if !own.any(|(_, claim)| claims::attachment(cluster, claim).is_some()) {
+    let mut claims = claims::known(cluster, template);
+    if !claims.any(|(_, claim)| claims::attachment(cluster, claim).is_some()) {
         return Vec::new();
     }
     let mut lines = Vec::new();

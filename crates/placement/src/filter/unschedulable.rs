@@ -1,4 +1,4 @@
-//! `NodeUnschedulable`: cordoned nodes take only pods that tolerate it.
+//! `NodeUnschedulable`: a cordoned node accepts only pods that tolerate the taint.
 
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
@@ -10,7 +10,7 @@ struct Unschedulable;
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let tolerations = &cluster.template(pod).tolerations;
     let (mut tolerations, cordon) = (tolerations.iter(), cluster.cordon());
-    (!tolerations.any(|own| own.covers(cordon.key, cordon.value, cordon.effect)))
+    (!tolerations.any(|toleration| toleration.covers(cordon.key, cordon.value, cordon.effect)))
         .then(|| Box::new(Unschedulable) as _)
 }
 

@@ -1,4 +1,4 @@
-//! `VolumeBinding`: volumes that cannot be reached from everywhere, and claims that get theirs where the pod goes.
+//! `VolumeBinding`: volumes that only some nodes reach, and claims that are bound when their pod is scheduled.
 
 use super::claims;
 use super::{Code, Filter, Here, Reason, Rejection};
@@ -16,29 +16,29 @@ const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes 
 
 struct VolumeBinding {
     bound: Box<[Bound]>,
-    /// Those that want least first.
+    /// Delayed claims, the smallest request first.
     waiting: Box<[Waiting]>,
 }
 
-/// A claim whose volume cannot be reached from everywhere.
+/// A claim whose bound volume is reachable from some nodes only.
 struct Bound {
     claim: String,
     affinity: NodeSelector,
 }
 
-/// A claim that gets its volume where the pod goes.
+/// A claim that waits for its first consumer.
 struct Waiting {
     claim: String,
     requested: i64,
-    /// Where its volume is being made already.
+    /// The node on which its volume is being provisioned.
     selected_node: Option<Symbol>,
-    /// Volumes that would do where they can be reached, the smallest first.
+    /// Volumes that match the claim where they are reachable, the smallest first.
     volumes: Box<[(Symbol, Option<NodeSelector>)]>,
-    /// Whether one can be made.
+    /// Whether a volume can be provisioned.
     can_be_made: bool,
-    /// And where.
+    /// The nodes where it can be provisioned.
     topologies: Option<NodeSelector>,
-    /// Nodes for which enough room is told, where that is asked for.
+    /// The nodes with enough storage capacity, if the driver publishes capacities.
     room: Option<Box<[Selector]>>,
 }
 
@@ -64,19 +64,19 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     (!nothing).then(|| Box::new(filter) as _)
 }
 
-/// What has to be done for the claims of a pod that goes to this node, on which it fits.
+/// The claim updates for a pod that fits on this node.
 pub fn volume_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<VolumeChoice> {
     let here = Here::new(cluster, node);
     let known = claims::known(cluster, cluster.template(pod)).map(|(_, claim)| claim);
     let waiting = known.filter(|claim| claim.state == ClaimState::Unbound);
     let waiting = waiting.filter_map(|claim| Some((claim, Waiting::new(cluster, claim)?)));
     let mut waiting: Vec<_> = waiting.collect();
-    waiting.sort_by_key(|(_, own)| own.requested);
+    waiting.sort_by_key(|(_, waiting)| waiting.requested);
     let text = |symbol| cluster.symbols().text(symbol).to_owned();
     let mut taken = Vec::new();
-    let choices = waiting.into_iter().map(|(claim, own)| {
-        let found = match own.selected_node {
-            None => own.find(here, &taken),
+    let choices = waiting.into_iter().map(|(claim, waiting)| {
+        let found = match waiting.selected_node {
+            None => waiting.find(here, &taken),
             Some(_) => None,
         };
         taken.extend(found);
@@ -98,20 +98,20 @@ fn reaches(here: Here<'_>, affinity: Option<&NodeSelector>) -> bool {
 }
 
 impl Waiting {
-    /// `None` for a claim of a class that is not in the input.
+    /// `None` if the input does not hold the claim's class.
     fn new(cluster: &Cluster, claim: &PersistentClaim) -> Option<Self> {
         let storage = cluster.storage();
         let class = storage.classes.get(&claim.class?)?;
         let full_name = claims::full_name(cluster, claim);
         let chosen = cluster.chosen();
-        let own = chosen.and_then(|chosen| chosen.of(&full_name));
-        // Those that other claims get are as good as gone.
-        let is_left = |volume: &str| match (own, chosen) {
-            (Some(ChosenVolume::Volume(own)), _) => own == volume,
+        let choice = chosen.and_then(|chosen| chosen.of(&full_name));
+        // Volumes that other claims have chosen are not available.
+        let is_left = |volume: &str| match (choice, chosen) {
+            (Some(ChosenVolume::Volume(choice)), _) => choice == volume,
             (_, Some(chosen)) => !chosen.has_volume(volume),
             (_, None) => true,
         };
-        let made_for = match own {
+        let made_for = match choice {
             Some(ChosenVolume::MadeFor(node)) => cluster.symbols().get(node),
             _ => None,
         };
@@ -122,7 +122,7 @@ impl Waiting {
             .filter(|(_, volume)| suffices(cluster, volume, claim))
             .filter(|(symbol, _)| is_left(name(symbol)))
             .collect();
-        // A volume that is promised to it is the only one that will do.
+        // A volume with a `claimRef` to this claim is the only match.
         if volumes.iter().any(|(_, volume)| volume.claim.is_some()) {
             volumes.retain(|(_, volume)| volume.claim.is_some());
         }
@@ -141,7 +141,7 @@ impl Waiting {
         })
     }
 
-    /// A volume for it here that no other claim of the pod has taken.
+    /// A reachable volume that no other claim of the pod uses.
     fn find(&self, here: Here<'_>, taken: &[Symbol]) -> Option<Symbol> {
         let mut volumes = self.volumes.iter();
         let volume = volumes
@@ -149,7 +149,7 @@ impl Waiting {
         volume.map(|(symbol, _)| *symbol)
     }
 
-    /// What keeps its volume from being made here.
+    /// Why no volume can be provisioned here.
     fn why_not_made(&self, here: Here<'_>) -> Option<&'static str> {
         if !self.can_be_made || !reaches(here, self.topologies.as_ref()) {
             return Some(NOTHING_TO_BIND);
@@ -161,7 +161,7 @@ impl Waiting {
     }
 }
 
-/// The nodes for which there is enough room for a claim's volume; `None` where the driver does not tell.
+/// The nodes with enough storage capacity for the claim; `None` if the driver publishes no capacities.
 fn room(
     cluster: &Cluster,
     claim: &PersistentClaim,
@@ -180,7 +180,7 @@ fn room(
     Some(enough.map(|capacity| capacity.nodes.clone()).collect())
 }
 
-/// Whether a volume would do for a claim, wherever that is used.
+/// Whether a volume matches a claim, regardless of the node.
 fn suffices(cluster: &Cluster, volume: &PersistentVolume, claim: &PersistentClaim) -> bool {
     let selector = claim.selector.as_ref();
     let selected = |selector: &Selector| selector.matches(cluster.symbols(), &volume.labels);
@@ -203,7 +203,7 @@ impl VolumeBinding {
         bound.find(|bound| !reaches(here, Some(&bound.affinity)))
     }
 
-    /// The first claim that gets no volume here, and why.
+    /// The first claim without a volume here, and why.
     fn unserved(&self, here: Here<'_>) -> Option<(&Waiting, &'static str)> {
         let elsewhere = |claim: &&Waiting| {
             let selected = claim.selected_node;
@@ -215,7 +215,7 @@ impl VolumeBinding {
                 None => claim.find(here, &taken),
                 Some(_) => None,
             };
-            // Remembering is only needed while there is another claim.
+            // A single claim needs no record of used volumes.
             taken.extend(found.filter(|_| self.waiting.len() > 1));
             match found {
                 Some(_) => None,
@@ -234,9 +234,9 @@ impl Filter for VolumeBinding {
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         let reason = match (self.out_of_reach(here), self.unserved(here)) {
             (None, None) => return Ok(()),
-            (Some(_), None) => Reason::Words(OUT_OF_REACH),
-            (None, Some((_, why))) => Reason::Words(why),
-            (Some(_), Some((_, why))) => Reason::Both(OUT_OF_REACH, why),
+            (Some(_), None) => Reason::Message(OUT_OF_REACH),
+            (None, Some((_, why))) => Reason::Message(why),
+            (Some(_), Some((_, why))) => Reason::Messages(OUT_OF_REACH, why),
         };
         Err(Rejection {
             code: Code::UnschedulableAndUnresolvable,

@@ -1,4 +1,4 @@
-//! `NodeVolumeLimits`: how many volumes of a driver a node attaches.
+//! `NodeVolumeLimits`: how many volumes of a driver a node can attach.
 
 use super::claims::{self, Attachment};
 use super::{Filter, Here, Rejection};
@@ -11,22 +11,22 @@ use hashbrown::HashMap;
 
 struct VolumeLimits {
     drivers: Box<[Driver]>,
-    /// Volumes of these drivers that pods met so far have, by a small index.
+    /// Volumes of the limited drivers, by a dense index.
     volumes: Vec<Volume>,
-    /// The index of each by its driver's.
+    /// The index of each volume by its driver's index.
     indices: HashMap<(usize, Attachment), usize>,
-    /// Of the templates met so far, the volumes of their pods.
+    /// The volumes of each template that was looked up.
     of: HashMap<TemplateId, Box<[usize]>>,
     /// The volumes of the pod itself.
     wanted: Box<[usize]>,
     /// Volumes that were in use since the node was entered.
     seen: Vec<usize>,
-    /// No more volumes than this can be attached here.
+    /// An upper bound of the volumes attached here.
     at_most: i64,
-    /// Whether they were counted. Where as many as that would do nobody counts: where every pod has a claim of its own, each
-    /// has to be looked up.
+    /// Whether the volumes were counted. The count is skipped if the upper bound fits, because with a claim per pod
+    /// every pod needs a lookup.
     counted: bool,
-    /// Who joined and left while they were not.
+    /// Pods added and removed while the volumes were not counted.
     uncounted: Vec<(TemplateId, i64)>,
 }
 
@@ -35,7 +35,7 @@ struct Driver {
     name: Symbol,
     /// Volumes that are attached here.
     attached: i64,
-    /// How many can be; `None` where that is unlimited or not known.
+    /// The attach limit; `None` if it is unlimited or unknown.
     limit: Option<i64>,
 }
 
@@ -43,7 +43,7 @@ struct Volume {
     driver: usize,
     /// How many pods here use it.
     users: i64,
-    /// Whether a `VolumeAttachment` names it: then it counts, even if no pod here uses it.
+    /// Whether a `VolumeAttachment` names it. It then counts even without a pod here.
     attached: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     VolumeLimits::new(cluster, pod).map(|filter| Box::new(filter) as _)
 }
 
-/// The volumes of a template's pods that a driver attaches.
+/// The attachable volumes of a template's pods.
 fn attachments<'c>(
     cluster: &'c Cluster,
     template: &'c Template,
@@ -75,11 +75,11 @@ fn attachments<'c>(
 }
 
 impl VolumeLimits {
-    /// `None` for a pod without such volumes.
+    /// `None` for a pod without attachable volumes.
     fn new(cluster: &Cluster, pod: &Pod) -> Option<Self> {
-        let own = cluster.template(pod);
+        let template = cluster.template(pod);
         let mut drivers: Vec<Driver> = Vec::new();
-        for (name, _) in attachments(cluster, own) {
+        for (name, _) in attachments(cluster, template) {
             if drivers.iter().all(|driver| driver.name != name) {
                 drivers.push(Driver {
                     name,
@@ -102,11 +102,11 @@ impl VolumeLimits {
             counted: false,
             uncounted: Vec::new(),
         };
-        filter.wanted = filter.volumes_of(cluster, own);
+        filter.wanted = filter.volumes_of(cluster, template);
         Some(filter)
     }
 
-    /// The volumes of a template's pods that count here, by their indices.
+    /// The indices of a template's volumes that count here.
     fn volumes_of(&mut self, cluster: &Cluster, template: &Template) -> Box<[usize]> {
         let attachments = attachments(cluster, template);
         attachments
@@ -114,9 +114,12 @@ impl VolumeLimits {
             .collect()
     }
 
-    /// The index of a volume; `None` if the pod has none of its driver.
+    /// The index of a volume; `None` if the pod has no volume of its driver.
     fn index_of(&mut self, driver: Symbol, attachment: Attachment) -> Option<usize> {
-        let driver = self.drivers.iter().position(|own| own.name == driver)?;
+        let driver = self
+            .drivers
+            .iter()
+            .position(|candidate| candidate.name == driver)?;
         let next = self.volumes.len();
         let index = *self.indices.entry((driver, attachment)).or_insert(next);
         if index == next {
@@ -129,7 +132,7 @@ impl VolumeLimits {
         Some(index)
     }
 
-    /// Changes a volume, and the sum of its driver with it.
+    /// Changes a volume and its driver's sum.
     fn update(&mut self, index: usize, change: impl FnOnce(&mut Volume)) {
         let volume = &mut self.volumes[index];
         let before = volume.counts();
@@ -153,21 +156,21 @@ impl VolumeLimits {
         self.of.insert(template, volumes);
     }
 
-    /// Counts what is attached, whether or not a pod here uses it: a volume stays attached for a while after its last pod.
+    /// Counts attached volumes. A volume stays attached for a while after its last pod.
     fn add_attachments(&mut self, here: Here<'_>) {
         let storage = here.cluster.storage();
-        for own in storage.attachments_of(here.node.name) {
-            let volume = storage.volumes.get(&own.volume);
+        for attachment in storage.attachments_of(here.node.name) {
+            let volume = storage.volumes.get(&attachment.volume);
             let Some(handle) = volume.and_then(|volume| volume.csi_handle) else {
                 continue;
             };
-            if let Some(index) = self.index_of(own.driver, Attachment::Handle(handle)) {
+            if let Some(index) = self.index_of(attachment.driver, Attachment::Handle(handle)) {
                 self.update(index, |volume| volume.attached = true);
             }
         }
     }
 
-    /// Counts the volumes here, if there may be too many.
+    /// Counts the volumes here if the limit may be exceeded.
     fn count(&mut self, here: Here<'_>) {
         let wanted = i64::try_from(self.wanted.len()).unwrap_or(i64::MAX);
         let most = self.at_most.saturating_add(wanted);
@@ -185,11 +188,11 @@ impl VolumeLimits {
         }
     }
 
-    /// The first driver that would have to attach too much: its limit and how many volumes the pod adds.
+    /// The first driver over its limit, the limit and the number of added volumes.
     fn overfull(&self) -> Option<(&Driver, i64, i64)> {
         self.drivers.iter().enumerate().find_map(|(index, driver)| {
             let limit = driver.limit?;
-            // A pod that names one volume twice still brings it once.
+            // A pod that names a volume twice adds it once.
             let new = self.wanted.iter().enumerate().filter(|(place, wanted)| {
                 let volume = &self.volumes[**wanted];
                 let again = self.wanted[..*place].contains(wanted);
@@ -206,7 +209,7 @@ impl Filter for VolumeLimits {
         true
     }
 
-    fn remembers(&self) -> bool {
+    fn keeps_state(&self) -> bool {
         false
     }
 
@@ -266,7 +269,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn only_where_there_may_be_too_many_they_are_counted() {
+    fn volumes_are_counted_only_near_the_limit() {
         let mut cluster = Cluster::new();
         let pod = |name: &str, node: &str| {
             let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": name}});
@@ -282,8 +285,8 @@ mod tests {
         }
         for count in 1..=3 {
             let driver = json!({"name": "ebs", "allocatable": {"count": count}});
-            let own = json!({"metadata": {"name": "a"}, "spec": {"drivers": [driver]}});
-            cluster.add_csi_node(&from_value(own).unwrap());
+            let node = json!({"metadata": {"name": "a"}, "spec": {"drivers": [driver]}});
+            cluster.add_csi_node(&from_value(node).unwrap());
             let node = json!({"metadata": {"name": "a"}});
             cluster.add_node(&from_value(node).unwrap());
             cluster.add_pod(pod("here", "a")).unwrap();

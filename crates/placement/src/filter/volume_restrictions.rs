@@ -1,4 +1,4 @@
-//! `VolumeRestrictions`: disks that pods of one node cannot share, and claims that one pod alone may use.
+//! `VolumeRestrictions`: disks that pods on one node cannot share, and `ReadWriteOncePod` claims.
 
 use super::{Filter, Here, Rejection, claims};
 use crate::cluster::Cluster;
@@ -7,24 +7,24 @@ use crate::pod::Pod;
 use crate::template::{Template, Volume};
 
 struct VolumeRestrictions {
-    /// Of each template, whether its pods hold a disk that this pod cannot share with them.
+    /// For each template, whether its pods use a disk that this pod cannot share.
     disks: Box<[bool]>,
-    /// How many such pods are here.
+    /// How many such pods are on the node.
     holders: i64,
-    /// Of each template, how many of this pod's claims for one pod alone its pods use.
+    /// For each template, how many of this pod's `ReadWriteOncePod` claims its pods use.
     claims: Box<[i64]>,
-    /// How many of them are used, wherever it is, and a node where one is.
+    /// How many of these claims are used on any node, and one such node.
     used: i64,
     user: Option<NodeId>,
 }
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-    let own = cluster.template(pod);
-    let wants_disks = own
+    let template = cluster.template(pod);
+    let wants_disks = template
         .volumes
         .iter()
         .any(|volume| matches!(volume, Volume::Disk { .. }));
-    let exclusive = claims::known(cluster, own)
+    let exclusive = claims::known(cluster, template)
         .filter(|(claim, known)| !claim.ephemeral && known.access.is_exclusive());
     let exclusive: Vec<_> = exclusive.map(|(claim, _)| claim).collect();
     if !wants_disks && exclusive.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let uses = |other: &Template| {
         let uses = |volume: &Volume| {
             matches!(volume, Volume::Claim(claim) if exclusive.contains(claim))
-                && other.namespace == own.namespace
+                && other.namespace == template.namespace
         };
         other
             .volumes
@@ -43,7 +43,10 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     };
     let templates = cluster.templates();
     let mut filter = VolumeRestrictions {
-        disks: templates.iter().map(|other| conflict(own, other)).collect(),
+        disks: templates
+            .iter()
+            .map(|other| conflict(template, other))
+            .collect(),
         holders: 0,
         claims: templates.iter().map(uses).collect(),
         used: 0,
@@ -61,10 +64,15 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     (wants_disks || filter.used > 0).then(|| Box::new(filter) as _)
 }
 
-/// Whether two pods cannot be on one node because of a disk.
+/// Whether two pods conflict because of a disk.
 fn conflict(one: &Template, other: &Template) -> bool {
-    let mut own = one.volumes.iter();
-    own.any(|own| other.volumes.iter().any(|other| cannot_share(own, other)))
+    let conflicts = |volume| {
+        other
+            .volumes
+            .iter()
+            .any(|other| cannot_share(volume, other))
+    };
+    one.volumes.iter().any(conflicts)
 }
 
 fn cannot_share(one: &Volume, other: &Volume) -> bool {
@@ -107,7 +115,7 @@ impl Filter for VolumeRestrictions {
     fn enter(&mut self, here: Here<'_>) {
         let pods = here.node.pods.iter();
         let holders = pods.filter(|pod| self.disks[pod.template.index()]);
-        // A node's pods fit into memory.
+        // The number of a node's pods fits into `i64`.
         self.holders = i64::try_from(holders.count()).unwrap_or(i64::MAX);
     }
 

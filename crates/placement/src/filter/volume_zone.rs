@@ -1,4 +1,5 @@
-//! `VolumeZone`: the labels in which volumes told their zone before they had a node affinity, and some still do.
+//! `VolumeZone`: zone labels of volumes. They are older than a volume's node affinity, and some volumes still have
+//! them.
 
 use super::{Filter, Here, Rejection, claims};
 use crate::cluster::Cluster;
@@ -7,9 +8,9 @@ use crate::storage::{ZONE_LABELS, Zone};
 use crate::symbol::Symbol;
 
 struct VolumeZone {
-    /// Labels of the pod's volumes, with the names of the claims.
+    /// Zone labels of the pod's volumes, with the names of the claims.
     zones: Box<[(String, Zone)]>,
-    /// The labels that tell a node's zone or region, as far as anything carries them.
+    /// The zone and region labels that some object carries.
     labels: Box<[Symbol]>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 }
 
 impl VolumeZone {
-    /// The first label that the node does not match. A node that tells no zone at all matches every one.
+    /// The first label that the node does not match. A node without any zone label matches all.
     fn broken(&self, here: Here<'_>) -> Option<&(String, Zone)> {
         let label = |key: Symbol| here.node.labels.get(key);
         let tells = self.labels.iter().any(|key| label(*key).is_some());

@@ -1,12 +1,12 @@
-//! `DynamicResources`: a node is the better the earlier in their lists the alternatives are that claims get there.
+//! `DynamicResources`: a node scores higher if its devices satisfy earlier alternatives of the claims.
 
-use crate::cluster::{Cluster, Seen};
+use crate::cluster::{Cluster, NodeView};
 use crate::filter::{Here, devices};
 use crate::plugin::{Score, normalize_by_highest};
 use crate::pod::Pod;
 use evictd_devices::Demand;
 
-/// For a pod without claims.
+/// The score of a pod without claims.
 struct Same;
 
 impl Score for Same {
@@ -23,7 +23,7 @@ impl Score for Same {
     }
 }
 
-/// What claims without devices get, and what those with some have got, which is the same everywhere.
+/// Scores unallocated claims per node. The score of allocated claims is the same on all nodes.
 struct Alternatives {
     demand: Demand,
     allocated: i64,
@@ -38,19 +38,19 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
             allocated: devices::preference_of_allocated(cluster, pod),
             demand,
         }),
-        // Then no node was looked at.
+        // PreFilter has rejected the pod, so no node is scored.
         Err(_) => Box::new(Same),
     }
 }
 
 impl Score for Alternatives {
     fn raw(&self, here: Here<'_>) -> i64 {
-        let node = Seen {
+        let node = NodeView {
             symbols: here.cluster.symbols(),
             node: here.node,
         };
         let allocations = self.demand.allocate(here.cluster.devices(), &node);
-        let found = allocations.map(|own| self.demand.preference(&own));
+        let found = allocations.map(|allocations| self.demand.preference(&allocations));
         self.allocated + found.unwrap_or(0)
     }
 

@@ -1,4 +1,4 @@
-//! `ImageLocality`: nodes that have the pod's images already (S5-092).
+//! `ImageLocality`: nodes that already have the pod's images (S5-092).
 
 use crate::cluster::Cluster;
 use crate::filter::Here;
@@ -7,13 +7,13 @@ use crate::pod::Pod;
 use crate::symbol::Symbol;
 
 const MIB: i64 = 1024 * 1024;
-/// Images that are small altogether do not count.
+/// Images of a smaller total size score 0.
 const LEAST: i64 = 23 * MIB;
-/// So much counts for each container at the most.
+/// The maximum size per container.
 const MOST: i64 = 1000 * MIB;
 
 struct ImageLocality {
-    /// Images of the pod that some node has, each as often as the pod names it, and what they count where they are.
+    /// The pod's images that some node has, one entry per use, with their score.
     images: Box<[(Symbol, i64)]>,
     most: i64,
 }
@@ -23,8 +23,8 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
     let nodes = cluster.nodes().len();
     let images = template.images.iter().filter_map(|name| {
         let image = cluster.images().get(*name)?;
-        // An image that is everywhere counts in full, so that the first node which has one is not swamped. These are
-        // floating-point numbers in kube-scheduler, too.
+        // Scales an image's size by the share of nodes that have it, so that one node with the image does not attract
+        // all pods. kube-scheduler uses floating-point numbers, too.
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,

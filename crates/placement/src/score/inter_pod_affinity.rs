@@ -1,34 +1,34 @@
-//! `InterPodAffinity`: pods that the pod would rather be near or away from, and pods that say so of it (S5-089).
+//! `InterPodAffinity`: preferred affinity of the pod, and terms of existing pods about it (S5-089).
 
 use crate::cluster::Cluster;
 use crate::filter::{Here, selects};
 use crate::group::Group;
 use crate::id::NodeId;
-use crate::places::Places;
 use crate::plugin::{MAX_SCORE, Score};
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::PodTerm;
+use crate::topology::TopologyDomains;
 use std::sync::Arc;
 
 struct InterPodAffinity(Box<[Column]>);
 
-/// What the pods of each place of one label weigh.
+/// The summed weights of each domain of one topology key.
 struct Column {
-    places: Arc<Places>,
+    topology: Arc<TopologyDomains>,
     weights: Box<[i64]>,
 }
 
-/// `hard` is how much a required affinity of another pod counts. With `ignore_others` a pod that prefers nothing itself is
-/// not scored.
+/// `hard` is the weight of a required affinity term of an existing pod. With `ignore_others` a pod without preferred
+/// terms is not scored.
 pub(crate) fn new(
     cluster: &Cluster,
     pod: &Pod,
     hard: i64,
     ignore_others: bool,
 ) -> Option<Box<dyn Score>> {
-    let own = cluster.template(pod);
-    if ignore_others && own.preferred.is_empty() {
+    let template = cluster.template(pod);
+    if ignore_others && template.preferred.is_empty() {
         return None;
     }
     let mut keys: Vec<Symbol> = Vec::new();
@@ -39,10 +39,10 @@ pub(crate) fn new(
         return None;
     }
     let columns = keys.iter().map(|key| {
-        let places = cluster.places(*key);
+        let topology = cluster.topology(*key);
         Column {
-            weights: vec![0; places.count].into(),
-            places,
+            weights: vec![0; topology.count].into(),
+            topology,
         }
     });
     let mut columns: Box<[Column]> = columns.collect();
@@ -58,7 +58,7 @@ pub(crate) fn new(
     any.then(|| Box::new(InterPodAffinity(columns)) as _)
 }
 
-/// What a pod of a group weighs in which column.
+/// The weight of a group's pod in each column.
 fn weights(
     cluster: &Cluster,
     pod: &Pod,
@@ -66,10 +66,13 @@ fn weights(
     hard: i64,
     keys: &mut Vec<Symbol>,
 ) -> Vec<(usize, i64)> {
-    let own = cluster.template(pod);
+    let template = cluster.template(pod);
     let selects_other = |term: &PodTerm| selects(cluster, term, other.namespace, &other.labels);
-    let selects_own = |term: &PodTerm| selects(cluster, term, own.namespace, pod.labels());
-    let mine = own.preferred.iter().filter(|(_, term)| selects_other(term));
+    let selects_own = |term: &PodTerm| selects(cluster, term, template.namespace, pod.labels());
+    let mine = template
+        .preferred
+        .iter()
+        .filter(|(_, term)| selects_other(term));
     let theirs = other.preferred.iter().filter(|(_, term)| selects_own(term));
     let near = other
         .affinity
@@ -80,11 +83,14 @@ fn weights(
     let mut weights: Vec<(usize, i64)> = Vec::new();
     for (weight, term) in all {
         let key = term.topology_key;
-        let column = keys.iter().position(|own| *own == key).unwrap_or_else(|| {
-            keys.push(key);
-            keys.len() - 1
-        });
-        match weights.iter_mut().find(|(own, _)| *own == column) {
+        let column = keys
+            .iter()
+            .position(|known| *known == key)
+            .unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
+            });
+        match weights.iter_mut().find(|(known, _)| *known == column) {
             Some((_, sum)) => *sum += weight,
             None => weights.push((column, weight)),
         }
@@ -93,21 +99,21 @@ fn weights(
 }
 
 impl Column {
-    /// Whether the node is in a place.
+    /// Adds a weight to the node's domain. Returns whether the node has one.
     fn add(&mut self, id: NodeId, weight: i64) -> bool {
-        let place = self.places.of(id);
-        if let Some(place) = place {
-            self.weights[place] += weight;
+        let domain = self.topology.of(id);
+        if let Some(domain) = domain {
+            self.weights[domain] += weight;
         }
-        place.is_some()
+        domain.is_some()
     }
 }
 
 impl Score for InterPodAffinity {
     fn raw(&self, here: Here<'_>) -> i64 {
         let weights = self.0.iter().filter_map(|column| {
-            let place = column.places.of(here.id)?;
-            Some(column.weights[place])
+            let domain = column.topology.of(here.id)?;
+            Some(column.weights[domain])
         });
         weights.sum()
     }

@@ -1,4 +1,4 @@
-//! `NodeAffinity`: nodes that the pod would rather be on (S5-084).
+//! `NodeAffinity`: preferred node affinity (S5-084).
 
 use crate::cluster::Cluster;
 use crate::filter::Here;
@@ -8,14 +8,14 @@ use crate::selector::NodeSelector;
 
 struct NodeAffinity(Box<[(i64, NodeSelector)]>);
 
-/// `added` are preferences of the profile.
+/// `added` are the preferred terms of the profile.
 pub(crate) fn new(
     cluster: &Cluster,
     pod: &Pod,
     added: &[(i64, NodeSelector)],
 ) -> Option<Box<dyn Score>> {
-    let own = cluster.template(pod).preferred_nodes.iter();
-    let all: Box<[_]> = own.chain(added).cloned().collect();
+    let preferred = cluster.template(pod).preferred_nodes.iter();
+    let all: Box<[_]> = preferred.chain(added).cloned().collect();
     (!all.is_empty()).then(|| Box::new(NodeAffinity(all)) as _)
 }
 

@@ -1,4 +1,5 @@
-//! `NodeResourcesFit` and `NodeResourcesBalancedAllocation`: how full a node becomes, and how evenly (S5-086, S5-087).
+//! `NodeResourcesFit` and `NodeResourcesBalancedAllocation`: the utilization of a node and how even it is (S5-086,
+//! S5-087).
 
 use crate::cluster::Cluster;
 use crate::filter::Here;
@@ -9,18 +10,18 @@ use crate::resources::find;
 use crate::symbol::Symbol;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 
-/// How full nodes are scored.
+/// The scoring strategy of `NodeResourcesFit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Strategy {
-    /// The emptier, the better.
+    /// Low utilization scores higher.
     LeastAllocated,
-    /// The fuller, the better.
+    /// High utilization scores higher.
     MostAllocated,
-    /// By this line through points: per cent in use, and the score from 0 to 10.
+    /// Interpolates between points of utilization in percent and a score from 0 to 10.
     RequestedToCapacityRatio(Vec<(i64, i64)>),
 }
 
-/// A resource that counts, with its weight.
+/// A resource to score and its weight.
 pub type WeightedResource = (String, i64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,31 +29,31 @@ enum Resource {
     Cpu,
     Memory,
     EphemeralStorage,
-    Rarer(Symbol),
+    Scalar(Symbol),
 }
 
-/// What a pod would add to one resource.
+/// What the pod adds to one resource.
 struct Wanted {
     resource: Resource,
     weight: i64,
     amount: i64,
 }
 
-/// Whether a container that says nothing about a resource counts as wanting a little of it.
+/// Whether containers without a request count with kube-scheduler's default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Amount {
     Asked,
     Scored,
 }
 
-/// What the pod would add to each resource that counts. Rarer ones count only if it asks for them.
+/// What the pod adds to each scored resource. Scalar resources count only if the pod requests them.
 fn wanted(cluster: &Cluster, pod: &Pod, resources: &[WeightedResource], by: Amount) -> Vec<Wanted> {
     let (asked, scored) = match (by, &pod.identity.of_containers) {
-        // What the pod itself asks for in place of its containers is overlooked here, and only here.
+        // As in kube-scheduler, scoring ignores pod-level requests.
         (Amount::Scored, Some(of_containers)) => **of_containers,
         _ => (pod.amounts, pod.scored),
     };
-    let rarer = cluster.scalars(asked.scalars);
+    let scalars = cluster.scalars(asked.scalars);
     let wanted = resources.iter().filter_map(|(name, weight)| {
         let (resource, amount) = match (name.as_str(), by) {
             (CPU, Amount::Asked) => (Resource::Cpu, asked.cpu),
@@ -62,8 +63,8 @@ fn wanted(cluster: &Cluster, pod: &Pod, resources: &[WeightedResource], by: Amou
             (EPHEMERAL_STORAGE, _) => (Resource::EphemeralStorage, asked.ephemeral_storage),
             (name, _) => {
                 let name = cluster.symbols().get(name)?;
-                let (_, amount) = rarer.iter().find(|(own, _)| *own == name)?;
-                (Resource::Rarer(name), *amount)
+                let (_, amount) = scalars.iter().find(|(known, _)| *known == name)?;
+                (Resource::Scalar(name), *amount)
             }
         };
         Some(Wanted {
@@ -76,7 +77,7 @@ fn wanted(cluster: &Cluster, pod: &Pod, resources: &[WeightedResource], by: Amou
 }
 
 impl Resource {
-    /// How much a node has of it, and how much its pods use.
+    /// The node's allocatable amount and the amount its pods use.
     fn of(self, cluster: &Cluster, node: &Node, by: Amount) -> (i64, i64) {
         let (there, asked) = (&node.allocatable, &node.requested);
         match (self, by) {
@@ -85,7 +86,7 @@ impl Resource {
             (Self::Memory, Amount::Asked) => (there.memory, asked.memory),
             (Self::Memory, Amount::Scored) => (there.memory, node.scored.memory),
             (Self::EphemeralStorage, _) => (there.ephemeral_storage, asked.ephemeral_storage),
-            (Self::Rarer(name), _) => {
+            (Self::Scalar(name), _) => {
                 let there = find(cluster.scalars(there.scalars), name);
                 (there, node.requested_scalars.get(name))
             }
@@ -111,7 +112,7 @@ pub(crate) fn fit(
 }
 
 impl Strategy {
-    /// The score of one resource of which there is some.
+    /// The score of one resource that the node has.
     fn score(&self, there: i64, used: i64) -> i64 {
         match self {
             Self::LeastAllocated if used > there => 0,
@@ -131,7 +132,7 @@ impl Strategy {
         }
         match self {
             Self::RequestedToCapacityRatio(_) => {
-                // Half is rounded up; scores are not negative.
+                // Rounds half up; scores are never negative.
                 (2 * sum + weights) / (2 * weights)
             }
             _ => sum / weights,
@@ -139,7 +140,7 @@ impl Strategy {
     }
 }
 
-/// The height of the line at a point; it is flat outside.
+/// Interpolates the line at a point; it is flat outside the points.
 fn on_line(points: &[(i64, i64)], at: i64) -> i64 {
     let height = |index: usize| points[index].1 * 10;
     let Some(right) = points.iter().position(|(x, _)| at <= *x) else {
@@ -164,15 +165,15 @@ impl Score for Fit {
     fn raw(&self, here: Here<'_>) -> i64 {
         let ratio = matches!(self.strategy, Strategy::RequestedToCapacityRatio(_));
         let (mut sum, mut weights) = (0, 0);
-        for own in &self.wanted {
-            let (there, used) = own.resource.of(here.cluster, here.node, Amount::Scored);
+        for wanted in &self.wanted {
+            let (there, used) = wanted.resource.of(here.cluster, here.node, Amount::Scored);
             if there <= 0 {
                 continue;
             }
-            let score = self.strategy.score(there, used.wrapping_add(own.amount));
+            let score = self.strategy.score(there, used.wrapping_add(wanted.amount));
             if !ratio || score > 0 {
-                sum += score * own.weight;
-                weights += own.weight;
+                sum += score * wanted.weight;
+                weights += wanted.weight;
             }
         }
         self.strategy.mean(sum, weights)
@@ -181,18 +182,18 @@ impl Score for Fit {
 
 struct Balanced(Vec<Wanted>);
 
-/// `None` for a pod that asks for none of the resources.
+/// `None` for a pod that requests none of the resources.
 pub(crate) fn balanced(
     cluster: &Cluster,
     pod: &Pod,
     resources: &[WeightedResource],
 ) -> Option<Box<dyn Score>> {
     let wanted = wanted(cluster, pod, resources, Amount::Asked);
-    let any = wanted.iter().any(|own| own.amount != 0);
+    let any = wanted.iter().any(|wanted| wanted.amount != 0);
     any.then(|| Box::new(Balanced(wanted)) as _)
 }
 
-/// How even fractions are, from 0 to [`MAX_SCORE`].
+/// How even the fractions are, from 0 to [`MAX_SCORE`].
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -204,13 +205,15 @@ fn evenness(fractions: &[f64]) -> i64 {
         0.0
     } else {
         let mean = fractions.iter().sum::<f64>() / count as f64;
-        let squares = fractions.iter().map(|own| (own - mean) * (own - mean));
+        let squares = fractions
+            .iter()
+            .map(|fraction| (fraction - mean) * (fraction - mean));
         (squares.sum::<f64>() / count as f64).sqrt()
     };
     ((1.0 - deviation) * MAX_SCORE as f64) as i64
 }
 
-/// The same for two fractions, where kube-scheduler takes a shorter way.
+/// The deviation of two fractions, where kube-scheduler uses a shorter formula.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "as kube-scheduler computes it"
@@ -233,13 +236,13 @@ impl Score for Balanced {
         reason = "fractions of a node's resources"
     )]
     fn raw(&self, here: Here<'_>) -> i64 {
-        let fractions = |own: &Wanted| {
-            let (there, used) = own.resource.of(here.cluster, here.node, Amount::Asked);
+        let fractions = |wanted: &Wanted| {
+            let (there, used) = wanted.resource.of(here.cluster, here.node, Amount::Asked);
             let fraction = |used: i64| (used as f64 / there as f64).min(1.0);
-            (there != 0).then(|| (fraction(used), fraction(used.wrapping_add(own.amount))))
+            (there != 0).then(|| (fraction(used), fraction(used.wrapping_add(wanted.amount))))
         };
         let mut all = self.0.iter().filter_map(fractions);
-        // Nearly always these are processor time and memory.
+        // Most profiles score cpu and memory only, so two fractions are the common case.
         let (without, with) = if let (Some(one), Some(other), None) =
             (all.next(), all.next(), all.next())
         {

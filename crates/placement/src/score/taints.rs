@@ -1,4 +1,4 @@
-//! `TaintToleration`: the fewer soft taints a pod does not tolerate, the better (S5-083).
+//! `TaintToleration`: nodes with fewer untolerated soft taints score higher (S5-083).
 
 use crate::cluster::Cluster;
 use crate::filter::Here;
@@ -16,7 +16,7 @@ struct Taints {
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
     let soft = cluster.symbols().get("PreferNoSchedule");
     let tolerations = cluster.template(pod).tolerations.iter();
-    // Only tolerations of this effect, or of all, count; `covers` compares the effect.
+    // Only tolerations of this effect, or of all effects, match; `covers` compares the effect.
     Box::new(Taints {
         tolerations: tolerations.cloned().collect(),
         soft,
@@ -33,9 +33,9 @@ impl Score for Taints {
         let taints = here.node.taints.iter().filter(|taint| taint.effect == soft);
         let untolerated = taints.filter(|taint| {
             let mut tolerations = self.tolerations.iter();
-            !tolerations.any(|own| own.covers(taint.key, taint.value, taint.effect))
+            !tolerations.any(|toleration| toleration.covers(taint.key, taint.value, taint.effect))
         });
-        // A node's taints fit into memory.
+        // The number of a node's taints fits into `i64`.
         i64::try_from(untolerated.count()).unwrap_or(i64::MAX)
     }
 

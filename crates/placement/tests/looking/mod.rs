@@ -1,4 +1,4 @@
-//! The rules of kube-scheduler about neighbours, said as they read: by looking at every pod, for every question.
+//! A reference model of affinity and spread constraints that scans all pods for every check.
 
 use proptest::sample::Index;
 use serde_json::{Value, json};
@@ -43,10 +43,11 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// Whether a term of a pod in namespace `of` means a pod.
+    /// Whether a term of a pod in namespace `of` selects a pod.
     fn means(&self, of: &str, namespace: &str, app: &str) -> bool {
-        let own = self.namespaces.is_empty() && matches!(self.namespace_selector, Selector::Absent);
-        let meant = (own && of == namespace)
+        let own_namespace =
+            self.namespaces.is_empty() && matches!(self.namespace_selector, Selector::Absent);
+        let meant = (own_namespace && of == namespace)
             || self.namespaces.contains(&namespace)
             || self.namespace_selector.selects(namespace);
         meant && self.selector.selects(app)
@@ -81,7 +82,7 @@ pub(crate) struct Node {
 
 impl Node {
     fn label(&self, key: &str) -> Option<&'static str> {
-        let (_, value) = self.labels.iter().find(|(own, _)| *own == key).unwrap();
+        let (_, value) = self.labels.iter().find(|(known, _)| *known == key).unwrap();
         *value
     }
 }
@@ -92,7 +93,7 @@ pub(crate) struct Pod {
     pub(crate) namespace: &'static str,
     pub(crate) app: &'static str,
     pub(crate) terminating: bool,
-    /// Its node is being freed for it.
+    /// Whether it is nominated to its node.
     pub(crate) coming: bool,
     pub(crate) anti_affinity: Vec<Term>,
 }
@@ -124,12 +125,12 @@ impl Scene {
         pod.node.index(self.nodes.len())
     }
 
-    /// Who is not on a node yet.
+    /// The pods that are not on a node yet.
     pub(crate) fn away(&self) -> Vec<bool> {
         self.pods.iter().map(|pod| pod.coming).collect()
     }
 
-    /// The pods of a node, in the order in which they are named.
+    /// The pods of a node, sorted by name.
     pub(crate) fn pods_of(&self, node: usize) -> Vec<usize> {
         let mut pods: Vec<usize> = (0..self.pods.len())
             .filter(|index| self.node_of(&self.pods[*index]) == node && !self.pods[*index].coming)
@@ -138,7 +139,7 @@ impl Scene {
         pods
     }
 
-    /// Whether the pod may be on a node from which some have left, with those that are coming there and without.
+    /// Checks the pod on a node without the pods that are away, with and without nominated pods.
     pub(crate) fn verdict(&self, node: usize, away: &[bool]) -> Verdict {
         let pods = self.pods.iter().zip(away);
         let with: Vec<bool> = pods
@@ -154,7 +155,7 @@ impl Scene {
         self.neighbours_verdict(node, away)
     }
 
-    /// What pods do not change.
+    /// The result that no pod affects.
     pub(crate) fn static_verdict(&self, node: usize) -> Verdict {
         let node = &self.nodes[node];
         if node.tainted {
@@ -173,23 +174,24 @@ impl Scene {
             && (!node.tainted || !spread.honors_taints)
     }
 
-    /// How many pods a node has for a constraint. One that terminates counts for nothing, and its end for one less; so does
-    /// every one where the selector is empty.
+    /// How many pods of a node match a constraint. A terminating pod does not count at first, and removing it subtracts
+    /// one. The same holds for all pods of an empty selector.
     fn pods_for(&self, node: usize, spread: &Spread, away: &[bool]) -> i64 {
-        let own = self.pods.iter().zip(away).filter(|(pod, _)| {
+        let matching = self.pods.iter().zip(away).filter(|(pod, _)| {
             self.node_of(pod) == node
                 && pod.namespace == self.incoming.namespace
                 && spread.selector.selects(pod.app)
         });
         let all = matches!(spread.selector, Selector::Everything);
-        own.map(
-            |(pod, away)| match (pod.terminating || all && !pod.coming, away) {
-                (false, false) => 1,
-                (true, true) => -1,
-                _ => 0,
-            },
-        )
-        .sum()
+        matching
+            .map(
+                |(pod, away)| match (pod.terminating || all && !pod.coming, away) {
+                    (false, false) => 1,
+                    (true, true) => -1,
+                    _ => 0,
+                },
+            )
+            .sum()
     }
 
     fn spread_verdict(&self, node: usize, away: &[bool]) -> Verdict {
@@ -208,7 +210,7 @@ impl Scene {
                         other.label(spread.key).unwrap(),
                         self.pods_for(index, spread, away),
                     );
-                    match domains.iter_mut().find(|(own, _)| *own == value) {
+                    match domains.iter_mut().find(|(known, _)| *known == value) {
                         Some((_, sum)) => *sum += pods,
                         None => domains.push((value, pods)),
                     }
@@ -216,17 +218,17 @@ impl Scene {
             }
             let least = domains.iter().map(|(_, pods)| *pods).min();
             let least = least.filter(|_| domains.len() >= spread.min_domains);
-            let own = domains.iter().find(|(value, _)| *value == here);
-            let own = own.map_or(0, |(_, pods)| *pods);
+            let matching = domains.iter().find(|(value, _)| *value == here);
+            let matching = matching.map_or(0, |(_, pods)| *pods);
             let itself = i64::from(spread.selector.selects(self.incoming.app));
-            if own + itself - least.unwrap_or(0) > spread.max_skew {
+            if matching + itself - least.unwrap_or(0) > spread.max_skew {
                 return Err((MAYBE, WORDS));
             }
         }
         Ok(())
     }
 
-    /// Whether two nodes are one place.
+    /// Whether two nodes are in one domain.
     fn together(&self, one: usize, other: usize, key: &str) -> bool {
         let label = self.nodes[one].label(key);
         label.is_some() && label == self.nodes[other].label(key)

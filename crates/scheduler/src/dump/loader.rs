@@ -6,7 +6,7 @@ use super::{DumpError, doubts::Doubts};
 use evictd_document::{
     Amount, ENOUGH, Mistake, Mistakes, Place, Wrong, amounts_of_list, amounts_of_pod, mistakes_of,
 };
-use evictd_placement::{Cluster, Spreader};
+use evictd_placement::{Cluster, SpreadSource};
 use evictd_pod::{Node, defaults, wire};
 use evictd_preemption::Budget;
 use hashbrown::HashSet;
@@ -117,7 +117,7 @@ impl<'w> Loader<'w> {
             cluster, doubts, ..
         } = &mut loaded;
         cluster.shrink();
-        for (node, pod) in cluster.lost() {
+        for (node, pod) in cluster.orphaned_pods() {
             let name = || format!("Pod {} (spec.nodeName {node})", cluster.full_name(pod));
             doubts.add("pods on nodes that are not in the input are left out", name);
         }
@@ -257,7 +257,7 @@ impl<'w> Loader<'w> {
         &mut self,
         found: &Found<'_>,
         amounts: impl FnOnce(&T) -> Vec<Amount>,
-        add: impl FnOnce(&mut Cluster, &T) -> Result<(), evictd_placement::Mistake>,
+        add: impl FnOnce(&mut Cluster, &T) -> Result<(), evictd_placement::InvalidObject>,
     ) {
         let Some(object) = self.read::<T>(found) else {
             return;
@@ -363,7 +363,7 @@ impl Sink for Loader<'_> {
                     &found,
                     |_| Vec::new(),
                     |cluster, own: &alike::ReplicaSet| {
-                        cluster.add_workload(Spreader::ReplicaSet, &own.0)
+                        cluster.add_workload(SpreadSource::ReplicaSet, &own.0)
                     },
                 );
             }
@@ -372,7 +372,7 @@ impl Sink for Loader<'_> {
                     &found,
                     |_| Vec::new(),
                     |cluster, own: &alike::StatefulSet| {
-                        cluster.add_workload(Spreader::StatefulSet, &own.0)
+                        cluster.add_workload(SpreadSource::StatefulSet, &own.0)
                     },
                 );
             }

@@ -8,7 +8,7 @@ pub(crate) use page::{page, remedies};
 
 use crate::dump::{Doubts, Loaded};
 use crate::preemptor::full_name;
-use evictd_placement::{Cluster, Mistake, Pod};
+use evictd_placement::{Cluster, InvalidObject, Pod};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::config::Configuration;
@@ -30,7 +30,7 @@ pub(crate) struct Case {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaseError {
     #[error("{pod}: {mistake}")]
-    Pod { pod: String, mistake: Mistake },
+    Pod { pod: String, mistake: InvalidObject },
     #[error("{pod}: spec.schedulerName: no profile is named {scheduler:?}; there is {known}")]
     Profile {
         pod: String,

@@ -182,7 +182,7 @@ impl Victim {
 fn filter_status(case: &Case, plan: &Plan, checks: &Checks<'_>) -> Vec<(String, Status)> {
     let answers = case.cluster.node_ids().zip(&plan.filter);
     let refused = answers.filter_map(|(id, answer)| Some((id, answer.err()?)));
-    let status = |rejection: Rejection| Status::new(rejection.code, checks.words(rejection));
+    let status = |rejection: Rejection| Status::new(rejection.code, checks.messages(rejection));
     refused
         .map(|(id, rejection)| (case.cluster.node_name(id).to_owned(), status(rejection)))
         .collect()

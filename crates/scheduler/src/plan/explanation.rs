@@ -47,7 +47,7 @@ impl Explanation {
     pub(super) fn of(case: &Case, plan: &Plan, id: NodeId) -> Self {
         let checks = Checks::new(&case.cluster, &case.preemptor);
         let rejection = plan.filter[id.index()].err();
-        let without_preemption = rejection.map_or(Vec::new(), |own| checks.words(own));
+        let without_preemption = rejection.map_or(Vec::new(), |own| checks.messages(own));
         let node = case.cluster.node_name(id).to_owned();
         let settled = match rejection {
             None => Some("the pod fits without preemption"),

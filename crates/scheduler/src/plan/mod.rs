@@ -31,7 +31,7 @@ pub(crate) enum CaseError {
     #[error("{pod}: {mistake}")]
     Pod {
         pod: String,
-        mistake: evictd_placement::Mistake,
+        mistake: evictd_placement::InvalidObject,
     },
     #[error("--explain-node {0}: is not in the input")]
     Node(String),

@@ -16,7 +16,7 @@ use crate::decider::Decided;
 use crate::framework::{Refusal, Waits};
 use crate::plugins::PluginName;
 use crate::preparations::{ClaimRef, Preparations};
-use evictd_placement::{Cluster, Mistake, NodeId, Pod, Statement};
+use evictd_placement::{Cluster, InvalidObject, NodeId, Pod, Statement};
 use evictd_pod::wire;
 pub(crate) use members::{Groups, Together, group_of};
 pub(crate) use preemption::{Preemption, Preemptor, preempt};
@@ -92,7 +92,7 @@ impl Member {
         let mut copy = (*wire).clone();
         // All its gang goes where it fits now, wherever room was made before.
         copy.status.nominated_node_name = String::new();
-        let compiled: Result<Pod, Mistake> = cluster.pod(copy);
+        let compiled: Result<Pod, InvalidObject> = cluster.pod(copy);
         let (pod, end) = match compiled {
             Ok(pod) => (Some(pod), End::NotTried),
             Err(mistake) => (None, End::Wrong(mistake.to_string())),

@@ -99,7 +99,7 @@ impl<'a> Trial<'a> {
         id: NodeId,
     ) -> Self {
         Self {
-            node: cluster.told_node(id),
+            node: cluster.node_to_wire(id),
             pod: pod.clone(),
             cluster,
             framework,

@@ -3,7 +3,7 @@
 use evictd_batch::session::Objects;
 use evictd_batch::why::Event;
 use evictd_batch::wire::{Job, PodGroup, Queue, Workload};
-use evictd_placement::{Cluster, Mistake};
+use evictd_placement::{Cluster, InvalidObject};
 use evictd_pod::wire::{self, Pod};
 use evictd_pod::{Node, defaults};
 
@@ -46,7 +46,7 @@ pub(super) enum Object {
 
 impl Gathered {
     /// Adds an object.
-    pub(super) fn put(&mut self, object: Object) -> Result<(), Mistake> {
+    pub(super) fn put(&mut self, object: Object) -> Result<(), InvalidObject> {
         let (objects, cluster) = (&mut self.objects, &mut self.cluster);
         match object {
             Object::Node(own) => objects.nodes.push(*own),

@@ -250,7 +250,7 @@ impl ClassEvaluation {
         }
         let said = &key.1;
         let texts = said.iter().map(|(_, rejection)| {
-            filter::words_as_said(view.cluster, pod, rejection.reason).join(", ")
+            filter::messages_in_order(view.cluster, pod, rejection.reason).join(", ")
         });
         let crowded = crowded.then(|| CROWDED.to_owned());
         let reason = reasons.intern(Refusal {

@@ -26,7 +26,7 @@ pub(super) struct Classes {
 
 impl Classes {
     pub(super) fn of(&mut self, cluster: &Cluster, pod: &Pod, request: &Resource) -> usize {
-        let labels = cluster.labels_as_judged(pod);
+        let labels = cluster.selected_labels(pod);
         if let Some((template, known, last, scored, class)) = &self.last
             && *template == pod.template
             && *known == labels

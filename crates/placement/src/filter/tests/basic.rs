@@ -1,4 +1,4 @@
-//! Nodes that are cordoned, named, tainted, selected, and ports.
+//! Tests of cordons, node names, taints, node affinity and host ports.
 
 use super::{answers, cluster, node, obstacles, pod};
 use crate::Checks;
@@ -7,7 +7,7 @@ use serde_json::{Value, from_value, json};
 const NEVER: &str = "UnschedulableAndUnresolvable";
 
 #[test]
-fn s3_016_what_pods_that_leave_can_never_change() {
+fn s3_016_rejections_that_evicting_pods_cannot_change() {
     let mut cordoned = node("a", json!({}));
     cordoned["spec"] = json!({"unschedulable": true});
     let mut tainted = node("a", json!({}));
@@ -37,11 +37,11 @@ fn s3_016_what_pods_that_leave_can_never_change() {
             "-",
         ),
     ];
-    for (node, spec, words, obstacle) in cases {
+    for (node, spec, message, obstacle) in cases {
         let pod = pod("web", "", spec);
         let objects = [node.clone()];
-        assert_eq!(answers(&objects, &pod), [format!("{NEVER}: {words}")]);
-        assert_eq!(obstacles(&objects, &pod), [obstacle], "{words}");
+        assert_eq!(answers(&objects, &pod), [format!("{NEVER}: {message}")]);
+        assert_eq!(obstacles(&objects, &pod), [obstacle], "{message}");
     }
     let tolerates = |key: &str, effect: &str| {
         let toleration = json!({"key": key, "operator": "Exists", "effect": effect});
@@ -55,9 +55,9 @@ fn s3_016_what_pods_that_leave_can_never_change() {
     assert_eq!(answers(&[tainted], &tolerates("gpu", "")), ["fits"]);
 }
 
-/// The first filter that rejects is the one whose words count.
+/// The first filter that rejects determines the message.
 #[test]
-fn words_come_in_the_order_of_the_filters() {
+fn the_first_filter_that_rejects_gives_the_message() {
     let mut node = node("a", json!({}));
     node["spec"] = json!({"unschedulable": true, "taints": [{"key": "k", "effect": "NoExecute"}]});
     let pod = pod(
@@ -65,8 +65,8 @@ fn words_come_in_the_order_of_the_filters() {
         "",
         json!({"nodeName": "b", "nodeSelector": {"disk": "ssd"}}),
     );
-    let words = format!("{NEVER}: node(s) were unschedulable");
-    assert_eq!(answers(&[node], &pod), [words]);
+    let message = format!("{NEVER}: node(s) were unschedulable");
+    assert_eq!(answers(&[node], &pod), [message]);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn s5_084_every_operator_of_node_affinity() {
         (json!([label("cores", "Lt", &["9"])]), "a"),
         (json!([field("In", "b")]), "b"),
         (json!([field("NotIn", "b")]), "ac"),
-        // Any of the terms will do, and a term without demands never does.
+        // One matching term is enough, and a term without requirements never matches.
         (
             json!([label("disk", "Exists", &[]), field("In", "c")]),
             "ac",
@@ -122,7 +122,7 @@ fn s5_084_every_operator_of_node_affinity() {
 }
 
 #[test]
-fn an_operator_that_nobody_knows_is_told_with_its_place() {
+fn an_unknown_operator_is_reported_with_its_field() {
     let term = json!({"matchExpressions": [{"key": "k", "operator": "Near", "values": ["v"]}]});
     let required = json!({"nodeSelectorTerms": [term]});
     let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": required});
@@ -161,10 +161,10 @@ fn ports_of_the_host_conflict_by_address_and_protocol() {
     ];
     for (wanted, fits) in cases {
         let pod = pod("web", "", ports(wanted.clone()));
-        let words = "Unschedulable: node(s) didn't have free ports for the requested pod ports";
+        let message = "Unschedulable: node(s) didn't have free ports for the requested pod ports";
         assert_eq!(
             answers(&objects, &pod),
-            [if fits { "fits" } else { words }],
+            [if fits { "fits" } else { message }],
             "{wanted}"
         );
         let obstacle = "host port taken by default/holder (priority 7)";
@@ -175,9 +175,9 @@ fn ports_of_the_host_conflict_by_address_and_protocol() {
     }
 }
 
-/// With it and without: both must do.
+/// The pod must fit with and without the nominated pod.
 #[test]
-fn s3_019_a_pod_that_the_node_is_being_freed_for_counts_unless_it_goes_last() {
+fn s3_019_a_nominated_pod_counts_unless_its_priority_is_lower() {
     let asks = |cpu: &str| json!([{"resources": {"requests": {"cpu": cpu}}}]);
     let coming = |priority: i32, tried: &str| {
         let spec = json!({"priority": priority, "containers": asks("3")});
@@ -194,17 +194,17 @@ fn s3_019_a_pod_that_the_node_is_being_freed_for_counts_unless_it_goes_last() {
         (4, "False", "fits"),
         (6, "Unknown", "fits"),
     ];
-    for (priority, tried, words) in cases {
+    for (priority, tried, message) in cases {
         let coming = coming(priority, tried);
         let objects = [node("a", json!({})), coming.clone()];
-        assert_eq!(answers(&objects, &web), [words], "{priority} {tried}");
-        // It is not in its own way.
+        assert_eq!(answers(&objects, &web), [message], "{priority} {tried}");
+        // The pod does not compete with its own nomination.
         assert_eq!(answers(&objects, &coming), ["fits"]);
     }
 }
 
 #[test]
-fn s3_018_a_node_is_asked_again_without_some_of_its_pods() {
+fn s3_018_a_trial_filters_a_node_without_some_of_its_pods() {
     let asks = |cpu: &str| json!({"containers": [{"resources": {"requests": {"cpu": cpu}}}]});
     let mut cluster = cluster(&[
         node("a", json!({})),
@@ -232,7 +232,7 @@ fn s3_018_a_node_is_asked_again_without_some_of_its_pods() {
 }
 
 #[test]
-fn a_pod_that_needs_optional_features_goes_where_all_of_them_are_declared() {
+fn a_pod_fits_only_on_nodes_that_declare_its_features() {
     let declaring = |name: &str, features: Value| {
         let mut node = node(name, json!({}));
         node["status"]["declaredFeatures"] = features;

@@ -1,4 +1,4 @@
-//! Room for what a pod asks for, and how much that is.
+//! Resource requests of pods, and whether nodes have enough.
 
 use super::{answers, node, obstacles, pod};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ fn asks(requests: Value) -> Value {
     json!({"resources": {"requests": requests}})
 }
 
-/// How many thousandths of a core a pod with this spec takes, found by asking nodes of every size.
+/// A pod's request in millicores, found by filtering nodes of every size.
 fn cores(spec: &Value, status: &Value) -> u64 {
     let fits = |milli: u64| {
         let mut holder = pod("holder", "a", spec.clone());
@@ -26,18 +26,18 @@ fn cores(spec: &Value, status: &Value) -> u64 {
 }
 
 #[test]
-fn what_a_pod_asks_for() {
+fn requests_of_a_pod() {
     let one = asks(json!({"cpu": "1"}));
     let two = asks(json!({"cpu": "2"}));
     let sidecar = json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}});
     let cases = [
         (json!({"containers": [one, two]}), 3000),
-        // Of init containers, which run one after the other, only the largest counts.
+        // Init containers run one after the other, so only the largest counts.
         (
             json!({"containers": [one], "initContainers": [two, one]}),
             2000,
         ),
-        // A sidecar runs on beside what comes after it.
+        // A sidecar keeps running beside later containers.
         (
             json!({"containers": [one], "initContainers": [sidecar]}),
             1500,
@@ -62,7 +62,7 @@ fn what_a_pod_asks_for() {
 }
 
 #[test]
-fn s4_041_resources_of_the_pod_replace_only_what_they_name() {
+fn s4_041_pod_level_requests_replace_only_the_named_resources() {
     let spec = json!({
         "containers": [asks(json!({"cpu": "1", "memory": "1Gi"}))],
         "resources": {"requests": {"cpu": "3"}},
@@ -75,12 +75,12 @@ fn s4_041_resources_of_the_pod_replace_only_what_they_name() {
         ["fits"]
     );
     small["status"]["allocatable"]["memory"] = json!("1023Mi");
-    let words = "UnschedulableAndUnresolvable: Insufficient memory";
-    assert_eq!(answers(&[small], &pod("web", "", spec)), [words]);
+    let message = "UnschedulableAndUnresolvable: Insufficient memory";
+    assert_eq!(answers(&[small], &pod("web", "", spec)), [message]);
 }
 
 #[test]
-fn s4_040_a_container_being_resized_counts_with_the_most_of_what_it_has_and_wants() {
+fn s4_040_a_container_in_resize_counts_with_the_larger_request() {
     let spec = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]});
     let status = |allocated: &str, running: &str, reason: Option<&str>| {
         let conditions = reason
@@ -103,7 +103,7 @@ fn s4_040_a_container_being_resized_counts_with_the_most_of_what_it_has_and_want
     );
 }
 
-/// Only what leaving pods can make room for is resolvable.
+/// Evicting pods helps only if the request fits the allocatable amount.
 #[test]
 fn s3_016_a_request_above_allocatable_can_never_be_met() {
     let mut gpus = node("a", json!({}));
@@ -147,9 +147,9 @@ fn s3_016_a_request_above_allocatable_can_never_be_met() {
             "too many pods (3 of 3 remain); insufficient example.com/none by 1",
         ),
     ];
-    for (requests, words, obstacle) in cases {
+    for (requests, message, obstacle) in cases {
         let pod = pod("web", "", json!({"containers": [asks(requests)]}));
-        assert_eq!(answers(&objects, &pod), [words]);
+        assert_eq!(answers(&objects, &pod), [message]);
         assert_eq!(obstacles(&objects, &pod), [obstacle]);
     }
 }

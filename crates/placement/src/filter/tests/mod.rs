@@ -1,4 +1,4 @@
-//! Tables of what each filter says, in words and codes.
+//! Tests of each filter's codes and messages.
 #![allow(
     clippy::needless_pass_by_value,
     reason = "JSON is written where it is handed over"
@@ -13,7 +13,7 @@ mod volumes;
 use crate::{Checks, Cluster};
 use serde_json::{Value, from_value, json};
 
-/// A cluster of these objects, told apart by their kind; a pod if they have none.
+/// A cluster of these objects, by their kind. An object without a kind is a pod.
 fn cluster(objects: &[Value]) -> Cluster {
     let mut cluster = Cluster::new();
     for object in objects {
@@ -41,7 +41,7 @@ fn node(name: &str, labels: Value) -> Value {
     json!({"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}})
 }
 
-/// A pod on a node, called after its label `app`, with this besides.
+/// A pod on a node with an `app` label of the same name.
 fn pod(app: &str, node: &str, spec: Value) -> Value {
     let mut spec = spec;
     if !node.is_empty() {
@@ -50,7 +50,7 @@ fn pod(app: &str, node: &str, spec: Value) -> Value {
     json!({"metadata": {"name": app, "labels": {"app": app}}, "spec": spec})
 }
 
-/// What each node says to a pod: `fits`, or the code and the words. Asking leaves nothing behind: each says it again.
+/// The result of each node: `fits`, or code and message. A second run gives the same result.
 fn answers(objects: &[Value], pod: &Value) -> Vec<String> {
     let mut cluster = cluster(objects);
     let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
@@ -58,8 +58,8 @@ fn answers(objects: &[Value], pod: &Value) -> Vec<String> {
     let mut answer = |id| match checks.fits(id) {
         Ok(()) => "fits".to_owned(),
         Err(rejection) => {
-            let words = checks.words(rejection).join(", ");
-            format!("{}: {words}", rejection.code.as_str())
+            let message = checks.messages(rejection).join(", ");
+            format!("{}: {message}", rejection.code.as_str())
         }
     };
     let answers: Vec<String> = cluster.node_ids().map(&mut answer).collect();
@@ -67,7 +67,7 @@ fn answers(objects: &[Value], pod: &Value) -> Vec<String> {
     answers
 }
 
-/// What is in the way of a pod on each node, in figures and names; `-` where nothing is, or where there is no more to say.
+/// The obstacle on each node; `-` without one.
 fn obstacles(objects: &[Value], pod: &Value) -> Vec<String> {
     let mut cluster = cluster(objects);
     let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
@@ -76,8 +76,8 @@ fn obstacles(objects: &[Value], pod: &Value) -> Vec<String> {
     cluster.node_ids().map(obstacle).collect()
 }
 
-/// What each node says after its first pod has left.
-fn answers_without_the_first(objects: &[Value], pod: &Value) -> Vec<bool> {
+/// Whether each node fits the pod without the node's first pod.
+fn fits_without_the_first(objects: &[Value], pod: &Value) -> Vec<bool> {
     let mut cluster = cluster(objects);
     let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
     let mut checks = Checks::new(&cluster, &pod);

@@ -1,4 +1,4 @@
-//! Pods near and away, and even spread: codes, words and names. That they are counted right is for `tests/properties.rs`.
+//! Tests of affinity and spread constraints: codes, messages and obstacles. `tests/properties.rs` tests the counts.
 
 use super::{answers, cluster, node, obstacles, pod};
 use serde_json::{Value, from_value, json};
@@ -13,7 +13,7 @@ fn nodes() -> Vec<Value> {
     ]
 }
 
-/// A required term that means pods with this label `app`.
+/// A required term that selects pods with this `app` label.
 fn term(kind: &str, app: &str) -> Value {
     let term = json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": ZONE});
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
@@ -25,32 +25,35 @@ fn important(mut pod: Value) -> Value {
 }
 
 #[test]
-fn s5_088_near_other_pods() {
-    let words = "UnschedulableAndUnresolvable: node(s) didn't match pod affinity rules";
+fn s5_088_pod_affinity() {
+    let message = "UnschedulableAndUnresolvable: node(s) didn't match pod affinity rules";
     let mut objects = nodes();
     objects.push(pod("db", "b", json!({})));
     let web = pod("web", "", term("podAffinity", "db"));
-    assert_eq!(answers(&objects, &web), [words, "fits", words]);
+    assert_eq!(answers(&objects, &web), [message, "fits", message]);
     let missing = format!("the node has no label {ZONE}");
     let empty = "no pod that it must be near in zone-a";
     assert_eq!(obstacles(&objects, &web), [empty, "-", &missing]);
-    // The first of its like goes anywhere that can be told apart.
+    // The first pod of its kind fits on every node with the topology key.
     let first = pod("first", "", term("podAffinity", "first"));
-    assert_eq!(answers(&objects, &first), ["fits", "fits", words]);
+    assert_eq!(answers(&objects, &first), ["fits", "fits", message]);
 }
 
 #[test]
-fn s5_088_away_from_other_pods_and_they_from_it() {
+fn s5_088_pod_anti_affinity_in_both_directions() {
     let mut objects = nodes();
     objects.push(node("a2", json!({ZONE: "zone-a"})));
     objects.push(important(pod("db", "a", term("podAntiAffinity", "web"))));
-    let (own, theirs) = (
+    let (from_incoming, theirs) = (
         "Unschedulable: node(s) didn't match pod anti-affinity rules",
         "Unschedulable: node(s) didn't satisfy existing pods anti-affinity rules",
     );
-    // Its own are asked first.
+    // The pod's own terms are checked first.
     let both = pod("web", "", term("podAntiAffinity", "db"));
-    assert_eq!(answers(&objects, &both), [own, "fits", "fits", own]);
+    assert_eq!(
+        answers(&objects, &both),
+        [from_incoming, "fits", "fits", from_incoming]
+    );
     let with = "required anti-affinity with default/db (priority 1000)";
     let elsewhere = format!("{with} on a");
     assert_eq!(obstacles(&objects, &both), [with, "-", "-", &elsewhere]);
@@ -62,7 +65,7 @@ fn s5_088_away_from_other_pods_and_they_from_it() {
 }
 
 #[test]
-fn labels_that_pods_must_share_or_not_narrow_the_selector() {
+fn match_label_keys_and_mismatch_label_keys_narrow_the_selector() {
     let with = |field: &str| {
         let mut spec = term("podAntiAffinity", "web");
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -78,19 +81,19 @@ fn labels_that_pods_must_share_or_not_narrow_the_selector() {
         old["metadata"]["name"] = json!(version);
         objects.push(old);
     }
-    let words = "Unschedulable: node(s) didn't match pod anti-affinity rules";
+    let message = "Unschedulable: node(s) didn't match pod anti-affinity rules";
     assert_eq!(
         answers(&objects, &with("matchLabelKeys")),
-        ["fits", words, "fits"]
+        ["fits", message, "fits"]
     );
     assert_eq!(
         answers(&objects, &with("mismatchLabelKeys")),
-        [words, "fits", "fits"]
+        [message, "fits", "fits"]
     );
 }
 
 #[test]
-fn s5_090_even_spread() {
+fn s5_090_topology_spread() {
     let spread = |min_domains: Option<u8>, when: &str| {
         let constraint = json!({"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": when,
             "minDomains": min_domains, "labelSelector": {"matchLabels": {"app": "web"}}});
@@ -106,11 +109,11 @@ fn s5_090_even_spread() {
         pod["metadata"]["name"] = json!(name);
         objects.push(pod);
     }
-    let words = "Unschedulable: node(s) didn't match pod topology spread constraints";
+    let message = "Unschedulable: node(s) didn't match pod topology spread constraints";
     let missing = "UnschedulableAndUnresolvable: node(s) didn't match pod topology spread \
                    constraints (missing required label)";
     let hard = spread(None, "DoNotSchedule");
-    assert_eq!(answers(&objects, &hard), [words, "fits", missing]);
+    assert_eq!(answers(&objects, &hard), [message, "fits", missing]);
     let over = format!("would put zone-a 3 pods above the emptiest; 1 allowed ({ZONE})");
     let label = format!("the node has no label {ZONE}");
     assert_eq!(obstacles(&objects, &hard), [&over, "-", &label]);
@@ -121,7 +124,7 @@ fn s5_090_even_spread() {
 
     objects.push(pod("web", "b", json!({})));
     let wide = spread(Some(3), "DoNotSchedule");
-    assert_eq!(answers(&objects, &wide), [words, words, missing]);
+    assert_eq!(answers(&objects, &wide), [message, message, missing]);
     let few = format!(
         "would put zone-b 2 pods above zero, for there are 2 places and not 3; 1 allowed ({ZONE})"
     );
@@ -129,7 +132,7 @@ fn s5_090_even_spread() {
 }
 
 #[test]
-fn a_selector_that_makes_no_sense_is_told_with_its_place() {
+fn an_invalid_selector_is_reported_with_its_field() {
     let mut spec = term("podAntiAffinity", "web");
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     spec["affinity"]["podAntiAffinity"][required][0]["labelSelector"] =

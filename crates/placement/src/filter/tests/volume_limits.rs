@@ -1,11 +1,11 @@
-//! How many volumes of a driver a node attaches: which count, and which count once.
+//! Tests of attach limits: which volumes count, and which share a count.
 
 use super::volumes::{LATE, claim, class, nodes, user, volume, with};
-use super::{answers, answers_without_the_first, cluster, node, obstacles, pod};
+use super::{answers, cluster, fits_without_the_first, node, obstacles, pod};
 use serde_json::{Value, from_value, json};
 
 #[test]
-fn s3_016_a_node_attaches_only_so_many_volumes_of_a_driver() {
+fn s3_016_a_node_has_an_attach_limit_per_driver() {
     let of = |name: &str, driver: &str| {
         let spec = json!({"csi": {"driver": driver, "volumeHandle": name}});
         [claim(name, json!({"volumeName": name})), volume(name, spec)]
@@ -31,14 +31,14 @@ fn s3_016_a_node_attaches_only_so_many_volumes_of_a_driver() {
     let mut objects = with(nodes(), storage.chain(late).chain(more));
     objects.insert(2, node("c", json!({})));
     objects.insert(3, limits("c", json!(2)));
-    let words = "Unschedulable: node(s) exceed max volume count";
+    let message = "Unschedulable: node(s) exceed max volume count";
     let cases: [(&[&str], &str); 5] = [
-        (&["three"], words),
-        // What is there already is not attached twice.
+        (&["three"], message),
+        // An attached volume is not attached twice.
         (&["two"], "fits"),
-        (&["two", "three"], words),
-        // One that is yet to be made counts too.
-        (&["new"], words),
+        (&["two", "three"], message),
+        // A volume that is still to be provisioned counts, too.
+        (&["new"], message),
         (&["other"], "fits"),
     ];
     for (claims, wanted) in cases {
@@ -51,13 +51,10 @@ fn s3_016_a_node_attaches_only_so_many_volumes_of_a_driver() {
     let web = user("web", "", &["three"]);
     let obstacle = "2 of 2 volumes of ebs are attached, and 1 more wanted";
     assert_eq!(obstacles(&objects, &web), [obstacle, "-", "-"]);
-    // The first of the node's pods shares its volume with the other: only with both gone is there room.
+    // The first pod shares its volume with the other one, so both must be removed to free it.
+    assert_eq!(fits_without_the_first(&objects, &web), [false, true, true]);
     assert_eq!(
-        answers_without_the_first(&objects, &web),
-        [false, true, true]
-    );
-    assert_eq!(
-        answers_without_the_first(
+        fits_without_the_first(
             &objects[..objects.len() - 1],
             &user("web", "", &["two", "three"])
         ),
@@ -65,10 +62,10 @@ fn s3_016_a_node_attaches_only_so_many_volumes_of_a_driver() {
     );
 }
 
-/// As kube-scheduler 1.36 counts them, which also counts a volume twice that is still attached and that the pod wants again.
+/// As in kube-scheduler 1.36, a volume that is still attached counts twice if the pod uses it again.
 #[test]
 fn a_volume_counts_as_long_as_it_is_attached() {
-    let words = "Unschedulable: node(s) exceed max volume count";
+    let message = "Unschedulable: node(s) exceed max volume count";
     let attached = |name: &str, driver: &str, source: Value| {
         json!({"kind": "VolumeAttachment", "metadata": {"name": name},
             "spec": {"attacher": driver, "nodeName": "a", "source": source}})
@@ -91,10 +88,10 @@ fn a_volume_counts_as_long_as_it_is_attached() {
     };
     let cases: [(&[&str], Vec<Value>, &str); 8] = [
         (&["three"], vec![of("one")], "fits"),
-        (&["three"], vec![of("one"), of("two")], words),
-        // The same one again is the same one.
+        (&["three"], vec![of("one"), of("two")], message),
+        // A volume in use is not attached again.
         (&["three"], vec![of("one"), of("one")], "fits"),
-        // One that a pod uses counts once.
+        // A volume that the pod mounts twice counts once.
         (
             &["three"],
             vec![of("one"), user("db", "a", &["one"])],
@@ -103,10 +100,10 @@ fn a_volume_counts_as_long_as_it_is_attached() {
         (
             &["three"],
             vec![of("one"), user("db", "a", &["two"])],
-            words,
+            message,
         ),
-        (&["two"], vec![of("one"), of("two")], words),
-        // Those of other drivers, and those of which it is not known what they are, do not count.
+        (&["two"], vec![of("one"), of("two")], message),
+        // Volumes of other or unknown drivers do not count.
         (
             &["two", "three"],
             vec![
@@ -130,9 +127,9 @@ fn a_volume_counts_as_long_as_it_is_attached() {
 }
 
 #[test]
-fn disks_that_kubernetes_once_attached_itself_count_for_the_driver_that_does_now() {
-    let words = "Unschedulable: node(s) exceed max volume count";
-    // Where one disk of the kind is attached and no more can be: another one, and the same once more.
+fn in_tree_disks_count_for_their_csi_driver() {
+    let message = "Unschedulable: node(s) exceed max volume count";
+    // The limit is one volume, which is attached: the same disk fits, another one does not.
     let answers = |driver: &str, held: Value, wanted: Value| {
         let driver = json!({"name": driver, "allocatable": {"count": 1}});
         let more = [
@@ -154,11 +151,11 @@ fn disks_that_kubernetes_once_attached_itself_count_for_the_driver_that_does_now
     ];
     for (driver, kind, field) in kinds {
         let disk = |name: &str| json!({kind: {field: name}});
-        assert_eq!(answers(driver, disk("one"), disk("two")), words, "{kind}");
+        assert_eq!(answers(driver, disk("one"), disk("two")), message, "{kind}");
         assert_eq!(answers(driver, disk("one"), disk("one")), "fits", "{kind}");
-        // It counts beside those of the driver's own kind, and another driver's do not.
-        let own = json!({"csi": {"driver": driver, "volumeHandle": "two"}});
-        assert_eq!(answers(driver, own, disk("one")), words, "{kind}");
+        // The disk counts together with the driver's CSI volumes, but not with another driver's.
+        let csi_volume = json!({"csi": {"driver": driver, "volumeHandle": "two"}});
+        assert_eq!(answers(driver, csi_volume, disk("one")), message, "{kind}");
         assert_eq!(answers("nfs", disk("one"), disk("two")), "fits", "{kind}");
     }
     let ebs = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
@@ -169,7 +166,7 @@ fn disks_that_kubernetes_once_attached_itself_count_for_the_driver_that_does_now
 
 #[test]
 fn disks_without_a_volume_count_too() {
-    let words = "Unschedulable: node(s) exceed max volume count";
+    let message = "Unschedulable: node(s) exceed max volume count";
     let driver = json!({"name": "ebs.csi.aws.com", "allocatable": {"count": 1}});
     let disk = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
     let late = |volume: Option<&str>| {
@@ -188,15 +185,15 @@ fn disks_without_a_volume_count_too() {
         with(nodes(), more)
     };
     let web = user("web", "", &["late"]);
-    assert_eq!(answers(&objects(late(None)), &web)[0], words);
-    // Its volume is gone: it counts by its class.
-    assert_eq!(answers(&objects(late(Some("gone"))), &web)[0], words);
+    assert_eq!(answers(&objects(late(None)), &web)[0], message);
+    // A claim whose volume is gone counts by its class.
+    assert_eq!(answers(&objects(late(Some("gone"))), &web)[0], message);
     let web = pod("web", "", json!({"volumes": [disk("other")]}));
-    assert_eq!(answers(&objects(late(None)), &web)[0], words);
+    assert_eq!(answers(&objects(late(None)), &web)[0], message);
 }
 
 #[test]
-fn an_attachment_that_moves_changes_answers_about_both_nodes() {
+fn moving_an_attachment_changes_both_nodes() {
     let mut cluster = cluster(&nodes());
     let on = |node: &str| {
         let source = json!({"persistentVolumeName": "pv"});

@@ -1,6 +1,6 @@
-//! Disks, claims and volumes: codes, words, names, and what is said of things that the input does not hold.
+//! Tests of disks, claims and volumes: codes, messages, and objects that the input does not hold.
 
-use super::{answers, answers_without_the_first, node, obstacles, pod, unchecked};
+use super::{answers, fits_without_the_first, node, obstacles, pod, unchecked};
 use serde_json::{Value, json};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -36,7 +36,7 @@ pub(super) fn class(name: &str, provisioner: &str, mode: &str) -> Value {
     json!({"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode})
 }
 
-/// That a volume can only be reached from one zone.
+/// The obstacle of a volume that only one zone can reach.
 fn only_from(zone: &str) -> Value {
     let expression = json!({"key": ZONE, "operator": "In", "values": [zone]});
     json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}})
@@ -51,7 +51,7 @@ pub(super) const LATE: &str = "WaitForFirstConsumer";
 const NEVER: &str = "UnschedulableAndUnresolvable";
 
 #[test]
-fn disks_that_pods_of_a_node_cannot_share() {
+fn pods_on_one_node_cannot_share_some_disks() {
     let conflict = "Unschedulable: node(s) had no available disk";
     let gce =
         |read_only: bool| json!({"gcePersistentDisk": {"pdName": "d", "readOnly": read_only}});
@@ -72,9 +72,9 @@ fn disks_that_pods_of_a_node_cannot_share() {
         let holder = pod("db", "a", json!({"volumes": [held]}));
         let web = pod("web", "", json!({"volumes": [wanted]}));
         let objects = with(nodes(), [holder]);
-        let words = if conflicts { conflict } else { "fits" };
-        assert_eq!(answers(&objects, &web), [words, "fits"], "{web}");
-        assert_eq!(answers_without_the_first(&objects, &web), [true, true]);
+        let message = if conflicts { conflict } else { "fits" };
+        assert_eq!(answers(&objects, &web), [message, "fits"], "{web}");
+        assert_eq!(fits_without_the_first(&objects, &web), [true, true]);
         let obstacle = "a disk that it shares with default/db (priority 0)";
         assert_eq!(
             obstacles(&objects, &web)[0],
@@ -84,8 +84,8 @@ fn disks_that_pods_of_a_node_cannot_share() {
 }
 
 #[test]
-fn s3_016_a_claim_for_one_pod_alone_is_freed_by_its_user() {
-    let words = "Unschedulable: node(s) unavailable due to PersistentVolumeClaim with \
+fn s3_016_a_read_write_once_pod_claim_is_freed_with_its_pod() {
+    let message = "Unschedulable: node(s) unavailable due to PersistentVolumeClaim with \
                  ReadWriteOncePod access mode already in-use by another pod";
     let modes = |mode: &str| json!({"volumeName": "pv", "accessModes": [mode]});
     let objects = |mode: &str| {
@@ -98,9 +98,9 @@ fn s3_016_a_claim_for_one_pod_alone_is_freed_by_its_user() {
     };
     let web = user("web", "", &["data"]);
     let alone = objects("ReadWriteOncePod");
-    assert_eq!(answers(&alone, &web), [words, words]);
-    // It is used wherever it is, but only on its node can its user go.
-    assert_eq!(answers_without_the_first(&alone, &web), [true, false]);
+    assert_eq!(answers(&alone, &web), [message, message]);
+    // The claim is in use on any node, but only its own node can free it.
+    assert_eq!(fits_without_the_first(&alone, &web), [true, false]);
     let by = "a claim for one pod alone, used by default/db (priority 0)";
     assert_eq!(
         obstacles(&alone, &web),
@@ -113,7 +113,7 @@ fn s3_016_a_claim_for_one_pod_alone_is_freed_by_its_user() {
 }
 
 #[test]
-fn s5_093_a_bound_volume_is_where_it_can_be_reached() {
+fn s5_093_a_bound_volume_limits_the_nodes() {
     let spec = json!({"volumeName": "pv"});
     let mut affinity = only_from("zone-b");
     affinity["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] =
@@ -125,12 +125,12 @@ fn s5_093_a_bound_volume_is_where_it_can_be_reached() {
             volume("pv", json!({"nodeAffinity": affinity})),
         ],
     );
-    let words = format!("{NEVER}: node(s) didn't match PersistentVolume's node affinity");
+    let message = format!("{NEVER}: node(s) didn't match PersistentVolume's node affinity");
     let web = user("web", "", &["data"]);
-    assert_eq!(answers(&objects, &web), [&words, "fits"]);
+    assert_eq!(answers(&objects, &web), [&message, "fits"]);
     let obstacle = "volume default/data can only be reached from zone-b or zone-c";
     assert_eq!(obstacles(&objects, &web), [obstacle, "-"]);
-    // A volume made for the pod is called after both.
+    // The volume is provisioned for the pod, so its claim's name joins both names.
     let mut named = objects;
     named[2]["metadata"]["name"] = json!("web-scratch");
     let web = pod(
@@ -138,11 +138,11 @@ fn s5_093_a_bound_volume_is_where_it_can_be_reached() {
         "",
         json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}),
     );
-    assert_eq!(answers(&named, &web), [&words, "fits"]);
+    assert_eq!(answers(&named, &web), [&message, "fits"]);
 }
 
 #[test]
-fn s5_093_a_claim_that_should_be_bound_by_now_keeps_its_pod_everywhere() {
+fn s5_093_an_unbound_immediate_claim_rejects_all_nodes() {
     let unbound = format!("{NEVER}: pod has unbound immediate PersistentVolumeClaims");
     let lost = format!(
         "{NEVER}: persistentvolumeclaim \"data\" bound to non-existent persistentvolume \"pv\""
@@ -176,7 +176,7 @@ fn s5_093_a_claim_that_should_be_bound_by_now_keeps_its_pod_everywhere() {
         (completed, "fits"),
     ];
     for (claim, wanted) in cases {
-        // It is said before anything about the node.
+        // PreFilter rejects the pod before any node is filtered.
         let mut nodes = nodes();
         if wanted != "fits" {
             nodes[0]["spec"] = json!({"unschedulable": true});
@@ -191,8 +191,8 @@ fn s5_093_a_claim_that_should_be_bound_by_now_keeps_its_pod_everywhere() {
 }
 
 #[test]
-fn s5_093_a_claim_that_waits_for_its_pod_needs_a_volume_there_or_somebody_who_makes_one() {
-    let words = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
+fn s5_093_a_delayed_claim_needs_a_volume_or_a_provisioner() {
+    let message = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
     let request = |size: &str| {
         json!({"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": size}}})
@@ -207,7 +207,7 @@ fn s5_093_a_claim_that_waits_for_its_pod_needs_a_volume_there_or_somebody_who_ma
     let ask = |volumes: &[Value]| answers(&with(base.clone(), volumes.to_vec()), &web);
     assert_eq!(
         ask(&[volume("pv", disk("zone-b", "5Gi"))]),
-        [&words, "fits"]
+        [&message, "fits"]
     );
 
     let mut cases = vec![volume("pv", disk("zone-b", "4Gi"))];
@@ -228,14 +228,14 @@ fn s5_093_a_claim_that_waits_for_its_pod_needs_a_volume_there_or_somebody_who_ma
     released["status"]["phase"] = json!("Released");
     cases.push(released);
     for pv in cases {
-        assert_eq!(ask(std::slice::from_ref(&pv)), [&*words; 2], "{pv}");
+        assert_eq!(ask(std::slice::from_ref(&pv)), [&*message; 2], "{pv}");
     }
-    // One that is promised to it is the only one that will do.
+    // Only the volume that is reserved for the claim matches.
     let mut promised = volume("pv", disk("zone-b", "5Gi"));
     promised["spec"]["claimRef"] = json!({"namespace": "default", "name": "data"});
     assert_eq!(
         ask(&[promised, volume("free", disk("zone-a", "5Gi"))]),
-        [&words, "fits"]
+        [&message, "fits"]
     );
 
     let nobody = "no volume is left here for default/data, and nobody makes one";
@@ -253,14 +253,14 @@ fn s5_093_a_claim_that_waits_for_its_pod_needs_a_volume_there_or_somebody_who_ma
     );
     assert_eq!(
         answers(&two, &user("web", "", &["data", "more"])),
-        [&words, "fits"]
+        [&message, "fits"]
     );
 }
 
-/// As kube-scheduler does it, even where another order would serve both.
+/// As in kube-scheduler, even if another order would satisfy both.
 #[test]
-fn claims_that_want_least_are_served_first() {
-    let words = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
+fn the_smallest_claims_are_bound_first() {
+    let message = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
     let request = |size: &str, labels: Value| {
         json!({"storageClassName": "local", "resources": {"requests": {"storage": size}},
             "selector": {"matchLabels": labels}})
@@ -285,20 +285,20 @@ fn claims_that_want_least_are_served_first() {
         ],
     );
     let served = |claims: &[&str]| answers(&objects, &user("web", "", claims));
-    assert_eq!(served(&["data", "more"]), [&*words; 2]);
+    assert_eq!(served(&["data", "more"]), [&*message; 2]);
     assert_eq!(served(&["data"]), ["fits"; 2]);
 }
 
 #[test]
-fn s5_093_volumes_are_made_where_their_class_allows() {
-    let words = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
+fn s5_093_volumes_are_provisioned_in_the_allowed_topologies() {
+    let message = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
     let mut zonal = class("zonal", "ebs", LATE);
     zonal["allowedTopologies"] =
         json!([{"matchLabelExpressions": [{"key": ZONE, "values": ["zone-b"]}]}]);
     let mut waiting = claim("data", json!({"storageClassName": "zonal"}));
     let web = user("web", "", &["data"]);
     let objects = with(nodes(), [zonal, waiting.clone()]);
-    assert_eq!(answers(&objects, &web), [&words, "fits"]);
+    assert_eq!(answers(&objects, &web), [&message, "fits"]);
     assert_eq!(
         obstacles(&objects, &web),
         ["volume default/data cannot be made here", "-"]
@@ -309,7 +309,7 @@ fn s5_093_volumes_are_made_where_their_class_allows() {
     waiting["metadata"]["annotations"] = json!({"volume.kubernetes.io/selected-node": "a"});
     let free = class("zonal", "ebs", LATE);
     let objects = with(nodes(), [free, waiting]);
-    assert_eq!(answers(&objects, &web), ["fits", &words]);
+    assert_eq!(answers(&objects, &web), ["fits", &message]);
     assert_eq!(
         obstacles(&objects, &web),
         ["-", "volume default/data is being made on a"]
@@ -317,7 +317,7 @@ fn s5_093_volumes_are_made_where_their_class_allows() {
 }
 
 #[test]
-fn both_words_when_one_volume_is_out_of_reach_and_another_is_wanting() {
+fn an_unreachable_volume_and_a_missing_one_give_both_messages() {
     let objects = with(
         nodes(),
         [
@@ -334,15 +334,15 @@ fn both_words_when_one_volume_is_out_of_reach_and_another_is_wanting() {
 }
 
 #[test]
-fn s3_016_a_volume_that_tells_its_zone_in_a_label() {
-    let words = format!("{NEVER}: node(s) had no available volume zone");
+fn s3_016_a_volume_with_a_zone_label() {
+    let message = format!("{NEVER}: node(s) had no available volume zone");
     let cases = [
-        (ZONE, "zone-b", [&*words, "fits"]),
-        (OLD_ZONE, "zone-b", [&*words, "fits"]),
+        (ZONE, "zone-b", [&*message, "fits"]),
+        (OLD_ZONE, "zone-b", [&*message, "fits"]),
         (ZONE, "zone-a__zone-b", ["fits", "fits"]),
-        // A label that names nothing says nothing.
+        // A label with an empty zone is ignored.
         (ZONE, "zone-c__", ["fits", "fits"]),
-        ("topology.kubernetes.io/region", "r", [&*words, &*words]),
+        ("topology.kubernetes.io/region", "r", [&*message, &*message]),
     ];
     let web = user("web", "", &["data"]);
     for (label, value, wanted) in cases {
@@ -351,23 +351,23 @@ fn s3_016_a_volume_that_tells_its_zone_in_a_label() {
         let claim = claim("data", json!({"volumeName": "pv"}));
         let mut objects = with(nodes(), [claim, pv]);
         assert_eq!(answers(&objects, &web), wanted, "{label}={value}");
-        if wanted[0] == words && label == ZONE {
+        if wanted[0] == message && label == ZONE {
             let obstacle = "volume default/data can only be reached from zone-b";
             assert_eq!(obstacles(&objects, &web), [obstacle, "-"]);
         }
-        // Of volumes made for a pod it is not asked.
+        // The claim of an ephemeral volume is not checked.
         objects[2]["metadata"]["name"] = json!("web-data");
         let scratch = json!({"volumes": [{"name": "data", "ephemeral": {}}]});
         assert_eq!(answers(&objects, &pod("web", "", scratch)), ["fits"; 2]);
         objects[2]["metadata"]["name"] = json!("data");
-        // A node that tells no zone at all is in all of them.
+        // A node without any zone label matches all zones.
         objects[0]["metadata"]["labels"] = json!({"disk": "ssd"});
         assert_eq!(answers(&objects, &web)[0], "fits");
     }
 }
 
 #[test]
-fn what_the_input_does_not_hold_is_named_and_not_guessed() {
+fn a_missing_object_is_reported_and_not_guessed() {
     let all = "VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone";
     let some = "NodeVolumeLimits, VolumeBinding, VolumeZone";
     let web = user("web", "", &["data", "more"]);

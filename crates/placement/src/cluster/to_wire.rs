@@ -1,4 +1,4 @@
-//! A node as an API server would tell it.
+//! Converts a node back to the API's form.
 
 use super::Cluster;
 use crate::id::NodeId;
@@ -10,9 +10,9 @@ use evictd_pod::wire::Taint;
 use evictd_pod::{Node, Quantity};
 
 impl Cluster {
-    /// What [`Cluster::update_node`] would have to be told for the node to be as it is: its name, labels, taints, whether
-    /// it is cordoned, what pods may ask for, its images, and what it says about pressure.
-    pub fn told_node(&self, id: NodeId) -> Node {
+    /// The `Node` object that [`Cluster::update_node`] would compile to this node: its name, labels, taints, cordon,
+    /// allocatable resources, images and pressure.
+    pub fn node_to_wire(&self, id: NodeId) -> Node {
         let (node, symbols) = (self.node(id), &self.symbols);
         let text = |symbol| symbols.text(symbol).to_owned();
         let taints = node.taints.iter().map(|taint| Taint {
@@ -36,10 +36,10 @@ impl Cluster {
             (PODS, Quantity::count(node.allowed_pods)),
         ];
         let common = common.map(|(name, amount)| (name.to_owned(), amount));
-        let rarer = self.scalars(amounts.scalars).iter();
-        let rarer = rarer.map(|(name, amount)| (text(*name), Quantity::count(*amount)));
+        let scalars = self.scalars(amounts.scalars).iter();
+        let scalars = scalars.map(|(name, amount)| (text(*name), Quantity::count(*amount)));
         let labels = node.labels.iter();
-        let (conditions, close_to) = node.pressure.told();
+        let (conditions, close_to) = node.pressure.to_wire();
         let annotations = close_to.into_iter();
         Node {
             metadata: Metadata {
@@ -57,7 +57,7 @@ impl Cluster {
                 unschedulable: node.unschedulable,
             },
             status: NodeStatus {
-                allocatable: common.into_iter().chain(rarer).collect(),
+                allocatable: common.into_iter().chain(scalars).collect(),
                 images: images.collect(),
                 conditions,
                 ..NodeStatus::default()

@@ -1,31 +1,31 @@
-//! Why the cluster does not take an object.
+//! Why the cluster rejects an object.
 
 use evictd_pod::TooManyResources;
 use evictd_pod::selector::SelectorError;
 
-/// What is wrong with an object.
+/// An invalid field of an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {error}")]
-pub struct Mistake {
-    /// Where in it.
+pub struct InvalidObject {
+    /// The path of the field.
     pub field: String,
-    /// What.
-    pub error: Wrong,
+    /// The problem.
+    pub error: InvalidField,
 }
 
-/// What is wrong with a field.
+/// The problem with a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// A selector that cannot be understood.
+pub enum InvalidField {
+    /// An invalid selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// More resources than amounts are compared in.
+    /// More resources than a pod may request.
     #[error(transparent)]
     Resources(#[from] TooManyResources),
 }
 
-impl Mistake {
-    pub(crate) fn new(field: String, error: impl Into<Wrong>) -> Self {
+impl InvalidObject {
+    pub(crate) fn new(field: String, error: impl Into<InvalidField>) -> Self {
         let error = error.into();
         Self { field, error }
     }

@@ -1,4 +1,5 @@
-//! Services and workloads whose pods are spread evenly where they say nothing about it themselves (S5-101).
+//! Services and workloads whose selectors serve default spread constraints, as for kube-scheduler's `DefaultSelector`
+//! (S5-101).
 
 use crate::labels::Labels;
 use crate::selector::{Requirement, Selector};
@@ -6,20 +7,20 @@ use crate::symbol::{Held, Symbol, Symbols};
 use crate::template::Template;
 use hashbrown::HashMap;
 
-/// What kind of object tells which pods belong together.
+/// The kind of object whose selector groups pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Spreader {
-    /// A service: every pod that it selects.
+pub enum SpreadSource {
+    /// A service groups all pods that it selects.
     Service,
-    /// A `ReplicationController`: its own pods.
+    /// A `ReplicationController` groups the pods it controls.
     ReplicationController,
-    /// A `ReplicaSet`: its own pods.
+    /// A `ReplicaSet` groups the pods it controls.
     ReplicaSet,
-    /// A `StatefulSet`: its own pods.
+    /// A `StatefulSet` groups the pods it controls.
     StatefulSet,
 }
 
-impl Spreader {
+impl SpreadSource {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Service => "Service",
@@ -30,20 +31,19 @@ impl Spreader {
     }
 }
 
-/// Those of one namespace, by kind and name.
-type OfNamespace = HashMap<(Spreader, Symbol), (Selector, Held)>;
+/// The sources of one namespace, by kind and name.
+type OfNamespace = HashMap<(SpreadSource, Symbol), (Selector, Held)>;
 
-/// Services and workloads by namespace.
+/// All sources by namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Spreaders(HashMap<Symbol, OfNamespace>);
+pub(crate) struct SpreadSources(HashMap<Symbol, OfNamespace>);
 
-impl Spreaders {
-    /// Adds one that was just built from these symbols, or puts it in the place of the one of that name, whose selector it
-    /// returns.
+impl SpreadSources {
+    /// Adds or replaces a source whose selector was just compiled. Returns the selector that it replaces.
     pub(crate) fn put(
         &mut self,
         symbols: &mut Symbols,
-        (namespace, kind, name): (Symbol, Spreader, Symbol),
+        (namespace, kind, name): (Symbol, SpreadSource, Symbol),
         selector: Selector,
     ) -> Option<Selector> {
         let all = self.0.entry(namespace).or_default();
@@ -52,11 +52,11 @@ impl Spreaders {
         Some(old)
     }
 
-    /// Removes one; its selector, if it was there.
+    /// Removes a source. Returns its selector, if it existed.
     pub(crate) fn remove(
         &mut self,
         symbols: &mut Symbols,
-        (namespace, kind, name): (Symbol, Spreader, Symbol),
+        (namespace, kind, name): (Symbol, SpreadSource, Symbol),
     ) -> Option<Selector> {
         let all = self.0.get_mut(&namespace)?;
         let (selector, held) = all.remove(&(kind, name))?;
@@ -67,8 +67,8 @@ impl Spreaders {
         Some(selector)
     }
 
-    /// Which pods count as the like of one with this template and these labels: those that every service selects that selects it, and its
-    /// owner. `None` if nothing says so.
+    /// The default selector of a pod with this template and labels. It joins the selectors of all services that select
+    /// the pod and of its owner. `None` if there is none.
     pub(crate) fn selector(
         &self,
         symbols: &Symbols,
@@ -77,7 +77,7 @@ impl Spreaders {
     ) -> Option<Selector> {
         let all = self.0.get(&template.namespace)?;
         let selects = |selector: &Selector| selector.matches(symbols, labels);
-        let is_owner = |kind: Spreader, name: Symbol| {
+        let is_owner = |kind: SpreadSource, name: Symbol| {
             let owner = template.owner;
             owner.is_some_and(|owner| {
                 owner.name == name && symbols.text(owner.kind) == kind.as_str()
@@ -86,7 +86,7 @@ impl Spreaders {
         let mut found: Vec<Requirement> = Vec::new();
         for ((kind, name), (selector, _)) in all {
             let counts = match kind {
-                Spreader::Service => selects(selector),
+                SpreadSource::Service => selects(selector),
                 _ => is_owner(*kind, *name),
             };
             if counts && let Selector::All(all) = selector {
@@ -97,7 +97,7 @@ impl Spreaders {
     }
 }
 
-/// A map of labels as a selector.
+/// Converts a map of labels to a selector.
 pub(crate) fn of_labels(labels: &Labels) -> Selector {
     let all = labels.iter();
     Selector::All(
