@@ -313,3 +313,22 @@ async fn an_attempt_of_ten_seconds_is_an_error_of_its_pod_and_the_others_are_pla
     running.until_bound("web");
     assert!(node_of_pod(&running.admin, "slow").is_null());
 }
+
+/// The API server binds the pod, the answer is lost, the second request conflicts with the first, and the pod cannot be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_room_of_a_pod_is_kept_although_its_binding_was_answered_with_an_error() {
+    let running = Running::start(&[("one", "2")]).await;
+    let lost = Fault::cut_after(0).on("create", "pods/binding").times(1);
+    running.api.fault(lost);
+    running.api.fault(Fault::answer(500).on("get", "pods"));
+    running.admin.create(pod("first", "2", 0)).unwrap();
+    running.until(
+        "scheduler_schedule_attempts_total{result=\"error\",profile=\"default-scheduler\"} 1",
+    );
+    running.until("scheduler_cache_size{type=\"pods\"} 1");
+    running.admin.create(pod("second", "2", 0)).unwrap();
+    running.until(
+        "scheduler_schedule_attempts_total{result=\"unschedulable\",profile=\"default-scheduler\"} 1",
+    );
+    running.until("scheduler_cache_size{type=\"pods\"} 1");
+}
