@@ -3,8 +3,8 @@
 #![no_main]
 
 use evictd_batch::admission::Question;
+use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::job::Rules;
 use evictd_batch::reconcile::{JobCase, QueueCase};
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
@@ -31,8 +31,8 @@ fn ask<Asked: DeserializeOwned, Answer: Serialize, Refusal: Display>(
 
 fuzz_target!(|text: &str| {
     ask(text, Question::answer);
-    for rules in [Rules::OURS, Rules::VOLCANO] {
-        ask(text, |job: &JobCase| job.answer(rules, Timestamp::UNIX_EPOCH));
+    for compat in [Compat::EVICTD, Compat::VOLCANO] {
+        ask(text, |job: &JobCase| job.answer(compat, Timestamp::UNIX_EPOCH));
     }
     ask(text, QueueCase::answer);
     match Conf::read(text) {

@@ -200,7 +200,7 @@ impl Found {
             } else if lasting.is_zero() {
                 "at once".to_owned()
             } else {
-                format!("after {}", duration::to_string(lasting))
+                format!("after {}", duration::format(lasting))
             };
             vec![
                 line.threshold.signal.to_string(),

@@ -11,7 +11,7 @@ pub(super) fn threshold(threshold: &Threshold) -> String {
     let grace = if threshold.is_hard() {
         String::new()
     } else {
-        let grace = duration::to_string(threshold.grace_period);
+        let grace = duration::format(threshold.grace_period);
         format!(", soft: acts after {grace}")
     };
     let min_reclaim = threshold.min_reclaim.map_or(String::new(), |more| {

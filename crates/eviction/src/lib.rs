@@ -66,7 +66,6 @@ mod containerfs;
 pub mod critical;
 pub mod decision;
 pub mod departures;
-pub mod duration;
 pub mod figure;
 pub mod fit;
 pub mod forecast;
@@ -99,6 +98,7 @@ mod watched;
 pub mod why;
 
 pub use decision::{Cause, Decision, Eviction, RankedPod};
+pub use evictd_pod::duration;
 pub use headroom::Headroom;
 pub use housekeeper::{Answer, Housekeeper};
 pub use observation::Observation;

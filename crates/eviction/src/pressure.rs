@@ -237,7 +237,7 @@ impl fmt::Display for PressureLimit {
         let (share, average) = (self.share.as_str(), self.average.as_str());
         write!(f, "{share} {average} > {}", percent(self.most.into()))?;
         if self.lasting.is_positive() {
-            write!(f, " for {}", duration::to_string(self.lasting))?;
+            write!(f, " for {}", duration::format(self.lasting))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! and limits including those of sidecars and of the pod as a whole, the QoS class, the priority, and whether the pod is
 //! critical. [`requests`] is the one place that says what a pod asks for, also while it is being resized, and [`defaults`]
 //! the one that fills in what a manifest leaves out. Amounts are [`Quantity`], exact to a billionth of a unit; no other
-//! crate parses a quantity. [`predicates`]
+//! crate parses a quantity, nor a [`duration`]. [`predicates`]
 //! check whether a pod may run on a node, and [`selector`] evaluates selectors.
 //!
 //! ```
@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 pub mod defaults;
+pub mod duration;
 pub mod node;
 pub mod pod;
 pub mod predicates;

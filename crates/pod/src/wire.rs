@@ -188,6 +188,11 @@ impl Metadata {
             namespace => namespace,
         }
     }
+
+    /// `namespace/name`, with `default` for an absent namespace.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace_or_default(), self.name)
+    }
 }
 
 /// One owner of an object.

@@ -165,7 +165,7 @@ fn kind(threshold: &ThresholdState) -> String {
     if threshold.threshold.is_hard() {
         "hard".to_owned()
     } else {
-        let grace = duration::to_string(threshold.threshold.grace_period);
+        let grace = duration::format(threshold.threshold.grace_period);
         format!("soft, {grace}")
     }
 }
@@ -182,7 +182,7 @@ fn standing(state: &SignalState, threshold: &ThresholdState, acting: Option<Sign
             "MET, acts from the next cycle on".to_owned()
         }
         Some(_) if threshold.crossed => {
-            let grace = duration::to_string(threshold.threshold.grace_period);
+            let grace = duration::format(threshold.threshold.grace_period);
             format!("MET, would act after {grace}")
         }
         Some(margin) => format!("{} above it", amount(Some(signal), Some(margin))),

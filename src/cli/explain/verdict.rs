@@ -114,7 +114,7 @@ fn waiting(state: &SignalState, waiting: &ThresholdState) -> Vec<String> {
     let when = if lasting.is_zero() {
         "which acts from the next cycle on".to_owned()
     } else {
-        let grace = duration::to_string(lasting);
+        let grace = duration::format(lasting);
         format!("which acts once it has lasted {grace}")
     };
     vec![format!("No pod is evicted yet: {crossing}, {when}.")]

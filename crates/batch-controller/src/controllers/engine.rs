@@ -353,7 +353,7 @@ impl Engine {
     fn command(&mut self, command: &Command) {
         let action = Action::of(&command.action);
         let (place, order) = (&command.metadata, &command.action);
-        let place = format!("{}/{}", place.namespace_or_default(), place.name);
+        let place = place.full_name();
         match CommandTarget::of(command) {
             Some(CommandTarget::Job {
                 namespace,

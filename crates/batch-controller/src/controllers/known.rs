@@ -23,7 +23,7 @@ pub(super) struct Known {
 }
 
 pub(super) fn key(metadata: &Metadata) -> String {
-    format!("{}/{}", metadata.namespace_or_default(), metadata.name)
+    metadata.full_name()
 }
 
 impl Known {

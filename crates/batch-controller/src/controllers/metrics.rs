@@ -115,7 +115,7 @@ impl Metrics {
             };
             for (phase, family) in &self.groups {
                 let gauge = family.get_or_create(&label);
-                if *phase == group.status.phase {
+                if *phase == group.status.phase.as_str() {
                     gauge.inc_by(change);
                 }
             }

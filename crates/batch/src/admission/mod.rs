@@ -19,7 +19,6 @@
 //! ```
 
 mod bounds;
-mod duration;
 mod field;
 mod job;
 mod known;

@@ -1,8 +1,8 @@
 //! Pod templates and tasks as Volcano writes them back: nothing that is empty, amounts in their canonical form, and
 //! `resources` of each container even where there are none. Fields that are not known stay as they are.
 
-use super::duration::canonical;
 use evictd_pod::Quantity;
+use evictd_pod::duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -104,9 +104,11 @@ fn of(field: &str, value: &Value) -> Option<Value> {
         Value::Bool(false) if FLAGS.contains(&field) => None,
         Value::Number(number) if number.as_i64() == Some(0) && NUMBERS.contains(&field) => None,
         value if AMOUNT.contains(&field) => Some(amount(value)),
-        Value::String(text) if field == "timeout" => {
-            Some(canonical(text).unwrap_or_else(|| text.clone()).into())
-        }
+        Value::String(text) if field == "timeout" => Some(
+            duration::parse(text)
+                .map_or_else(|_| text.clone(), duration::format)
+                .into(),
+        ),
         value => Some(cleaned(value)),
     }
 }

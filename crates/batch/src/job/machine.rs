@@ -2,7 +2,6 @@
 
 use super::call::{Answer, Call, Notice};
 use super::delay::{Delayed, Delays};
-use super::duration;
 use super::failure::RoundError;
 use super::handler;
 use super::info::{JobInfo, is_marked};
@@ -16,6 +15,7 @@ use crate::bus::{Action, Event};
 use crate::compat::{Compat, Difference};
 use crate::retries::Retries;
 use crate::wire::{Job, PodGroup, TaskPod};
+use evictd_pod::duration;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -331,7 +331,7 @@ impl JobMachine {
         let choice = choose(&job, &request, self.compat);
         if let Some(delay) = choice.delay {
             let name = choice.action.as_str();
-            let message = format!("Execute action {name} after {}", duration::shown(delay));
+            let message = format!("Execute action {name} after {}", duration::format(delay));
             commands.push(JobCommand::Notice(Notice::normal("ExecuteAction", message)));
             self.delays.add(Delayed {
                 request,

@@ -22,7 +22,6 @@ mod command;
 mod creation;
 mod delay;
 mod dependencies;
-pub mod duration;
 mod failure;
 mod group;
 mod handler;

@@ -1,10 +1,10 @@
 //! Which action an event leads to (S6-051 to S6-053).
 
-use super::duration;
 use super::request::Request;
 use crate::bus::{Action, Event};
 use crate::compat::{Compat, Difference};
 use crate::wire::{Job, LifecyclePolicy};
+use evictd_pod::duration;
 use jiff::SignedDuration;
 
 /// The action for a request.
@@ -25,7 +25,10 @@ impl Choice {
     }
 
     fn of(policy: &LifecyclePolicy) -> Self {
-        let delay = policy.timeout.as_deref().and_then(duration::parse);
+        let delay = policy
+            .timeout
+            .as_deref()
+            .and_then(|text| duration::parse(text).ok());
         Self {
             action: Action::of(&policy.action),
             delay: delay.filter(|delay| !delay.is_zero()),

@@ -1,10 +1,10 @@
 //! The counts in a job's status, and how it is written.
 
 use super::call::Call;
-use super::duration;
 use super::phase::Phase;
 use crate::compat::{Compat, Difference};
 use crate::wire::{Job, JobCondition, JobStatus, TaskPod};
+use evictd_pod::duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ pub(super) fn running_duration(job: &Job, status: &JobStatus) -> Option<String> 
         job.metadata.creation_timestamp,
         status.state.last_transition_time,
     );
-    Some(duration::shown(until?.duration_since(since?.timestamp())))
+    Some(duration::format(until?.duration_since(since?.timestamp())))
 }
 
 /// The call that updates the stored status. Unknown stored fields stay.

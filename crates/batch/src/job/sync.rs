@@ -305,7 +305,7 @@ impl Sync {
         let group = group::of_job(&self.job, lister);
         if let Some(group) = &group {
             self.notices.extend(group::pending(&self.job, group));
-            if !matches!(&*group.status.phase, "" | "Pending") {
+            if !group.status.phase.is_pending() {
                 return Want::Stage(Stage::Look);
             }
         }

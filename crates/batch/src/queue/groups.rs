@@ -12,7 +12,7 @@ pub struct Groups(BTreeMap<String, BTreeSet<String>>);
 
 fn key(group: &PodGroup) -> String {
     let metadata = &group.metadata;
-    format!("{}/{}", metadata.namespace_or_default(), metadata.name)
+    metadata.full_name()
 }
 
 fn sync(queue: &str) -> Request {

@@ -206,7 +206,7 @@ impl QueueCase {
         let queues = queues.map(|queue| (name(queue), queue.clone()));
         let keys = self.pod_groups.iter().map(|group| {
             let metadata = &group.metadata;
-            format!("{}/{}", metadata.namespace_or_default(), metadata.name)
+            metadata.full_name()
         });
         let mut cluster = Cluster {
             queues: queues.collect(),

@@ -78,7 +78,7 @@ impl Default for Setting {
 }
 
 pub(crate) fn key(metadata: &Metadata) -> Arc<str> {
-    format!("{}/{}", metadata.namespace_or_default(), metadata.name).into()
+    metadata.full_name().into()
 }
 
 /// As far as a pod is (S6-090).

@@ -165,7 +165,7 @@ fn unmade(what_if: &WhatIf<'_>, subject: &Subject) -> bool {
 
 fn is_pending(what_if: &WhatIf<'_>, subject: &Subject) -> bool {
     let group = what_if.groups.get(&subject.group);
-    group.is_none_or(|group| matches!(&*group.status.phase, "" | "Pending"))
+    group.is_none_or(|group| group.status.phase.is_pending())
 }
 
 /// How many more pods it needs to start.

@@ -41,7 +41,7 @@ impl WhatIf<'_> {
             self.set_group(&subject.group, Some(Arc::clone(group)));
         }
         let group = self.groups.get(&subject.group);
-        let let_in = group.is_some_and(|group| !matches!(&*group.status.phase, "" | "Pending"));
+        let let_in = group.is_some_and(|group| !group.status.phase.is_pending());
         let missing = subject.pending.pods.iter().filter(|_| let_in);
         let missing: Vec<_> = missing
             .filter(|(key, _)| !self.pods.contains_key(*key))

@@ -6,7 +6,7 @@ use super::subject::Subject;
 use super::what_if::WhatIf;
 use crate::job::Phase;
 use crate::session::Setting;
-use crate::wire::Job;
+use crate::wire::{Job, PodGroupPhase};
 
 /// The answer, if it follows from the job alone.
 pub(super) fn answer(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Option<Answer> {
@@ -130,7 +130,7 @@ fn of_group(what_if: &WhatIf<'_>, subject: &Subject) -> Option<Answer> {
         .collect();
     let count = |phase: &str| phases.iter().filter(|other| **other == phase).count();
     let ended = count("Succeeded") + count("Failed");
-    if group.status.phase == "Completed" && ended == phases.len() {
+    if group.status.phase == PodGroupPhase::Completed && ended == phases.len() {
         let (succeeded, failed) = (count("Succeeded"), count("Failed"));
         return answer(
             State::Finished,

@@ -1,12 +1,12 @@
 //! The objects that the controllers would still create for a job: its pod group, and its pods once it is enqueued.
 
-use super::what_if::{WhatIf, key};
+use super::what_if::WhatIf;
 use crate::bus::{Action, Event};
 use crate::compat::Compat;
 use crate::job::{
     Answer, Call, Done, JobInfo, KeyPair, Lister, Next, Refusal, Request, Round, Task, pod_name,
 };
-use crate::wire::{Job, PodGroup, TaskContainer, TaskPod, TaskPodStatus};
+use crate::wire::{Job, PodGroup, PodGroupPhase, TaskContainer, TaskPod, TaskPodStatus};
 use evictd_pod::{defaults, wire::Pod};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -88,7 +88,7 @@ impl PendingObjects {
         }
         if let Some(group) = &mut lister.group {
             // Treats it as enqueued, so that its pods are created.
-            "Inqueue".clone_into(&mut Arc::make_mut(group).status.phase);
+            Arc::make_mut(group).status.phase = PodGroupPhase::Inqueue;
         }
         pending.synchronise(job, &lister);
         pending.dependent = pending.dependent(job, what_if);
@@ -146,7 +146,7 @@ impl PendingObjects {
                 let pod = pod.pod();
                 let task = TaskPod::deserialize(&pod).map_err(unread)?;
                 let pod = stored(&pod).map_err(unread)?;
-                self.pods.insert(key(&pod.metadata), Arc::new(pod));
+                self.pods.insert(pod.metadata.full_name(), Arc::new(pod));
                 return Ok(Done::Pod(Box::new(task)));
             }
             Call::WriteStatus { .. } | Call::PatchJob { .. } => {

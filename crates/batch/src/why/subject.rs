@@ -2,7 +2,7 @@
 
 use super::Unknown;
 use super::pending_objects::PendingObjects;
-use super::what_if::{WhatIf, key};
+use super::what_if::WhatIf;
 use crate::compat::Difference;
 use crate::pod_group::group_name;
 use crate::session::{Outcome, plain_job, upstream_job_of};
@@ -180,7 +180,7 @@ pub(super) fn group_of_pod(pod: &Pod) -> Option<String> {
 
 /// The `namespace/name` of a job's group: that of its own name counts as well.
 fn group_of(what_if: &WhatIf<'_>, job: &Job) -> String {
-    let job_key = key(&job.metadata);
+    let job_key = job.metadata.full_name();
     let usual = format!("{job_key}-{}", job.metadata.uid);
     if !what_if.groups.contains_key(&usual) && what_if.groups.contains_key(&job_key) {
         return job_key;

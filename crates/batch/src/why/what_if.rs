@@ -6,14 +6,9 @@ use crate::session::{Cache, JobDiagnosis, Objects, Outcome, Setting, upstream_jo
 use crate::wire::{PodGroup, Queue};
 use evictd_placement::Cluster;
 use evictd_pod::Node;
-use evictd_pod::wire::{self, Metadata, Pod, PriorityClass};
+use evictd_pod::wire::{self, Pod, PriorityClass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// `namespace/name`.
-pub(super) fn key(metadata: &Metadata) -> String {
-    format!("{}/{}", metadata.namespace_or_default(), metadata.name)
-}
 
 /// An object as it was before a change; `None` where there was none.
 enum Before {
@@ -78,7 +73,7 @@ impl<'a> WhatIf<'a> {
             what_if.set_queue(&name, Some(Arc::new(queue)));
         }
         for group in objects.pod_groups {
-            let key = key(&group.metadata);
+            let key = group.metadata.full_name();
             what_if.set_group(&key, Some(Arc::new(group)));
         }
         for workload in &objects.workloads {
@@ -91,7 +86,7 @@ impl<'a> WhatIf<'a> {
                 .insert(upstream_job(&group.metadata), group);
         }
         for pod in objects.pods {
-            let key = key(&pod.metadata);
+            let key = pod.metadata.full_name();
             if !what_if.pods.contains_key(&key) {
                 what_if.set_pod(&key, Some(Arc::new(pod)));
             }
@@ -122,7 +117,7 @@ impl<'a> WhatIf<'a> {
         let namespace = group.split('/').next().unwrap_or_default();
         owner.map_or_else(
             || match self.upstream.get(group) {
-                Some(upstream) => key(&upstream.metadata),
+                Some(upstream) => upstream.metadata.full_name(),
                 None => group.to_owned(),
             },
             |owner| format!("{namespace}/{}", owner.name),

@@ -3,6 +3,7 @@
 
 mod command;
 mod job;
+mod phase;
 mod pod_group;
 mod queue;
 mod task_pod;
@@ -10,6 +11,7 @@ mod workload;
 
 pub use command::*;
 pub use job::*;
+pub use phase::*;
 pub use pod_group::*;
 pub use queue::*;
 pub use task_pod::*;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-use super::NetworkTopology;
+use super::{NetworkTopology, PodGroupConditionType, PodGroupPhase};
 
 /// A scheduling.volcano.sh/v1beta1 `PodGroup` (S6-009).
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -57,7 +57,7 @@ pub struct PodGroupSpec {
 pub struct PodGroupStatus {
     /// `Pending`, `Running`, `Unknown`, `Inqueue`, `Completed` (S6-010).
     #[serde(deserialize_with = "null_is_default")]
-    pub phase: String,
+    pub phase: PodGroupPhase,
     /// Its conditions.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<PodGroupCondition>,
@@ -93,4 +93,31 @@ pub struct PodGroupCondition {
     /// Why, for people.
     #[serde(deserialize_with = "null_is_default")]
     pub message: String,
+}
+
+impl PodGroupCondition {
+    /// A condition of a session, without a time.
+    pub(crate) fn new(
+        kind: PodGroupConditionType,
+        holds: bool,
+        reason: &str,
+        message: String,
+    ) -> Self {
+        Self {
+            kind: kind.as_str().to_owned(),
+            status: if holds { "True" } else { "False" }.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn is(&self, kind: PodGroupConditionType) -> bool {
+        self.kind == kind.as_str()
+    }
+
+    /// Whether it is of a type and true.
+    pub(crate) fn holds(&self, kind: PodGroupConditionType) -> bool {
+        self.is(kind) && self.status == "True"
+    }
 }

@@ -1,6 +1,7 @@
 //! The objects themselves, their end, and Commands.
 
 use evictd_batch::job::{Fate, Refusal, expires, fate};
+use evictd_batch::wire::PodGroupPhase;
 use evictd_batch::wire::{Command, Job, PodGroup, Queue};
 use serde_json::{Value, json};
 
@@ -93,7 +94,7 @@ fn s6_009_a_group_has_volcanos_fields() {
 fn s6_010_an_unknown_phase_of_a_group_is_read() {
     let group: PodGroup =
         serde_json::from_value(json!({"status": {"phase": "Completed"}})).unwrap();
-    assert_eq!(group.status.phase, "Completed");
+    assert_eq!(group.status.phase, PodGroupPhase::Completed);
 }
 
 #[test]

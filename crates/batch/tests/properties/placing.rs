@@ -2,6 +2,7 @@
 
 use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::session::{Objects, Setting, simulate};
+use evictd_batch::wire::PodGroupPhase;
 use evictd_batch::wire::PodGroupStatus;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ fn gang() -> impl Strategy<Value = Gang> {
             made,
             spare,
             status: PodGroupStatus {
-                phase: "Pending".to_owned(),
+                phase: PodGroupPhase::Pending,
                 ..PodGroupStatus::default()
             },
             nodes: vec![None; pods],
@@ -61,7 +62,7 @@ impl Gang {
 
     /// Pods are made once it was let in, if they are not there from the beginning.
     fn shown(&self, name: &str) -> Vec<Value> {
-        if !self.made && self.spare == 0 && self.status.phase == "Pending" {
+        if !self.made && self.spare == 0 && self.status.phase == PodGroupPhase::Pending {
             return Vec::new();
         }
         let pods = self.pods().zip(&self.nodes).enumerate();
@@ -125,14 +126,14 @@ proptest! {
         for _ in 0..gangs.len() + 3 {
             step(&mut gangs, &cores, Compat::EVICTD);
         }
-        let waiting = |(_, gang): &(String, Gang)| gang.status.phase == "Pending";
+        let waiting = |(_, gang): &(String, Gang)| gang.status.phase == PodGroupPhase::Pending;
         for at in 0..gangs.len() {
             if !waiting(&gangs[at]) {
                 continue;
             }
             // Only it is let in, whether it fits or not.
             let mut others = gangs.clone();
-            others[at].1.status.phase = "Inqueue".to_owned();
+            others[at].1.status.phase = PodGroupPhase::Inqueue;
             let compat = Compat::EVICTD.without(Difference::EnqueueWhatFits);
             let (name, _) = others[at].clone();
             others.retain(|own| !waiting(own));

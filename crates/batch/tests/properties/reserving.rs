@@ -3,6 +3,7 @@
 use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting, Turns};
+use evictd_batch::wire::PodGroupPhase;
 use evictd_batch::wire::PodGroupStatus;
 use evictd_placement::Cluster;
 use jiff::{SignedDuration, Timestamp};
@@ -37,7 +38,7 @@ impl Job {
             unmade: false,
             runs,
             status: PodGroupStatus {
-                phase: "Pending".to_owned(),
+                phase: PodGroupPhase::Pending,
                 ..PodGroupStatus::default()
             },
             nodes: vec![None; pods],
@@ -54,7 +55,7 @@ impl Job {
     }
 
     fn shown(&self) -> Vec<Value> {
-        if self.unmade && self.status.phase == "Pending" {
+        if self.unmade && self.status.phase == PodGroupPhase::Pending {
             return Vec::new();
         }
         let pods = self.nodes.iter().enumerate().map(|(index, node)| {

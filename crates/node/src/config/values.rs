@@ -111,7 +111,7 @@ impl Value for SignedDuration {
     }
 
     fn show(&self) -> Json {
-        json!(duration::to_string(*self))
+        json!(duration::format(*self))
     }
 
     fn schema() -> Json {

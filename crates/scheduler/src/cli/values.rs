@@ -1,6 +1,6 @@
 //! Values of flags as Go reads them.
 
-use evictd_scheduling::config::parse_duration;
+use evictd_pod::duration as go;
 use jiff::SignedDuration;
 
 /// A truth as Go reads it.
@@ -14,7 +14,8 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
 
 /// A duration as Go writes it.
 pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
-    parse_duration(text)
+    go::parse(text)
+        .ok()
         .filter(SignedDuration::is_positive)
         .ok_or_else(|| "a duration above zero is needed, like 15s or 1m30s".to_owned())
 }

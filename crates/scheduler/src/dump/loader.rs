@@ -143,7 +143,7 @@ impl<'w> Loader<'w> {
             self.wrong(found, name, "metadata.name", "is missing");
             return None;
         }
-        let full = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
+        let full = metadata.full_name();
         if !self.names.insert((T::KIND, full.into())) {
             let name = || name_of(&object);
             let doubts = &mut self.loaded.doubts;

@@ -2,11 +2,12 @@
 
 use super::text::{is_label_name, with_nearest};
 use super::wire::{self, Named};
-use super::{Mistakes, Point, parse_duration, points, unknown};
+use super::{Mistakes, Point, points, unknown};
 use evictd_placement::plugins::{
     Ignored, InterPodAffinity, NodeResourcesBalancedAllocation, NodeResourcesFit, Strategy,
     WeightedResource,
 };
+use evictd_pod::duration;
 use evictd_pod::selector::NodeTerm;
 use evictd_pod::wire::{NodeAffinity, NodeSelectorTerm, TopologySpreadConstraint};
 use jiff::SignedDuration;
@@ -219,7 +220,9 @@ impl Args {
         let mut within = |name: &str, text: Option<String>, least: i64, default| {
             let Some(text) = text else { return default };
             let least = SignedDuration::from_secs(least);
-            let parsed = parse_duration(&text).filter(|parsed| *parsed >= least);
+            let parsed = duration::parse(&text)
+                .ok()
+                .filter(|parsed| *parsed >= least);
             parsed.unwrap_or_else(|| {
                 let message = format!("{text:?}: must be a duration like 10s, at least {least:#}");
                 mistakes.add(format!("{}.{name}", field.path), message);

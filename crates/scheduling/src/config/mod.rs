@@ -24,10 +24,10 @@ mod wire;
 pub use args::{Args, SpreadDefaults};
 pub use extender::{Extender, Tls};
 pub use points::{Point, Points};
-pub use text::parse_duration;
 pub(crate) use text::print_duration;
 pub use wire::KubeSchedulerConfiguration;
 
+use evictd_pod::duration;
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ impl Mistakes {
     fn duration(&mut self, field: &str, text: Option<&str>, default: i64) -> SignedDuration {
         let default = SignedDuration::from_secs(default);
         let Some(text) = text else { return default };
-        match parse_duration(text) {
+        match duration::parse(text).ok() {
             Some(SignedDuration::ZERO) => default,
             Some(duration) if duration.is_positive() => duration,
             _ => {

@@ -2,56 +2,6 @@
 
 use jiff::SignedDuration;
 
-/// The units of Go's durations, in nanoseconds. Longer names come first where one begins another.
-const UNITS: [(&str, i128); 8] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("\u{b5}s", 1_000),
-    ("\u{3bc}s", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
-
-/// A duration as Go reads it: `15s`, `1m30s`, `1.5h`, `0`.
-pub fn parse_duration(text: &str) -> Option<SignedDuration> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(SignedDuration::ZERO);
-    }
-    let mut nanoseconds: i128 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, after) = rest.split_at(end);
-        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-        if whole.len() + part.len() == 0 || part.contains('.') {
-            return None;
-        }
-        let (unit, size) = UNITS.iter().find(|(unit, _)| after.starts_with(unit))?;
-        let whole: i128 = if whole.is_empty() {
-            0
-        } else {
-            whole.parse().ok()?
-        };
-        nanoseconds = nanoseconds.checked_add(whole.checked_mul(*size)?)?;
-        // No unit is so large that digits after the fifteenth make a nanosecond.
-        let part = part.get(..15).unwrap_or(part);
-        if !part.is_empty() {
-            let digits = u32::try_from(part.len()).ok()?;
-            nanoseconds += part.parse::<i128>().ok()? * size / 10_i128.pow(digits);
-        }
-        rest = &after[unit.len()..];
-    }
-    let nanoseconds = i64::try_from(nanoseconds).ok()?;
-    let empty = text.trim_start_matches(['+', '-']).is_empty();
-    let signed = if negative { -nanoseconds } else { nanoseconds };
-    (!empty).then(|| SignedDuration::from_nanos(signed))
-}
-
 /// A duration as Go prints and reads it, though less than a second as a part of one.
 pub(crate) fn print_duration(duration: SignedDuration) -> String {
     let (seconds, part) = (duration.as_secs(), duration.subsec_nanos());

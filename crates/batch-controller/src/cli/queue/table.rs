@@ -54,7 +54,7 @@ impl Shown {
         let mut by_queue: BTreeMap<&str, Groups> = BTreeMap::new();
         for group in groups {
             let counts = by_queue.entry(&group.spec.queue).or_default();
-            counts.add(&group.status.phase);
+            counts.add(group.status.phase.as_str());
         }
         let shown = queues.into_iter().map(|queue| Self {
             groups: by_queue

@@ -6,11 +6,11 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::job::duration;
 use evictd_batch_trace::svg::{self, NAMES, Run};
 use evictd_batch_trace::{Seconds, SimulatorOptions, Trace, play};
 use evictd_command::{Failure, Output, Progress, warn};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
+use evictd_pod::duration;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(super) struct TraceArguments {
 }
 
 fn period(text: &str) -> Result<Seconds, String> {
-    let millis = duration::parse(text).map(|own| own.as_millis());
+    let millis = duration::parse(text).ok().map(|length| length.as_millis());
     let millis = millis.and_then(|own| u64::try_from(own).ok());
     let millis = millis.filter(|own| (1..=3_600_000).contains(own));
     let wanted = || "must be a duration from 1ms to 1h, like 500ms or 1s".to_owned();

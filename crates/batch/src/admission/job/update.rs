@@ -1,8 +1,9 @@
 //! The fields of a job that may change (S6-081).
 
 use super::topology;
-use crate::admission::{duration, written};
+use crate::admission::written;
 use crate::wire::{Job, JobSpec, LifecyclePolicy};
+use evictd_pod::duration;
 
 pub(in crate::admission) const OTHER_FIELDS: &str = "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`";
 pub(in crate::admission) const OTHER_TASKS: &str = "job updates may not add or remove tasks";
@@ -84,7 +85,7 @@ fn alike_policies(policies: &mut [LifecyclePolicy]) {
 
 /// `90m` is `1h30m0s`.
 fn alike(length: &mut Option<String>) {
-    if let Some(canonical) = length.as_deref().and_then(duration::canonical) {
-        *length = Some(canonical);
+    if let Some(Ok(parsed)) = length.as_deref().map(duration::parse) {
+        *length = Some(duration::format(parsed));
     }
 }

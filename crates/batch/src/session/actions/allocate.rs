@@ -8,9 +8,9 @@ use crate::session::actions::task_placement;
 use crate::session::domain_search;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
-use crate::session::snapshot::INQUEUE;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::transaction::Operations;
+use crate::wire::PodGroupPhase;
 
 /// Jobs that wait in each queue.
 struct Line {
@@ -59,7 +59,7 @@ fn line(session: &mut Session<'_>) -> Line {
             if admits {
                 continue;
             }
-            INQUEUE.clone_into(&mut session.tx.snapshot.jobs[job].phase);
+            session.tx.snapshot.jobs[job].phase = PodGroupPhase::Inqueue;
         }
         if session.tx.tiers().invalid(job).is_some() {
             continue;

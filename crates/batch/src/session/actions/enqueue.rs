@@ -6,10 +6,10 @@ use crate::session::actions::admission;
 use crate::session::gang;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
-use crate::session::snapshot::INQUEUE;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::resource::Resource;
 use crate::session::transaction::Transaction;
+use crate::wire::PodGroupPhase;
 
 pub(crate) fn enqueue(session: &mut Session<'_>) {
     let mut queues = PriorityQueue::default();
@@ -38,14 +38,14 @@ pub(crate) fn enqueue(session: &mut Session<'_>) {
             session.tx.snapshot.jobs[job].not_enqueued_because = Some(words);
         } else if reservation::may_create_pods(session, job) {
             session.tx.snapshot.jobs[job].without_promise = true;
-            INQUEUE.clone_into(&mut session.tx.snapshot.jobs[job].phase);
+            session.tx.snapshot.jobs[job].phase = PodGroupPhase::Inqueue;
         } else if need.is_none_or(|need| is_enqueueable(session, job, &need))
             && admission::is_placeable(session, job, &mut free)
         {
             enqueued(&mut session.tx, job);
             promise(session, job);
             session.tx.snapshot.jobs[job].without_promise = false;
-            INQUEUE.clone_into(&mut session.tx.snapshot.jobs[job].phase);
+            session.tx.snapshot.jobs[job].phase = PodGroupPhase::Inqueue;
         }
         queues.push(queue, |one, other| {
             session.tx.tiers().enqueues_before(one, other)

@@ -13,6 +13,7 @@ use super::turns::Turns;
 use crate::compat::Compat;
 use crate::conf::Conf;
 use crate::job::IN_STAGES;
+use crate::queue::State;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::roles::Role;
@@ -229,7 +230,7 @@ impl Cache {
             parent: None,
             weight: f64::from(spec.weight),
             priority: spec.priority,
-            open: wire.status.state == "Open",
+            open: wire.status.state == State::Open.as_str(),
             reclaimable: spec.reclaimable.unwrap_or(true),
             capability: some(&spec.capability),
             guarantee: some(&spec.guarantee.resource),

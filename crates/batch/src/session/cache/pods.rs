@@ -5,11 +5,11 @@ use crate::session::objects::{
     GROUP, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, is_critical, is_true, key, request_of, status_of,
 };
 use crate::session::plain::plain_job;
-use crate::session::snapshot::RUNNING;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::{Status, Task, index_of};
 use crate::session::snapshot::upstream::upstream_job_of;
+use crate::wire::PodGroupPhase;
 use crate::wire::{PodGroupStatus, queue_of};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::{Metadata, Pod, Time};
@@ -211,7 +211,7 @@ impl Cache {
         job.min_member = 1;
         if !pod.spec.node_name.is_empty() {
             job.begin(PodGroupStatus {
-                phase: RUNNING.to_owned(),
+                phase: PodGroupPhase::Running,
                 ..PodGroupStatus::default()
             });
         }

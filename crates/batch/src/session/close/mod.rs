@@ -8,14 +8,13 @@ mod upstream;
 
 use super::Session;
 use super::outcome::{Event, GroupCondition, GroupOutcome, Outcome, PodCondition};
-use super::snapshot::{COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN};
 use crate::compat::Difference;
 use crate::conf::PluginName;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::Transaction;
-use crate::wire::{PodGroupCondition, PodGroupStatus};
+use crate::wire::{PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus};
 use std::collections::BTreeMap;
 
 /// Sets conditions and phases, and reports them.
@@ -31,7 +30,7 @@ pub(crate) fn close(session: &mut Session<'_>, outcome: &mut Outcome) {
             set_condition(
                 &mut session.tx.snapshot,
                 job,
-                "Unschedulable",
+                PodGroupConditionType::Unschedulable,
                 "NotEnoughResources",
                 words,
             );
@@ -44,7 +43,7 @@ pub(crate) fn close(session: &mut Session<'_>, outcome: &mut Outcome) {
         let job = &session.tx.snapshot.jobs[job_id];
         outcome
             .phases
-            .insert(job.key.to_string(), job.phase.clone());
+            .insert(job.key.to_string(), job.phase.as_str().to_owned());
         let group = group_outcome(&session.tx.snapshot, job_id, written);
         outcome.pod_groups.insert(job.key.to_string(), group);
     }
@@ -62,7 +61,7 @@ fn close_gang(session: &mut Session<'_>, job_id: JobId) {
         set_condition(
             &mut session.tx.snapshot,
             job_id,
-            "Scheduled",
+            PodGroupConditionType::Scheduled,
             reason,
             String::new(),
         );
@@ -93,7 +92,7 @@ fn close_gang(session: &mut Session<'_>, job_id: JobId) {
     set_condition(
         &mut session.tx.snapshot,
         job_id,
-        "Unschedulable",
+        PodGroupConditionType::Unschedulable,
         "NotEnoughResources",
         message,
     );
@@ -106,15 +105,14 @@ fn going(session: &Session<'_>, job: JobId) -> i32 {
     i32::try_from(going.count()).unwrap_or(i32::MAX)
 }
 
-fn set_condition(snapshot: &mut Snapshot, job: JobId, kind: &str, reason: &str, message: String) {
-    let condition = PodGroupCondition {
-        kind: kind.to_owned(),
-        status: "True".to_owned(),
-        reason: reason.to_owned(),
-        message,
-        last_transition_time: None,
-        transition_id: String::new(),
-    };
+fn set_condition(
+    snapshot: &mut Snapshot,
+    job: JobId,
+    kind: PodGroupConditionType,
+    reason: &str,
+    message: String,
+) {
+    let condition = PodGroupCondition::new(kind, true, reason, message);
     replace_condition(snapshot, job, condition);
 }
 
@@ -142,14 +140,10 @@ fn waits_for_stage(tx: &Transaction<'_>, job: JobId) -> bool {
 /// A job was enqueued: clears its condition Unschedulable.
 pub(crate) fn withdraw_unschedulable(snapshot: &mut Snapshot, job: JobId) {
     let mut conditions = snapshot.jobs[job].conditions.iter();
-    if conditions.any(|condition| condition.kind == "Unschedulable" && condition.status == "True") {
-        let condition = PodGroupCondition {
-            kind: "Unschedulable".to_owned(),
-            status: "False".to_owned(),
-            reason: "Inqueue".to_owned(),
-            message: "there is room for it".to_owned(),
-            ..PodGroupCondition::default()
-        };
+    let unschedulable = PodGroupConditionType::Unschedulable;
+    if conditions.any(|condition| condition.holds(unschedulable)) {
+        let message = "there is room for it".to_owned();
+        let condition = PodGroupCondition::new(unschedulable, false, "Inqueue", message);
         replace_condition(snapshot, job, condition);
     }
 }
@@ -159,29 +153,27 @@ fn settle(session: &mut Session<'_>, job_id: JobId) {
     let job = &session.tx.snapshot.jobs[job_id];
     let said = job.conditions.iter().zip(&job.set_now);
     let unschedulable = said
-        .filter(|(condition, now)| {
-            **now && condition.kind == "Unschedulable" && condition.status == "True"
-        })
+        .filter(|(condition, now)| **now && condition.holds(PodGroupConditionType::Unschedulable))
         .count()
         > 0;
     let done = job.count(Status::Succeeded) + job.count(Status::Failed);
     let scheduled = job.scheduled().saturating_add(going(session, job_id));
     let phase = if waits_for_stage(&session.tx, job_id) {
-        RUNNING
+        PodGroupPhase::Running
     } else if job.count(Status::Running) > 0 && unschedulable {
-        UNKNOWN
+        PodGroupPhase::Unknown
     } else if scheduled >= job.min_member {
         if done == scheduled {
-            COMPLETED
+            PodGroupPhase::Completed
         } else {
-            RUNNING
+            PodGroupPhase::Running
         }
-    } else if job.phase == INQUEUE {
-        INQUEUE
+    } else if job.phase == PodGroupPhase::Inqueue {
+        PodGroupPhase::Inqueue
     } else {
-        PENDING
+        PodGroupPhase::Pending
     };
-    phase.clone_into(&mut session.tx.snapshot.jobs[job_id].phase);
+    session.tx.snapshot.jobs[job_id].phase = phase;
 }
 
 /// Whether the status of a group has to be written.
@@ -304,7 +296,7 @@ fn group_outcome(snapshot: &Snapshot, job: JobId, written: bool) -> GroupOutcome
     GroupOutcome {
         conditions,
         failed: status.failed,
-        phase: status.phase.clone(),
+        phase: status.phase.as_str().to_owned(),
         running: status.running,
         succeeded: status.succeeded,
         tasks,

@@ -2,7 +2,8 @@
 
 use crate::session::Session;
 use crate::session::outcome::{Outcome, UpstreamOutcome};
-use crate::session::snapshot::{COMPLETED, Job, RUNNING};
+use crate::session::snapshot::Job;
+use crate::wire::{PodGroupConditionType, PodGroupPhase};
 
 /// Reports the outcome of each such group that has one.
 pub(super) fn report_upstream(session: &Session<'_>, outcome: &mut Outcome) {
@@ -35,12 +36,11 @@ fn condition_of(job: &Job) -> Option<UpstreamOutcome> {
     let mut said = job.conditions.iter().zip(&job.set_now);
     let said = said.find_map(|(condition, now)| now.then_some(condition));
     match said {
-        Some(said) if said.kind == "Unschedulable" => {
+        Some(said) if said.is(PodGroupConditionType::Unschedulable) => {
             Some(UpstreamOutcome::Unschedulable(said.message.clone()))
         }
         Some(_) => Some(UpstreamOutcome::Scheduled),
-        None => {
-            matches!(job.phase.as_str(), RUNNING | COMPLETED).then_some(UpstreamOutcome::Scheduled)
-        }
+        None => matches!(job.phase, PodGroupPhase::Running | PodGroupPhase::Completed)
+            .then_some(UpstreamOutcome::Scheduled),
     }
 }

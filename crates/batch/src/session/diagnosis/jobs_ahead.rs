@@ -2,9 +2,10 @@
 
 use crate::session::Session;
 use crate::session::plugins::Tiers;
+use crate::session::snapshot::Job;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::task::Status;
-use crate::session::snapshot::{COMPLETED, Job};
+use crate::wire::PodGroupPhase;
 use serde::Serialize;
 
 /// A job that comes first.
@@ -25,7 +26,7 @@ pub struct Ahead {
 }
 
 fn waits(job: &Job) -> bool {
-    job.phase != COMPLETED && (job.is_pending() || job.count(Status::Pending) > 0)
+    job.phase != PodGroupPhase::Completed && (job.is_pending() || job.count(Status::Pending) > 0)
 }
 
 /// The jobs before one, in order.

@@ -4,9 +4,10 @@ use super::shares::objection;
 use super::{Plugin, Reserved, Tiers, Vote};
 use crate::compat::Compat;
 use crate::compat::Difference;
+use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, Resource};
-use crate::session::snapshot::{INQUEUE, Snapshot};
+use crate::wire::PodGroupPhase;
 
 #[derive(Debug, Clone)]
 pub(super) struct Overcommit {
@@ -33,7 +34,9 @@ impl Overcommit {
             };
             // Of an enqueued job the whole minResources count, whatever it holds.
             match &job.min_resources {
-                Some(min) if job.phase == INQUEUE => inqueue.add(&job.without_gated(min)),
+                Some(min) if job.phase == PodGroupPhase::Inqueue => {
+                    inqueue.add(&job.without_gated(min))
+                }
                 _ => inqueue.add(&promised),
             }
         }

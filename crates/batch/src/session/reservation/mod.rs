@@ -22,16 +22,13 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::Status;
-use crate::session::snapshot::{INQUEUE, UNKNOWN};
 use crate::session::transaction::Transaction;
 use crate::session::turns::Candidate;
-use crate::wire::PodGroupCondition;
+use crate::wire::{PodGroupCondition, PodGroupConditionType, PodGroupPhase};
 use jiff::{SignedDuration, Timestamp};
 use nodes::soonest;
 use parts::Parts;
 
-/// The type of the condition.
-const RESERVED: &str = "Reserved";
 /// So many nodes are named.
 const NAMED: usize = 5;
 
@@ -116,8 +113,7 @@ fn holder(snapshot: &Snapshot) -> Option<(JobId, Timestamp)> {
 fn withdraw_others(snapshot: &mut Snapshot, chosen: Option<JobId>, now: Timestamp) {
     let claims = |job: &JobId| {
         let mut conditions = snapshot.jobs[*job].conditions.iter();
-        let claims =
-            conditions.any(|condition| condition.kind == RESERVED && condition.status == "True");
+        let claims = conditions.any(|condition| condition.holds(PodGroupConditionType::Reserved));
         claims && Some(*job) != chosen
     };
     let others: Vec<JobId> = snapshot.live.iter().copied().filter(claims).collect();
@@ -219,7 +215,9 @@ pub(crate) fn may_create_pods(session: &Session<'_>, job_id: JobId) -> bool {
 fn waits(tiers: Tiers<'_>, job_id: JobId) -> bool {
     let job = &tiers.snapshot.jobs[job_id];
     let starts = job.count(Status::Running) + job.count(Status::Bound) > 0;
-    let waiting = job.is_pending() || job.phase == INQUEUE || job.phase == UNKNOWN;
+    let waiting = job.is_pending()
+        || job.phase == PodGroupPhase::Inqueue
+        || job.phase == PodGroupPhase::Unknown;
     waiting && !starts && !job.is_ready() && tiers.invalid(job_id).is_none()
 }
 
@@ -468,12 +466,8 @@ fn set_reserved_condition(
     since: Timestamp,
 ) {
     let condition = PodGroupCondition {
-        kind: RESERVED.to_owned(),
-        status: if holds { "True" } else { "False" }.to_owned(),
-        reason: reason.to_owned(),
-        message,
         last_transition_time: Some(since),
-        transition_id: String::new(),
+        ..PodGroupCondition::new(PodGroupConditionType::Reserved, holds, reason, message)
     };
     close::replace_condition(snapshot, job, condition);
 }

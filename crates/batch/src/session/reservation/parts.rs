@@ -1,8 +1,9 @@
 //! The part of the cluster, and of the time, of a queue and of a namespace in it. Reserved nodes stand idle, so a
 //! tenant gets no more of them, in nodes and time, than its part.
 
+use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::QueueId;
-use crate::session::snapshot::{COMPLETED, Snapshot};
+use crate::wire::PodGroupPhase;
 use hashbrown::{HashMap, HashSet};
 
 /// The parts of queues with jobs, each above 0 and at most 1.
@@ -19,7 +20,7 @@ impl Parts {
     pub(crate) fn of(snapshot: &Snapshot, deserved: impl Fn(QueueId) -> Option<f64>) -> Self {
         let mut tenants: HashMap<QueueId, HashSet<&str>> = HashMap::new();
         for (_, job) in snapshot.live_jobs() {
-            if job.phase != COMPLETED {
+            if job.phase != PodGroupPhase::Completed {
                 tenants
                     .entry(job.queue)
                     .or_default()

@@ -7,18 +7,11 @@ use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::upstream::Upstream;
 use crate::session::topology::DomainId;
-use crate::wire::{PodGroupCondition, PodGroupStatus};
+use crate::wire::{PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus};
 use evictd_pod::TooManyResources;
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use std::sync::Arc;
-
-/// The phases of a pod group (S6-010).
-pub(crate) const PENDING: &str = "Pending";
-pub(crate) const INQUEUE: &str = "Inqueue";
-pub(crate) const RUNNING: &str = "Running";
-pub(crate) const UNKNOWN: &str = "Unknown";
-pub(crate) const COMPLETED: &str = "Completed";
 
 /// A pod group with its tasks.
 #[derive(Debug)]
@@ -58,7 +51,7 @@ pub(crate) struct Job {
     pub(crate) refused: Option<TooManyResources>,
     /// It was enqueued although it did not fit, so that its pods are created.
     pub(crate) without_promise: bool,
-    pub(crate) phase: String,
+    pub(crate) phase: PodGroupPhase,
     pub(crate) conditions: Vec<PodGroupCondition>,
     /// Of each condition, whether this session said it.
     pub(crate) set_now: Vec<bool>,
@@ -114,7 +107,7 @@ impl Job {
             min_resources: None,
             refused: None,
             without_promise: false,
-            phase: String::new(),
+            phase: PodGroupPhase::Unset,
             conditions: Vec::new(),
             set_now: Vec::new(),
             before: PodGroupStatus::default(),
@@ -146,7 +139,7 @@ impl Job {
     /// Whether the last session failed to place it.
     pub(super) fn failed(&self) -> bool {
         let mut conditions = self.before.conditions.iter();
-        conditions.any(|condition| condition.kind == "Unschedulable" && condition.status == "True")
+        conditions.any(|condition| condition.holds(PodGroupConditionType::Unschedulable))
     }
 
     /// The topology keys: all its pods belong on nodes with equal values.
@@ -207,7 +200,7 @@ impl Job {
 
     /// Whether it is not enqueued yet.
     pub(crate) fn is_pending(&self) -> bool {
-        self.phase.is_empty() || self.phase == PENDING
+        self.phase.is_pending()
     }
 
     pub(crate) const fn count(&self, status: Status) -> i32 {
@@ -279,7 +272,10 @@ impl Job {
 
     /// Whether something is known of the phase that is not good: an event says so.
     pub(crate) fn is_unschedulable_phase(&self) -> bool {
-        matches!(self.phase.as_str(), PENDING | INQUEUE | UNKNOWN)
+        matches!(
+            self.phase,
+            PodGroupPhase::Pending | PodGroupPhase::Inqueue | PodGroupPhase::Unknown
+        )
     }
 
     /// Its minResources, or nothing.
@@ -325,8 +321,9 @@ impl Job {
     /// The amount promised and not yet allocated, if it was enqueued or runs.
     pub(super) fn inqueue(&self) -> Option<Resource> {
         self.min_resources.as_ref()?;
-        let runs = self.phase == RUNNING && self.allocated_tasks() >= self.min_member;
-        let let_in = self.phase == INQUEUE && !self.without_promise;
+        let runs =
+            self.phase == PodGroupPhase::Running && self.allocated_tasks() >= self.min_member;
+        let let_in = self.phase == PodGroupPhase::Inqueue && !self.without_promise;
         (let_in || runs).then(|| self.without_gated(&self.reserved()))
     }
 }

@@ -10,7 +10,7 @@ pub(crate) mod roles;
 pub(crate) mod task;
 pub(crate) mod upstream;
 
-pub(crate) use job::{COMPLETED, INQUEUE, Job, PENDING, RUNNING, UNKNOWN};
+pub(crate) use job::Job;
 pub(crate) use node::Node;
 pub(crate) use queue::Queue;
 
@@ -20,6 +20,7 @@ use crate::session::snapshot::resource::{Dims, Resource};
 use crate::session::snapshot::roles::{Role, Roles};
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::turns::Turns;
+use crate::wire::PodGroupPhase;
 use evictd_placement::Cluster;
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
@@ -154,7 +155,7 @@ impl Snapshot {
     pub(crate) fn promised(&self, job_id: JobId, compat: Compat) -> Option<Resource> {
         let job = &self.jobs[job_id];
         if compat.has(Difference::EnqueueWhatFits)
-            && job.phase == INQUEUE
+            && job.phase == PodGroupPhase::Inqueue
             && self.has_failed(job_id)
         {
             return None;

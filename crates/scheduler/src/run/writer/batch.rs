@@ -212,7 +212,7 @@ mod tests {
                 ..Metadata::default()
             };
             let status = PodGroupStatus {
-                phase: phase.to_owned(),
+                phase: evictd_batch::wire::PodGroupPhase::of(phase),
                 ..PodGroupStatus::default()
             };
             BatchStatus::group(&metadata, &status)
