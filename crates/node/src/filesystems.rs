@@ -15,14 +15,14 @@ pub struct WatchedPaths {
     configured: Filesystems,
     kubelet: PathBuf,
     sockets: Vec<String>,
-    /// What the runtime has told.
+    /// The places that the runtime has reported.
     places: Option<Places>,
     paths: FilesystemPaths,
 }
 
 impl WatchedPaths {
-    /// For this configuration, with this root directory of the kubelet, and where the runtime keeps its files if it has
-    /// told.
+    /// For this configuration, with this root directory of the kubelet, and the places of the runtime's files if it has
+    /// reported them.
     pub fn new(config: &Effective, kubelet: &Path, places: Option<Places>) -> Self {
         let mut watched = Self {
             configured: config.filesystems.clone(),

@@ -1,5 +1,5 @@
-//! What a restart of the daemon keeps: the conditions that hold, and the pods that were rejected because of them. It
-//! is a file in the runtime directory, so that it survives a restart but not a reboot.
+//! The state that survives a restart of the daemon: the conditions that hold, and the pods that were rejected because
+//! of them. It is a file in the runtime directory, so it does not survive a reboot.
 //!
 //! The file has a version. An older one is read, a newer one is ignored, and one that cannot be read never keeps the
 //! daemon from starting.
@@ -24,7 +24,7 @@ use std::{
 
 /// The file in the runtime directory.
 const FILE: &str = "conditions";
-/// The version that is written. Raise it if an older daemon would misunderstand what is written.
+/// The version that is written. Raise it if an older daemon would misunderstand the file.
 const VERSION: u64 = 1;
 /// No more of the file is read.
 const LONGEST: u64 = 1 << 20;
@@ -67,7 +67,7 @@ pub struct KeptRejection {
     pub told: bool,
 }
 
-/// What an earlier run held.
+/// The state that an earlier run kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Kept {
@@ -79,7 +79,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What holds now: for each condition since when it keeps new pods away and when its cause was last seen.
+    /// The state to keep: for each condition, since when it keeps new pods away and when its cause was last seen.
     pub fn new(
         boot_id: &str,
         conditions: &ConditionMap<Option<KeptCondition>>,
@@ -156,7 +156,7 @@ impl KeptRejection {
     }
 }
 
-/// Keeps the latest of them only: whoever creates pods decides how many there are.
+/// Keeps the latest of them only, because the creators of pods decide how many there are.
 pub fn latest(mut rejections: Vec<KeptRejection>) -> Vec<KeptRejection> {
     rejections.sort_by(|a, b| (a.time, &a.uid).cmp(&(b.time, &b.uid)));
     let surplus = rejections.len().saturating_sub(MAX_REJECTED);
@@ -176,7 +176,7 @@ impl KeptFile {
         Self { directory }
     }
 
-    /// What an earlier run since this boot has kept. A file that cannot be used is reported in the log.
+    /// Reads the state that an earlier run since this boot kept. A file that cannot be used is reported in the log.
     pub fn read(&self, boot_id: &str) -> Kept {
         let path = self.directory.join(FILE);
         let text = match read(&path) {

@@ -57,7 +57,7 @@ impl Places {
 /// The compressed layers of images, which containerd keeps beside the unpacked ones and does not count.
 #[derive(Debug, Default)]
 pub(crate) struct ContentStore {
-    /// What they hold, and when their directory was last changed.
+    /// Their sizes, and when their directory was last changed.
     known: Mutex<Option<(PathBuf, SystemTime, Size)>>,
 }
 
@@ -71,8 +71,8 @@ impl ContentStore {
         Some(root.join("io.containerd.content.v1.content/blobs/sha256"))
     }
 
-    /// What they hold on the filesystem of this directory with images; zero for a runtime without. `None` if that cannot
-    /// be seen from here.
+    /// The size of the compressed images on the filesystem of this directory with images; zero for a runtime without
+    /// them. `None` if that cannot be seen from here.
     pub(crate) async fn measure(&self, images: &Path) -> Option<Size> {
         let Some(directory) = Self::directory(images) else {
             return Some(Size {

@@ -1,8 +1,8 @@
 //! How long the main loop may sleep before the next cycle.
 //!
-//! The sleep ends well before any signal can cross its next threshold. The assumed rate is the higher of two: twice
-//! the rate at which the signal fell between the last two observations, and the rate at which a workload may start
-//! to fill a node that was quiet.
+//! The sleep ends well before any signal can cross its next threshold. The assumed rate is the higher of two. One is
+//! twice the rate at which the signal fell between the last two observations. The other is the rate at which a workload
+//! may start to fill a quiet node.
 
 use evictd_eviction::{
     Observation, Signal, SignalMap, StarvedResource,

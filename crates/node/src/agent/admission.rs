@@ -1,5 +1,5 @@
-//! Whether a new pod is admitted: by the conditions that this node holds (S1-085 to S1-089) and, if the node's
-//! allocatable resources are known, by whether it fits beside the other pods (S2-001 to S2-005).
+//! Whether a new pod is admitted: by the conditions of this node (S1-085 to S1-089), and by its allocatable resources
+//! (S2-001 to S2-005). The latter count only if they are known.
 //!
 //! ```text
 //!   cache -> Gate::admit, once per new pod -> AdmissionDecision -> reported | rejected | other pods preempted
@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-/// What admission remembers between cycles.
+/// State that admission keeps between cycles.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
     /// Since when each condition holds and keeps new pods off the node.
@@ -269,8 +269,7 @@ impl Gate<'_> {
 }
 
 impl Agent {
-    /// Updates the set of pods (with `fresh` also which cgroups exist), and carries out what is decided about new
-    /// ones.
+    /// Updates the set of pods (with `fresh` also the existing cgroups), and carries out the decisions about new ones.
     pub(super) fn update_pods(&mut self, fresh: bool) {
         let departures = self.housekeeper.departures();
         let leaves = |uid: &str| {

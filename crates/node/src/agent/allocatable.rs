@@ -12,8 +12,8 @@ use tokio::sync::watch;
 pub enum Allocatable {
     /// The Node object, once it was read: its kubelet has computed them.
     Node(watch::Receiver<Option<Arc<Node>>>),
-    /// The machine, if no kubelet manages the pods: its CPUs, and the capacity of its signals less what the hard
-    /// thresholds keep free.
+    /// The machine, if no kubelet manages the pods: its CPUs and the capacity of its signals, without the amounts that
+    /// the hard thresholds keep free.
     Machine {
         /// Number of CPUs online; `None` if the kernel does not report it.
         cpus: Option<i64>,
@@ -26,7 +26,7 @@ pub enum Allocatable {
 const COUNTS_HUGE_PAGES_SINCE: (u32, u32) = (1, 37);
 
 impl Agent {
-    /// Follows what this node's kubelet counts and enforces, once its version is known.
+    /// Follows the resources that this node's kubelet counts and enforces, once its version is known.
     pub(super) fn follow_kubelet(&mut self) {
         let Some(version) = self.ports.allocatable.kubelet() else {
             return;

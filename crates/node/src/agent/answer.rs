@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 impl Agent {
     pub(super) async fn answer(&mut self, question: Question) {
-        // The receiver may have gone meanwhile.
+        // The receiver may be closed by now.
         match question {
             Question::Ranking { signal, answer } => {
                 let _ = answer.send(self.ranking(signal).await);

@@ -43,7 +43,7 @@ pub struct Cluster {
     pub method: EvictMethod,
     /// Whether an eviction for a hard threshold waits until the API server is informed.
     pub tell: Tell,
-    /// What to do if budgets block every eviction.
+    /// The fallback if budgets block every eviction.
     pub fallback: SoftTierFallback,
     /// Calls the eviction API.
     pub actions: Actions,
@@ -71,8 +71,7 @@ pub(super) async fn progress(cluster: Option<&mut Cluster>) -> Progress {
 }
 
 impl Cluster {
-    /// Whether this eviction goes through the eviction API: for soft thresholds, unless budgets have blocked for
-    /// too long.
+    /// Whether this eviction uses the eviction API: for soft thresholds, unless budgets have blocked for too long.
     fn asks_budgets(&self, kind: Cause, now: Timestamp) -> bool {
         let too_long = self.fallback == SoftTierFallback::Evict
             && self
@@ -216,7 +215,7 @@ impl Agent {
         let cluster = self.ports.cluster.as_ref()?;
         let way = cluster.way(grace);
         let ours = !cluster.asks_budgets(decision.kind, decision.time);
-        // The name of an unlisted pod is not known, and a kubelet overwrites what is said of a static one for ever.
+        // The name of an unlisted pod is unknown. A kubelet overwrites the status of a static one for ever.
         let ours = ours && !self.active.is_unlisted(&pod.uid) && !pod.is_from_file();
         ours.then(|| Notice::new(id, decision, pod, way))
     }

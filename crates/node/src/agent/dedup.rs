@@ -15,7 +15,7 @@ type Subject = (&'static str, Option<String>);
 /// Why no pod is evicted, and which pod would be.
 type Verdict = (Option<Withheld>, Option<String>);
 
-/// Remembers what was published.
+/// Remembers the published decisions.
 #[derive(Debug, Default)]
 pub(super) struct Dedup {
     said: BTreeMap<Subject, Verdict>,
@@ -43,8 +43,8 @@ impl Dedup {
         self.said.remove(&(signal, None));
     }
 
-    /// Forgets what was published once the node's condition is over or the pod is gone: the next time it is published
-    /// again. A pressure that comes and goes is published once in a transition period, also while it raises no condition.
+    /// Forgets a publication once the node's condition is over or the pod has ended: the next one is published again. A
+    /// recurring pressure is published once in a transition period, also while it raises no condition.
     pub(super) fn forget_ended(
         &mut self,
         now: Timestamp,
@@ -73,8 +73,8 @@ impl Dedup {
     }
 }
 
-/// The part of a reason that stays the same while nothing happens. What terminating pods use, and their order,
-/// differs in every observation; so does who of several grows fastest or waits most.
+/// The part of a reason that stays the same while nothing changes. The usage of terminating pods and their order differ
+/// in every observation. So does the pod that grows fastest or waits most.
 fn stable_part(withheld: Withheld) -> Withheld {
     match withheld {
         Withheld::DyingPodsRelease {

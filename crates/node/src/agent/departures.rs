@@ -212,8 +212,8 @@ impl Agent {
         result.err().filter(EvictError::is_not_permitted)
     }
 
-    /// Checks pods that have ended and may run again, what they still use, and what an earlier run did not finish;
-    /// with `all` without regard to when they were last checked.
+    /// Checks pods that have ended: whether they run again, their remaining usage, and decisions that an earlier run
+    /// did not finish. With `all`, regardless of when they were last checked.
     pub(super) fn check_departures(&mut self, now: Timestamp, all: bool) {
         for uid in self.terminations.killed() {
             self.report(Event::Killed { uid });

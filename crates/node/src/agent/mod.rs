@@ -93,13 +93,13 @@ pub struct Behaviour {
     pub least_grace: Duration,
 }
 
-/// What connects an agent to the machine and the cluster.
+/// The connections of an agent to the machine and the cluster.
 pub struct Ports {
     /// The timer of the main loop.
     pub timer: Timer,
     /// Notifications that wake the main loop early.
     pub wake_listeners: WakeListeners,
-    /// Reads what the node has left of each signal.
+    /// Reads the available amount of each signal.
     pub sampler: Sampler,
     /// Which directories it watches.
     pub filesystems: WatchedPaths,
@@ -109,7 +109,7 @@ pub struct Ports {
     pub allocatable: Allocatable,
     /// Measures the usage of pods.
     pub usage: usage::UsageReader,
-    /// Frees what can be freed without evicting a pod.
+    /// Reclaims space without evicting a pod.
     pub reclaimer: Reclaimer,
     /// Reclaims page cache of pods.
     pub memory_reclaimer: MemoryReclaimer,
@@ -125,7 +125,7 @@ pub struct Ports {
     pub publishers: Publishers,
     /// Decisions that an earlier run did not finish.
     pub unfinished: Vec<Unfinished>,
-    /// What an earlier run held.
+    /// The state that an earlier run kept.
     pub kept: Kept,
     /// The kernel's boot id; empty where the kernel has none.
     pub boot_id: String,
@@ -267,8 +267,8 @@ impl Agent {
         sleep
     }
 
-    /// Fetches what a step of the housekeeper asks for, and carries out the decision that follows; returns the next
-    /// step.
+    /// Fetches the data that a step of the housekeeper asks for, and carries out the resulting decision. Returns the
+    /// next step.
     async fn answer_step(&mut self, now: Timestamp, step: Step, seen: &Observations) -> Step {
         match step {
             Step::Rest => Step::Rest,
@@ -358,8 +358,8 @@ impl Agent {
         self.decide(now, answer, Some(&usage)).await
     }
 
-    /// Observes the node again if reading the usage of many pods took so long that an earlier victim may have gone
-    /// meanwhile. For disk signals the last observation is used, because filesystems are asked in the background.
+    /// Observes the node again if reading the usage of many pods took so long that an earlier victim may have ended
+    /// meanwhile. For disk signals the last observation is used, because filesystems are observed in the background.
     fn observe_again(
         &mut self,
         seen: Timestamp,

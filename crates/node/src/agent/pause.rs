@@ -82,7 +82,7 @@ impl Pauses {
                 tracing::error!("the pause cannot be saved for the next start: {problem}");
             }
             if let Some(answer) = answer {
-                // The receiver may have gone meanwhile.
+                // The receiver may be closed by now.
                 let _ = answer.send(Ok(json!({ "paused": in_force, "notKept": problem })));
             }
         });

@@ -14,7 +14,7 @@ use evictd_kernel::signals::Sample;
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// While a reclaim is under way, a cycle runs at least this often, to see what it has freed.
+/// While a reclaim is under way, a cycle runs at least this often, to see how much it has freed.
 pub(super) const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// How often it is looked whether the container runtime's socket is there by now.
 const SOCKET_PERIOD: SignedDuration = SignedDuration::from_secs(10);
@@ -23,7 +23,7 @@ const SOCKET_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 const OF_STATIC_PODS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
 
 impl Agent {
-    /// Shows a reclaim under way what is free.
+    /// Reports the available space to a reclaim under way.
     pub(super) fn observe_reclaim(&mut self, now: Timestamp, seen: &Observations) {
         self.look_for_socket(now);
         self.follow_runtime();
@@ -40,8 +40,8 @@ impl Agent {
         self.note_reclaimed(now, finished);
     }
 
-    /// The answer to [`Step::Reclaim`]: begins one if none is under way. Whether pods are ranked beside it is decided by
-    /// what it may free yet.
+    /// The answer to [`Step::Reclaim`]: begins one if none is under way. The amount that it may still free decides
+    /// whether pods are ranked beside it.
     pub(super) async fn reclaim(
         &mut self,
         now: Timestamp,
@@ -119,7 +119,7 @@ impl Agent {
         self.ports.publishers.publish(&Fact::Reclaimed(&record));
     }
 
-    /// Watches the filesystems where the runtime keeps its files, once it has told.
+    /// Watches the filesystems where the runtime keeps its files, once it has reported them.
     fn follow_runtime(&mut self) {
         let places = self.ports.reclaimer.places();
         if let Some(paths) = self.ports.filesystems.follow(places) {

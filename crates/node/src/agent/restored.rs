@@ -1,11 +1,11 @@
-//! What an earlier run held: conditions for the rest of their transition periods, and the pods that it had rejected.
+//! The state of an earlier run: conditions for the rest of their transition periods, and the pods that it had rejected.
 
 use super::Agent;
 use crate::{config::Admission, kept::Kept};
 use evictd_eviction::departures::{Event, Purpose};
 
 impl Agent {
-    /// Takes over what an earlier run held, as far as it still holds now.
+    /// Restores the state of an earlier run, as far as it still holds now.
     pub(super) fn restore(&mut self, kept: &Kept) {
         let now = self.clock.now();
         for (condition, held) in kept.conditions() {
@@ -24,7 +24,7 @@ impl Agent {
         for kept in kept.rejections() {
             let departure = kept.departure();
             let uid = departure.uid.clone();
-            // One that the API server has to be informed of goes on from the history.
+            // A rejection with a pending notice continues from the history.
             let goes_on = self.housekeeper.departures().is_rejected(&uid);
             let Purpose::Rejection { conditions } = &departure.purpose else {
                 continue;

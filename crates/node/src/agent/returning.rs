@@ -15,7 +15,7 @@ impl Agent {
         }
     }
 
-    /// Counts an eviction once the pod is gone; a pod that could not be terminated does not count.
+    /// Counts an eviction once the pod has ended; a pod that could not be terminated does not count.
     pub(super) fn note_return(
         &mut self,
         departure: &Departure,

@@ -46,7 +46,7 @@ impl Terminations {
         self.running.insert(uid.clone(), cut.clone());
         tokio::spawn(async move {
             let result = evictor.evict(&victim, grace, &cut).await;
-            // The receiver is gone only if the agent is.
+            // The receiver is closed only if the agent has ended.
             let _ = send.send(Ended { uid, again, result });
         });
     }

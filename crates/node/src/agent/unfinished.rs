@@ -20,7 +20,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Reads a record; `None` if it lacks what is needed to finish the decision.
+    /// Reads a record; `None` if it lacks a field that is needed to finish the decision.
     pub fn read(record: &Record) -> Option<Self> {
         let who = record.pod.clone().zip(record.uid.clone());
         let Some(((pod, uid), grace_period_seconds)) = who.zip(record.grace_period_seconds) else {
@@ -87,7 +87,7 @@ impl Unfinished {
     }
 }
 
-/// Reduces the grace period of a deletion by evictd to what is left of it.
+/// Reduces the grace period of a deletion by evictd to its rest.
 pub(super) fn shorten(notice: &mut Notice, left: Duration) {
     if let Way::Delete(seconds) = &mut notice.way {
         *seconds = left.as_secs();

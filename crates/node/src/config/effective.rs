@@ -54,7 +54,7 @@ pub enum Origin {
     Default,
     /// The kubelet's default.
     KubeletDefault,
-    /// Not a key of the kubelet's configuration, but what it always does.
+    /// Not a key of the kubelet's configuration, but fixed behaviour of the kubelet.
     KubeletRule,
     /// Written in this file, at this line if lines are known.
     File {
@@ -134,17 +134,17 @@ pub struct Effective {
     pub container_runtime_endpoint: String,
     /// When dead containers and unused images are removed.
     pub image_gc: ImageGc,
-    /// What is reclaimed before a soft memory threshold acts.
+    /// The kinds of memory that are reclaimed before a soft memory threshold acts.
     pub memory_reclaim: MemoryReclaim,
     /// The source of usage figures.
     pub usage: Usage,
     /// How pods are evicted.
     pub evict: Evict,
-    /// What is done with new pods that should not be on this node.
+    /// The action on new pods that should not be on this node.
     pub admission: Admission,
     /// Which node conditions are set.
     pub conditions: Conditions,
-    /// What a soft threshold does if the eviction API refuses.
+    /// The action of a soft threshold if the eviction API refuses.
     pub soft_tier_fallback: SoftTierFallback,
     /// How many evicted pods are kept, and how long.
     pub evicted_pods: Retention,
@@ -166,15 +166,15 @@ pub struct Effective {
     pub evict_at_own_limit: bool,
     /// Whether pods that no source lists may be chosen.
     pub unknown_pods: UnknownPods,
-    /// What is done if the source of the pods does not tell their priorities.
+    /// The action if the source of the pods does not report their priorities.
     pub priority_unknown: PriorityUnknown,
     /// The longest back-off for owners whose pods come back; zero means none.
     pub returning_owner_back_off: SignedDuration,
     /// Where pods of unknown usage rank.
     pub unknown_stats: UnknownStats,
-    /// What ranks first when process ids are short.
+    /// The first key of the ranking when process ids are short.
     pub pid_rank: PidRank,
-    /// What counts as a pod's request.
+    /// Which requests of a pod count.
     pub pod_requests: PodRequests,
     /// Whether thresholds on memory and on swap act separately.
     pub memory_and_swap: MemoryAndSwap,

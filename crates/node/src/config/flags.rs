@@ -133,7 +133,7 @@ impl Flag {
         })
     }
 
-    /// What it means in a file of this kind.
+    /// The mistake that this flag is in a file of this kind.
     pub(super) fn fault(&self, kind: Kind) -> Fault {
         let message = format!(
             "--{} is a flag of the kubelet, and not read from here",

@@ -1,4 +1,4 @@
-//! How `imageGC` is read, and what must hold between its values.
+//! How `imageGC` is read, and the rules between its values.
 
 use super::{effective::Kind, mistake::Fault, reader::Reader};
 

@@ -19,7 +19,7 @@ pub(super) struct Key {
     pub(super) why: &'static str,
     /// The default in an `EvictionConfiguration`, in YAML; `None` if it has no such key.
     pub(super) default: Option<&'static str>,
-    /// What applies in a `KubeletConfiguration`.
+    /// Whether and how it applies in a `KubeletConfiguration`.
     pub(super) kubelet: Kubelet,
     pub(super) effect: Effect,
     pub(super) field: Field,

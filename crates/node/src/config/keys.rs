@@ -1,5 +1,5 @@
-//! The table of keys. The parser, suggestions, `config/evictd.yaml`, the list of settings with their origins, and
-//! the list of settings that wait for a restart are all derived from it.
+//! The table of keys. The parser, its suggestions and `config/evictd.yaml` are derived from it. So are the list of
+//! settings with their origins, and the list of those that wait for a restart.
 
 mod paths;
 

@@ -1,4 +1,4 @@
-//! A mistake in a configuration: what, where, and what to do.
+//! A mistake in a configuration: the problem, its place, and advice.
 
 use evictd_document::Place;
 use serde::Serialize;
@@ -18,9 +18,9 @@ pub struct Mistake {
     /// The key, with those above it: `evictionHard.memory.available`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do.
+    /// How to correct it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub advice: String,
 }

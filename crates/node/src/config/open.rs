@@ -54,8 +54,8 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
     Err(refused)
 }
 
-/// What comes on top of this file, in order: YAML and JSON files in `conf.d` beside it, without those whose names begin with a
-/// dot, as editors and package managers leave them.
+/// The drop-ins of this file, in order: YAML and JSON files in `conf.d` beside it. Names that begin with a dot are left
+/// out, because editors and package managers leave such files.
 ///
 /// # Errors
 /// When the directory cannot be read, with its path.

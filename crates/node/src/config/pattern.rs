@@ -3,7 +3,7 @@
 use evictd_eviction::Signal;
 use serde_json::{Value as Json, json};
 
-/// An amount of bytes or counts, as Kubernetes writes it, or a share of what there is.
+/// An amount of bytes or counts, as Kubernetes writes it, or a share of the capacity.
 const AMOUNT: &str = r"^\+?[0-9.]+([eE][+-]?[0-9]+)?(%|[KMGTPE]i|[numkMGTPE])?$";
 const PRESSURE: &str = r"^(0%|100%|\s*(some|full)\s+avg(10|60|300)\s*>\s*[0-9.]+%(\s+for\s+.+)?)$";
 const PERCENT: &str = r"^\+?[0-9.]+([eE][+-]?[0-9]+)?%$";
@@ -34,7 +34,7 @@ pub(super) fn grace(_: Signal) -> Json {
     duration()
 }
 
-/// Of what is reclaimed beyond a threshold.
+/// The amount to reclaim beyond a threshold.
 pub(super) fn reclaim(signal: Signal) -> Json {
     text(if signal.is_pressure() {
         PERCENT

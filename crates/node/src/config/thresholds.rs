@@ -1,4 +1,4 @@
-//! Checks the threshold maps as a whole, and warns of what looks like an oversight.
+//! Checks the threshold maps as a whole, and warns of probable oversights.
 
 use super::{
     effective::{Kind, Origin},
@@ -49,7 +49,7 @@ pub(super) fn check(reader: &mut Reader<'_>) {
         }
     };
     look_at_amounts(reader, &maps, &parsed);
-    // What a map that could not be read would have held is not known, so that nothing is missing for certain.
+    // The contents of an unreadable map are unknown, so no threshold is missing for certain.
     if MAPS.into_iter().any(|map| reader.is_refused(map)) {
         return;
     }

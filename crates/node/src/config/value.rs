@@ -1,4 +1,4 @@
-//! What every kind of value can do, and how a wrong one is reported.
+//! The interface of every kind of value, and how a wrong one is reported.
 
 use super::{
     mistake::Fault,
@@ -12,8 +12,8 @@ pub(super) trait Value: Sized {
     fn read(node: &Node) -> Result<Self, Vec<Fault>>;
     /// Shows it in the form of a configuration file.
     fn show(&self) -> Json;
-    /// The accepted values as a JSON Schema. It may accept what [`Value::read`] refuses, but must not refuse what
-    /// that accepts.
+    /// The accepted values as a JSON Schema. It may accept a value that [`Value::read`] refuses, but must accept every
+    /// value that it reads.
     fn schema() -> Json;
 }
 

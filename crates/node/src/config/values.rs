@@ -119,7 +119,7 @@ impl Value for SignedDuration {
     }
 }
 
-/// What to write instead.
+/// The correct form to write.
 pub(super) fn duration_advice(error: &DurationError) -> String {
     match error {
         DurationError::Invalid(_) => "write it like 30s, 1m30s or 2h".to_owned(),

@@ -48,7 +48,7 @@ impl de::Error for NoSuchWord {
     }
 }
 
-/// The known name nearest to what was written, ignoring case.
+/// The known name nearest to the `written` one, ignoring case.
 pub(super) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,

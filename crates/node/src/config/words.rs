@@ -72,7 +72,7 @@ pub enum ImageGcMode {
     Full,
 }
 
-/// What is reclaimed before a soft memory threshold acts.
+/// The kinds of memory that are reclaimed before a soft memory threshold acts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MemoryReclaim {
@@ -93,7 +93,7 @@ pub enum Tell {
     First,
 }
 
-/// What is done with a new pod that should not be on this node.
+/// The action on a new pod that should not be on this node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Admission {
@@ -116,7 +116,7 @@ pub enum ConditionTypes {
     Standard,
 }
 
-/// What a soft threshold does if the eviction API refuses.
+/// The action of a soft threshold if the eviction API refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SoftTierFallback {
@@ -126,7 +126,7 @@ pub enum SoftTierFallback {
     Evict,
 }
 
-/// What is done with pods that have a cgroup here but that no source lists.
+/// The action on pods that have a cgroup here but that no source lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UnknownPods {
@@ -136,7 +136,7 @@ pub enum UnknownPods {
     Rank,
 }
 
-/// What is done if the source of the pods does not tell their priorities.
+/// The action if the source of the pods does not report their priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PriorityUnknown {

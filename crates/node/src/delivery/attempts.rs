@@ -1,8 +1,9 @@
-//! The delivery of one notice: a patch of the pod's status, repeated until it is known to have succeeded and to
+//! The delivery of one notice: a patch of the pod's status. It is repeated until it is known to have succeeded and to
 //! stay, or to be impossible.
 //!
-//! A kubelet that has not seen the patch yet overwrites the status, including the phase, with its own view, most
-//! often in the minute after an API server restart. So a patch counts only after the kubelet has adopted it.
+//! A kubelet that has not seen the patch yet overwrites the status, including the phase, with its own view. That
+//! happens most often in the minute after an API server restart. So a patch counts only after the kubelet has adopted
+//! it.
 
 use super::{DeliveryOutcome, DeliveryQueue, Notice, Progress, Way};
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, FIELD_MANAGER};
@@ -39,8 +40,8 @@ const CHECK_AFTER: [Duration; 4] = [
 ];
 /// The last interval of the checks.
 const CHECK_PERIOD: Duration = Duration::from_secs(30);
-/// How long to wait for a kubelet that neither adopts nor overwrites the status. It writes only what has changed for
-/// it, and is silent while it does not see its pods.
+/// How long to wait for a kubelet that neither adopts nor overwrites the status. It writes only the fields that changed
+/// for it, and is silent while it does not see its pods.
 const SILENCE_LIMIT: Duration = NOTICE_OWED.unsigned_abs();
 /// The pause between finding the status overwritten and the next patch, doubled each time. Each patch may make a
 /// controller create a pod and remove it again.

@@ -1,9 +1,9 @@
 //! The Node's conditions and taints, by which the cluster sees the pressure on this node.
 //!
-//! Conditions are written by server-side apply, as fields owned by evictd. Taints are one list shared by all
-//! writers: only evictd's own entries are changed, on the precondition that the list is still as last seen. Taints
-//! are written first, because the controller of an evicted pod creates the next one within milliseconds, and that
-//! should not come back to this node.
+//! Conditions are written by server-side apply, as fields owned by evictd. Taints are one list shared by all writers:
+//! only evictd's own entries are changed, on the precondition that the list is still as last seen. Taints are written
+//! first, because the controller of an evicted pod creates the next one within milliseconds. That pod should not come
+//! back to this node.
 
 mod cleanup;
 mod node_count;
@@ -54,7 +54,7 @@ const STATUS_PERIOD: SignedDuration = SignedDuration::from_mins(6);
 /// Status and message of each condition as last written.
 type Known = ConditionMap<Option<(bool, String)>>;
 
-/// What the Node should show.
+/// The conditions and taints that the Node should show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
     /// The conditions that hold.

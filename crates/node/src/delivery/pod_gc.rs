@@ -64,7 +64,7 @@ impl PodGarbageCollector {
         }
     }
 
-    /// Runs until the source of pods ends. In a dry run it only logs what it would delete.
+    /// Runs until the source of pods ends. In a dry run it only logs the deletions.
     pub async fn run(
         mut self,
         mut listings: watch::Receiver<Arc<Listing>>,
@@ -135,8 +135,8 @@ impl PodGarbageCollector {
         })
     }
 
-    /// Deletes the object, with the UID as a precondition. If it is gone, or another pod has its name, that is a
-    /// success. Returns how long to wait before the next.
+    /// Deletes the object, with the UID as a precondition. A missing object, or another pod with its name, is a
+    /// success. Returns the wait before the next deletion.
     async fn delete(&mut self, due: Due) -> Duration {
         let what = format!("deleting the evicted pod {}/{}", due.namespace, due.name);
         let pods: Api<PartialObjectMeta<Pod>> =

@@ -12,7 +12,7 @@ use serde_json::json;
 
 const PAGE: u32 = 200;
 
-/// Removes the annotation from every pod of this node; returns what was removed. Annotations that others write for
+/// Removes the annotation from every pod of this node and returns a list of them. Annotations that others write for
 /// evictd to read are left alone.
 pub async fn clean_pods(actions: &Actions, node: &str) -> Result<Vec<String>, ApiError> {
     let all: Api<PartialObjectMeta<Pod>> = Api::all(actions.client());
@@ -62,7 +62,7 @@ async fn clean_pod(
         Ok(_) => Ok(Some(format!(
             "annotation {ANNOTATION} of pod {namespace}/{name}"
         ))),
-        // The pod is gone, or another pod has its name.
+        // The pod is deleted, or another pod has its name.
         Err(error) if matches!(error.status().map(|status| status.code), Some(404 | 409)) => {
             Ok(None)
         }

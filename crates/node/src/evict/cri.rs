@@ -1,5 +1,5 @@
-//! Evicts a pod through the container runtime, which sends the signal that each image names. The processes are gone in
-//! time whatever the runtime does.
+//! Evicts a pod through the container runtime, which sends the signal that each image names. The processes exit in time
+//! even if the runtime fails.
 
 use super::{Evict, EvictError};
 use evictd_cri::{Client, ContainerState, Error};
@@ -14,19 +14,19 @@ use tokio::{
 
 /// How long the runtime may take to list the pod's containers, unless half the grace period is shorter.
 const LIST_TIMEOUT: Duration = Duration::from_secs(1);
-/// What the runtime gets on top of the grace period, because it kills and reaps after it.
+/// The runtime's extra time after the grace period, because it kills and reaps after it.
 const REAPING: Duration = Duration::from_millis(500);
 
 /// Terminates pods on this node: through the container runtime if there is one, and in any case through their cgroups.
 #[derive(Debug, Clone)]
 pub struct LocalEvictor {
-    /// Terminates what the runtime does not.
+    /// Terminates the processes that the runtime leaves.
     pub cgroups: Arc<CgroupEvictor>,
     /// The runtime, with `evict.method: cri`.
     pub runtime: Option<Client>,
 }
 
-/// What the runtime calls a pod.
+/// The ids of a pod in the runtime.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Parts {
     sandboxes: Vec<String>,
@@ -44,11 +44,10 @@ enum Stopped {
 }
 
 impl LocalEvictor {
-    /// Terminates the pod as [`CgroupEvictor::end`] does. With a runtime, `StopContainer` takes the place of SIGTERM; a
-    /// runtime that does not answer costs at most one second of the grace period, and half a second after it. With
-    /// a grace period of zero the processes are killed at once, and the runtime is told at the same time.
+    /// Terminates the pod as [`CgroupEvictor::end`] does. With a runtime, `StopContainer` takes the place of SIGTERM. A
+    /// runtime that does not answer costs at most one second of the grace period, and half a second after it. With a
+    /// grace period of zero the processes are killed at once, and the runtime is informed at the same time.
     ///
-    /// # Errors
     /// Those of [`CgroupEvictor::end`].
     pub async fn end(
         &self,
@@ -124,7 +123,7 @@ impl Evict for LocalEvictor {
     }
 }
 
-/// Tells the runtime that a pod is being killed, so that it gives back what else it holds for it.
+/// Stops the pod in the runtime while it is being killed, so that the runtime releases its other resources for it.
 async fn tell(runtime: Client, victim: Victim) {
     let Ok(parts) = find(&runtime, &victim).await else {
         return;

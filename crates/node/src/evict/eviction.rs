@@ -34,7 +34,7 @@ const HARD_THRESHOLD_CROSSED: &str = "a hard threshold was crossed before the AP
 /// Evicts one pod if its disruption budget allows it.
 #[derive(Clone)]
 pub struct ApiEvictor {
-    /// Makes sure that the pod is gone after its grace period.
+    /// Makes sure that the pod ends after its grace period.
     pub local: Arc<CgroupEvictor>,
     /// Calls the API server.
     pub actions: Actions,

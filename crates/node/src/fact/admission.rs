@@ -19,7 +19,7 @@ pub struct AdmissionDecision {
     pub time: Timestamp,
     /// The pod that was checked, or that is preempted.
     pub pod: Pod,
-    /// What is done with the pod.
+    /// The action on the pod.
     pub act: AdmissionAction,
     /// The reason in the pod's status (S1-088, S2-017, S2-022).
     pub reason: String,
@@ -43,7 +43,7 @@ pub struct AdmissionDecision {
     pub(crate) boot_id: String,
 }
 
-/// What is done with a pod.
+/// The action on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdmissionAction {
     /// It is admitted and only reported.

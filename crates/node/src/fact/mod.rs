@@ -46,13 +46,13 @@ pub enum Fact<'a> {
     Admitted(&'a AdmissionDecision),
     /// The termination of a pod has ended.
     Terminated(&'a Terminated<'a>),
-    /// A pod whose termination an earlier run began is gone; the time of its end is not known.
+    /// A pod whose termination an earlier run began does not exist any more; the time of its end is unknown.
     FoundGone(&'a Terminated<'a>),
     /// A kubelet has restarted an evicted pod's containers before it knew of the eviction.
     Restarted,
     /// A pod was evicted at this time whose owner had lost others before.
     Returned(Timestamp, &'a Returned),
-    /// A node-level reclaim is over; the record has what it removed and freed.
+    /// A node-level reclaim is over; the record has its result.
     Reclaimed(&'a Record),
     /// The result of informing the cluster of a decision.
     Published(&'a Publication),
@@ -63,15 +63,15 @@ pub enum Fact<'a> {
 pub struct Cycle<'a> {
     /// The time at the start of the cycle, or at the end of the termination.
     pub now: Timestamp,
-    /// What woke the main loop.
+    /// The event that woke the main loop.
     pub woken_by: WokenBy,
-    /// What the node has left of each signal.
+    /// The available amount of each signal.
     pub sample: &'a Sample,
     /// The housekeeper after the cycle.
     pub housekeeper: &'a Housekeeper,
     /// Which watched directories share a filesystem, once known.
     pub layout: Option<&'a Layout>,
-    /// What could be removed without evicting a pod, if that is known.
+    /// The objects that could be removed without evicting a pod, if known.
     pub reclaimable: Option<Reclaimable>,
     /// The pods of the node in this cycle.
     pub pods: &'a PodSet,
@@ -83,7 +83,7 @@ pub struct Cycle<'a> {
     pub dry_run: bool,
     /// The pause in force, if there is one.
     pub paused: Option<&'a Pause>,
-    /// What is done with new pods that should not be on this node.
+    /// The action on new pods that should not be on this node.
     pub admission: Admission,
     /// How long the cycle took.
     pub took: SignedDuration,

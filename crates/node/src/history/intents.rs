@@ -34,7 +34,7 @@ pub enum IntentsError {
     /// The file could not be opened or prepared.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What failed, in a few words.
+        /// The failed action, in a few words.
         doing: &'static str,
         /// The file or its directory.
         path: PathBuf,

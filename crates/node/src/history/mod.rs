@@ -234,8 +234,8 @@ impl History {
 
     /// Appends one record and syncs it to the disk.
     ///
-    /// On [`HistoryError::Write`] the record is kept in memory, in order, and goes out with the next `append` or
-    /// [`History::retry`] that the disk takes.
+    /// On [`HistoryError::Write`] the record is kept in memory, in order. The next `append` or [`History::retry`] that
+    /// succeeds writes it.
     pub fn append(&mut self, record: &impl Serialize) -> Result<(), HistoryError> {
         self.append_line(Line::of(record)?)
     }
@@ -346,7 +346,7 @@ impl History {
         Ok(())
     }
 
-    /// Cuts off what a failed or interrupted write left behind.
+    /// Cuts off the remains of a failed or interrupted write.
     fn mend(&mut self) -> io::Result<()> {
         if self.torn
             && let Some(file) = &self.current

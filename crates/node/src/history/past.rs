@@ -1,4 +1,4 @@
-//! What a new run must know of earlier decisions, collected in one pass over the history.
+//! The earlier decisions that a new run must know, collected in one pass over the history.
 
 use super::{HistoryError, read};
 use evictd_eviction::{
@@ -175,7 +175,7 @@ impl EarlierDecisions {
     }
 }
 
-/// UIDs of the pods that were terminated or rejected, as far back as the history in this directory goes.
+/// UIDs of the pods that were terminated or rejected, as far back as the history in this directory reaches.
 pub fn evicted(directory: &Path) -> Result<BTreeSet<String>, HistoryError> {
     let mut uids = BTreeSet::new();
     for line in read(directory)? {

@@ -34,7 +34,7 @@ pub struct RecorderState {
 /// Lines that are written without other records in between.
 type Lines = Vec<Line>;
 
-/// A handle of the writing thread. Dropping it writes what is still queued and ends the thread.
+/// A handle of the writing thread. Dropping it writes the queued records and ends the thread.
 #[derive(Debug)]
 pub struct Recorder {
     queue: Option<SyncSender<Lines>>,
@@ -45,7 +45,7 @@ pub struct Recorder {
     pool: Pool,
 }
 
-/// What is needed to create the thread.
+/// The parameters of the writing thread.
 #[derive(Debug)]
 struct Writer {
     history: History,

@@ -1,4 +1,4 @@
-//! Where log lines go: the journal under systemd, else stderr as text (terminal) or JSON.
+//! The destination of log lines: the journal under systemd, else stderr as text (terminal) or JSON.
 //!
 //! Lines are written by a separate thread. When the machine is short of memory or disk, so are the journal and the
 //! readers of stderr, and an eviction must not wait for them. If a reader falls behind by more than the queue,
@@ -48,8 +48,8 @@ pub enum LoggingError {
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging for the whole process. Lines are queued until [`Guard::start`] starts the writing thread; what
-/// is queued when the guard is dropped is written then.
+/// Sets up logging for the whole process. Lines are queued until [`Guard::start`] starts the writing thread. Dropping
+/// the guard writes the queued lines.
 pub fn init() -> Result<Guard, LoggingError> {
     let filter = filter(
         std::env::var_os(FILTER_VARIABLE).map(|value| value.to_string_lossy().into_owned()),

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 const STACK_BYTES: usize = 128 << 10;
 
-/// What a pipe or socket that is ready accepts without blocking (`PIPE_BUF`).
+/// The bytes that a ready pipe or socket accepts without blocking (`PIPE_BUF`).
 const AT_ONCE: usize = 4096;
 
 /// A queued line.
@@ -65,7 +65,7 @@ struct Writer {
     _done: SyncSender<()>,
 }
 
-/// Dropping it writes what is queued, but for at most a second.
+/// Dropping it writes the queued lines, but for at most a second.
 #[derive(Debug)]
 pub struct Guard {
     queue: Queue,
@@ -154,7 +154,7 @@ impl Shared {
         started.map(|_| ())
     }
 
-    /// Writes what is queued, waiting for the reader for at most `patience`.
+    /// Writes the queued lines, waiting for the reader for at most `patience`.
     fn write_at_once(&self, patience: Duration) {
         // Another thread is writing, and will write this line too.
         let Ok(writer) = self.writer.try_lock() else {

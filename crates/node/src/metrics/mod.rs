@@ -1,4 +1,4 @@
-//! The metrics. Tests check dashboards and alerts against what is registered here.
+//! The metrics. Tests check dashboards and alerts against the metrics that are registered here.
 //!
 //! The main loop owns [`Metrics`] and updates it in each cycle without allocating. The HTTP server owns the
 //! [`Exposition`] and renders it for each scrape.
@@ -126,7 +126,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All metrics at zero, and what renders them.
+    /// All metrics at zero, and their renderer.
     pub fn new() -> (Self, Exposition) {
         let mut registry = Registry::with_prefix("evictd");
         let conditions = Family::<ByCondition, Gauge>::default();
@@ -417,7 +417,7 @@ impl Metrics {
         self.restarts.inc();
     }
 
-    /// Counts a new pod that should not have been admitted, with what was done about it.
+    /// Counts a new pod that should not have been admitted, with the action on it.
     pub(crate) fn admission_finding(&self, action: &'static str, reason: &str) {
         let reason = reason.to_owned();
         self.admission_findings
@@ -433,7 +433,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Counts bytes that were freed, by what they were freed from.
+    /// Counts freed bytes, by their kind.
     pub fn reclaimed(&self, what: &'static str, bytes: u64) {
         self.reclaimed_bytes
             .get_or_create(&ByWhat { what })

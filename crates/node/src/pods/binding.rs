@@ -1,11 +1,10 @@
 //! Which cgroup belongs to a pod: the kubelet's own by UID, or the one that its manifest names.
 //!
-//! A person who may write a manifest must not be able to have another pod's processes killed. So the cgroup in a
-//! manifest counts only if it is below a root that the configuration reserves for manifests, and if no other pod
-//! claims any part of it.
+//! The author of a manifest must not be able to have another pod's processes killed. So the cgroup in a manifest counts
+//! only if it is below a root that the configuration reserves for manifests, and if no other pod claims any part of it.
 //!
-//! A failed read, other than because the file does not exist, says nothing about a pod. It is retried at once; if
-//! it keeps failing the pod keeps the cgroup that it had.
+//! A failed read, other than because the file does not exist, proves nothing about a pod. It is retried at once. If it
+//! keeps failing, the pod keeps the cgroup that it had.
 
 use super::{
     BoundCgroup, DeletedPod, Listed, LocalPod, StillRunning, Warning, unknown::placeholder,
@@ -79,7 +78,7 @@ pub struct Binder {
     cgroup_roots: Vec<PathBuf>,
 }
 
-/// What a pod claims about itself, as far as its cgroup confirms it.
+/// The claims of a pod about itself, as far as its cgroup confirms them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CgroupCheck {
     /// It is the mirror pod of a static pod: it has no cgroup of its own, and no other pod has the UID that it
@@ -224,7 +223,7 @@ impl Binder {
         Ok(bindings)
     }
 
-    /// The bindings if the cgroups cannot be read: the last ones, without cgroups that are known to be gone.
+    /// The bindings if the cgroups cannot be read: the last ones, without cgroups that are known to be removed.
     pub(super) fn last_known(&self, pods: &[Listed], last: &LastBindings) -> Bindings {
         let mut bindings = Bindings::default();
         for listed in pods {

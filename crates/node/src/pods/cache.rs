@@ -10,7 +10,7 @@ use evictd_pod::Pod;
 use std::{collections::HashSet, sync::Arc};
 use tokio::sync::watch;
 
-/// Turns what a source lists into the set of pods that may be ranked and evicted.
+/// Turns the listings of a source into the set of pods that may be ranked and evicted.
 #[derive(Debug)]
 pub struct PodCache {
     listings: watch::Receiver<Arc<Listing>>,
@@ -18,7 +18,7 @@ pub struct PodCache {
     /// Whether pods that no source lists may be chosen.
     ranks_unknown: bool,
     listing: Arc<Listing>,
-    /// The pods of `listing`, corrected by what their cgroups show. Parallel to the listing.
+    /// The pods of `listing`, corrected by the state of their cgroups. Parallel to the listing.
     pods: Vec<Arc<Pod>>,
     /// UIDs of the admitted pods; they stay admitted as long as they are listed.
     admitted: HashSet<String>,

@@ -32,7 +32,7 @@ pub(super) struct Catalog {
     changed: bool,
 }
 
-/// What a pod is found by.
+/// The keys by which a pod is found.
 #[derive(Debug)]
 pub(super) struct PodName {
     uid: String,

@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVAL_WITH_EVENTS: Duration = Duration::from_secs(10);
 /// A pod has several events at once; one list shows all of them.
 const SETTLING: Duration = Duration::from_millis(50);
-/// Labels with this prefix are the runtime's copies of what the sandbox's metadata says.
+/// Labels with this prefix are the runtime's copies of the sandbox's metadata.
 const RUNTIME_LABELS: &str = "io.kubernetes.pod.";
 /// The annotation by which kubelets tell runtimes the grace period of a container's pod, in seconds.
 const GRACE_PERIOD: &str = "io.kubernetes.pod.terminationGracePeriod";
@@ -90,7 +90,7 @@ async fn follow_events(runtime: Client, changed: Arc<Notify>, follows: watch::Se
             }
             Ok(None) => return,
             Err(_) => {
-                // The poller says what is wrong with the runtime.
+                // The poller reports problems with the runtime.
                 follows.send_replace(false);
                 changed.notify_one();
                 sleep(INTERVAL).await;
@@ -104,7 +104,7 @@ struct Poller {
     runtime: Client,
     node: String,
     remote: Reflector<Remote>,
-    /// By container; `None`: this runtime does not tell. Containers that are gone are removed.
+    /// By container; `None`: this runtime does not report them. Removed containers are dropped.
     resources: HashMap<String, Option<Resources>>,
     /// The last lists, as long as they were taken over.
     last: Option<(Vec<Sandbox>, Vec<Container>)>,
@@ -247,7 +247,7 @@ impl Found<'_> {
     }
 }
 
-/// The longest that a container of the pod has; `None`, which counts as 30 s, if none tells.
+/// The longest grace period of the pod's containers. `None`, which counts as 30 s, if no container has one.
 fn grace_period(containers: &[&Container]) -> Option<i64> {
     let told = containers.iter().filter_map(|container| {
         let seconds = container.annotations.get(GRACE_PERIOD)?;
@@ -256,8 +256,8 @@ fn grace_period(containers: &[&Container]) -> Option<i64> {
     told.max()
 }
 
-/// The pods that run, one per UID. Of a pod's sandboxes the ready one counts, else the newest with a running container;
-/// a sandbox that is neither is what is left of a pod.
+/// The running pods, one per UID. Of a pod's sandboxes the ready one counts, else the newest with a running container.
+/// A sandbox that is neither belongs to an earlier instance.
 fn pods<'a>(sandboxes: &'a [Sandbox], containers: &'a [Container]) -> Vec<Found<'a>> {
     let mut running: HashMap<&str, Vec<&Container>> = HashMap::new();
     for container in containers {
@@ -319,7 +319,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 253 && text.bytes().all(allowed)
 }
 
-/// The request and the limits that follow from what a container was given.
+/// The request and the limits that follow from the resources of a container.
 fn requirements(given: Resources) -> wire::ResourceRequirements {
     let mut requirements = wire::ResourceRequirements::default();
     let mut add = |limits: bool, name: &str, text: String| {

@@ -27,7 +27,7 @@ pub struct ManifestDirectory {
 pub(super) struct Changes {
     /// Files that were written or moved in: they are read again even if their times are unchanged.
     pub(super) touched: HashSet<PathBuf>,
-    /// Files that were deleted or moved out. They count as gone even if the whole directory is gone by now; the
+    /// Files that were deleted or moved out. They count as removed even if the whole directory is removed by now; the
     /// other files of such a directory are kept.
     pub(super) removed: HashSet<PathBuf>,
 }

@@ -63,7 +63,7 @@ impl PodSource for Kubernetes {
                 () = reflector.run(fields, settings, &watches, retry) => {}
             }
         });
-        // With or without an answer in time, what is known is published already.
+        // With or without an answer in time, the known pods are published already.
         let _ = timeout(FIRST_LIST, first.changed()).await;
         first
     }

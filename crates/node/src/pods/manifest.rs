@@ -4,7 +4,7 @@ use evictd_document::{Document, DocumentError, Mistake, Place};
 use evictd_pod::{Pod, defaults, pod::system_priority, wire};
 use std::collections::BTreeMap;
 
-/// What turns a manifest into a pod of this node.
+/// The settings that turn a manifest into a pod of this node.
 #[derive(Debug, Clone, Default)]
 pub struct ManifestRules {
     /// The node's name, which is part of a derived UID.
@@ -80,8 +80,7 @@ impl ManifestRules {
             .collect())
     }
 
-    /// Checks what the types cannot express; also resolves the priority class. The pod says that it is of this version and
-    /// kind.
+    /// Checks that the types cannot express; also resolves the priority class. The pod names this version and kind.
     fn check(
         &self,
         [api_version, kind]: [String; 2],

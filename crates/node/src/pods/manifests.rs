@@ -1,7 +1,7 @@
 //! The source `manifests`: ordinary v1 Pod files in directories of this machine.
 //!
-//! If a manifest directory disappears its pods stay until it is back; the pods of a deleted file are gone at once.
-//! If a file becomes invalid, or is read half-written, its last valid pods stay.
+//! If a manifest directory disappears its pods stay until it is back; the pods of a deleted file end at once. If a file
+//! becomes invalid, or is read half-written, its last valid pods stay.
 
 use super::{
     Listing, ManifestRules, PodSource, Warning,

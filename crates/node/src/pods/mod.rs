@@ -63,12 +63,12 @@ pub trait PodSource {
     fn start(self) -> impl Future<Output = watch::Receiver<Arc<Listing>>> + Send;
 }
 
-/// All pods that a source knows; a pod that is not listed is gone.
+/// All pods that a source knows; a pod that is not listed does not exist.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// The pods, in a stable order.
     pub pods: Vec<Listed>,
-    /// What the source could not read, and what it used instead.
+    /// The files that the source could not read, and their replacements.
     pub warnings: Vec<Warning>,
     /// Why the pods may be out of date; `None` if they are current.
     pub stale: Option<Stale>,
@@ -233,19 +233,19 @@ pub enum Warning {
     Directory {
         /// The path of the directory.
         directory: PathBuf,
-        /// What went wrong, in words.
+        /// A description of the error.
         problem: String,
     },
     /// The kernel does not report changes of the manifest directories, so they are scanned every few seconds.
     NotWatching {
-        /// What went wrong, in words.
+        /// A description of the error.
         problem: String,
     },
     /// A manifest has a mistake.
     Manifest {
         /// The path of the file.
         file: Arc<Path>,
-        /// What is wrong, and where in the file.
+        /// The mistake, with its place in the file.
         mistake: Mistake,
         /// Whether pods of an earlier version of the file stay in use.
         earlier_version_in_use: bool,
@@ -265,14 +265,14 @@ pub enum Warning {
     Snapshot {
         /// The path of the file.
         file: PathBuf,
-        /// What went wrong, in words.
+        /// A description of the error.
         problem: String,
     },
     /// A pod's object cannot be parsed.
     Pod {
         /// `namespace/name`.
         pod: String,
-        /// What is wrong with it, in words.
+        /// A description of the error.
         problem: String,
         /// Whether the earlier version is used.
         earlier_in_use: bool,
@@ -292,12 +292,12 @@ pub enum Warning {
         pod: String,
         /// The cgroup, as a path from the root of its hierarchy.
         path: PathBuf,
-        /// What went wrong, in words.
+        /// A description of the error.
         problem: String,
     },
     /// The cgroups cannot be read; every pod stays bound to the one that it had.
     Cgroups {
-        /// What went wrong, in words.
+        /// A description of the error.
         problem: String,
     },
 }

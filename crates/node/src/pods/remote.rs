@@ -1,4 +1,4 @@
-//! The pods of a source that is not on this machine or may be away: what it last reported, and how old that is.
+//! The pods of a source that is not on this machine or may be away: its last report, and the age of that.
 
 use super::{
     Listing, SnapshotFile, Stale, Warning,
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Publishes what is known, beginning with the pods kept from before a restart.
+/// Publishes the known pods, beginning with those kept from before a restart.
 #[derive(Debug)]
 pub(super) struct Remote {
     server: &'static str,

@@ -135,7 +135,7 @@ impl SnapshotFile {
     }
 }
 
-/// The part of a pod that is kept: only what evictd uses, so that secrets and large texts are not stored.
+/// The part of a pod that is kept: only the fields that evictd uses, so that secrets and large texts are not stored.
 pub(super) fn kept(pod: &wire::Pod) -> Arc<str> {
     let mut value = serde_json::to_value(pod).unwrap_or_default();
     prune(&mut value);

@@ -1,5 +1,5 @@
-//! Reduces a pod from a server to what evictd uses, and limits its size. The author of a pod decides how large it is, and
-//! evictd has a limit of 64 MiB for everything.
+//! Reduces a pod from a server to the fields that evictd uses, and limits its size. The author of a pod decides how
+//! large it is, and evictd has a limit of 64 MiB for everything.
 
 use super::snapshot::kept;
 use evictd_eviction::{record, rules::PREFERENCE_ANNOTATION};
@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// A pod with more bytes of labels than this keeps only those that selectors use.
 const LABELS: usize = 4 << 10;
-/// The conditions that count: what was decided about the pod, and how far a resize of its requests has come.
+/// The conditions that count: evictions of the pod, and the progress of a resize of its requests.
 const CONDITIONS: [&str; 2] = ["DisruptionTarget", "PodResizePending"];
 /// Longer annotations are dropped; none that evictd uses is longer.
 const ANNOTATION: usize = 256;
@@ -24,9 +24,9 @@ const HOST_PATH: usize = 256;
 /// The most bytes of one pod.
 const POD: usize = 32 << 10;
 
-/// Removes everything from the pod that evictd does not use; `named` are the label keys that selectors use. Returns
-/// the rest as JSON. A pod that has ended keeps name, owner, priority, requests and where its volumes are, because it
-/// may still run and its files may still be there.
+/// Removes every field of the pod that evictd does not use; `named` are the label keys that selectors use. Returns the
+/// rest as JSON. A pod that has ended keeps name, owner, priority, requests and the places of its volumes. It may still
+/// run and its files may still be there.
 pub(crate) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
     let metadata = &mut pod.metadata;
@@ -92,15 +92,15 @@ fn trim_annotations(metadata: &mut wire::Metadata) {
     });
 }
 
-/// Reduces the pod's containers to their requests and limits, and its volumes to the first directories of the node and
-/// the others of each kind together: a volume without a name has the directory of its kind, with all volumes of that kind
-/// in it.
+/// Reduces the pod's containers to their requests and limits. Of its volumes it keeps the first directories of the
+/// node, and one volume for the others of each kind. That one has no name, so its directory is that of the kind, with
+/// all volumes of the kind in it.
 fn reduce(pod: &mut wire::Pod) {
     let whole = Pod::from_wire(pod.clone());
     let mut asked = wire::ResourceRequirements::default();
     let mut overhead = wire::ResourceList::default();
     for name in [MEMORY, EPHEMERAL_STORAGE] {
-        // The kubelet counts either what is reserved or nothing, and never overhead alone.
+        // The kubelet counts either the reserved amount or nothing, and never overhead alone.
         let (request, reserved) = (whole.request(name), whole.reserved(name));
         if !request.is_zero() {
             asked.requests.insert(name, request);

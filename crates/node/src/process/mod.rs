@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long a scrape that is under way may take once the process is told to stop.
+/// How long a scrape that is under way may take once the process must stop.
 const FINISH: Duration = Duration::from_secs(1);
 
 /// Why the agent ended that should not have.
@@ -38,7 +38,7 @@ pub enum RunError {
 
 /// The configuration, and where it comes from.
 pub struct Configuration {
-    /// What is in force at the start.
+    /// The configuration in force at the start.
     pub effective: Effective,
     /// Its file; empty if everything has its default.
     pub file: String,
@@ -82,7 +82,7 @@ pub async fn run(configuration: Configuration) -> Result<(), RunError> {
     Ok(ended?)
 }
 
-/// Runs the agent until its end, and hands it what is read again meanwhile.
+/// Runs the agent until its end, and hands it each new configuration.
 async fn watch(
     daemon: &Daemon,
     ready: Ready,

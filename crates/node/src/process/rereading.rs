@@ -11,7 +11,7 @@ type Read = Arc<dyn Fn() -> Result<Effective, Refused> + Send + Sync>;
 pub(super) struct Rereading {
     read: Read,
     under_way: Option<JoinHandle<Result<Effective, Refused>>>,
-    /// Asked for again meanwhile: what is being read may be the state before that.
+    /// Another request came during a read, which may have seen the state before it.
     again: bool,
 }
 
@@ -33,7 +33,8 @@ impl Rereading {
         self.under_way = Some(spawn_blocking(move || read()));
     }
 
-    /// What has been read, or `None` if the reading thread panicked; pending while nothing is being read. Cancel safe.
+    /// The configuration that was read, or `None` if the reading thread panicked; pending while no read is under way.
+    /// Cancel safe.
     pub(super) async fn read(&mut self) -> Option<Result<Effective, Refused>> {
         loop {
             let Some(under_way) = &mut self.under_way else {

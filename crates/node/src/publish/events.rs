@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 
-/// The reason of the event that says what was freed without evicting a pod; `explain` looks for it.
+/// The reason of the event about a reclaim without an eviction; `explain` looks for it.
 pub const RECLAIMED: &str = "Reclaimed";
 
 /// The reason of the event that names a pod that is never evicted although it holds most, or exceeds its own limit.

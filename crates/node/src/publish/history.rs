@@ -74,8 +74,8 @@ impl HistoryPublisher {
     }
 
     /// Open records must not be lost with the segment that is deleted next, so they are written again after each
-    /// deletion. If that itself causes a deletion, they are written again only with the next record, so that
-    /// decisions larger than a segment do not do this for ever.
+    /// deletion. If that itself causes a deletion, they are written again only with the next record. Otherwise
+    /// decisions larger than a segment would be rewritten for ever.
     fn rewrite_open(&mut self, kept: &RecorderState) {
         let displaced = kept.segments != self.rewritten_segment && self.has_new_records;
         if !displaced || kept.waiting > 0 {

@@ -1,4 +1,5 @@
-//! Thresholds that act while most of the node is free: probably what may be used was written instead of what must be left.
+//! Thresholds that act while most of the node is free. Probably they name the usable amount instead of the available
+//! one.
 
 use super::{
     startup::follows,

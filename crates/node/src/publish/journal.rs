@@ -14,7 +14,7 @@ use evictd_eviction::{
     record::Record,
 };
 
-/// Logs a decision; `id` is that of its record in the history, `woken_by` what started the cycle.
+/// Logs a decision; `id` is that of its record in the history, `woken_by` the event that started the cycle.
 pub(crate) fn announce(
     id: &str,
     decision: &Decision,
@@ -206,7 +206,7 @@ fn returned(returned: &Returned) {
     );
 }
 
-/// Of what a dry run would remove, so much is logged.
+/// The log lists this many of the removals of a dry run.
 const REMOVALS_LOGGED: usize = 20;
 
 fn reclaimed(record: &Record) {

@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 /// The least time between two writes. While the cause of a condition is there, the file changes with each cycle.
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 
-/// Writes the file when what holds has changed, beside the loop.
+/// Writes the file when the conditions or rejections have changed, beside the loop.
 #[derive(Debug)]
 pub struct KeptPublisher {
     file: KeptFile,
@@ -25,7 +25,7 @@ pub struct KeptPublisher {
 }
 
 impl KeptPublisher {
-    /// Goes on from what the file held at the start.
+    /// Continues from the contents of the file at the start.
     pub fn new(file: KeptFile, boot_id: String, kept: &Kept) -> Self {
         let mut since = ConditionMap::default();
         for (condition, held) in kept.conditions() {

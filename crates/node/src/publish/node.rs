@@ -41,14 +41,14 @@ impl Publish for NodePressure {
 }
 
 impl NodePressure {
-    /// Publishes conditions as soon as they are observed: the taint should be set before the victim is reported
-    /// gone, because its controller creates the next pod within milliseconds.
+    /// Publishes conditions as soon as they are observed. The taint should be set before the victim is reported as
+    /// ended, because its controller creates the next pod within milliseconds.
     fn observed(&mut self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) {
         let next = self.next(now, housekeeper, dry_run);
         self.want(next);
     }
 
-    /// What the Node should show now, except for what is close.
+    /// The conditions and taints that the Node should show now, except for the close ones.
     fn next(&self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) -> Pressure {
         let before = *self.wanted.borrow();
         let raised: ConditionMap<bool> = housekeeper.conditions().map(|one| (one, true)).collect();
@@ -71,7 +71,7 @@ impl NodePressure {
 
     fn want(&self, mut next: Pressure) {
         for (condition, raised) in next.raised {
-            // What holds is no longer close.
+            // A condition that holds is no longer close.
             next.close[condition] &= !raised;
         }
         if *self.wanted.borrow() != Some(next) {

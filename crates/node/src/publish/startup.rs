@@ -1,5 +1,5 @@
-//! What the log says at the start: version, configuration, mode, the node's resources, thresholds in force, and the sources
-//! in use. One record each: a sentence is never broken into several records, which would repeat its fields.
+//! The log lines at the start: version, configuration, mode, the node's resources, thresholds in force, and sources in
+//! use. One record each: a sentence is never broken into several records, which would repeat its fields.
 
 use super::words::{amount, configured};
 use crate::{fact::Cycle, server::state::SourceStatus};
@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// What is known of the daemon before its first cycle.
+/// Facts about the daemon that are known before its first cycle.
 #[derive(Debug)]
 pub struct StartInfo {
     /// The file of the configuration; empty if everything has its default.
@@ -191,8 +191,9 @@ fn thresholds(cycle: &Cycle<'_>) -> String {
     shown.join(", ")
 }
 
-/// Whether this threshold is a copy of another one for a signal that nobody configures: `allocatableMemory.available` has the
-/// threshold of memory, `allocatablePid.available` that of process ids, and the containers' filesystem that of the filesystem it lies on (S1-014, S1-025).
+/// Whether this threshold is a copy of another one for a signal that cannot be configured (S1-014, S1-025).
+/// `allocatableMemory.available` has the threshold of memory, `allocatablePid.available` that of process ids, and the
+/// containers' filesystem that of the filesystem on which it lies.
 pub(super) fn follows(threshold: &Threshold, all: &[&Threshold]) -> bool {
     use Signal::{
         AllocatableMemoryAvailable, AllocatablePidAvailable, ContainerfsAvailable,

@@ -17,7 +17,7 @@ use evictd_kernel::signals::SignalState;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
-/// The page is updated at most this often; nobody reads faster.
+/// The page is updated at most this often, faster than a person reads.
 const REFRESH: SignedDuration = SignedDuration::from_millis(100);
 
 /// How many admission decisions are shown.
@@ -85,7 +85,7 @@ impl StatusPage {
     }
 
     fn write_layout(&mut self, cycle: &Cycle<'_>) {
-        // It changes when the runtime tells where it keeps its files.
+        // It changes when the runtime reports the places of its files.
         let layout = cycle.layout.map(ToString::to_string).unwrap_or_default();
         if self.layout != layout {
             self.layout.clone_from(&layout);
@@ -242,7 +242,7 @@ impl StatusPage {
             self.shared
                 .update(|status| status.last_decision = Some(record));
         } else {
-            // What exceeds a limit of its own is shown for as long as it does.
+            // A pod that exceeds a limit of its own is shown for as long as it does.
             if decision.threshold.is_some() {
                 self.withheld = Some((decision.acting_signal(), decision.no_eviction()));
             }
@@ -309,7 +309,7 @@ fn returning(returned: &Returned) -> ReturningOwner {
     }
 }
 
-/// What is wrong with the filesystems that are watched.
+/// Problems of the watched filesystems.
 fn disk_problems(cycle: &Cycle<'_>) -> Vec<String> {
     let spares = cycle.housekeeper.rules().spares_pods_of_read_only;
     let consequence = if spares {

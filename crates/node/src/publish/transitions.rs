@@ -11,7 +11,7 @@ use crate::fact::{Cycle, Fact};
 use crate::pause::Pause;
 use evictd_eviction::{ConditionMap, Threshold, pressure};
 
-/// Logs what has changed since the last cycle.
+/// Logs the changes since the last cycle.
 #[derive(Debug)]
 pub struct Transitions {
     /// Taken by the first cycle.

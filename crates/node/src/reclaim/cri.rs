@@ -113,8 +113,8 @@ impl CriRuntime {
         })
     }
 
-    /// What images hold on the disk. The runtime counts the layers of containers with the unpacked images. `None` too
-    /// where the compressed ones cannot be counted.
+    /// The disk usage of images. The runtime counts the layers of containers with the unpacked images. `None` too where
+    /// the compressed ones cannot be counted.
     async fn images_on_disk(&self, layers: i64) -> Option<Size> {
         let told = self.client.filesystems().await.ok().flatten()?;
         let places = Places::of(&told)?;
@@ -187,7 +187,7 @@ impl Runtime for CriRuntime {
     }
 }
 
-/// What a runtime has counted; `None` if it has not yet: containerd answers zero without a time until then.
+/// The usage that a runtime has counted; `None` if it has not yet: containerd answers zero without a time until then.
 fn counted(usage: &FilesystemUsage) -> Option<Size> {
     usage.at?;
     Some(Size {

@@ -20,10 +20,10 @@ use tokio::sync::oneshot;
 const PERIOD: SignedDuration = SignedDuration::from_secs(10);
 /// A round ends after this, whatever it has reclaimed: pods wait for the kernel meanwhile.
 const LONGEST_ROUND: SignedDuration = SignedDuration::from_secs(1);
-/// What is asked of the kernel at once. After each request it is looked whether that was enough.
+/// The bytes of one request to the kernel. After each request the result is checked.
 const REQUEST: u64 = 16 << 20;
 
-/// What to reclaim from one pod.
+/// The amount to reclaim from one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// `namespace/name`.
@@ -40,7 +40,7 @@ pub struct MemoryReclaimer {
     clock: Clock,
     begun: Option<Timestamp>,
     round: Option<oneshot::Receiver<Reclaimed>>,
-    /// What failed last; an old kernel refuses every round.
+    /// The last failures; an old kernel refuses every round.
     problems: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl MemoryReclaimer {
         let (send, round) = oneshot::channel();
         let clock = self.clock;
         let run = move || {
-            // Nobody waits for it where the daemon has ended.
+            // The receiver is closed if the daemon has ended.
             let _ = send.send(reclaim(&hierarchies, short, &targets, clock));
         };
         let thread = thread::Builder::new().name("memory-reclaim".to_owned());
@@ -93,7 +93,7 @@ impl MemoryReclaimer {
         self.round.is_some()
     }
 
-    /// What the round that has ended has reclaimed, if anything is to be told.
+    /// The result of the round that has ended, if there is anything to report.
     pub fn finished(&mut self) -> Option<Reclaimed> {
         let reclaimed = match self.round.as_mut()?.try_recv() {
             Err(oneshot::error::TryRecvError::Empty) => return None,

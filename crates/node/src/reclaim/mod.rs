@@ -1,4 +1,4 @@
-//! The port "what can be freed without evicting a pod": dead containers and unused images of the container runtime.
+//! The port "reclaim without evicting a pod": dead containers and unused images of the container runtime.
 //!
 //! ```text
 //!   the main loop: Step::Reclaim, observations      Reclaimer            Runtime (CRI)
@@ -35,15 +35,15 @@ use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 use tokio::sync::mpsc;
 use tracker::Tracker;
 
-/// After a reclaim that could remove nothing it is not tried again for so long, the kubelet's own period (S1-017). It
-/// doubles each time. What has become removable since is tried at once.
+/// A reclaim that could remove nothing is not tried again for this time, the kubelet's own period (S1-017). It doubles
+/// each time. An object that has become removable since is tried at once.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// It doubles so often at most: up to 5 min 20 s.
 const DOUBLINGS: u32 = 5;
 /// The kubelet's period of image collection, for `imageGC.mode: full`.
 const COLLECTION_PERIOD: SignedDuration = SignedDuration::from_mins(5);
 
-/// An answer of the container runtime; the error says what was asked of whom.
+/// An answer of the container runtime; the error names the request and the runtime.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
 /// The container runtime: it lists and removes.
@@ -97,13 +97,13 @@ pub fn missing_socket(config: &Effective, pods: PodsSource) -> Option<String> {
     ))
 }
 
-/// What the main loop knows when it turns a reclaim.
+/// The state of the main loop when it advances a reclaim.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own about the node"
 )]
 pub struct Situation<'a> {
-    /// What the node has left.
+    /// The available amount of each signal.
     pub seen: &'a Observations,
     /// Whether no threshold is met that a reclaim can lift, minimum reclaim included.
     pub relieved: bool,
@@ -115,12 +115,12 @@ pub struct Situation<'a> {
     pub dry_run: bool,
 }
 
-/// What becomes of a [`Reclaim`] step.
+/// The progress of a [`Reclaim`] step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// Nothing can be reclaimed on this node.
     Off,
-    /// It goes on beside the main loop, and may free this much yet.
+    /// It continues beside the main loop, and may free this much yet.
     UnderWay(Outlook),
     /// It is over for now.
     Over,
@@ -131,7 +131,7 @@ pub enum Progress {
 pub struct Finished {
     /// The signal that it was for.
     pub signal: Signal,
-    /// What it has removed and freed.
+    /// The removed objects and the freed bytes.
     pub reclaimed: Reclaimed,
 }
 
@@ -160,7 +160,7 @@ struct Job {
 struct BackOff {
     until: Option<Timestamp>,
     in_vain: u32,
-    /// What could not be removed; `None` if the runtime did not answer.
+    /// The objects that could not be removed; `None` if the runtime did not answer.
     tried: Option<BTreeSet<String>>,
 }
 
@@ -175,12 +175,12 @@ pub struct Reclaimer {
     number: u64,
     back_off: SignalMap<BackOff>,
     collected: Option<Timestamp>,
-    /// What was told last, so that a reclaim that can do nothing is not told again and again.
+    /// The last published result, so that a futile reclaim is not published again and again.
     told: SignalMap<Option<Reclaimed>>,
     send: mpsc::UnboundedSender<Answered>,
     answers: mpsc::UnboundedReceiver<Answered>,
     tracker: Tracker,
-    /// What could be removed by the last list, and which list that was.
+    /// The objects that could be removed by the last list, and the number of that list.
     reclaimable: Option<(u64, Reclaimable)>,
 }
 
@@ -223,8 +223,8 @@ impl Reclaimer {
         reclaimer
     }
 
-    /// What could be removed without evicting a pod, by the last list; `None` if nothing is removed on this node, or that
-    /// is not known. `active` as in [`Reclaimer::ask`].
+    /// The objects that could be removed without evicting a pod, by the last list. `None` if this node removes none, or
+    /// if they are unknown. `active` as in [`Reclaimer::ask`].
     pub fn reclaimable(
         &mut self,
         now: Timestamp,
@@ -249,18 +249,18 @@ impl Reclaimer {
         Some(found)
     }
 
-    /// What all images hold on their filesystem, and how long ago that was measured.
+    /// The disk usage of all images, and the age of that figure.
     pub fn images_on_disk(&self, now: Timestamp) -> Option<(Size, SignedDuration)> {
         let (age, inventory) = self.tracker.inventory(now)?;
         Some((inventory.images_on_disk?, age))
     }
 
-    /// Where the runtime keeps its files, if it has told.
+    /// Where the runtime keeps its files, if it has reported that.
     pub fn places(&self) -> Option<Places> {
         self.tracker.places()
     }
 
-    /// What the reclaim that is under way is for.
+    /// The purpose of the reclaim that is under way.
     pub fn under_way(&self) -> Option<Reclaim> {
         self.job.as_ref().map(|job| job.want)
     }
@@ -299,8 +299,8 @@ impl Reclaimer {
         current.then(|| self.turn(now, event)).flatten()
     }
 
-    /// To be called in every cycle: tells a reclaim under way what is free, and begins those that are due without
-    /// pressure.
+    /// To be called in every cycle: reports the available space to a reclaim under way, and begins those that are due
+    /// without pressure.
     pub fn observe(&mut self, now: Timestamp, situation: &Situation<'_>) -> Option<Finished> {
         if let Some(runtime) = &self.runtime
             && (situation.watched || self.settings.mode == ImageGcMode::Full)
@@ -356,7 +356,7 @@ impl Reclaimer {
         Progress::UnderWay(self.outlook(now, &policy))
     }
 
-    /// What may be freed yet by this policy while a reclaim is under way.
+    /// The amount that this policy may still free while a reclaim is under way.
     fn outlook(&self, now: Timestamp, policy: &Policy) -> Outlook {
         let Some(job) = &self.job else {
             return Outlook::unknown(now);
@@ -462,7 +462,7 @@ impl Reclaimer {
                 }
                 Command::Wait | Command::Done(_) => return,
             };
-            // The receiver is gone only if the agent is.
+            // The receiver is closed only if the agent has ended.
             let _ = send.send(Answered(number, event.unwrap_or_else(Event::Failed)));
         });
     }
@@ -493,7 +493,7 @@ impl Reclaimer {
         }
         let told = self.told[signal].as_ref();
         let nothing = !reclaimed.is_any() && reclaimed.is_without_words();
-        // That nothing is left to remove is told unless the reclaim before it has removed something.
+        // That nothing is left to remove is published unless the reclaim before it has removed something.
         let follows = reclaimed.relieved || told.is_some_and(Reclaimed::is_any);
         let uneventful = nothing && (cause != Cause::Pressure || follows);
         let nothing_new = !reclaimed.is_any() && told == Some(&reclaimed);

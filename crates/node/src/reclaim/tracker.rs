@@ -1,4 +1,4 @@
-//! What the container runtime holds, kept fresh, so that a decision knows at once what could be removed first.
+//! The contents of the container runtime, kept fresh, so that a decision knows at once which objects are removable.
 
 use super::{Places, Runtime};
 use evictd_eviction::reclaim::{Inventory, Outlook};
@@ -14,12 +14,12 @@ use tokio::{sync::watch, task::JoinHandle};
 const FAR: Duration = Duration::from_mins(1);
 /// How often it is asked while one is.
 const NEAR: Duration = Duration::from_secs(10);
-/// A list that is older leaves open what else may be removed by now.
+/// An older list does not exclude that more is removable by now.
 const FRESH: SignedDuration = SignedDuration::from_secs(15);
 /// A list that is older says nothing.
 const STALE: SignedDuration = SignedDuration::from_secs(90);
 
-/// What the runtime last told.
+/// The last reports of the runtime.
 #[derive(Debug, Default)]
 struct Told {
     inventory: Option<(Timestamp, Arc<Inventory>)>,
@@ -72,7 +72,7 @@ impl Tracker {
         self.task = Some(tokio::spawn(async move {
             loop {
                 let now = clock.now();
-                // A reclaim tells of errors.
+                // A reclaim reports errors.
                 let places = runtime.places().await.ok().flatten();
                 let listed = runtime.list().await.ok();
                 {
@@ -98,12 +98,12 @@ impl Tracker {
         self.told().take(now, inventory);
     }
 
-    /// The runtime does not answer: what it has told before is not relied on.
+    /// The runtime does not answer: its earlier reports are not reliable.
     pub(super) fn forget(&self) {
         self.told().inventory = None;
     }
 
-    /// What the runtime holds, and how long ago it said so; `None` if that is too long ago.
+    /// The contents of the runtime, and the age of that list; `None` if it is too old.
     pub(super) fn inventory(&self, now: Timestamp) -> Option<(SignedDuration, Arc<Inventory>)> {
         let told = self.told();
         let (at, inventory) = told.inventory.as_ref()?;
@@ -116,7 +116,7 @@ impl Tracker {
         self.told().lists
     }
 
-    /// Where the runtime keeps its files, if it has told.
+    /// Where the runtime keeps its files, if it has reported that.
     pub(super) fn places(&self) -> Option<Places> {
         self.told().places.clone()
     }

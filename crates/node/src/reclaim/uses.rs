@@ -14,12 +14,12 @@ const FILE: &str = "images.json";
 pub(super) struct UsesFile {
     directory: PathBuf,
     uses: Mutex<ImageUses>,
-    /// Why the file could not be written, once told.
+    /// Why the file could not be written; logged once.
     problem: Mutex<Option<String>>,
 }
 
 impl UsesFile {
-    /// Reads what an earlier run has kept. Without a file, or with one that is no good, times count from now on.
+    /// Reads the times that an earlier run kept. Without a file, or with an invalid one, times count from now on.
     pub(super) fn open(directory: PathBuf) -> Self {
         let read = regular_file::read(&directory.join(FILE));
         let uses = match read {

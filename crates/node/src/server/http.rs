@@ -24,7 +24,7 @@ pub struct HttpError {
 /// The health of the main loop.
 #[derive(Debug, Clone)]
 pub struct Health {
-    /// What the loop has published.
+    /// The state that the loop has published.
     pub shared: Arc<Shared>,
     /// How the watches of the API server are.
     pub watches: Watches,

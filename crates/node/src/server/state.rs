@@ -51,9 +51,9 @@ pub struct Status {
     pub configuration: ConfigurationStatus,
     /// One sentence: which directories share which filesystem.
     pub layout: String,
-    /// What woke the main loop for the latest cycle.
+    /// The event that woke the main loop for the latest cycle.
     pub woken_by: WokenBy,
-    /// The latest cycle that was woken before the end of its sleep, and by what.
+    /// The latest cycle that was woken before the end of its sleep, with the event that woke it.
     pub last_call: Option<EarlyWakeup>,
     /// Figures that no threshold uses.
     pub observed: ObservedStatus,
@@ -63,17 +63,17 @@ pub struct Status {
     pub conditions: Vec<ConditionStatus>,
     /// The pods on the node.
     pub pods: PodCounts,
-    /// What is done with new pods, and the latest decisions on them.
+    /// The mode of admission, and the latest decisions.
     pub admission: AdmissionStatus,
     /// The latest decision with all its evidence.
     #[serde(deserialize_with = "record::known")]
     pub last_decision: Option<Record>,
-    /// The latest node-level reclaim: what was removed and freed before a pod was evicted.
+    /// The latest node-level reclaim: its removals and freed bytes before a pod was evicted.
     #[serde(deserialize_with = "record::known")]
     pub last_reclaim: Option<Record>,
-    /// What the container runtime could remove without evicting a pod, if that is known.
+    /// The objects that the container runtime could remove without evicting a pod, if known.
     pub reclaimable: Option<Reclaimable>,
-    /// Pods that are leaving, and what they are waited for.
+    /// Pods that are leaving, and why they are waited for.
     pub leaving: Vec<LeavingStatus>,
     /// Signals whose evictions are stopped because they did not help.
     pub futile_stops: Vec<FutileStop>,
@@ -147,14 +147,14 @@ pub struct SourceStatus {
     pub why: String,
 }
 
-/// What is known of one signal, with its thresholds.
+/// The state of one signal, with its thresholds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalStatus {
     /// The name of the signal.
     pub signal: Signal,
-    /// What is available, in bytes or counts; for `memory.psi` and `io.psi` the time in which no task was stalled,
-    /// in hundredths of a percent. `None` while it cannot be read.
+    /// The available amount, in bytes or counts. For `memory.psi` and `io.psi` it is the time in which no task was
+    /// stalled, in hundredths of a percent. `None` while it cannot be read.
     #[serde(default)]
     pub available: Option<i64>,
     /// The capacity, in the unit of `available`.
@@ -218,7 +218,7 @@ pub struct ThresholdStatus {
     pub kind: String,
     /// In the unit of `available`; a percentage is converted with the capacity.
     pub value: i64,
-    /// What is available of the figure that it applies to; a pressure signal has several figures.
+    /// The available amount of the figure that it applies to; a pressure signal has several figures.
     pub available: Option<i64>,
     /// As it was configured.
     pub configured: String,
@@ -233,7 +233,7 @@ pub struct ThresholdStatus {
     pub held_until: Option<i64>,
 }
 
-/// What is known of one node condition.
+/// The state of one node condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConditionStatus {
@@ -265,7 +265,7 @@ pub struct PodCounts {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AdmissionStatus {
-    /// What is done with such pods.
+    /// The action on such pods.
     pub mode: Admission,
     /// How many there were since start.
     pub findings: u64,
@@ -305,7 +305,7 @@ pub struct LeavingStatus {
     pub decision: String,
     /// When the state began.
     pub since: Timestamp,
-    /// What the pod is waited for.
+    /// Why the pod is waited for.
     pub waits_for: String,
     /// The latest end of the wait; `None` if it has no end.
     pub until: Option<Timestamp>,
@@ -399,7 +399,7 @@ pub enum Question {
     },
 }
 
-/// The channel of an answer; its receiver may have gone.
+/// The channel of an answer; its receiver may be closed.
 pub type Answer = oneshot::Sender<Result<Value, Unanswered>>;
 
 /// Why a question was not answered.
@@ -531,7 +531,7 @@ impl Shared {
         SignedDuration::from_millis(self.clock.now().as_millisecond().saturating_sub(last))
     }
 
-    /// What is missing before the daemon can do its work; `None` if nothing is.
+    /// The reason why the daemon cannot do its work yet; `None` if it can.
     pub(crate) fn not_ready(&self) -> Option<&'static str> {
         if !self.sampled.load(Ordering::Relaxed) {
             Some("the signals have not been sampled yet")

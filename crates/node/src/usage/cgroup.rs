@@ -97,7 +97,7 @@ impl CgroupUsage {
         }
     }
 
-    /// Memory, swap and processes of every pod; `None` for a pod whose cgroup is unknown or gone.
+    /// Memory, swap and processes of every pod; `None` for a pod whose cgroup is unknown or removed.
     pub fn read_pods(
         &mut self,
         now: Timestamp,
@@ -139,8 +139,8 @@ impl CgroupUsage {
     }
 
     /// Memory of the containers of one pod. The kubelet's containers are found by the id in the pod's status. In a
-    /// cgroup that a manifest names they are the cgroups below with the containers' names, or, if there are none,
-    /// the only container is the cgroup itself.
+    /// cgroup that a manifest names, the cgroups below with the containers' names count. If there are none, the only
+    /// container is the cgroup itself.
     fn read_containers(
         &mut self,
         cgroup: &BoundCgroup,
@@ -148,7 +148,7 @@ impl CgroupUsage {
         usage: &mut PodUsage,
         mut warn: impl FnMut(ReadError),
     ) {
-        // If the cgroup is gone there are no figures.
+        // If the cgroup is removed there are no figures.
         let children = self
             .hierarchies
             .children(&cgroup.relative)

@@ -1,4 +1,4 @@
-//! What the container runtime says that pods use: their memory and processes.
+//! The container runtime's figures of pods: their memory and processes.
 
 use evictd_cri::{Client, Container, ContainerStats, Memory, SandboxStats};
 use evictd_eviction::{
@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 /// No kernel gives more process ids.
 const MOST_PROCESSES: u64 = 1 << 22;
 
-/// The usage of every pod of the runtime, by UID. `Err` says why there is none. A pod of which the runtime says two things,
-/// or what cannot be on this machine, is left out, so that its cgroup is read instead.
+/// The usage of every pod of the runtime, by UID. `Err` says why there is none. A pod with two contradicting or
+/// impossible figures is left out, so that its cgroup is read instead.
 pub(super) async fn usage(runtime: &Client) -> Result<HashMap<String, PodUsage>, String> {
     let told = |error: evictd_cri::Error| error.to_string();
     if let Some(stats) = runtime.sandbox_stats().await.map_err(told)? {

@@ -46,7 +46,8 @@ impl OpenDeleted {
         }
     }
 
-    /// Looks anew, for so long and then at most as long as it may take to stop. What is not found by then is left out.
+    /// Searches anew, for this time and then at most as long as it may take to stop. Files that are not found by then
+    /// are left out.
     pub(super) async fn look(
         &mut self,
         now: Timestamp,
@@ -76,7 +77,7 @@ impl OpenDeleted {
         }
     }
 
-    /// What the last look found.
+    /// The result of the last search.
     pub(super) fn found(&self) -> Arc<DeletedFiles> {
         Arc::clone(&self.found)
     }

@@ -21,8 +21,7 @@ impl DiskRoots {
         self.kubelet.join("pods")
     }
 
-    /// The same, without saying what they are. The logs are one, since of a pod that has ended the containers are not
-    /// kept.
+    /// The same, without their kinds. The logs are one directory, because the containers of an ended pod are not kept.
     pub(super) fn directories_of(&self, pod: &Pod) -> Vec<PathBuf> {
         let parts = self.parts(pod).into_iter();
         let leave = |part: &Part| matches!(part.kind, PartKind::Volume(_) | PartKind::KubeletFiles);

@@ -70,9 +70,9 @@ const DEFAULT_LIMITS: Limits = Limits {
 pub enum Method {
     /// Every directory is walked.
     Walk,
-    /// For limits of pods, which are checked all the time: what was walked before is read again only where the kernel
-    /// reports changes, and hostPath volumes, which no limit counts, are left out. A pod that exceeds a limit by these
-    /// figures is walked.
+    /// For limits of pods, which are checked all the time. A tree that was walked before is read again only where the
+    /// kernel reports changes. HostPath volumes are left out, because no limit counts them. A pod that exceeds a limit
+    /// by these figures is walked.
     Changes,
 }
 
@@ -113,7 +113,7 @@ pub struct DiskMeter {
     walks_no_layer: bool,
     /// The layers that were looked for in the last walk.
     sought: Vec<Place>,
-    /// What the directories of pods held in the last walk.
+    /// The sizes of the pods' directories in the last walk.
     entries: Vec<Entry>,
     host_paths: Vec<HostPath>,
 }
@@ -344,7 +344,7 @@ impl DiskMeter {
         })
     }
 
-    /// Takes what was walked of a pod's writable layers for newer figures than the runtime's.
+    /// Takes the walked size of a pod's writable layers where it is newer than the runtime's.
     fn take_layers(&mut self, now: Timestamp, pod: &Pod, parts: &[Part]) {
         for part in parts {
             if let (PartKind::Layer(name), Some(measured)) = (&part.kind, part.known()) {
@@ -354,7 +354,7 @@ impl DiskMeter {
         }
     }
 
-    /// Looks at these filesystems, and adds what was found in the directories of pods. Takes slightly more than 1 s at
+    /// Surveys these filesystems, and adds the findings in the directories of pods. Takes slightly more than 1 s at
     /// most; `None` if a filesystem does not answer.
     pub(super) async fn survey(
         &mut self,
@@ -393,7 +393,7 @@ impl DiskMeter {
         found
     }
 
-    /// Adds what was measured in the directories of pods since the last call.
+    /// Adds the sizes measured in the directories of pods since the last call.
     pub(super) fn complete(&mut self, set: &PodSet, mut findings: Findings) -> Findings {
         let entries = std::mem::take(&mut self.entries);
         findings.host_paths = std::mem::take(&mut self.host_paths);
@@ -417,7 +417,7 @@ impl DiskMeter {
         findings
     }
 
-    /// Notes what a pod's directories hold, by kind.
+    /// Notes the sizes of a pod's directories, by kind.
     fn note(&mut self, now: Timestamp, pod: &Pod, parts: &[Part]) {
         for part in parts {
             let Some(measured) = part.known() else {
@@ -465,7 +465,7 @@ impl DiskMeter {
         usage
     }
 
-    /// What the pod holds open of deleted files where the kubelet keeps volumes or the pod has directories, and in its
+    /// The deleted files that the pod holds open: where the kubelet keeps volumes, in the pod's directories, and in its
     /// layers.
     fn deleted_of(&self, pod: &LocalPod, parts: &[Part]) -> DeletedUsage {
         let Some(cgroup) = &pod.cgroup else {
@@ -503,7 +503,7 @@ impl DiskMeter {
             let needed = pod.manifest.is_none() || parts.iter().any(|(part, _)| in_kubelets(part));
             let directory = needed.then(|| self.roots.pods().join(&pod.uid));
             self.threads.run(move || {
-                // If that cannot be determined, the walk reports what it cannot read.
+                // If that cannot be determined, the walk reports the directories that it cannot read.
                 if directory.is_some_and(|directory| matches!(directory.try_exists(), Ok(false))) {
                     return None;
                 }
@@ -534,7 +534,7 @@ impl DiskMeter {
         Ok(walked.map(|parts| self.keep(parts)))
     }
 
-    /// The directories to measure, with what is kept of them.
+    /// The directories to measure, with their kept trees.
     fn parts(&mut self, pod: &Pod, method: Method) -> Vec<(Part, Option<KeptTree>)> {
         let mut parts = self.roots.parts(pod);
         let uppers = self.uppers.iter().filter(|((of, _), _)| *of == pod.uid);

@@ -1,4 +1,4 @@
-//! Whether the files of an evicted pod are gone. Its object stays in the API, so that it is listed says nothing.
+//! Whether the files of an evicted pod are removed. Its object stays in the API, so that it is listed proves nothing.
 
 use super::{directories::DiskRoots, layers::Layers};
 use crate::pods::LocalPod;
@@ -36,7 +36,7 @@ pub(super) struct FilesLeft {
     threads: Pool,
     runtime: Option<Client>,
     looking: Option<(String, Receiver<Option<bool>>)>,
-    /// By the pod's UID: when it was last looked, and what was found.
+    /// By the pod's UID: the time and the result of the last check.
     known: HashMap<String, (Timestamp, Option<bool>)>,
 }
 

@@ -1,4 +1,5 @@
-//! How much each pod reads from and writes to devices: while there is I/O pressure, and for whoever asks who fills a disk.
+//! How much each pod reads from and writes to devices: while there is I/O pressure, and for the question which pod
+//! fills a disk.
 //!
 //! The kernel counts since the creation of a cgroup. To see which pod reads and writes now, two readings are
 //! needed: when the pressure is first seen, and when a pod has to be evicted for it.
@@ -31,8 +32,8 @@ pub(super) struct IoMeter {
 
 type Counters = HashMap<String, Result<u64, ReadError>>;
 
-/// Counting begins anew when it has lasted this long and a decision has seen it: what a pod has read in the hours of a
-/// pressure does not say who reads now.
+/// Counting begins anew when it has lasted this long and a decision has seen it. The reads of hours of pressure do not
+/// show which pod reads now.
 const LONGEST: SignedDuration = SignedDuration::from_secs(5);
 
 impl IoMeter {
@@ -109,8 +110,8 @@ impl IoMeter {
         warnings
     }
 
-    /// What each pod has written to devices since its creation, by UID, as far as the kernel tells. On v1 it counts only
-    /// what is written past the page cache: nothing is told there.
+    /// The bytes that each pod has written to devices since its creation, by UID, as far as the kernel counts them. On
+    /// v1 the kernel counts only writes past the page cache, so there is no figure.
     pub(super) fn written(&self, set: &PodSet) -> Vec<(String, i64)> {
         let mut buffer = Box::new([0; size_of::<Buffer>()]);
         let pods = set.pods.iter().filter_map(|pod| {

@@ -41,10 +41,10 @@ const YOUNG: SignedDuration = SignedDuration::from_secs(20);
 /// Figures of the runtime that are older give way to a walk.
 const FRESH: SignedDuration = SignedDuration::from_secs(2);
 
-/// The labels by which kubelets tell runtimes what a container belongs to.
+/// The labels by which kubelets name a container's pod to runtimes.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
-/// The writable layers that the runtime last told of.
+/// The writable layers in the runtime's last report.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     runtime: Option<Client>,
@@ -80,7 +80,8 @@ impl Layer {
         self.usage.bytes.is_some()
     }
 
-    /// As the runtime counted it. containerd counts every 10 s: of a younger container it tells zero bytes, and no time.
+    /// As the runtime counted it. containerd counts every 10 s: for a younger container it reports zero bytes without a
+    /// time.
     fn counted(now: Timestamp, counted: Option<&FilesystemUsage>, container: &Container) -> Self {
         let told = counted.and_then(|layer| Some((layer, layer.at?, figure(layer.bytes)?)));
         let unknown = FsUsage {
@@ -133,7 +134,7 @@ impl Layers {
         self.known.get(place).is_some_and(Layer::is_known)
     }
 
-    /// Asks the runtime; what it told before is kept if it does not answer.
+    /// Asks the runtime; its earlier answer is kept if it does not answer.
     pub(super) async fn read(&mut self, now: Timestamp) {
         self.known
             .retain(|_, layer| now.duration_since(layer.at) < MAX_AGE);
@@ -177,7 +178,7 @@ impl Layers {
             problem.map(|why| format!("writable layers of containers are unknown: {why}"));
     }
 
-    /// What is used on the filesystems of these layers, as far as they answer.
+    /// The usage of the filesystems of these layers, as far as they answer.
     async fn used(&mut self, stats: &[ContainerStats]) -> Used {
         if let Some(earlier) = &mut self.looking
             && earlier.try_recv().err() == Some(TryRecvError::Empty)
@@ -225,7 +226,7 @@ impl Layers {
         known.is_some_and(|layer| now.duration_since(layer.at) <= FRESH && layer.at >= since)
     }
 
-    /// A layer was walked. If that was cut short, what the runtime has told is nearer to the truth.
+    /// A layer was walked. If that was cut short, the runtime's figure is nearer to the truth.
     pub(super) fn walked(&mut self, now: Timestamp, place: (String, String), found: &Measured) {
         let known = self.known.get(&place);
         if found.truncation.is_some() && known.is_some() {
@@ -323,7 +324,7 @@ fn images_of(
     let layers = stats.iter().filter_map(|one| one.writable_layer.as_ref());
     let layers = layers.filter_map(|layer| figure(layer.bytes));
     let layers = layers.fold(0, i64::saturating_add);
-    // containerd tells the age of its oldest layer of an image, which never changes: the containers' layers are what ages.
+    // containerd reports the age of its oldest layer of an image, which never changes. The layers of containers do age.
     let counted = stats
         .iter()
         .filter_map(|one| one.writable_layer.as_ref()?.at);
@@ -351,7 +352,8 @@ fn layers(
     let mut layers: BTreeMap<(String, String), Layer> = BTreeMap::new();
     for container in containers {
         let stats = by_id.get(container.id.as_str());
-        // What has ended is no longer counted, and what a runtime does not count after a while it never does.
+        // The layer of an ended container is no longer counted. One that a runtime has not counted after a while never
+        // will be.
         let young = |created: Timestamp| now.duration_since(created) < YOUNG;
         let runs = container.state == ContainerState::Running;
         if stats.is_none() && !(runs && container.created.is_some_and(young)) {

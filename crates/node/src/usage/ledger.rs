@@ -1,4 +1,4 @@
-//! Who fills the node's disks: what pods hold by kind, what nobody's is, and what was not found.
+//! Which pods fill the node's disks: usage of pods by kind, unowned usage, and the unexplained rest.
 
 use crate::pods::{LocalPod, PodSet};
 use evictd_eviction::{
@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// What images are called among what belongs to no pod.
+/// The name of images among the usage that belongs to no pod.
 pub(crate) const IMAGES: &str = "images";
 
-/// What bytes on a disk belong to.
+/// The owner of bytes on a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the names say it")]
@@ -23,13 +23,13 @@ pub enum Kind {
     Logs,
     EmptyDirs,
     OtherVolumes,
-    /// What the kubelet keeps for the pod's containers, such as termination logs.
+    /// The kubelet's files for the pod's containers, such as termination logs.
     KubeletFiles,
     /// Files that are deleted but still open.
     DeletedFiles,
 }
 
-/// What one pod has on one filesystem.
+/// The usage of one pod on one filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The pod's UID.
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub(crate) at: Timestamp,
 }
 
-/// A directory of the node that a pod mounts. What is in it may be the pod's or not.
+/// A directory of the node that a pod mounts. Its contents may or may not be the pod's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostPath {
     /// `namespace/name` of the pod.
@@ -64,9 +64,9 @@ pub struct FilesystemLedger {
     pub description: String,
     /// In bytes.
     pub capacity_bytes: i64,
-    /// In bytes, without what is reserved for root.
+    /// In bytes, without the reserve for root.
     pub used_bytes: i64,
-    /// What pods can still write, in bytes.
+    /// The bytes that pods can still write.
     pub available_bytes: i64,
     /// All there are; zero if the filesystem makes them on demand.
     pub inodes: i64,
@@ -74,9 +74,9 @@ pub struct FilesystemLedger {
     pub inodes_used: i64,
     /// The thresholds on it.
     pub thresholds: Vec<ThresholdLine>,
-    /// What pods hold, the largest first.
+    /// The usage of pods, the largest first.
     pub pods: Vec<PodLedger>,
-    /// What belongs to no pod.
+    /// Usage that belongs to no pod.
     pub nobodys: Vec<Nobodys>,
 }
 
@@ -97,7 +97,7 @@ pub struct ThresholdLine {
     pub unmeasured: bool,
 }
 
-/// What one pod holds on one filesystem.
+/// The usage of one pod on one filesystem.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodLedger {
@@ -110,8 +110,8 @@ pub struct PodLedger {
     /// By how much it grows, in bytes per second; absent until it was read twice within a minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth_bytes_per_second: Option<i64>,
-    /// What it writes to all devices, in bytes per second, as cgroup v2 counts it: also what it writes over. Absent until
-    /// it was read twice within a minute.
+    /// Its rate of writes to all devices, in bytes per second. cgroup v2 counts overwritten bytes, too. Absent until it
+    /// was read twice within a minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_bytes_per_second: Option<i64>,
     /// In bytes.
@@ -120,11 +120,11 @@ pub struct PodLedger {
     pub age_seconds: i64,
 }
 
-/// What belongs to no pod.
+/// Usage that belongs to no pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Nobodys {
-    /// What it is, in words.
+    /// Its kind, in words.
     pub what: String,
     /// In bytes.
     pub bytes: i64,
@@ -142,20 +142,20 @@ pub struct Unwatched {
     pub pods: Vec<String>,
 }
 
-/// What the container runtime could remove without evicting a pod.
+/// The objects that the container runtime could remove without evicting a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Reclaimable {
     /// How many dead containers.
     pub containers: u32,
-    /// What their layers hold, in bytes, as far as the runtime has counted them.
+    /// The size of their writable layers, in bytes, as far as the runtime has counted them.
     pub container_bytes: u64,
     /// How many unused images.
     pub images: u32,
-    /// What these images hold on the disk, compressed and unpacked, in bytes: their share of all images. If that is not
-    /// known, their sizes as the runtime tells them.
+    /// The disk usage of these images, compressed and unpacked, in bytes: their share of all images. If that is
+    /// unknown, their sizes as the runtime reports them.
     pub image_bytes: u64,
-    /// Whether `image_bytes` is what they hold on the disk.
+    /// Whether `image_bytes` is their disk usage.
     pub image_bytes_on_disk: bool,
     /// How long ago the runtime listed them.
     pub age_seconds: i64,
@@ -222,7 +222,7 @@ pub struct DiskLedger {
     pub unknown_pods: Vec<String>,
     /// Processes whose open files may not be seen.
     pub hidden_processes: usize,
-    /// What could be removed without evicting a pod, where that is known.
+    /// The objects that could be removed without evicting a pod, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaimable: Option<Reclaimable>,
     /// Why figures are missing.
@@ -230,8 +230,8 @@ pub struct DiskLedger {
 }
 
 impl DiskLedger {
-    /// Everything that images hold on their filesystem, the compressed layers that containerd keeps included, which it
-    /// does not count itself. It is taken from what is left unexplained there.
+    /// Adds the usage of all images on their filesystem. It includes the compressed layers that containerd keeps and
+    /// does not count itself. It is taken from the unexplained usage there.
     pub(crate) fn set_images(&mut self, size: Size, age_seconds: i64) {
         let is_theirs =
             |one: &&mut FilesystemLedger| one.roles.iter().any(|role| role == "imagefs");
@@ -277,10 +277,10 @@ pub(crate) struct Findings {
     pub(crate) spaces: Vec<Space>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) host_paths: Vec<HostPath>,
-    /// What belongs to no pod: what it is, its device (`None` for that of images), its bytes, and when they were counted.
+    /// Unowned usage: its kind, its device (`None` for that of images), its bytes, and when they were counted.
     pub(crate) nobodys: Vec<(&'static str, Option<u64>, i64, Timestamp)>,
     pub(crate) hidden_processes: usize,
-    /// How fast what a pod holds on a filesystem grows, in bytes per second, by UID and device as in the entries.
+    /// The growth of a pod's usage on a filesystem, in bytes per second, by UID and device as in the entries.
     pub(crate) growth: BTreeMap<(String, Option<u64>), i64>,
     /// How fast a pod writes to devices, in bytes per second, by UID.
     pub(crate) writing: BTreeMap<String, i64>,

@@ -1,4 +1,4 @@
-//! The port "what each pod uses". It measures only when a decision needs it.
+//! The port "usage of each pod". It measures only when a decision needs it.
 
 mod cgroup;
 mod cri;
@@ -36,7 +36,7 @@ pub use summary::{SummaryUsage, summary};
 pub use walk::WalkScope;
 
 /// A source of usage figures. `usage` becomes parallel to the pods of the set. Each method returns a warning for
-/// what it could not read; a pod that is gone has no figures and causes no warning.
+/// figures that it could not read; a pod that has ended has no figures and causes no warning.
 pub trait UsageSource {
     /// Memory, swap and processes of every pod; replaces the content of `usage`.
     fn every_pod(
@@ -85,7 +85,7 @@ pub enum UsageWarning {
     NotWalked {
         /// `namespace/name`.
         pod: String,
-        /// What kept the walk from running.
+        /// The reason why the walk did not run.
         why: NotWalked,
     },
 }

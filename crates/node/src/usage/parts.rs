@@ -28,13 +28,13 @@ pub(super) enum PartKind {
     Layer(String),
     /// The volume of this name that lives and dies with the pod; without a name, all such volumes of one kind.
     Volume(String),
-    /// What the kubelet keeps for the pod's containers, such as termination logs.
+    /// The kubelet's files for the pod's containers, such as termination logs.
     KubeletFiles,
     /// A volume that is a directory of the node. It is not the pod's, and its end gives nothing of it back.
     HostPath,
 }
 
-/// What a directory holds, itself included.
+/// The size of a directory, itself included.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
     pub(super) bytes: i64,
@@ -71,8 +71,8 @@ impl From<ProjectUsage> for Measured {
 }
 
 impl Measured {
-    /// As figures of this moment. How much there is of what cannot be read is not known, so that does not make the
-    /// figures lower bounds.
+    /// As figures of this moment. The amount of unreadable files is unknown, so they do not make the figures lower
+    /// bounds.
     pub(super) fn figures(&self, now: Timestamp) -> FsUsage {
         let more = self.truncation.as_ref();
         let cut_short = more.is_some_and(|why| *why != Truncation::Unreadable);
@@ -98,7 +98,7 @@ impl Part {
         }
     }
 
-    /// What it holds; `None` if it could not even be opened: then that is unknown, not zero.
+    /// Its size; `None` if it could not even be opened: then that is unknown, not zero.
     pub(super) fn known(&self) -> Option<Measured> {
         self.measured.filter(|found| found.inodes != Some(0))
     }
@@ -116,7 +116,7 @@ pub(super) enum Projects {
     AsLowerBound,
 }
 
-/// Measures each directory; those with a tree that is kept by what has changed in it.
+/// Measures each directory; those with a kept tree by the changes in it.
 pub(super) fn measure(
     now: Timestamp,
     mut parts: Vec<(Part, Option<KeptTree>)>,
@@ -125,7 +125,7 @@ pub(super) fn measure(
 ) -> Vec<(Part, Option<KeptTree>)> {
     let counted = own_projects(&parts);
     for ((part, tree), project) in parts.iter_mut().zip(counted) {
-        // What is below is not the pod's: only its filesystem is of interest.
+        // The contents are not the pod's: only its filesystem is of interest.
         if part.kind == PartKind::HostPath {
             part.measured = stat(&part.path).ok().map(|found| Measured {
                 bytes: 0,
@@ -168,7 +168,7 @@ fn suffices(project: &ProjectUsage, projects: Projects) -> bool {
     }
 }
 
-/// What the filesystem counts for each volume. Two that tell the same may share a project: neither is taken.
+/// The usage that the filesystem counts for each volume. Two with equal figures may share a project: neither is taken.
 fn own_projects(parts: &[(Part, Option<KeptTree>)]) -> Vec<Option<ProjectUsage>> {
     let counted: Vec<Option<ProjectUsage>> = parts
         .iter()
@@ -201,8 +201,8 @@ pub(super) fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<U
     }));
 }
 
-/// The pod's total contains what is deleted with the pod, as the kubelet counts it (S1-070). What is on another
-/// filesystem than `node`, that of the kubelet's directory, counts for the pod's limits only.
+/// The pod's total contains the directories that are deleted with it, as the kubelet counts them (S1-070). Usage on
+/// another filesystem than `node`, that of the kubelet's directory, counts for the pod's limits only.
 pub(super) fn add(now: Timestamp, parts: &[Part], node: Option<u64>, usage: &mut PodUsage) {
     for part in parts {
         let Some(measured) = &part.measured else {

@@ -1,4 +1,4 @@
-//! What is measured for pressure signals: who waits, and who reads and writes meanwhile.
+//! Measurements for pressure signals: which pods wait, and which read and write meanwhile.
 
 use super::{UsageWarning, cgroup::unreadable, io::IoMeter};
 use crate::pods::PodSet;
@@ -7,7 +7,7 @@ use evictd_kernel::{cgroup::Hierarchies, kernel_file::Buffer, signals::GroupPres
 use jiff::Timestamp;
 use std::path::PathBuf;
 
-/// Measures the pressure of pods and of what runs beside them, and what pods read and write.
+/// Measures the pressure of pods and of the processes beside them, and the reads and writes of pods.
 #[derive(Debug)]
 pub(super) struct PressureMeter {
     io: IoMeter,
@@ -34,7 +34,7 @@ impl PressureMeter {
         self.pods = pods;
     }
 
-    /// Counts what pods read and write while there is I/O pressure.
+    /// Counts the reads and writes of pods while there is I/O pressure.
     pub(super) fn count_io(&mut self, pressure: bool, set: &PodSet) {
         if pressure {
             self.io.begin(set);
@@ -43,12 +43,12 @@ impl PressureMeter {
         }
     }
 
-    /// What each pod has written to devices since its creation, by UID.
+    /// The bytes that each pod has written to devices since its creation, by UID.
     pub(super) fn written(&self, set: &PodSet) -> Vec<(String, i64)> {
         self.io.written(set)
     }
 
-    /// Adds what a decision on this signal needs, if it is a pressure signal.
+    /// Adds the figures that a decision on this signal needs, if it is a pressure signal.
     pub(super) fn read(
         &mut self,
         (now, signal): (Timestamp, Signal),
@@ -66,7 +66,7 @@ impl PressureMeter {
         warnings
     }
 
-    /// The pressure now. What cannot be read is unknown.
+    /// The pressure now. A figure that cannot be read is unknown.
     fn stalls(&self, signal: Signal, set: &PodSet) -> (Stalls, Vec<UsageWarning>) {
         let mut buffer = Box::new([0; size_of::<Buffer>()]);
         let (mut stalls, mut warnings) = (Stalls::default(), Vec::new());

@@ -28,10 +28,10 @@ use tokio::task::JoinHandle;
 
 /// The pause between walks for a decision while the amount of some files is unknown.
 const WALK_AGAIN: Duration = Duration::from_millis(250);
-/// How long the problem of a walk is told.
+/// How long the problem of a walk is reported.
 const TOLD: SignedDuration = SignedDuration::from_mins(2);
 
-/// What a decision needs under the rules.
+/// The figures that a decision needs under the rules.
 #[derive(Debug, Clone, Copy)]
 struct Needs {
     /// Decisions on disks wait until it is known who writes.
@@ -42,7 +42,7 @@ struct Needs {
     since_crossing: bool,
 }
 
-/// Measures what pods use, from the kubelet, cgroups and directories.
+/// Measures the usage of pods, from the kubelet, cgroups and directories.
 pub struct UsageReader {
     /// Asks the kubelet, if configured; figures that it does not report come from the other sources.
     summary: Option<SummaryUsage>,
@@ -57,9 +57,9 @@ pub struct UsageReader {
     shown: Option<Arc<Walk>>,
     /// The last look at who fills the disks, and when it was begun.
     findings: Option<(Timestamp, Findings)>,
-    /// What pods hold, from walks of all pods.
+    /// The usage of pods, from walks of all pods.
     growth: Growth,
-    /// The same on each filesystem, by UID and device, and what they write to all devices.
+    /// The same on each filesystem, by UID and device, and the pods' writes to all devices.
     growth_by_filesystem: Growth,
     needs: Needs,
     /// Lasts after a walk that left something unknown: walking again at once finds no more.
@@ -115,7 +115,7 @@ impl UsageReader {
         self
     }
 
-    /// Knows what runs beside the pods on this node; see [`PressureMeter::look_beside`].
+    /// Adds the cgroups beside the pods on this node; see [`PressureMeter::look_beside`].
     #[must_use]
     pub(crate) fn beside(mut self, node: PathBuf, pods: Vec<PathBuf>) -> Self {
         self.pressure.look_beside(node, pods);
@@ -247,8 +247,8 @@ impl UsageReader {
         (!(is_pending && nothing)).then(|| (usage, unread.collect()))
     }
 
-    /// The resources that the pod with this UID still uses according to its cgroup and its volumes, read now,
-    /// whether or not the pod is still listed.
+    /// The remaining usage of the pod with this UID according to its cgroup and its volumes, read now. The pod need not
+    /// be listed any more.
     pub fn remaining(&mut self, uid: &str, cgroup: &Path) -> RemainingUsage {
         let (hierarchies, buffer) = self.cgroups.reader();
         remaining::read(hierarchies, &self.mounts, (uid, cgroup), buffer)
@@ -337,8 +337,8 @@ impl UsageReader {
         summary?.usage(now, crossed, set)
     }
 
-    /// Why usage does not come from the configured source. What a walk has found is told for two minutes: where nobody
-    /// needs another walk, nobody finds out that the problem is over.
+    /// Why usage does not come from the configured source. A problem of a walk is reported for two minutes, because the
+    /// next walk, which may find it over, may never be needed.
     pub fn problem(&self, now: Timestamp) -> Option<String> {
         let summary = self.summary.as_ref();
         let asked = summary.and_then(SummaryUsage::problem);

@@ -1,4 +1,5 @@
-//! What a pod still uses after its processes have exited: memory in its volumes, and zombies that hold process ids.
+//! The remaining usage of a pod after its processes have exited: memory in its volumes, and zombies that hold process
+//! ids.
 
 use super::cgroup::{MemoryFiles, bytes, processes, twice};
 use evictd_eviction::departures::RemainingUsage;
@@ -10,8 +11,8 @@ use nix::{errno::Errno, sys::statfs::statfs};
 use procfs::{FromRead, process::MountInfos};
 use std::{collections::HashSet, ffi::OsStr, path::Path};
 
-/// Reads everything again. Memory is what its cgroup is charged for except cache, which the kernel frees by itself;
-/// if the cgroup is gone, the size of the pod's volumes in memory. `None` after a read error. `mounts` is a
+/// Reads everything again. Memory is the charge of its cgroup except cache, which the kernel frees by itself. If the
+/// cgroup is removed, it is the size of the pod's volumes in memory. `None` after a read error. `mounts` is a
 /// `mountinfo` file.
 pub(super) fn read(
     hierarchies: &Hierarchies,

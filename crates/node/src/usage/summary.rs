@@ -24,7 +24,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
 const RETRY_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const PATH: &str = "/stats/summary";
 
-/// Whom to ask.
+/// The server of the figures.
 #[derive(Clone)]
 enum Server {
     Kubelet {
@@ -34,14 +34,14 @@ enum Server {
     Runtime(Client),
 }
 
-/// What was answered.
+/// The answer of the server.
 enum Figures {
     Kubelet(Box<Summary>),
     /// By the UID of the pod.
     Runtime(HashMap<String, PodUsage>),
 }
 
-/// Asks the kubelet or the container runtime what pods use.
+/// Asks the kubelet or the container runtime for the usage of pods.
 pub struct SummaryUsage {
     server: Server,
     clock: Clock,

@@ -1,4 +1,4 @@
-//! What is on the disks beside the directories of pods: sizes, system logs, files that are deleted but open.
+//! Usage of the disks beside the directories of pods: sizes, system logs, files that are deleted but open.
 
 use super::{
     deleted::is_held_in,
@@ -21,7 +21,7 @@ pub(super) const SYSTEM_LOGS: &str = "/var/log";
 /// The most files of the system's logs that are counted.
 const MOST_LOGS: u64 = 100_000;
 
-/// What a survey looks at.
+/// The subject of a survey.
 pub(super) struct Survey {
     pub(super) now: Timestamp,
     pub(super) filesystems: Vec<WatchedFilesystem>,
@@ -30,7 +30,7 @@ pub(super) struct Survey {
     pub(super) pods: Vec<(String, PathBuf)>,
 }
 
-/// What the system's logs are called, those of pods among them until these are subtracted.
+/// The name of the system's logs, which include those of pods until these are subtracted.
 pub(super) const LOGS: &str = "system logs";
 
 impl Survey {

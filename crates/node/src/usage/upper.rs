@@ -1,17 +1,17 @@
-//! Where the writable layers of running containers are on the node: the upper directories of their overlays.
+//! Finds the writable layers of running containers on the node: the upper directories of their overlays.
 //!
-//! A container may be hostile. In a user namespace of its own it can mount an overlay of which `upperdir=` names any
-//! path, another pod's among them, and make it the root of its processes. So no path that a container's process shows
-//! is ever used. The paths are those of overlays that are mounted in the mount namespace of this daemon, where only the
-//! node's root can mount: the runtime mounts a container's root there before it starts the container. What a process
-//! shows of its root only selects one of them: it must have the same device number, which is that of one superblock,
-//! and a process has another container's superblock for its root only if the node gave it that mount. The names of
-//! the directories are compared too, because a device number is used again as soon as an overlay is unmounted.
+//! A container may be hostile. In a user namespace of its own it can mount an overlay whose `upperdir=` names any path,
+//! such as another pod's, and make it the root of its processes. So no path that a container's process shows is ever
+//! used. The paths are those of overlays in the mount namespace of this daemon, where only the node's root can mount.
+//! The runtime mounts a container's root there before it starts the container. The root of a process only selects one
+//! of these overlays by its device number, which is that of one superblock. A process has another container's
+//! superblock for its root only if the node gave it that mount. The names of the directories are compared too, because
+//! a device number is used again as soon as an overlay is unmounted.
 //!
-//! A process that changes its root hides the layer, which then is unknown or counted by the runtime; it can claim no
-//! other. In a container of its own this daemon sees no such mounts: then those count that the node's first process
-//! has, where it shares the node's process ids, and a layer is walked where its directory is mounted at the same path.
-//! Otherwise the runtime's figures remain.
+//! A process that changes its root hides the layer, which then is unknown or counted by the runtime. It cannot claim
+//! another one. This daemon sees no such mounts in a container of its own. If it shares the node's process ids there,
+//! it uses the mounts of the node's first process. A layer is then walked where its directory is mounted at the same
+//! path. Otherwise the runtime's figures remain.
 
 use super::layers::Layers;
 use crate::pods::LocalPod;
@@ -44,8 +44,9 @@ pub(super) struct Sought {
 }
 
 impl Sought {
-    /// The containers of a pod, as their layers are looked for. The kubelet's have the runtime's ids, those in a cgroup
-    /// that a manifest names have their own names. What the runtime says counts before what the kubelet has reported.
+    /// The containers of a pod, by the ids under which their layers are found. The kubelet's containers have the
+    /// runtime's ids, those in a cgroup that a manifest names have their own names. The runtime's report takes
+    /// precedence over the kubelet's.
     pub(super) fn of(pod: &LocalPod, layers: &Layers) -> Vec<Self> {
         let Some(cgroup) = &pod.cgroup else {
             return Vec::new();
@@ -130,7 +131,7 @@ fn overlays(table: &str) -> HashMap<&str, &str> {
             let mounted_at = line.split(' ').nth(4)?;
             overlay(line, mounted_at)
         })
-        // The kernel escapes what is unusual in a path with a backslash; no runtime's paths have that.
+        // The kernel escapes unusual characters in a path with a backslash; no runtime's paths have them.
         .filter(|found| Some(found.device) != own && is_plain(found.upper))
         .map(|found| (found.device, found.upper))
         .collect()

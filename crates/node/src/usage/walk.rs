@@ -1,4 +1,4 @@
-//! What a walk through the directories of pods has found.
+//! The findings of a walk through the directories of pods.
 
 use super::{Truncation, UsageWarning, ledger::Findings};
 use crate::pods::{LocalPod, PodSet};
@@ -18,7 +18,7 @@ pub enum WalkScope {
     LimitedPods,
 }
 
-/// What a walk is for.
+/// The purpose of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A decision, which may evict a pod because of the result.
@@ -40,9 +40,9 @@ pub(super) struct Walk {
     pub(super) warnings: Vec<UsageWarning>,
     /// Why the disk usage was not found.
     pub(super) problem: Option<String>,
-    /// What is on these filesystems, if that was asked.
+    /// The survey of these filesystems, if it was requested.
     pub(super) findings: Option<Findings>,
-    /// What pods have written to devices, by UID, if that was asked.
+    /// The pods' writes to devices, by UID, if they were requested.
     pub(super) written: Vec<(String, i64)>,
 }
 

@@ -22,7 +22,7 @@ use evictd_pod::Node;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
-/// What is read from the Node.
+/// The data read from the Node.
 pub(super) struct ReadNode {
     /// The whole object, once it was read.
     pub(super) node: watch::Receiver<Option<Arc<Node>>>,
@@ -30,8 +30,8 @@ pub(super) struct ReadNode {
     pub(super) paused: watch::Receiver<Option<Pause>>,
 }
 
-/// Starts the tasks that inform the cluster: if the configuration gives access to an API server, or the pods come
-/// from it. Also returns what is read from the Node.
+/// Starts the tasks that inform the cluster: if the configuration gives access to an API server, or the pods come from
+/// it. Also returns the data read from the Node.
 pub(super) async fn start(
     config: &Effective,
     pods: &Started,

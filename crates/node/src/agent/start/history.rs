@@ -1,4 +1,4 @@
-//! What was decided before this start: the history, and the decisions that the last run was about to carry out.
+//! Decisions from before this start: the history, and the decisions that the last run was about to carry out.
 
 use crate::{
     config::Effective,
@@ -9,7 +9,7 @@ use evictd_kernel::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 
-/// What was found on disk.
+/// The decisions found on disk.
 pub(super) struct FoundOnDisk {
     pub(super) history: History,
     pub(super) earlier: EarlierDecisions,

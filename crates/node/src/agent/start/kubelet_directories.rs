@@ -33,7 +33,7 @@ pub(super) struct KubeletDirectories {
     pub(super) why_logs: String,
 }
 
-/// As configured, else as the kubelet that runs was told, else where kubelets usually keep them.
+/// From the configuration, else from the arguments of the running kubelet, else the kubelet's usual places.
 pub(super) async fn find(
     config: &Effective,
     hierarchies: &Hierarchies,
@@ -62,7 +62,7 @@ pub(super) async fn find(
     }
 }
 
-/// What the kubelet was told and how, or why that is not known.
+/// The directories that the kubelet was given and their source, or why they are unknown.
 struct Told {
     root: Result<(PathBuf, String), String>,
     logs: Result<(PathBuf, String), String>,
@@ -99,7 +99,7 @@ async fn ask(config: &Effective, hierarchies: Hierarchies, pod_roots: Vec<PathBu
     }
 }
 
-/// A kubelet, and what its configuration file contains.
+/// A kubelet, and the contents of its configuration file.
 type Running = (KubeletProcess, io::Result<String>);
 
 fn read(kubelet: KubeletProcess) -> Running {

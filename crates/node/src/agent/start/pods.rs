@@ -81,7 +81,7 @@ pub(super) async fn start(
     }
 }
 
-/// What a user should know of this source, for `status` and the log.
+/// The gaps of this source, for `status` and the log.
 pub(super) fn what_is_unknown(config: &Effective, source: PodsSource) -> Vec<String> {
     if source != PodsSource::Cri {
         return Vec::new();

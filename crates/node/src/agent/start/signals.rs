@@ -1,4 +1,4 @@
-//! Chooses the sources of the signals, and says what they cannot tell on this machine.
+//! Chooses the sources of the signals, and reports the figures that they lack on this machine.
 
 use super::pod_roots;
 use crate::config::{self, Effective, Kind};
@@ -69,8 +69,8 @@ fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSource
     }
 }
 
-/// Under the kubelet's rules huge pages count as available until the kubelet's version is known (S7-280); returns what to
-/// know of that.
+/// Under the kubelet's rules huge pages count as available until the kubelet's version is known (S7-280). Returns a
+/// warning about that.
 pub(super) fn huge_pages(config: &Effective, sampler: &mut Sampler) -> Option<String> {
     if config.kind == Kind::Evictd
         || config.memory_available == config::MemoryAvailable::MemAvailable
@@ -86,7 +86,7 @@ pub(super) fn huge_pages(config: &Effective, sampler: &mut Sampler) -> Option<St
     ))
 }
 
-/// What to know of pressure signals where no pod's own pressure can be read.
+/// A warning about pressure signals where no pod's own pressure can be read.
 pub(super) fn without_own_pressure(
     config: &Effective,
     hierarchies: &Hierarchies,

@@ -1,4 +1,4 @@
-//! What the status page shows before the first cycle.
+//! The contents of the status page before the first cycle.
 
 use super::{kubelet_directories::KubeletDirectories, node_name, pods, signals, usage};
 use crate::{
@@ -52,7 +52,7 @@ pub(super) fn first(
     }
 }
 
-/// What this machine cannot tell or do, in the log and on the status page.
+/// The figures and actions that this machine does not support, in the log and on the status page.
 pub(super) fn warn_at_start(
     config: &Effective,
     source: PodsSource,

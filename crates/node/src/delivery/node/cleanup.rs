@@ -74,7 +74,7 @@ pub async fn daemon_set_is_deleted(
 }
 
 impl NodeReporter {
-    /// Removes evictd's conditions, taints and annotations; returns what was removed.
+    /// Removes evictd's conditions, taints and annotations; returns their names.
     pub async fn clean(&self) -> Result<Vec<String>, ApiError> {
         let mut removed = self.clean_object().await?;
         removed.extend(self.clean_conditions().await?);

@@ -61,7 +61,7 @@ pub enum SocketError {
     /// A system call failed.
     #[error("cannot {action} the socket {path}: {source}")]
     Refused {
-        /// What failed, in a few words.
+        /// The failed action, in a few words.
         action: &'static str,
         /// The path of the socket.
         path: PathBuf,
