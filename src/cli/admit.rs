@@ -68,12 +68,12 @@ impl Arguments {
         self.output.print(&outcome, |outcome, view| {
             let page = page(outcome, &pods, view);
             match unchecked {
-                Some(told) => format!("{}\n\n{}", page.trim_end(), view.sentence(told)),
+                Some(reason) => format!("{}\n\n{}", page.trim_end(), view.sentence(reason)),
                 None => page,
             }
         })?;
-        if let Some(told) = unchecked.filter(|_| !self.output.is_for_people()) {
-            warn("evictd", told);
+        if let Some(reason) = unchecked.filter(|_| !self.output.is_for_people()) {
+            warn("evictd", reason);
         }
         if self.exit_code && !outcome.allowed {
             return Err(Failure::No);
@@ -81,7 +81,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// What an answer without the Node could not check.
+    /// The parts that an answer without the Node could not check.
     fn unchecked(&self) -> Option<&'static str> {
         let is_whole = !self.are_offline() || self.node.is_some() || self.insufficient.is_some();
         (!is_whole).then_some(

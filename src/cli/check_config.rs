@@ -1,5 +1,4 @@
-//! `evictd check-config`: is this configuration correct, which settings are in force, and what is the origin of
-//! each.
+//! `evictd check-config`: is this configuration correct, which settings are in force, and where does each come from.
 
 use clap::Args;
 use evictd_command::{Column, Failure, Output, Table, View, write_to_stdout};
@@ -17,7 +16,8 @@ const EXAMPLE: &str = "Example:
   evictd check-config /etc/evictd/evictd.yaml
   kubectl get --raw /api/v1/nodes/node-1/proxy/configz | evictd check-config -";
 
-/// Validates a configuration and shows what takes effect: every default filled in, and where each setting came from.
+/// Validates a configuration and shows the settings in force: every default filled in, and where each setting came
+/// from.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

@@ -84,8 +84,8 @@ fn judged(code: StatusCode, answer: Value) -> Result<Value, Failure> {
     if code.is_success() {
         return Ok(answer);
     }
-    let told = answer["error"].as_str().unwrap_or_default();
-    let error = anyhow!("the daemon refused: {told}");
+    let reason = answer["error"].as_str().unwrap_or_default();
+    let error = anyhow!("the daemon refused: {reason}");
     Err(if code.is_client_error() {
         Failure::Input(error)
     } else {

@@ -18,7 +18,7 @@ const EXAMPLE: &str = "Example:
 /// Figures that are older, in seconds, are named in the headline. Runtimes count every 10 s.
 const RECENT: i64 = 10;
 
-/// Who fills the node's disks: pods by kind, and what belongs to no pod.
+/// Shows who fills the node's disks: pods by kind, and usage that belongs to no pod.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -41,7 +41,7 @@ fn page(ledger: &DiskLedger, view: View) -> String {
     let mut parts: Vec<String> = ledger
         .filesystems
         .iter()
-        .map(|filesystem| told(filesystem, view))
+        .map(|filesystem| section(filesystem, view))
         .collect();
     if parts.is_empty() {
         parts.push(view.sentence("No filesystem is watched."));
@@ -54,9 +54,9 @@ fn page(ledger: &DiskLedger, view: View) -> String {
     format!("{}\n", parts.join("\n\n"))
 }
 
-fn told(filesystem: &FilesystemLedger, view: View) -> String {
+fn section(filesystem: &FilesystemLedger, view: View) -> String {
     let ages = filesystem.pods.iter().map(|pod| pod.age_seconds);
-    let ages = ages.chain(filesystem.nobodys.iter().filter_map(|one| one.age_seconds));
+    let ages = ages.chain(filesystem.unowned.iter().filter_map(|one| one.age_seconds));
     let oldest = ages.max();
     let old = oldest.filter(|oldest| *oldest > RECENT);
     let old = old.map_or_else(String::new, |oldest| {
@@ -161,13 +161,13 @@ fn holders(filesystem: &FilesystemLedger) -> Table {
         ])
     };
     let pods = filesystem.pods.iter().map(of_pod);
-    let nobodys = filesystem.nobodys.iter().map(|one| {
+    let unowned = filesystem.unowned.iter().map(|one| {
         let mut row = vec![format!("({})", one.what), human_bytes(one.bytes)];
         row.resize(10, "-".to_owned());
         row.push(one.age_seconds.map_or_else(|| "-".to_owned(), age));
         Row::from(row).coloured(Some(Colour::Faint))
     });
-    Table::new(columns, pods.chain(nobodys).collect::<Vec<_>>())
+    Table::new(columns, pods.chain(unowned).collect::<Vec<_>>())
 }
 
 /// `+12Mi/s`.

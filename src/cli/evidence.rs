@@ -71,7 +71,7 @@ pub(super) fn value(value: ThresholdValue) -> String {
     }
 }
 
-/// Whether this signal is exhausted. Full swap alone is no shortage: the kernel swaps out what is not used.
+/// Whether this signal is exhausted. Full swap alone is no shortage: the kernel swaps out idle pages.
 pub(super) fn is_exhausted(signal: Signal, observed: &Observation) -> bool {
     signal != Signal::SwapAvailable && observed.is_exhausted()
 }
@@ -122,7 +122,7 @@ pub(super) fn grace(eviction: &Eviction) -> String {
     }
 }
 
-/// What would be reclaimed before a pod is evicted.
+/// The objects that would be reclaimed before a pod is evicted.
 pub(super) fn reclaim(step: &StepOutcome) -> Option<&'static str> {
     match (step.container_gc, step.image_gc) {
         (true, true) => Some("dead containers, then unused images, are deleted first"),

@@ -104,7 +104,7 @@ impl Arguments {
             warn(&counts.to_string());
         }
         let pods = on_this_node(pods, &summary);
-        doubt(&pods, &summary);
+        warn_of_mismatches(&pods, &summary);
         let assumed = layout::assume(&summary, self.dedicated_image_fs, self.split_container_fs);
         let mut rules = loaded.effective.rules();
         rules.layout = assumed.layout;
@@ -297,7 +297,7 @@ fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
 }
 
 /// Warns where the pods and the summary do not match.
-fn doubt(pods: &[Pod], summary: &Summary) {
+fn warn_of_mismatches(pods: &[Pod], summary: &Summary) {
     let nameless = pods
         .iter()
         .filter(|pod| pod.uid.is_empty())

@@ -3,7 +3,7 @@
 use super::daemon::Daemon;
 use super::outcome::{gone, shortfall};
 use super::ranking;
-use super::table::{amount, moment, told, used};
+use super::table::{amount, moment, or_dash, used};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, warn};
@@ -91,18 +91,18 @@ fn latest(records: Vec<Record>) -> Vec<Record> {
 fn words(record: &Record) -> String {
     match &record.message {
         Some(message) => message.clone(),
-        None => format!("no pod: {}", told(record.why.as_ref())),
+        None => format!("no pod: {}", or_dash(record.why.as_ref())),
     }
 }
 
 fn list(all: &[Record], lacks_some: bool, view: View) -> String {
     if all.is_empty() {
-        let told = if lacks_some {
+        let sentence = if lacks_some {
             "No eviction is known, and the history cannot be read or written: there may have been some."
         } else {
             "Nothing was ever evicted."
         };
-        return told.to_owned();
+        return sentence.to_owned();
     }
     let rows = all.iter().map(|record| {
         Row::from(vec![
@@ -110,10 +110,10 @@ fn list(all: &[Record], lacks_some: bool, view: View) -> String {
             record.id.clone(),
             record.signal.clone().into_owned(),
             record.kind.as_str().to_owned(),
-            told(record.pod.as_ref()),
-            told(record.grace_period_seconds),
+            or_dash(record.pod.as_ref()),
+            or_dash(record.grace_period_seconds),
             gone(record),
-            told(record.publication.as_ref().map(Publication::state)),
+            or_dash(record.publication.as_ref().map(Publication::state)),
             words(record),
         ])
         .coloured(failed(record).then_some(Colour::Warning))
@@ -169,7 +169,7 @@ fn reaction(ended: Option<&Ended>) -> String {
 /// Whether the cluster was informed.
 fn cluster(record: &Record) -> String {
     let publication = record.publication.as_ref();
-    let state = told(publication.map(Publication::state));
+    let state = or_dash(publication.map(Publication::state));
     match publication.and_then(Publication::why) {
         Some(why) => format!("{state}: {why}"),
         None => state,
@@ -179,7 +179,7 @@ fn cluster(record: &Record) -> String {
 /// The pod's owner, and how many of its pods were evicted here recently.
 fn owner(record: &Record) -> String {
     let counted = record.owner.as_ref();
-    told(counted.map(|counted| {
+    or_dash(counted.map(|counted| {
         let (owner, evictions) = (&counted.owner, counted.evictions);
         format!("{owner}, {evictions} of its pods evicted here recently")
     }))
@@ -204,18 +204,18 @@ fn admission_or_preemption(record: &Record, view: View) -> String {
             ("TIME", moment(record.time)),
             ("POD", pod(record)),
             ("SIGNAL", signal_and_kind(record)),
-            ("REASON", told(record.reason.as_ref())),
-            ("MESSAGE", told(record.message.as_ref())),
-            ("FOR", told(record.preemptor.as_ref())),
-            ("GRACE", told(record.grace_period_seconds)),
-            ("ENDED", told(ended.map(|ended| ended.method.as_str()))),
+            ("REASON", or_dash(record.reason.as_ref())),
+            ("MESSAGE", or_dash(record.message.as_ref())),
+            ("FOR", or_dash(record.preemptor.as_ref())),
+            ("GRACE", or_dash(record.grace_period_seconds)),
+            ("ENDED", or_dash(ended.map(|ended| ended.method.as_str()))),
             ("GONE", gone(record)),
             ("CLUSTER", cluster(record)),
         ],
     )
 }
 
-/// For what was freed without evicting a pod.
+/// For reclaims without an eviction.
 fn reclaim(record: &Record, view: View) -> String {
     let done = record.reclaimed.as_ref();
     let all = |texts: Vec<String>| match texts.as_slice() {
@@ -231,11 +231,11 @@ fn reclaim(record: &Record, view: View) -> String {
             ("DECISION", record.id.clone()),
             ("TIME", moment(record.time)),
             ("SIGNAL", signal_and_kind(record)),
-            ("MESSAGE", told(record.message.as_ref())),
-            ("CONTAINERS", told(done.map(|done| done.containers))),
-            ("IMAGES", told(done.map(|done| done.images))),
-            ("BYTES", told(done.map(Reclaimed::bytes))),
-            ("ENOUGH", told(enough)),
+            ("MESSAGE", or_dash(record.message.as_ref())),
+            ("CONTAINERS", or_dash(done.map(|done| done.containers))),
+            ("IMAGES", or_dash(done.map(|done| done.images))),
+            ("BYTES", or_dash(done.map(Reclaimed::bytes))),
+            ("ENOUGH", or_dash(enough)),
             ("PROBLEMS", all(problems)),
             (
                 "WOULD GO",
@@ -246,7 +246,7 @@ fn reclaim(record: &Record, view: View) -> String {
 }
 
 fn pod(record: &Record) -> String {
-    let (pod, uid) = (told(record.pod.as_ref()), told(record.uid.as_ref()));
+    let (pod, uid) = (or_dash(record.pod.as_ref()), or_dash(record.uid.as_ref()));
     format!("{pod} (uid {uid})")
 }
 
@@ -256,16 +256,16 @@ fn signal_and_kind(record: &Record) -> String {
 
 fn page(view: View, lines: &[(&str, String)]) -> String {
     let mut page = String::new();
-    for (heading, told) in lines {
+    for (heading, value) in lines {
         // Writing to a String cannot fail.
-        let line = view.hanging(&format!("{heading:<11}"), told);
+        let line = view.hanging(&format!("{heading:<11}"), value);
         let _ = writeln!(page, "{line}");
     }
     page
 }
 
 /// `below 64Mi`, or that a minimum reclaim holds it.
-fn stands(record: &Record) -> String {
+fn state(record: &Record) -> String {
     let (signal, acting) = (record.acting_signal(), record.threshold.as_ref());
     let held = acting.and_then(|acting| acting.threshold.held_until(&acting.observed));
     let quantity = amount(signal, acting.map(|acting| acting.quantity.value()));
@@ -283,7 +283,7 @@ fn shortage(record: &Record, view: View) -> String {
     let signal = record.acting_signal();
     let acting = record.threshold.as_ref();
     let seen = acting.map(|acting| acting.observed);
-    let since = told(acting.map(|acting| moment(acting.first_observed_at)));
+    let since = or_dash(acting.map(|acting| moment(acting.first_observed_at)));
     let (observed, threshold) = match acting {
         // Pressure is a share of time, not an amount that is available.
         Some(acting) if acting.threshold.signal.is_pressure() => (
@@ -302,7 +302,7 @@ fn shortage(record: &Record, view: View) -> String {
                 amount(signal, seen.map(|seen| seen.available)),
                 amount(signal, seen.map(|seen| seen.capacity))
             ),
-            format!("{} since {since}", stands(record)),
+            format!("{} since {since}", state(record)),
         ),
     };
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
@@ -314,15 +314,18 @@ fn shortage(record: &Record, view: View) -> String {
         ("SIGNAL", signal_and_kind(record)),
         ("OBSERVED", observed),
         ("THRESHOLD", threshold),
-        ("GRACE", format!("{} s", told(record.grace_period_seconds))),
-        ("REASON", told(record.reason.as_ref())),
-        ("MESSAGE", told(record.message.as_ref())),
-        ("WHY", told(record.why.as_ref())),
-        ("SPARED", told(passed_over.map(|one| &one.sentence))),
-        ("NEXT", told(record.runner_up.as_ref())),
+        (
+            "GRACE",
+            format!("{} s", or_dash(record.grace_period_seconds)),
+        ),
+        ("REASON", or_dash(record.reason.as_ref())),
+        ("MESSAGE", or_dash(record.message.as_ref())),
+        ("WHY", or_dash(record.why.as_ref())),
+        ("SPARED", or_dash(passed_over.map(|one| &one.sentence))),
+        ("NEXT", or_dash(record.runner_up.as_ref())),
         ("GAIN", used(signal, record.expected_gain)),
         ("OWNER", owner(record)),
-        ("WOKEN BY", told(record.woken_by.as_ref())),
+        ("WOKEN BY", or_dash(record.woken_by.as_ref())),
         ("REACTION", reaction(ended)),
         ("GONE", gone(record)),
         ("CLUSTER", cluster(record)),

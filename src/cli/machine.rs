@@ -9,7 +9,7 @@ use sysinfo::{Disks, MemoryRefreshKind, RefreshKind, System};
 /// How long to wait for filesystems: one that hangs must not block the status.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The machine's identity and size; what is not known is absent.
+/// The machine's identity and size; unknown fields are absent.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Machine {
@@ -78,7 +78,7 @@ fn disks() -> Option<Vec<Disk>> {
     let (sender, found) = channel();
     std::thread::spawn(move || {
         let disks = Disks::new_with_refreshed_list().ok();
-        // The receiver has gone if this took too long.
+        // The receiver is closed if this took too long.
         let _ = sender.send(disks.map(|disks| disks.iter().map(Disk::of).collect()));
     });
     found.recv_timeout(PATIENCE).ok().flatten()

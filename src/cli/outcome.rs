@@ -18,7 +18,7 @@ pub(super) fn shortfall(record: &Record) -> Option<String> {
     }
 }
 
-/// How long it took until the pod was gone, or why it is not.
+/// How long the pod took to end, or why it has not.
 pub(super) fn gone(record: &Record) -> String {
     let took = record.outcome.as_ref().and_then(Outcome::gone_seconds);
     shortfall(record).unwrap_or_else(|| took.map_or_else(|| "-".to_owned(), seconds))
@@ -26,7 +26,7 @@ pub(super) fn gone(record: &Record) -> String {
 
 /// ` [dry run]` for a decision that was not carried out, else empty.
 pub(super) fn remark(record: &Record) -> String {
-    shortfall(record).map_or_else(String::new, |told| format!(" [{told}]"))
+    shortfall(record).map_or_else(String::new, |shortfall| format!(" [{shortfall}]"))
 }
 
 #[cfg(test)]

@@ -43,12 +43,12 @@ impl Arguments {
         let asked = json!({ "seconds": self.duration.map(whole), "reason": self.reason });
         let answer = self.daemon.post("/v1/pause", &asked)?;
         self.output
-            .print(&answer, |answer, view| view.sentences(told(answer)))
+            .print(&answer, |answer, view| view.sentences(sentences(answer)))
     }
 }
 
 /// The pause in force, and whether there is a problem with it.
-pub(super) fn told(answer: &Value) -> Vec<String> {
+pub(super) fn sentences(answer: &Value) -> Vec<String> {
     let paused = &answer["paused"];
     let in_force = if paused.is_null() {
         "The pause is over.".to_owned()
@@ -81,7 +81,7 @@ mod tests {
             (json!({ "paused": { "by": "command" } }), 1),
             (json!({ "paused": null, "notKept": "no space left" }), 2),
         ] {
-            let page = View::WHOLE.sentences(told(&answer));
+            let page = View::WHOLE.sentences(sentences(&answer));
             assert_eq!(page.lines().count(), lines, "{page}");
             assert!(!page.contains('\\'), "{page}");
         }

@@ -45,7 +45,7 @@ fn page(answer: &Value, view: View) -> String {
     let age = answer["ageSeconds"].as_f64().filter(|age| *age >= 1.0);
     let age = age.map(|age| format!(" (from figures up to {} old)", seconds(age)));
     let age = age.unwrap_or_default();
-    let ranking = ranking::told(answer, view);
+    let ranking = ranking::page(answer, view);
     let signal = text(&answer["signal"]);
     let head = view.sentence(&format!("For {signal}, {next}{age}."));
     format!("{head}\n\n{ranking}\n")

@@ -1,6 +1,6 @@
 //! The table of ranked pods, the same for all commands.
 
-use super::table::{told as shown, used, yes};
+use super::table::{or_dash as shown, used, yes};
 use evictd_command::{Colour, Column, Fitted, Row, Table, View};
 use evictd_eviction::{
     RankedPod, Signal, StarvedResource,
@@ -36,12 +36,12 @@ pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal, view: Vie
 }
 
 /// The ranking in an answer of the daemon.
-pub(super) fn told(answer: &Value, view: View) -> String {
+pub(super) fn page(answer: &Value, view: View) -> String {
     answered(answer).shown(view)
 }
 
 /// The same without a note about columns that do not fit.
-pub(super) fn told_briefly(answer: &Value, view: View) -> String {
+pub(super) fn brief_page(answer: &Value, view: View) -> String {
     let Fitted { text, .. } = answered(answer).fitted(view);
     text
 }
@@ -131,7 +131,7 @@ mod tests {
         let pods =
             json!([{ "pod": "shop/hog", "usage": "300Mi", "overage": "250Mi", "request": "50Mi" }]);
         for signal in ["memory.psi", "io.psi"] {
-            let page = told(&json!({ "signal": signal, "pods": pods }), View::WHOLE);
+            let page = page(&json!({ "signal": signal, "pods": pods }), View::WHOLE);
             for shown in ["300Mi", "250Mi", "50Mi"] {
                 assert!(page.contains(shown), "{shown} in\n{page}");
             }
@@ -142,7 +142,7 @@ mod tests {
     fn a_record_has_no_words_and_no_column_for_them() {
         let pods = json!([{ "pod": "shop/hog", "because": "lower priority" }]);
         let answer = json!({ "signal": "memory.available", "pods": pods });
-        assert!(told(&answer, View::WHOLE).contains("BECAUSE"));
+        assert!(page(&answer, View::WHOLE).contains("BECAUSE"));
         let record = Record {
             ranking: vec![RankingRow {
                 pod: "shop/hog".to_owned(),

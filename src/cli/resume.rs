@@ -1,6 +1,6 @@
 //! `evictd resume`: ends a pause.
 
-use super::{daemon::Daemon, pause::told};
+use super::{daemon::Daemon, pause::sentences};
 use clap::Args;
 use evictd_command::{Failure, Output};
 use serde_json::json;
@@ -23,6 +23,6 @@ impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let answer = self.daemon.post("/v1/resume", &json!({}))?;
         self.output
-            .print(&answer, |answer, view| view.sentences(told(answer)))
+            .print(&answer, |answer, view| view.sentences(sentences(answer)))
     }
 }

@@ -86,8 +86,8 @@ impl Arguments {
             Ok(timeline) => {
                 let wrong = misplaced(timeline).into_iter().chain(wrong_pods(timeline));
                 mistakes.extend(wrong.map(|mistake| format!("{name}: {mistake}")));
-                for doubt in doubts(timeline) {
-                    warn(name, &doubt);
+                for warning in warnings(timeline) {
+                    warn(name, &warning);
                 }
             }
             Err(error) => mistakes.push(error.to_string()),
@@ -240,8 +240,8 @@ fn wrong_pods(timeline: &Timeline) -> impl Iterator<Item = String> {
     })
 }
 
-/// Warnings of what can be simulated but is probably not intended.
-fn doubts(timeline: &Timeline) -> Vec<String> {
+/// Warnings of input that can be simulated but is probably not intended.
+fn warnings(timeline: &Timeline) -> Vec<String> {
     let nameless = lists(timeline).flat_map(|(list, pods)| {
         let pods = pods.iter().enumerate();
         let nameless = pods.filter(|(_, pod)| pod.metadata.uid.is_empty());
@@ -252,11 +252,11 @@ fn doubts(timeline: &Timeline) -> Vec<String> {
             )
         })
     });
-    let mut doubts: Vec<String> = nameless.collect();
+    let mut warnings: Vec<String> = nameless.collect();
     if timeline.steps.is_empty() {
-        doubts.push("steps: there are none, so nothing happens".to_owned());
+        warnings.push("steps: there are none, so nothing happens".to_owned());
     }
-    doubts
+    warnings
 }
 
 fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {

@@ -5,7 +5,7 @@ mod headline;
 use super::daemon::Daemon;
 use super::machine::Machine;
 use super::outcome::remark;
-use super::table::{amount, duration, moment, seconds, told};
+use super::table::{amount, duration, moment, or_dash, seconds};
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
@@ -68,11 +68,11 @@ struct Lines {
 }
 
 impl Lines {
-    fn tell(&mut self, heading: &str, told: &str) {
-        if told.is_empty() {
+    fn tell(&mut self, heading: &str, text: &str) {
+        if text.is_empty() {
             return;
         }
-        let mut line = self.view.hanging(&format!("{heading:<10}"), told);
+        let mut line = self.view.hanging(&format!("{heading:<10}"), text);
         if matches!(heading, "WARNING" | "PAUSED") {
             line = self.view.paint(Colour::Warning, &line);
         }
@@ -83,11 +83,11 @@ impl Lines {
 
 fn tell_what_is_wrong(status: &Status, page: &mut Lines) {
     if let Some(pause) = &status.paused {
-        let told = format!(
+        let text = format!(
             "since {} {pause}; no pod is terminated",
             moment(pause.since)
         );
-        page.tell("PAUSED", &told);
+        page.tell("PAUSED", &text);
     }
     tell_configuration(&status.configuration, page);
     for warning in &status.warnings {
@@ -98,41 +98,41 @@ fn tell_what_is_wrong(status: &Status, page: &mut Lines) {
     }
     for signal in status.signals.iter().filter(|signal| signal.is_blind()) {
         let (name, problem) = (signal.signal, state(signal));
-        let told = format!("{name} is not observed: {problem}; the daemon's log names the source");
-        page.tell("WARNING", &told);
+        let text = format!("{name} is not observed: {problem}; the daemon's log names the source");
+        page.tell("WARNING", &text);
     }
     for stop in &status.futile_stops {
-        let told = format!(
+        let text = format!(
             "evictions for {} are suspended since {}, until {} at the latest: the last ones did not help",
             stop.signal,
             moment(stop.since),
             moment(stop.until)
         );
-        page.tell("WARNING", &told);
+        page.tell("WARNING", &text);
     }
     for leaving in &status.leaving {
         let until = leaving
             .until
             .map(|until| format!(", until {} at most", moment(until)));
-        let told = format!(
+        let text = format!(
             "{} since {}: {}{}",
             leaving.pod,
             moment(leaving.since),
             leaving.waits_for,
             until.unwrap_or_default()
         );
-        page.tell("LEAVING", &told);
+        page.tell("LEAVING", &text);
     }
     for signal in &status.signals {
         if let Some(outside) = signal.in_no_pod {
             let shown = |figure| amount(Some(signal.signal), figure);
-            let told = format!(
+            let text = format!(
                 "{} of {} of {} were used outside of pods at the last decision",
                 shown(Some(outside)),
                 shown(signal.capacity),
                 signal.signal
             );
-            page.tell("OUTSIDE", &told);
+            page.tell("OUTSIDE", &text);
         }
     }
     for returning in &status.returning_owners {
@@ -187,22 +187,22 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
 /// Reports a configuration that was read but is not in force.
 fn tell_configuration(configuration: &ConfigurationStatus, page: &mut Lines) {
     if let Some(refused) = &configuration.refused {
-        let told = format!(
+        let text = format!(
             "the configuration read {} is refused, that of {} stays in force:",
             moment(refused.at),
             moment(configuration.read_at)
         );
-        page.tell("WARNING", &told);
+        page.tell("WARNING", &text);
         for mistake in &refused.mistakes {
             page.tell("", mistake);
         }
     }
     if !configuration.waits_for_restart.is_empty() {
-        let told = format!(
+        let text = format!(
             "changed, and in force only after a restart: {}",
             configuration.waits_for_restart.join(", ")
         );
-        page.tell("RESTART", &told);
+        page.tell("RESTART", &text);
     }
 }
 
@@ -243,7 +243,7 @@ fn observed(figures: &ObservedStatus) -> String {
     )
 }
 
-/// What is done with new pods that should not be on this node, and the latest ones.
+/// The mode of admission for new pods that should not be on this node, and the latest ones.
 fn admission(status: &AdmissionStatus) -> String {
     let mode = match status.mode {
         Admission::Off => "off",
@@ -284,27 +284,27 @@ fn last_decision(status: &Status) -> String {
     format!(
         "{} {} for {} ({}){}: {}{}",
         moment(record.time),
-        told(record.pod.as_ref()),
+        or_dash(record.pod.as_ref()),
         record.signal,
         record.kind.as_str(),
         remark(record),
-        told(record.message.as_ref()),
+        or_dash(record.message.as_ref()),
         passed_over.unwrap_or_default(),
     )
 }
 
-/// What was freed without evicting a pod; empty if nothing was tried.
+/// The last reclaim without an eviction; empty if none was tried.
 fn last_reclaim(status: &Status) -> String {
     status
         .last_reclaim
         .as_ref()
         .map_or_else(String::new, |record| {
             let (time, signal) = (moment(record.time), &record.signal);
-            format!("{time} for {signal}: {}", told(record.message.as_ref()))
+            format!("{time} for {signal}: {}", or_dash(record.message.as_ref()))
         })
 }
 
-/// What could be removed without evicting a pod; empty if that is not known.
+/// The objects that could be removed without evicting a pod; empty if unknown.
 fn removable(status: &Status) -> String {
     status
         .reclaimable
@@ -374,7 +374,7 @@ fn is_low(signal: &SignalStatus) -> bool {
     met.any(|threshold| threshold.held_until.is_none())
 }
 
-/// What the minimum reclaim demands of a signal that is above its thresholds again.
+/// The amount that the minimum reclaim demands of a signal that is above its thresholds again.
 fn held_until(signal: &SignalStatus) -> Option<i64> {
     let held = signal.thresholds.iter().filter_map(|one| one.held_until);
     held.max()

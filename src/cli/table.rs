@@ -51,7 +51,7 @@ pub(super) fn moment(time: Timestamp) -> String {
 }
 
 /// The value, or `-` if there is none.
-pub(super) fn told(value: Option<impl Display>) -> String {
+pub(super) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(
         || "-".to_owned(),
         |value| value.to_string().trim_end().to_owned(),
@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn what_is_unknown_is_a_dash() {
         assert_eq!(amount(Some(Signal::MemoryAvailable), None), "-");
-        assert_eq!(told(None::<&str>), "-");
-        assert_eq!(told(Some("words \n")), "words");
+        assert_eq!(or_dash(None::<&str>), "-");
+        assert_eq!(or_dash(Some("words \n")), "words");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     output: Output,
 }
 
-/// What was removed from one Node.
+/// The removed conditions, taints and annotations of one Node.
 #[derive(Debug, Serialize)]
 struct Cleaned {
     node: String,
@@ -99,8 +99,8 @@ async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleane
     Vec::new()
 }
 
-/// Cleans this node if the daemon is being removed for good. The records on its pods stay: they do no harm, and are
-/// the only explanation why those pods are gone.
+/// Cleans this node if the daemon is being removed for good. The records on its pods stay. They do no harm, and are the
+/// only explanation of those evictions.
 async fn leave_with(
     (namespace, name): &(String, String),
     config: &Effective,
@@ -109,7 +109,7 @@ async fn leave_with(
     if !daemon_set_is_deleted(&actions, namespace, name).await? {
         return Err(anyhow!("DaemonSet {namespace}/{name} is not being deleted").into());
     }
-    // The daemon still runs, and would write again what is removed.
+    // The daemon still runs, and would write the removed entries again.
     let daemon = Daemon::at(config.socket.clone());
     if let Err(failure) = daemon.send("/v1/stop-node-updates", &json!({})).await {
         note("evictd", &format!("{failure}; this node is cleaned anyway"));
@@ -118,8 +118,8 @@ async fn leave_with(
 }
 
 async fn clean_node(node: String, actions: &Actions) -> Result<Cleaned, Failure> {
-    let (own, clock) = (ConditionTypes::Own, Clock::start());
-    let reporter = NodeReporter::new(node.clone(), own, actions.clone(), clock);
+    let (conditions, clock) = (ConditionTypes::Own, Clock::start());
+    let reporter = NodeReporter::new(node.clone(), conditions, actions.clone(), clock);
     let removed = reporter.clean().await.map_err(refused)?;
     Ok(Cleaned { node, removed })
 }

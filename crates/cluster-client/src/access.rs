@@ -72,8 +72,8 @@ impl Access {
         })
     }
 
-    /// An access to another server than Kubernetes' own, with these keys of `cluster` and `user` as a kubeconfig has them;
-    /// `origin` names their source for messages. What is `null` is absent.
+    /// An access to another server than Kubernetes' own, with these keys of `cluster` and `user` as in a kubeconfig.
+    /// `origin` names their source for messages. `null` counts as absent.
     pub async fn to_server(
         origin: &str,
         cluster: &serde_json::Value,

@@ -45,7 +45,7 @@ impl Actions {
         self.call(what, within, call).await
     }
 
-    /// The same of somebody who may answer anything: at most so many bytes of it are read.
+    /// The same for a server that is not trusted: at most so many bytes of the answer are read.
     pub async fn request_at_most<T: DeserializeOwned>(
         &self,
         what: &str,

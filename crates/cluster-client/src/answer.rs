@@ -3,7 +3,7 @@
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::{Client, core::Status};
 
-/// So many characters of an answer that is no API server's are told as an error.
+/// An error quotes so many characters of an answer that is not an API server's.
 const LONGEST_MESSAGE: usize = 1000;
 
 /// Like `Client::request_text`, but of at most so many bytes.
@@ -41,7 +41,7 @@ pub(crate) async fn text(
     Err(kube::Error::Api(status.with_code(code.as_u16()).boxed()))
 }
 
-/// What is said of a text that may have no end.
+/// The quoted part of a text that may have no end.
 fn beginning(text: &str) -> &str {
     let mut places = text.char_indices();
     places

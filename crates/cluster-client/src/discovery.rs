@@ -1,4 +1,4 @@
-//! What kinds a server has.
+//! The kinds of a server.
 
 use crate::{Actions, ApiError, CALL_TIMEOUT};
 use hyper::Request;
@@ -10,7 +10,10 @@ pub async fn serves(actions: &Actions, path: &str) -> Result<bool, ApiError> {
     let Some((version, kind)) = path.rsplit_once('/') else {
         return Ok(false);
     };
-    Ok(kinds(actions, version).await?.iter().any(|own| own == kind))
+    Ok(kinds(actions, version)
+        .await?
+        .iter()
+        .any(|known| known == kind))
 }
 
 /// The kinds at this path, as `/apis/GROUP/VERSION`, in their plural; none if the server has no such version.
@@ -27,11 +30,11 @@ pub async fn versions(actions: &Actions, group: &str) -> Result<Vec<String>, Api
 
 fn names(of: &Value, field: &str) -> Vec<String> {
     let all = of.as_array().into_iter().flatten();
-    let all = all.filter_map(|own| own[field].as_str());
+    let all = all.filter_map(|one| one[field].as_str());
     all.map(ToOwned::to_owned).collect()
 }
 
-/// `null` for what is not there.
+/// `null` if the path does not exist.
 async fn read(actions: &Actions, path: &str) -> Result<Value, ApiError> {
     let request = Request::get(path).body(Vec::new());
     let what = format!("reading {path}");

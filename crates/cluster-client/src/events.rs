@@ -40,7 +40,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause, before the last attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// The node that this agent runs on.
@@ -124,12 +124,12 @@ pub struct ObjectReference {
     pub uid: String,
 }
 
-/// What an agent reports of an object; a repeat of the last one is only counted.
+/// A report of an agent about an object; a repeat of the last one is only counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// When it happened.
     pub time: Timestamp,
-    /// What it is about.
+    /// The object.
     pub subject: Subject,
     /// Whether its type is `Warning` rather than `Normal`.
     pub warning: bool,
@@ -229,8 +229,8 @@ impl EventRecorder {
             series.count += 1;
             series.last = event.time;
             let period = self.reporter.series_write_period;
-            let told = series.created && now.duration_since(series.written) < period;
-            if told || !may_send(&mut self.rate_limit, now) {
+            let is_fresh = series.created && now.duration_since(series.written) < period;
+            if is_fresh || !may_send(&mut self.rate_limit, now) {
                 return Ok(());
             }
             series.written = now;
@@ -315,7 +315,7 @@ enum Call {
     },
 }
 
-/// Whether nothing more is taken into the event's namespace, since that is being deleted: nobody misses the event.
+/// Whether the event's namespace is being deleted and accepts no new objects: the event would be deleted, too.
 fn is_of_going_namespace(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let mut causes = details.into_iter().flat_map(|details| &details.causes);
@@ -452,7 +452,7 @@ fn object(event: &Event, reporter: &Reporter, (namespace, name): (&str, &str)) -
         "reportingInstance": node,
     });
     let (text, time) = (&event.note[..end], event.time);
-    let own = match reporter.group {
+    let fields = match reporter.group {
         Group::Events => json!({
             "apiVersion": "events.k8s.io/v1",
             "eventTime": precise(time),
@@ -471,7 +471,7 @@ fn object(event: &Event, reporter: &Reporter, (namespace, name): (&str, &str)) -
             "reportingComponent": reporter.controller,
         }),
     };
-    add(&mut object, own);
+    add(&mut object, fields);
     if let Subject::NodeAnd(related) | Subject::PodAnd { related, .. } = &event.subject {
         object["related"] = serde_json::to_value(related).unwrap_or_default();
     }

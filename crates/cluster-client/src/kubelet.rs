@@ -86,8 +86,8 @@ impl KubeletClient {
     pub fn url(settings: &KubeletSettings) -> String {
         match settings.url.trim_end_matches('/') {
             "" => {
-                let told = std::env::var("NODE_IP").ok();
-                let node = told
+                let address = std::env::var("NODE_IP").ok();
+                let node = address
                     .and_then(|address| address.parse().ok())
                     .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
                 format!("https://{}", SocketAddr::new(node, PORT))

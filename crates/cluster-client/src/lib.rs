@@ -9,8 +9,8 @@
 //! - [`Access`] finds the server and the credentials. It alone decides on proxies, connect timeouts and retries. Finding it
 //!   sends nothing. After a refusal find it again, because the credentials on disk may have been renewed.
 //! - [`Reader`] returns answers as text. [`ApiError::Forbidden`] names the verb and the resource that a role must allow.
-//! - [`Watch`] passes each object to a [`Follow`], parsed into its own type and one at a time, however long the list is. A long
-//!   object is parsed while it arrives; one that cannot be read is reported by its [`Outline`], and the watch goes on.
+//! - [`Watch`] passes each object to a [`Follow`], parsed into its own type and one at a time, however long the list is. A
+//!   long object is parsed while it arrives. An unreadable one is reported by its [`Outline`], and the watch continues.
 //! - [`Watches`] says which watches work, and holds the [`Budget`] for large objects.
 //! - [`Actions`] gives each call a time limit. No client retries by itself: a refused eviction would be repeated for minutes,
 //!   although the decision is out of date. The caller knows better when to retry.
@@ -87,9 +87,9 @@ pub enum ApiError {
     /// A kubeconfig that can't be used.
     #[error("cannot use {origin}")]
     Kubeconfig {
-        /// The file, or what names it.
+        /// The file, or the setting that names it.
         origin: String,
-        /// What is wrong with it.
+        /// The error in it.
         source: Box<KubeconfigError>,
     },
     /// No client can be made with these credentials or certificates.
@@ -99,7 +99,7 @@ pub enum ApiError {
         server: String,
         /// The error. It is part of the message, so it is not a `source`, which would show it twice.
         cause: Box<kube::Error>,
-        /// Which server it is, because what helps is set in another place.
+        /// The kind of the server, because each kind is configured in another place.
         peer: Peer,
     },
     /// No answer in time.
@@ -123,7 +123,7 @@ pub enum ApiError {
     /// The server knows the user, and the user lacks a right.
     #[error("{what}: not permitted; {right}")]
     Forbidden {
-        /// What was asked: `GET /api/v1/nodes`.
+        /// The request: `GET /api/v1/nodes`.
         what: String,
         /// The right that a role must grant.
         right: Right,

@@ -39,7 +39,7 @@ pub(crate) fn answer(status: &Status) -> String {
     }
 }
 
-/// Advice for failures of TLS: the words of rustls, and for each peer what is wrong and what to set.
+/// Advice for failures of TLS: the words of rustls, and for each peer the error and the setting that helps.
 const ADVICE: [(&str, &str, &str); 7] = [
     (
         "certificate: UnknownIssuer",

@@ -111,8 +111,9 @@ struct Name {
 }
 
 impl Pages {
-    /// The next page, a v1 List of up to 500 objects; `None` after the last. If reading takes so long that the server no longer
-    /// has the state of the first page, it goes on with the present state: then an object may be missing or occur twice.
+    /// The next page, a v1 List of up to 500 objects; `None` after the last. If reading takes too long, the server no
+    /// longer has the state of the first page and continues with the present one. Then an object may be missing or
+    /// occur twice.
     ///
     /// # Errors
     /// The errors of [`Reader::get`]; after one there are no further pages.

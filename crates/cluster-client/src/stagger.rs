@@ -109,7 +109,7 @@ impl Stagger {
     }
 
     /// When to repeat a periodic request: the first time at a random moment of the period, so that agents that were
-    /// started together do not stay in step, but not in its first quarter, when a repetition would say nothing new.
+    /// started together do not stay in step. It is not in the first quarter, when a repetition would have no news.
     /// `chance` is at least 0 and below 1, as everywhere here.
     pub fn interval(&mut self, period: Duration, chance: f64) -> Duration {
         let quarter = period / 4;

@@ -14,7 +14,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Finds the cluster, which sends nothing, and logs which it is: `does` is what the daemon does for it.
+    /// Finds the cluster, which sends nothing, and logs its address: `does` is the daemon's purpose for it.
     pub async fn find(does: &str, credentials: &Credentials) -> Result<Self, ApiError> {
         let access = Access::find(credentials).await?;
         let actions = access.actions()?;

@@ -6,7 +6,7 @@ use evictd_cluster_client::Watches;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What can fail in a daemon: an enum of it.
+/// The checks of a daemon: an enum of the parts that can fail.
 pub trait Check: Copy + Eq + Send + Sync + 'static {
     /// All checks, in the order in which they are shown.
     const ALL: &'static [Self];

@@ -74,7 +74,7 @@ impl Leadership {
 
     /// Waits until this process, which leads, leads no longer.
     pub async fn lost(&self) {
-        // A sender that is gone leads no more.
+        // A dropped sender leads no more.
         let _ = self.role().wait_for(|role| *role != Role::Leader).await;
         error!("the lease {} is lost", self.name);
     }

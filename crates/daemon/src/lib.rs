@@ -1,4 +1,4 @@
-//! What each of our daemons needs and none should write again.
+//! The parts that every daemon of this project needs, written once.
 //!
 //! ```text
 //!   listener -> server::serve -> axum::Router of the daemon
@@ -8,11 +8,11 @@
 //!                 `- tls: the certificate that is shown now
 //! ```
 //!
-//! - [`tasks`] is what runs: signals stop it, what is under way is finished, all else ends with it.
+//! - [`tasks`] runs the daemon: signals stop it, requests under way are finished, everything else ends with it.
 //! - [`cluster`] finds the API server; [`leadership`] is the election of one of several processes.
 //! - [`server`] serves a router on a port that strangers may reach. They cannot occupy it.
 //! - [`probes`] answers `/livez`, `/readyz` and `/healthz`, on a port of its own where one is configured.
-//! - [`health`] is what they are answered by, in the words of Kubernetes.
+//! - [`health`] gives their answers, in the words of Kubernetes.
 //! - [`metrics`] renders a registry for a scrape.
 //! - [`logging`] is the flag `-v`, and one line an event whatever a tenant writes into a name.
 //! - [`tls`] reads, makes and shows certificates.
@@ -30,7 +30,7 @@
 //! let listener = server::bind("--listen-address", &address).await?;
 //! let router = Router::new().route("/", get(|| async { "hello" }));
 //! daemon.serve(listener, None, router, Limits::METRICS);
-//! // Here it would wait: `daemon.told_to_stop().await`. Then all requests that are under way are answered.
+//! // Here it would wait: `daemon.stop_requested().await`. Then all requests that are under way are answered.
 //! daemon.end(Duration::from_secs(30)).await;
 //! # Ok(()) }
 //! ```

@@ -20,8 +20,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// The flag of a daemon's logs.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Logging {
-    /// How much is logged, as in Kubernetes: 2 and less what an operator acts on, 4 and more every step, 6 and more each
-    /// request.
+    /// The verbosity of the log, as in Kubernetes: 2 and less for messages to act on, 4 and more for every step, 6 and
+    /// more for each request.
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     pub verbosity: u8,
 }

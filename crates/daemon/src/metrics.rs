@@ -39,7 +39,7 @@ impl Format {
     }
 }
 
-/// The metrics of a daemon, for whoever serves them. Clones share them.
+/// The metrics of a daemon, for its HTTP servers. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Exposition(Arc<Registry>);
 
@@ -85,8 +85,9 @@ impl Exposition {
 
     /// A router with `/metrics`.
     pub fn router(self) -> Router {
-        let answer =
-            |State(own): State<Self>, headers: HeaderMap| async move { own.answer(&headers) };
+        let answer = |State(exposition): State<Self>, headers: HeaderMap| async move {
+            exposition.answer(&headers)
+        };
         Router::new()
             .route("/metrics", get(answer))
             .with_state(self)

@@ -7,13 +7,13 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
-/// What probes ask.
+/// The questions of probes.
 pub trait Probe: Clone + Send + Sync + 'static {
     /// The answer to `/livez`, `/readyz` and others; `None` where there is no such path.
     fn answer(&self, path: &str, query: &str) -> Option<(StatusCode, String)>;
 }
 
-/// Serves probes on a listener of their own until the future is dropped. What else the daemon serves cannot delay them.
+/// Serves probes on a listener of their own until the future is dropped. The daemon's other servers cannot delay them.
 pub async fn serve(listener: impl Accept, probe: impl Probe) {
     let never = CancellationToken::new();
     server::serve(listener, None, router(probe), Limits::PROBES, never).await;

@@ -3,9 +3,9 @@
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a daemon is told.
+/// A request to a daemon by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Request {
     /// To end, by SIGTERM or SIGINT.
     Stop(&'static str),
     /// To read its configuration again, by SIGHUP.
@@ -40,11 +40,11 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Told {
+    pub(crate) async fn next(&mut self) -> Request {
         tokio::select! {
-            _ = self.terminate.recv() => Told::Stop("SIGTERM"),
-            _ = self.interrupt.recv() => Told::Stop("SIGINT"),
-            () = hangup(self.hangup.as_mut()) => Told::Reload,
+            _ = self.terminate.recv() => Request::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => Request::Stop("SIGINT"),
+            () = hangup(self.hangup.as_mut()) => Request::Reload,
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The tasks of a daemon, and how they end.
 //!
 //! ```text
-//!   SIGTERM, SIGINT --> stopping: readiness fails, listeners close, what is under way is finished (`finish`)
-//!                          |  all of it has ended, or its time is over
-//!                          `--> the end: what runs beside (`spawn`) is dropped, and probes with it
+//!   SIGTERM, SIGINT --> stopping: readiness fails, listeners close, requests under way are finished (`finish`)
+//!                          |  all of them have ended, or their time is over
+//!                          `--> the end: tasks beside (`spawn`) are dropped, and probes with them
 //! ```
 
 use crate::probes::{self, Probe};
 use crate::server::{self, BindError, Limits, ListenAddress};
-use crate::signals::{Signals, Told};
+use crate::signals::{Request, Signals};
 use crate::tls::Serving;
 use axum::Router;
 use std::io;
@@ -25,11 +25,11 @@ use tracing::{info, warn};
 pub struct Daemon {
     stopping: CancellationToken,
     ended: CancellationToken,
-    /// What is finished before the end.
+    /// Tasks that are finished before the end.
     finishing: TaskTracker,
 }
 
-/// Tells when the configuration is to be read again.
+/// Notifies when the configuration must be read again.
 #[derive(Debug)]
 pub struct Reloads(Arc<Notify>);
 
@@ -60,8 +60,8 @@ impl Daemon {
         self.spawn(async move {
             let name = loop {
                 match signals.next().await {
-                    Told::Stop(name) => break name,
-                    Told::Reload => reloads.notify_one(),
+                    Request::Stop(name) => break name,
+                    Request::Reload => reloads.notify_one(),
                 }
             };
             info!("stops, by {name}");
@@ -78,13 +78,13 @@ impl Daemon {
         }
     }
 
-    /// Cancelled when the daemon is told to stop, or when its end begins.
+    /// Cancelled when the daemon must stop, or when its end begins.
     pub fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
     }
 
-    /// Waits until the daemon is told to stop.
-    pub async fn told_to_stop(&self) {
+    /// Waits until the daemon must stop.
+    pub async fn stop_requested(&self) {
         self.stopping.cancelled().await;
     }
 
@@ -139,7 +139,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Stops, waits for what is finished, but not longer than this, and ends all tasks.
+    /// Stops, waits for the tasks to finish, but not longer than this, and ends all tasks.
     pub async fn end(self, within: Duration) {
         self.stopping.cancel();
         self.finishing.close();
@@ -216,7 +216,7 @@ mod tests {
         }
         assert!(!daemon.stopping().is_cancelled());
         signal("TERM");
-        let stopped = daemon.told_to_stop();
+        let stopped = daemon.stop_requested();
         tokio::time::timeout(soon, stopped).await.unwrap();
     }
 

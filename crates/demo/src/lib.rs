@@ -65,7 +65,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Collected from what the stage has recorded.
+    /// Collected from the records of the stage.
     fn new(
         stage: &Stage,
         terminated: &[(String, Outcome)],

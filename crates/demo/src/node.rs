@@ -50,7 +50,7 @@ pub enum NodeError {
     },
 }
 
-/// What is missing, if the error shows it.
+/// The missing requirement, if the error shows it.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "the capability CAP_SYS_ADMIN is missing: ",
@@ -148,14 +148,14 @@ impl Node {
                 .join(file);
             let text = fs::read_to_string(path).unwrap_or_default();
             let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
-            let own: u64 = line
+            let count: u64 = line
                 .and_then(|count| count.trim().parse().ok())
                 .unwrap_or(0);
             // On v2 the node's count includes its pods.
             kills = if self.hierarchies.version() == Version::V2 {
-                kills.max(own)
+                kills.max(count)
             } else {
-                kills + own
+                kills + count
             };
         }
         kills
@@ -274,7 +274,7 @@ impl Node {
         .map_err(disk)
     }
 
-    /// Removes what an earlier demo left behind because it was killed.
+    /// Removes the cgroups of an earlier demo that was killed.
     fn remove_leftovers(&self) {
         for root in self.directories(Path::new("")) {
             for name in evictd_kernel::cgroup::subdirectories(&root).unwrap_or_default() {
@@ -299,7 +299,7 @@ impl Drop for Node {
     }
 }
 
-/// Removes everything that the demo in the process `pid` made, once its pods are gone; they end when it does.
+/// Removes everything that the demo in the process `pid` made, once its pods have ended; they end when it does.
 pub async fn clear_away(pid: u32) {
     let Ok(hierarchies) = Hierarchies::detect(Path::new(DEFAULT_ROOT)) else {
         return;

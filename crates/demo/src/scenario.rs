@@ -38,7 +38,7 @@ pub struct Player {
     pub guaranteed: bool,
     /// Its priority class, if any.
     pub priority_class: Option<&'static str>,
-    /// What its process does.
+    /// The role of its process.
     pub role: Role,
 }
 

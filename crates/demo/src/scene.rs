@@ -67,7 +67,7 @@ pub struct Mark {
 pub struct SignalLine {
     /// The signal.
     pub signal: Signal,
-    /// What is available.
+    /// The available amount.
     pub available: i64,
     /// The capacity.
     pub capacity: i64,
@@ -89,7 +89,7 @@ pub struct Act {
 pub struct Scene {
     /// The scenario.
     pub scenario: Scenario,
-    /// What a real run would need, if this one is simulated.
+    /// The requirements of a real run, if this one is simulated.
     pub missing: Option<String>,
     /// When it began.
     pub started: Timestamp,
@@ -265,7 +265,7 @@ fn signals(observations: &Observations, housekeeper: &Housekeeper) -> Vec<Signal
     lines
 }
 
-/// Publishes what the main loop does to the stage, and reports ended terminations.
+/// Publishes the actions of the main loop to the stage, and reports ended terminations.
 #[derive(Debug)]
 pub struct Watcher {
     /// The stage.
@@ -311,7 +311,7 @@ impl Watcher {
         self.stage
             .scene()
             .terminated(&departure.id, &departure.pod, &outcome);
-        // The receiver is gone when the scenario is over.
+        // The receiver is closed when the scenario is over.
         let _ = self.terminated.send((departure.pod.clone(), outcome));
     }
 }

@@ -47,7 +47,7 @@ impl Screen {
     pub fn finish(self) -> bool {
         self.over.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        // If the picture fails, the scenario goes on.
+        // If the picture fails, the scenario continues.
         self.thread.join().unwrap_or(false)
     }
 }
@@ -57,7 +57,7 @@ fn show(stage: &Stage, over: &AtomicBool) -> bool {
     loop {
         let last = over.load(Ordering::Acquire);
         let scene = stage.scene().clone();
-        // If the terminal is gone the error cannot be shown anywhere.
+        // If the terminal is closed the error cannot be shown anywhere.
         let _ = canvas.show(&scene);
         if last {
             return matches!(canvas, Canvas::Picture(_));
@@ -172,7 +172,7 @@ impl Drop for Quiet {
     }
 }
 
-/// What was printed already.
+/// The part that was printed already.
 #[derive(Default)]
 struct Progress {
     begun: bool,

@@ -25,7 +25,7 @@ use tokio::time::sleep;
 /// The time between two cycles, and also the time that a pod takes to exit.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Runs at the speed of a real run. `stage` says what a real one would need.
+/// Runs at the speed of a real run. `stage` names the requirements of a real one.
 pub(super) async fn play(play: &Play, stage: &Stage, calm: Duration) -> Result<Report, DemoError> {
     let mut world = World::new(play, stage)?;
     let mut gone = Vec::new();

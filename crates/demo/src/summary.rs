@@ -32,9 +32,9 @@ pub fn below_picture(report: &Report) -> String {
     let lowest = report.lowest_available_bytes;
     let lowest = lowest.map(|bytes| format!("{} left at the lowest", human_bytes(bytes)));
     let kills = format!("kernel OOM kills: {}", report.kernel_oom_kills);
-    let told = [gone, lowest, Some(kills), Some(BUILD.to_owned())];
-    let told: Vec<String> = told.into_iter().flatten().collect();
-    format!("{}.", told.join("; "))
+    let parts = [gone, lowest, Some(kills), Some(BUILD.to_owned())];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("{}.", parts.join("; "))
 }
 
 /// A few plain lines.

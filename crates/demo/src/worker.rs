@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 /// Memory is taken in pieces of this size.
 const PIECE: usize = 1 << 20;
 
-/// What the pod does after its start signal.
+/// The pod's behaviour after its start signal.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Role {
     /// Memory taken at once
@@ -23,7 +23,7 @@ pub struct Role {
     /// Memory taken in the end
     #[arg(long, default_value = "0")]
     grow_to: Quantity,
-    /// How much of what grows is taken in a second
+    /// The growth in a second
     #[arg(long, default_value = "1Gi")]
     per_second: Quantity,
     /// Threads started in the end
@@ -100,7 +100,7 @@ impl Role {
     }
 }
 
-/// What a role has taken so far.
+/// The resources that a role has taken so far.
 #[derive(Debug, Clone, Default)]
 pub struct Taken {
     /// Bytes of memory.
@@ -125,7 +125,7 @@ impl Taken {
 }
 
 impl Role {
-    /// What it should have taken this long after its start signal; a role takes only one thing.
+    /// The amount that it should have taken this long after its start signal; a role takes only one resource.
     pub fn takes(&self, time: Duration) -> Taken {
         let so_far = i128::from(self.per_second.value())
             .saturating_mul(i128::try_from(time.as_millis()).unwrap_or(i128::MAX))

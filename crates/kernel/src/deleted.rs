@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// What the kernel appends to the name of a file that is deleted.
+/// The suffix that the kernel appends to the name of a deleted file.
 const DELETED: &[u8] = b" (deleted)";
 /// The most descriptors that are looked at.
 const MAX_DESCRIPTORS: usize = 200_000;

@@ -22,12 +22,12 @@ pub enum ReadError {
         /// The error of the system call.
         source: io::Error,
     },
-    /// The content is not what the kernel writes.
+    /// The content differs from the kernel's format.
     #[error("{} does not hold {expected}", path.display())]
     Malformed {
         /// The file that was read.
         path: Arc<Path>,
-        /// What the kernel writes to it, in a few words for the message.
+        /// The kernel's format, in a few words for the message.
         expected: &'static str,
     },
 }
@@ -71,8 +71,7 @@ impl KernelFile {
         self.open = None;
     }
 
-    /// Reads the whole file and passes it to `parse`, which returns `None` if it does not contain what is
-    /// `expected`.
+    /// Reads the whole file and passes it to `parse`, which returns `None` if the content is not as `expected`.
     pub fn read<T>(
         &mut self,
         buffer: &mut Buffer,

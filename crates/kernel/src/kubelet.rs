@@ -1,4 +1,4 @@
-//! The kubelet of this node, as its process tells: it reports its directories nowhere else.
+//! The kubelet of this node, from its process: it reports its directories nowhere else.
 
 use crate::cgroup::{Hierarchies, memberships};
 use std::{
@@ -14,7 +14,8 @@ const NAME: &[u8] = b"kubelet";
 /// A longer command line is cut off.
 const LONGEST_COMMAND: u64 = 128 << 10;
 
-/// What a kubelet was started with. Only absolute paths are taken, because nobody may ask for its working directory.
+/// The arguments of a running kubelet. Only absolute paths are taken, because the kubelet's working directory is
+/// unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeletProcess {
     /// Its process id.

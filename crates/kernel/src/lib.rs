@@ -14,8 +14,9 @@
 //! | [`protect`] | keeps this process from being chosen by the kernel's OOM killer |
 //! | [`clock`] | a clock that is never set back |
 //!
-//! What is read is untrusted: a figure that cannot be true is unobserved, and a file that is missing or too long is an error
-//! that names it. Nothing here decides anything; the types of signals and thresholds are `evictd-eviction`'s.
+//! The contents of the kernel's files are untrusted. An impossible figure counts as unobserved, and a missing or
+//! overlong file is an error with its name. Nothing here decides anything; the types of signals and thresholds are
+//! `evictd-eviction`'s.
 //!
 //! ```
 //! use evictd_eviction::Signal;

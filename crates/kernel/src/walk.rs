@@ -66,7 +66,7 @@ pub struct DiskUsage {
     pub truncation: Option<Truncation>,
 }
 
-/// What a walk may spend; shared by the walks of one pod.
+/// The limits of a walk; shared by the walks of one pod.
 #[derive(Debug)]
 pub struct Budget<'a> {
     /// How many entries may still be read.
@@ -89,7 +89,7 @@ struct Walk {
     counts: Counts,
     /// The directories from the top to the one being read.
     open: Vec<Dir>,
-    /// What each directory holds, where that is kept.
+    /// The size of each directory, where that is kept.
     record: Option<Record>,
 }
 

@@ -57,24 +57,24 @@ impl WatchedPaths {
     fn choose(&self, is_there: &impl Fn(&Path) -> bool) -> FilesystemPaths {
         let configured = &self.configured;
         let seen = |path: &Path| Some(path.to_owned()).filter(|path| is_there(path));
-        let told = self.places.as_ref();
+        let places = self.places.as_ref();
         let nodefs = configured.nodefs.clone();
         let nodefs = nodefs
             .or_else(|| seen(&self.kubelet))
             .or_else(|| seen(Path::new("/")));
-        let of_images = told.and_then(|told| seen(&told.images));
+        let of_images = places.and_then(|places| seen(&places.images));
         let imagefs = configured.imagefs.clone().or(of_images);
         let usual = || usual_root(&self.sockets, is_there);
         let imagefs = imagefs.or_else(usual).or_else(|| nodefs.clone());
-        let of_layers = told.and_then(|told| seen(&told.layers));
+        let of_layers = places.and_then(|places| seen(&places.layers));
         let containerfs = configured.containerfs.clone().or(of_layers);
         FilesystemPaths {
             containerfs: containerfs.or_else(|| imagefs.clone()),
             nodefs,
             imagefs,
-            runtime: told.map(|told| RuntimePaths {
-                images: told.images.clone(),
-                layers: told.layers.clone(),
+            runtime: places.map(|places| RuntimePaths {
+                images: places.images.clone(),
+                layers: places.layers.clone(),
             }),
         }
     }

@@ -63,8 +63,8 @@ pub struct KeptRejection {
     #[serde(default)]
     pub message: String,
     /// Whether the API server was informed.
-    #[serde(default)]
-    pub told: bool,
+    #[serde(default, rename = "told")]
+    pub informed: bool,
 }
 
 /// The state that an earlier run kept.
@@ -126,7 +126,7 @@ impl KeptRejection {
                 .collect(),
             reason: rejected.rejection.reason.clone(),
             message: rejected.rejection.message.clone(),
-            told: departure.notice_state == NoticeState::Sent,
+            informed: departure.notice_state == NoticeState::Sent,
         })
     }
 
@@ -149,7 +149,7 @@ impl KeptRejection {
         let name = (self.id.clone(), self.pod.clone(), self.uid.clone());
         let mut departure = Departure::new(name, purpose, self.time, SignedDuration::ZERO);
         departure.runs = false;
-        if self.told {
+        if self.informed {
             departure.notice_state = NoticeState::Sent;
         }
         departure
@@ -253,7 +253,7 @@ mod tests {
             conditions: vec!["MemoryPressure".to_owned()],
             reason: "Evicted".to_owned(),
             message: "The node had condition: [MemoryPressure]. ".to_owned(),
-            told: false,
+            informed: false,
         };
         Kept::new("boot", &conditions, vec![rejection])
     }

@@ -42,10 +42,10 @@ pub struct Places {
 
 impl Places {
     /// `None` if the runtime names no directory.
-    pub fn of(told: &Filesystems) -> Option<Self> {
+    pub fn of(filesystems: &Filesystems) -> Option<Self> {
         let place = |path: &str| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-        let images = place(&told.images.first()?.mountpoint)?;
-        let layers = told.containers.first();
+        let images = place(&filesystems.images.first()?.mountpoint)?;
+        let layers = filesystems.containers.first();
         let layers = layers.and_then(|first| place(&first.mountpoint));
         Some(Self {
             layers: layers.unwrap_or_else(|| images.clone()),

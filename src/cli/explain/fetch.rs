@@ -1,4 +1,4 @@
-//! Fetches from a cluster what `explain` reads; by hand that takes four calls of kubectl.
+//! Fetches the inputs of `explain` from a cluster; by hand that takes four calls of kubectl.
 
 use super::{
     Sources,
@@ -27,7 +27,7 @@ pub(super) struct Asked<'a> {
     pub(super) config: Option<&'a Path>,
 }
 
-/// What the API server answered.
+/// The answers of the API server.
 struct Answers {
     pods: Result<String, ApiError>,
     summary: Result<String, ApiError>,

@@ -1,4 +1,4 @@
-//! What evictd has freed on the node without evicting a pod, by its events.
+//! Reclaims of evictd on the node without an eviction, by its events.
 
 use crate::cli::table::moment;
 use evictd_command::View;
@@ -10,11 +10,11 @@ use std::cmp::Reverse;
 /// How many are shown.
 const SHOWN: usize = 3;
 
-/// What was freed at a time.
+/// A reclaim at a time.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Freed {
     time: Timestamp,
-    /// For which signal, and what was removed.
+    /// The signal and the removed objects.
     message: String,
 }
 

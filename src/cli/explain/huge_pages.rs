@@ -14,12 +14,12 @@ pub(super) enum MemoryFigure {
     LeavesOut(i64),
     /// The summary's less the huge pages.
     Less(i64),
-    /// The summary's, as a kubelet decides that counts the huge pages as available; and what is left without them.
+    /// The summary's, for a kubelet that counts the huge pages as available; and the rest without them.
     Counts { huge_pages: i64, really: i64 },
 }
 
-/// Subtracts what the Node has of huge pages from the memory that is available, unless the summary leaves them out
-/// already or the kubelet that decides counts them. `None`: there are no huge pages, or no figure of memory.
+/// Subtracts the Node's huge pages from the available memory. It does not if the summary leaves them out already, or if
+/// the kubelet that decides counts them. `None`: there are no huge pages, or no figure of memory.
 pub(super) fn subtract(summary: &mut Summary, node: &Node, kind: Kind) -> Option<MemoryFigure> {
     let huge_pages = node.status.huge_pages();
     let seen = summary.observations();

@@ -2,7 +2,7 @@
 
 use evictd_eviction::{Observations, Signal, Summary, rules::FilesystemLayout};
 
-/// The layout, and what it is based on.
+/// The layout, and its source.
 pub(super) struct Assumed {
     pub(super) layout: FilesystemLayout,
     pub(super) because: &'static str,

@@ -16,7 +16,7 @@ const SHOWN: usize = 20;
 pub(super) fn page(report: &Report, view: View) -> String {
     let mut parts = vec![
         verdict::verdict(report, view).join("\n"),
-        doubts(report, view),
+        warnings(report, view),
         signals(report, view),
         pods(report, view),
     ];
@@ -37,10 +37,10 @@ pub(super) fn page(report: &Report, view: View) -> String {
 }
 
 /// Where the Node's own conditions contradict these figures.
-fn doubts(report: &Report, view: View) -> String {
-    let doubts = report.node.iter().flat_map(|node| &node.doubts);
-    let doubts = doubts.map(|doubt| view.paint(Colour::Warning, &view.sentence(doubt)));
-    doubts.collect::<Vec<_>>().join("\n")
+fn warnings(report: &Report, view: View) -> String {
+    let warnings = report.node.iter().flat_map(|node| &node.warnings);
+    let warnings = warnings.map(|warning| view.paint(Colour::Warning, &view.sentence(warning)));
+    warnings.collect::<Vec<_>>().join("\n")
 }
 
 fn pods(report: &Report, view: View) -> String {
@@ -115,7 +115,7 @@ fn signals(report: &Report, view: View) -> String {
     parts.join("\n")
 }
 
-/// What is available of every signal, if none has a threshold.
+/// The available amount of every signal, if none has a threshold.
 fn left(report: &Report, view: View) -> String {
     let rows = report.signals.iter().filter_map(|state| {
         let observed = state.observed?;

@@ -34,7 +34,7 @@ pub(super) struct Report {
     pub(super) chosen_by: ChosenBy,
     /// Assumptions that were made.
     pub(super) assumed: Vec<String>,
-    /// What evictd has freed on this node without evicting a pod, the newest first.
+    /// Reclaims of evictd on this node without an eviction, the newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) freed: Vec<Freed>,
     /// The result for `--node`.
@@ -139,7 +139,7 @@ pub(super) struct ThresholdState {
     pub(super) threshold: Threshold,
     /// Its value at the observed capacity.
     pub(super) quantity: Option<Quantity>,
-    /// What is available above it; negative if it is crossed.
+    /// The available amount above it; negative if it is crossed.
     pub(super) margin: Option<i64>,
     /// Whether it is crossed.
     pub(super) crossed: bool,

@@ -1,4 +1,4 @@
-//! What the control plane does with a node: the taints that follow from its conditions, and which pods `NoExecute`
+//! The control plane's actions on a node: the taints that follow from its conditions, and which pods `NoExecute`
 //! removes and when (S1-079 to S1-084). Controllers do this, not evictd; it is only reported here.
 
 use crate::cli::table::{duration, moment};
@@ -69,11 +69,12 @@ pub(super) struct NodeReport {
     /// `None` without the node's lease, because a healthy node writes its status only every five minutes.
     pub(super) heartbeat: Option<Watchdog>,
     pub(super) taints: Vec<TaintState>,
-    /// What follows from a filesystem that the node reports as read-only.
+    /// The consequences of a filesystem that the node reports as read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) read_only: Option<String>,
     /// Where the conditions contradict the figures, and that they are too old; a sentence each.
-    pub(super) doubts: Vec<String>,
+    #[serde(rename = "doubts")]
+    pub(super) warnings: Vec<String>,
     /// Pods that a `NoExecute` taint removes, the first one first.
     pub(super) removals: Vec<Removal>,
 }
@@ -133,7 +134,7 @@ pub(super) struct Removal {
     pub(super) why: String,
 }
 
-/// What the captured figures show.
+/// The evidence in the captured figures.
 pub(super) struct Shown<'a> {
     /// The conditions that follow from them.
     pub(super) conditions: &'a [NodeCondition],
@@ -143,7 +144,7 @@ pub(super) struct Shown<'a> {
     pub(super) period: SignedDuration,
 }
 
-/// What happens to this node and its pods.
+/// The taints of this node and their effects on its pods.
 pub(super) fn report(
     node: &Node,
     lease: Option<&Lease>,
@@ -187,7 +188,7 @@ pub(super) fn report(
         heartbeat,
         read_only: read_only(node),
         removals: removals(pods, &taints, now),
-        doubts: doubts(conditions, figures, now),
+        warnings: warnings(conditions, figures, now),
         taints,
     }
 }
@@ -213,7 +214,7 @@ fn read_only(node: &Node) -> Option<String> {
 }
 
 /// Whether the conditions are too old, and which of them the figures contradict.
-fn doubts(conditions: &[Condition], figures: &Shown<'_>, now: Timestamp) -> Vec<String> {
+fn warnings(conditions: &[Condition], figures: &Shown<'_>, now: Timestamp) -> Vec<String> {
     let kubelets = |condition: &&Condition| {
         condition.kind == "Ready" || NodeCondition::parse(&condition.kind).is_some()
     };
@@ -222,9 +223,9 @@ fn doubts(conditions: &[Condition], figures: &Shown<'_>, now: Timestamp) -> Vec<
     let reported = reported.max();
     let longest = STATUS_PERIOD.saturating_add(STATUS_DELAY);
     let silent = reported.filter(|at| now.duration_since(*at) > longest);
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if let Some(at) = silent {
-        doubts.push(format!(
+        warnings.push(format!(
             "The Node's conditions were last reported {} ago, at {}, although a kubelet reports at least every {}: it is \
              silent or stuck, and what they say may be over.",
             duration(now.duration_since(at)),
@@ -245,7 +246,7 @@ fn doubts(conditions: &[Condition], figures: &Shown<'_>, now: Timestamp) -> Vec<
             format!(" since {} ({age})", moment(since))
         });
         match (holds, figures.conditions.contains(&kind)) {
-            (true, false) if for_long => doubts.push(format!(
+            (true, false) if for_long => warnings.push(format!(
                 "{kind} has been True{since}, but these figures show no such shortage{}.",
                 if silent.is_some() {
                     String::new()
@@ -257,14 +258,14 @@ fn doubts(conditions: &[Condition], figures: &Shown<'_>, now: Timestamp) -> Vec<
                     )
                 }
             )),
-            (false, true) if silent.is_some() || for_long => doubts.push(format!(
+            (false, true) if silent.is_some() || for_long => warnings.push(format!(
                 "{kind} has been {}{since}, but these figures show such a shortage.",
                 condition.status
             )),
             _ => {}
         }
     }
-    doubts
+    warnings
 }
 
 /// Every taint that a condition of the node demands.
@@ -337,11 +338,11 @@ fn if_silent(heartbeat: &Watchdog) -> impl Iterator<Item = TaintState> {
 
 /// A taint that no condition demands.
 fn other(taint: &Taint) -> TaintState {
-    let own = CAUSES
+    let is_managed = CAUSES
         .iter()
         .any(|(_, _, key, effect)| taint.key == *key && taint.effect == *effect);
-    let own = own || (taint.key == UNSCHEDULABLE && taint.effect == NO_SCHEDULE);
-    let (standing, because) = if own {
+    let is_managed = is_managed || (taint.key == UNSCHEDULABLE && taint.effect == NO_SCHEDULE);
+    let (standing, because) = if is_managed {
         (Standing::Stale, "no condition requires it any more")
     } else {
         (Standing::Foreign, "set by another component; not changed")
@@ -444,8 +445,8 @@ pub(super) fn page(node: &NodeReport, view: View) -> String {
         ];
         Table::new(columns, node.taints.iter().map(taint_row)).shown(view)
     };
-    let read_only = node.read_only.as_ref().map(|told| {
-        let line = view.hanging("WARNING   ", told);
+    let read_only = node.read_only.as_ref().map(|sentence| {
+        let line = view.hanging("WARNING   ", sentence);
         format!("{}\n", view.paint(Colour::Warning, &line))
     });
     let read_only = read_only.unwrap_or_default();

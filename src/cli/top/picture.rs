@@ -4,7 +4,7 @@ use crate::cli::daemon::Daemon;
 use crate::cli::outcome::remark;
 use crate::cli::ranking;
 use crate::cli::status::{headline, is_alarming, no_decision};
-use crate::cli::table::{amount, duration, moment, text, told};
+use crate::cli::table::{amount, duration, moment, or_dash, text};
 use anyhow::Context;
 use evictd_command::{Failure, View, printable_line, shortened};
 use evictd_eviction::pressure::WHOLE;
@@ -149,7 +149,7 @@ impl Picture {
         let mut lines = vec![(title, Style::new().bold())];
         let (headline, style) = match &self.lost {
             Some(why) => (why.clone(), ALARM),
-            // As in `evictd status`, where what is exhausted without a threshold is urgent, too.
+            // As in `evictd status`, where an exhausted signal without a threshold is urgent, too.
             None if is_alarming(status) => (headline(status), ALARM),
             None => (headline(status), CALM),
         };
@@ -214,26 +214,26 @@ impl Picture {
             Ok(answer) => {
                 let before = format!("first victim for {}: ", text(&answer["signal"]));
                 let title = fitted(view, &before, &text(&answer["next"]), "");
-                Section::text(title, &ranking::told_briefly(answer, view))
+                Section::text(title, &ranking::brief_page(answer, view))
             }
         }
     }
 
     fn last(&self, view: View, most: usize) -> Section {
-        let told = match &self.status.last_decision {
+        let text = match &self.status.last_decision {
             None => no_decision(&self.status).to_owned(),
             Some(record) => format!(
                 "{} {} for {}{}: {}",
                 moment(record.time),
-                shortened(&told(record.pod.as_ref()), NAME),
+                shortened(&or_dash(record.pod.as_ref()), NAME),
                 record.signal,
                 remark(record),
-                told(record.message.as_ref()),
+                or_dash(record.message.as_ref()),
             ),
         };
         Section {
             title: Some("last decision".to_owned()),
-            lines: message(view, most, &told, Style::new()).collect(),
+            lines: message(view, most, &text, Style::new()).collect(),
         }
     }
 }
@@ -300,7 +300,7 @@ fn highest(signal: &SignalStatus) -> Option<&ThresholdStatus> {
     thresholds.max_by_key(|threshold| threshold.value)
 }
 
-/// What is available, and the threshold.
+/// The available amount, and the threshold.
 fn standing(signal: &SignalStatus, roomy: bool) -> String {
     let show = |value| amount(Some(signal.signal), value);
     let highest = highest(signal);

@@ -84,12 +84,12 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     let leadership = Leadership::begin(&cluster, settings.lease.clone(), |_| {});
     let lost = tokio::select! {
         biased;
-        () = daemon.told_to_stop() => false,
+        () = daemon.stop_requested() => false,
         () = leadership.gained() => {
             work(&daemon, (&cluster, &watches), settings, metrics, &health);
             tokio::select! {
                 biased;
-                () = daemon.told_to_stop() => false,
+                () = daemon.stop_requested() => false,
                 () = leadership.lost() => true,
             }
         }

@@ -82,7 +82,7 @@ pub async fn run(options: Options) -> Result<(), RunError> {
     let followed = (cluster.access, watches);
     daemon.spawn(known::follow(followed, known, health.clone()));
     daemon.spawn(keeper.run());
-    daemon.told_to_stop().await;
+    daemon.stop_requested().await;
     health.set(Check::Shutdown, false);
     daemon.end(options.farewell).await;
     Ok(())

@@ -20,7 +20,7 @@ pub struct LeaseLock {
     name: String,
     /// How long a call may take.
     within: Duration,
-    /// As it was read or written last, so that an update fails if somebody else wrote since.
+    /// As it was last read or written, so that an update fails after a write of another client.
     known: Value,
     annotation: Option<Annotation>,
 }
@@ -38,12 +38,12 @@ pub fn identity(hostname: &str) -> String {
     format!("{hostname}_{}", parts.join("-"))
 }
 
-/// What a call has brought: the event, and the Lease where there is news of it.
+/// The result of a call: the event, and the new Lease if there is one.
 type Answer = (Event, Option<Value>);
 type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// Runs until the Lease is lost, or until `stop` and then until it is released. The role is in `roles` at once; nobody
-/// leads after this future was dropped. `now` reads the clock.
+/// Runs until the Lease is lost, or until `stop` and then until it is released. The role is in `roles` at once; it is
+/// never the leader's after this future was dropped. `now` reads the clock.
 pub async fn run(
     mut election: Election,
     mut lock: LeaseLock,

@@ -23,7 +23,7 @@ pub struct Elected {
 }
 
 impl Elected {
-    /// Leads at once and always: nobody else does the same work.
+    /// Leads at once and always: no other process does the same work.
     pub fn always() -> Self {
         let (always, role) = watch::channel(Role::Leader);
         Self {

@@ -56,11 +56,11 @@ pub enum Event {
     Found(Result<Option<Record>, Unreachable>),
     /// The answer to [`Command::Create`] or [`Command::Update`]: whether it was done.
     Written(bool),
-    /// The process ends. What it did as a leader must have ended before.
+    /// The process ends. Its work as a leader must have ended before.
     Stop,
 }
 
-/// What is to be done.
+/// The next action of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Read the Lease. A call that is under way is given up, as for the next two.
@@ -75,7 +75,7 @@ pub enum Command {
     Role(Role),
 }
 
-/// What this candidate is.
+/// The role of this candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     /// It waits for the Lease of another, whose name this is; empty if not known.
@@ -91,7 +91,7 @@ pub enum Role {
     Released,
 }
 
-/// What is waited for.
+/// The event that the election waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// The next attempt.
@@ -141,12 +141,12 @@ impl Election {
         }
     }
 
-    /// What it is now.
+    /// The present role.
     pub fn role(&self) -> &Role {
         &self.role
     }
 
-    /// What is to be done after this event. An answer that nobody waits for changes nothing.
+    /// The actions after this event. An answer to an abandoned call changes nothing.
     pub fn on_event(&mut self, now: Moment, event: Event) -> Vec<Command> {
         let leads = self.role == Role::Leader;
         if leads && now.elapsed >= self.deadline {

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A record of another holder counts for its duration from when this process has seen it change, by this process's own
-//! clock; the times in it are never compared. So wrong clocks do no harm, and of two candidates the one that starts later
-//! waits at least once for the whole duration. A leader stops leading when it could not renew in time, which is before
-//! another may take over.
+//! clock; the times in it are never compared. So wrong clocks do no harm. Of two candidates the one that starts later
+//! waits at least once for the whole duration. A leader that could not renew in time stops leading before another may
+//! take over.
 //!
 //! ```
 //! use evictd_cluster_client::lease::{Command, Election, Event, Moment, Settings};

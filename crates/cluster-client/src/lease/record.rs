@@ -1,4 +1,4 @@
-//! What a Lease says of its holder.
+//! The holder of a Lease, as its spec records it.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Record {
-    /// Empty when nobody holds it.
+    /// Empty if the Lease has no holder.
     #[serde(rename = "holderIdentity", deserialize_with = "null_is_default")]
     pub holder: String,
     /// How long it counts after it was renewed.

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const LARGE: usize = 16 << 10;
 /// The share of the budget that one namespace may take: a quarter.
 const SHARES: usize = 4;
-/// What is kept at most unless a program asks for another amount.
+/// The default limit of a program for kept objects.
 const DEFAULT_BYTES: usize = 64 << 20;
 
 /// Bounds the large objects that all watches of a program keep. Clones share it.
@@ -69,25 +69,25 @@ impl Budget {
             return true;
         }
         let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = taken.by_namespace.get(namespace).copied().unwrap_or(0);
-        if taken.all + bytes > self.0.bytes || own + bytes > self.0.bytes / SHARES {
+        let used = taken.by_namespace.get(namespace).copied().unwrap_or(0);
+        if taken.all + bytes > self.0.bytes || used + bytes > self.0.bytes / SHARES {
             return false;
         }
         taken.all += bytes;
-        taken.by_namespace.insert(namespace.into(), own + bytes);
+        taken.by_namespace.insert(namespace.into(), used + bytes);
         true
     }
 
-    /// Gives back what was taken for an object.
+    /// Gives back the bytes that were taken for an object.
     pub fn give_back(&self, namespace: &str, bytes: usize) {
         if !Self::counts(bytes) {
             return;
         }
         let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.all = taken.all.saturating_sub(bytes);
-        if let Some(own) = taken.by_namespace.get_mut(namespace) {
-            *own = own.saturating_sub(bytes);
-            if *own == 0 {
+        if let Some(used) = taken.by_namespace.get_mut(namespace) {
+            *used = used.saturating_sub(bytes);
+            if *used == 0 {
                 taken.by_namespace.remove(namespace);
             }
         }

@@ -1,4 +1,4 @@
-//! The objects of one kind as they were last seen, and what a list or an event changes in them.
+//! The objects of one kind as they were last seen, and the changes by a list or an event.
 
 use super::{Budget, Follow, Keyed, Parsed, Store, Table, Unreadable};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub struct Reflector<S: Store> {
     /// Large objects, by their keys, and how many bytes of the budget each has.
     large: HashMap<[Box<str>; 2], usize>,
     budget: Budget,
-    /// What is said of an object that cannot be read: the path of the collection.
+    /// The path of the collection, for reports of an unreadable object.
     path: &'static str,
 }
 
@@ -71,7 +71,7 @@ impl<S: Store> Reflector<S> {
         known.or_else(|| unlisted?.remove(key))
     }
 
-    /// Gives back what the object had of the budget.
+    /// Gives back the object's part of the budget.
     fn release(&mut self, key: [&str; 2]) {
         if self.large.is_empty() {
             return;
@@ -99,7 +99,7 @@ impl<S: Store> Reflector<S> {
             }
             return true;
         }
-        // What is kept of it stays, with its bytes.
+        // The kept part of it stays, with its bytes.
         if before > 0 && self.budget.take(key[0], before) {
             self.large.insert(owned, before);
         }
@@ -163,7 +163,7 @@ impl<S: Store> Follow for Reflector<S> {
         self.store.tidy(&mut object);
         let mut old = self.take(S::key(&object));
         let version = S::version(&object);
-        // A list repeats what is known. It stays the object that others have, too.
+        // A list repeats known objects. The shared object stays the same.
         if let Some(same) = old.take_if(|old| !version.is_empty() && S::has_version(old, version)) {
             self.known.insert(same);
             return;
@@ -194,7 +194,7 @@ impl<S: Store> Follow for Reflector<S> {
                 (self.take(key), None)
             }
         };
-        // What was never seen changed nothing.
+        // An object that was never seen is no change.
         if let Some(old) = old {
             self.store.gone(old, last);
         }

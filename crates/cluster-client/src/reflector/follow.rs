@@ -9,7 +9,7 @@ pub trait Follow {
     type Object: DeserializeOwned + Send + 'static;
     /// The object's `metadata.resourceVersion`.
     fn version(object: &Self::Object) -> &str;
-    /// A list begins; known objects that are not part of it are gone when it ends.
+    /// A list begins; known objects that are not part of it are deleted when it ends.
     fn begin(&mut self);
     /// An object in its present state, and the length of its text.
     fn applied(&mut self, object: Parsed<Self::Object>, bytes: usize);
@@ -23,7 +23,7 @@ pub trait Follow {
     }
 }
 
-/// An object, or what is known of one that cannot be read.
+/// An object, or the known part of an unreadable one.
 pub type Parsed<T> = Result<T, Unreadable>;
 
 /// An object that cannot be read: it is too long, or differs from its type.

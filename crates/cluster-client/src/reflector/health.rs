@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// A watch may fail for this long: a server that restarts is away for less.
 const TOLERATED: Duration = Duration::from_mins(1);
 
-/// The watches of a program, and the budget for what they keep. Clones share it.
+/// The watches of a program, and the budget for their objects. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Watches {
     all: Arc<Mutex<All>>,
@@ -44,7 +44,7 @@ pub struct WatchState {
 }
 
 impl Watches {
-    /// Watches that keep at most what this budget allows.
+    /// Watches that keep at most as much as this budget allows.
     pub fn within(budget: Budget) -> Self {
         Self {
             budget,
@@ -94,7 +94,7 @@ impl Watches {
         states.collect()
     }
 
-    /// What is wrong with the first watch that is broken.
+    /// The problem of the first broken watch.
     pub fn broken(&self) -> Option<String> {
         let all = self.all();
         let mut failing = all

@@ -41,7 +41,7 @@ enum State<T> {
 pub(super) enum Arrived<T> {
     /// Its text.
     Short(Vec<u8>),
-    /// Its length, and what was parsed.
+    /// Its length, and the parsed object.
     Long(usize, Result<T, TooLong>),
 }
 
@@ -119,7 +119,7 @@ struct Long<T> {
     problem: Option<String>,
 }
 
-/// A thread that parses what it is sent.
+/// A thread that parses the parts sent to it.
 #[derive(Debug)]
 struct Parser<T> {
     parts: mpsc::Sender<Vec<u8>>,

@@ -1,7 +1,7 @@
-//! Follows collections of objects: lists, then watches, and bounds what any single object may cost.
+//! Follows collections of objects: lists, then watches, and bounds the cost of any single object.
 //!
-//! The author of an object decides how large it is. A long one is parsed while it arrives, so that fields that are not
-//! kept take no memory; one that is too long is skipped to its end, and reported by what identifies it.
+//! The author of an object decides how large it is. A long one is parsed while it arrives, so that ignored fields take
+//! no memory. One that is too long is skipped to its end, and reported by its identity.
 
 mod body;
 mod budget;

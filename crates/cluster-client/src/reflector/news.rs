@@ -1,4 +1,4 @@
-//! A bounded channel from many reflectors to the one that decides by what they tell.
+//! A bounded channel from many reflectors to the decider that uses their changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,8 +30,8 @@ struct Waiting {
     room: Notify,
 }
 
-/// A channel for news. No news is lost: a reflector that has no room does not read its next object, and its server waits. The
-/// channel holds no more than its bound and what each reflector tells at once, which is what has vanished in a gap.
+/// A channel for changes. No change is lost: a reflector without room does not read its next object, and its server
+/// waits. The channel may exceed its bound by the objects that each reflector reports as deleted at once after a gap.
 pub fn news<N>() -> (NewsSender<N>, NewsReceiver<N>) {
     at_most(MOST)
 }

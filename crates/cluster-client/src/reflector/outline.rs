@@ -1,4 +1,4 @@
-//! What identifies an object, read while its text passes by, however long the text is.
+//! The identity of an object, read while its text passes by, however long the text is.
 
 /// The deepest field that is looked for, with the event around the object.
 const DEEPEST: usize = 3;
@@ -21,7 +21,7 @@ const FIELDS: [&str; 13] = [
     "phase",
 ];
 
-/// What identifies an object and says where it is. A field is empty if the object lacks it, or its text has no end.
+/// The identity and place of an object. A field is empty if the object lacks it, or its text has no end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outline {
     /// `metadata.namespace`

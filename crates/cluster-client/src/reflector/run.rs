@@ -16,7 +16,7 @@ pub const WATCH_LIFE: Duration = Duration::from_mins(5);
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 /// The server's clock may differ from ours by this much.
 const CLOCK_SKEW: Duration = Duration::from_secs(1);
-/// A kind that was there counts as gone only after this long: a server that was restarted may not know it at once.
+/// A known kind counts as deleted only after this long: a restarted server may not know it at once.
 const GONE_AFTER: Duration = Duration::from_mins(1);
 /// The first and the longest pause between two attempts of a program of which there are few.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -81,7 +81,7 @@ impl Retry {
     }
 }
 
-/// What a reflector follows, and how.
+/// The collection that a reflector follows, and its settings.
 struct Run<S: Store, C> {
     reflector: Reflector<S>,
     watch: Watch,

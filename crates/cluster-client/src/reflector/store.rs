@@ -1,13 +1,13 @@
-//! What a program keeps of a collection, and does with its changes.
+//! The parts of a collection that a program keeps, and how it handles changes.
 
 use super::{Key, Keyed, Outline, Table, Unreadable};
 use serde::de::DeserializeOwned;
 
-/// Keeps the objects of one kind. A [`super::Reflector`] decides what has changed; the store says what is kept of an
-/// object, and passes the change on.
+/// Keeps the objects of one kind. A [`super::Reflector`] decides which objects have changed. The store decides which
+/// part of an object is kept, and passes the change on.
 ///
-/// Each change comes once: an object with its state before. What vanished while no watch was open is gone, in its last
-/// known state. An object that was deleted and made anew meanwhile is one change, and its UID tells.
+/// Each change comes once: an object with its state before. An object that vanished while no watch was open counts as
+/// deleted, in its last known state. A deleted object that was made anew meanwhile is one change, visible by its UID.
 pub trait Store: Send + 'static {
     /// The part of an object that is parsed.
     type Object: DeserializeOwned + Send + 'static;
@@ -16,13 +16,13 @@ pub trait Store: Send + 'static {
     /// Where it is kept.
     type Table: Table<Self::Kept>;
 
-    /// What the object is found by.
+    /// The key of an object.
     fn key(object: &Self::Object) -> Key<'_>;
-    /// What it is found by if only its outline is known.
+    /// The key of an object if only its outline is known.
     fn key_of(outline: &Outline) -> Key<'_> {
         [&outline.namespace, &outline.name]
     }
-    /// What is known of an object that is too large to be kept.
+    /// The outline of an object that is too large to be kept.
     fn outline(object: &Self::Object) -> Outline {
         let [namespace, name] = Self::key(object).map(str::to_owned);
         Outline {
@@ -44,17 +44,17 @@ pub trait Store: Send + 'static {
 
     /// A list begins.
     fn begin(&mut self) {}
-    /// Drops what is not kept, right after the object was parsed.
+    /// Drops the parts that are not kept, right after the object was parsed.
     fn tidy(&mut self, _object: &mut Self::Object) {}
     /// How many bytes the object takes. Only asked of an object with a long text, whose length is `bytes`.
     fn size(_object: &Self::Object, bytes: usize) -> usize {
         bytes
     }
-    /// The object is new or has changed; returns what is kept of it.
+    /// The object is new or has changed; returns the part that is kept.
     fn applied(&mut self, old: Option<Self::Kept>, new: Self::Object) -> Self::Kept;
-    /// The object is gone. `last` is the state in which it was deleted, if that was reported.
+    /// The object is deleted. `last` is the state in which it was deleted, if that was reported.
     fn gone(&mut self, old: Self::Kept, last: Option<Self::Object>);
-    /// The object cannot be read. Returns what is kept instead of what was kept before, which stays otherwise.
+    /// The object cannot be read. Returns the replacement for the kept object, which stays otherwise.
     fn unreadable(&mut self, _old: Option<&Self::Kept>, _new: &Unreadable) -> Option<Self::Kept> {
         None
     }

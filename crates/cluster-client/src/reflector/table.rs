@@ -3,10 +3,10 @@
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
-/// What an object is found by: its namespace and name, or another pair of texts.
+/// The key of an object: its namespace and name, or another pair of texts.
 pub type Key<'k> = [&'k str; 2];
 
-/// What has a key.
+/// An object with a key.
 pub trait Keyed {
     /// The key.
     fn key(&self) -> Key<'_>;

@@ -1,7 +1,7 @@
 //! Follows a collection: lists it, then watches for changes.
 //!
-//! Each object is parsed directly into the follower's type, so that only what is needed of it is held in memory. If
-//! an object cannot be parsed, the error is reported for that object and the watch goes on.
+//! Each object is parsed directly into the follower's type, so that only its needed parts are held in memory. If an
+//! object cannot be parsed, the error is reported for that object and the watch continues.
 
 use super::body::{next_data, open, refused, unparsable, watch_error};
 use super::health::Handle;
@@ -21,8 +21,8 @@ use serde_json::value::RawValue;
 use std::{borrow::Cow, time::Duration};
 use tokio::time::timeout;
 
-/// The longest that the server may take to begin its answer to a watch. It queues a request for a quarter of a minute at
-/// most (API priority and fairness), and begins to answer before there is anything to report.
+/// The longest time in which the server must begin its answer to a watch. It queues a request for a quarter of a minute
+/// at most (API priority and fairness), and begins to answer before there is anything to report.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The annotation of the bookmark that ends a streamed list.
 const LISTED: &str = "k8s.io/initial-events-end";
@@ -99,8 +99,8 @@ impl Watch {
     ) -> Result<(), WatchError> {
         if self.version.is_none() && self.streaming {
             match self.stream(client, lifetime, follower).await {
-                // The server is older than 1.27, or the feature is off, or its etcd is too old for it, which is told as an
-                // error of the server.
+                // The server is older than 1.27, or the feature is off, or its etcd is too old. The last of these is
+                // reported as an error of the server.
                 Err(WatchError {
                     code: Some(400 | 422 | 500),
                     ..
@@ -168,7 +168,7 @@ impl Watch {
         }
         let ended = self.events(body, follower).await;
         if matches!(ended, Err(WatchError { code: None, .. })) {
-            // What could not be read would come again.
+            // An unreadable answer would be repeated.
             self.version = None;
         }
         ended
@@ -179,7 +179,7 @@ impl Watch {
         follower.up_to_date();
     }
 
-    /// Until the body ends, even in the middle of a line: the next watch repeats what is missing.
+    /// Until the body ends, even in the middle of a line: the next watch repeats the missing part.
     async fn events<F: Follow>(
         &mut self,
         mut body: Body,
@@ -187,7 +187,7 @@ impl Watch {
     ) -> Result<(), WatchError> {
         let mut lines = Lines::default();
         let mut incoming = Incoming::<Event<F::Object>>::new(true, self.health.budget());
-        // A connection may end at any time. If the server is gone, the next connection will fail.
+        // A connection may end at any time. If the server has stopped, the next connection will fail.
         while let Some(Ok(data)) = next_data(&mut body, &incoming).await? {
             let mut bytes = &*data;
             while let Some(piece) = lines.next(&mut bytes) {
@@ -239,7 +239,7 @@ impl Watch {
         }
     }
 
-    /// A change of an object that cannot be read. The watch goes on behind it.
+    /// A change of an object that cannot be read. The watch continues behind it.
     fn unreadable(&mut self, kind: &EventKind, object: Unreadable, follower: &mut impl Follow) {
         self.health.skipped();
         self.advance(&object.outline.version);

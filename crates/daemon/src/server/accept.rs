@@ -89,7 +89,7 @@ pub struct BindError {
     source: io::Error,
 }
 
-/// Listens on the address; `setting` is the name of what configured it.
+/// Listens on the address; `setting` is the name of the option that configured it.
 pub async fn bind(
     setting: &'static str,
     address: &ListenAddress,

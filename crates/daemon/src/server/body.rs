@@ -1,7 +1,7 @@
-//! Bodies of requests, read within a budget of bytes and time before anything is done for them.
+//! Bodies of requests, read within a budget of bytes and time before any work is done for them.
 //!
 //! All bodies that are being read or decided on share the budget. If it is used up, the body that is being read for the
-//! longest time is given up, so that slow clients cannot keep others out.
+//! longest time is given up. So slow clients cannot keep others out.
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
@@ -181,7 +181,7 @@ impl Budget {
     }
 }
 
-/// What a body has of the budget.
+/// A body's part of the budget.
 #[derive(Debug)]
 struct Share {
     budget: Arc<Mutex<Budget>>,

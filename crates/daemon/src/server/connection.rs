@@ -1,4 +1,4 @@
-//! One connection: what it is doing, and how long it may.
+//! One connection: its present phase, and how long that may last.
 
 use super::{HEAD_TIMEOUT, Limits};
 use axum::Router;
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_util::sync::CancellationToken;
 
-/// What hyper keeps of a request's head and body before they are processed; a head that is longer is refused.
+/// hyper's buffer for a request's head and body before they are processed; a longer head is refused.
 const BUFFER: usize = 32 << 10;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -36,7 +36,7 @@ pub struct Client {
     pub certificate: Option<CertificateDer<'static>>,
 }
 
-/// What a connection is doing, and since when.
+/// The present phase of a connection, and since when.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Phase {
     /// Its handshake, or the head of a request, is being read.
@@ -118,7 +118,7 @@ impl Connection {
         let stream = TlsAcceptor::from(config).accept(stream).await?;
         let chain = stream.get_ref().1.peer_certificates();
         let certificate = chain.and_then(|chain| chain.first());
-        let certificate = certificate.map(|own| own.clone().into_owned());
+        let certificate = certificate.map(|one| one.clone().into_owned());
         self.http(stream, certificate, stop).await
     }
 

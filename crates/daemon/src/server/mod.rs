@@ -95,7 +95,7 @@ pub async fn serve(
         let (connection, phase) = Connection::new(tls, peer, router.clone(), limits);
         let task = running.spawn(connection.run(stream, stop.clone()));
         places.add(peer, phase, task);
-        // What the new connection has sent already is read before it could be closed for the next one.
+        // Data that the new connection has sent already is read before it could be closed for the next one.
         yield_now().await;
     }
     drop(listener);

@@ -49,8 +49,8 @@ impl Places {
         self.taken.push(Place { peer, phase, task });
     }
 
-    /// Closes the connection that is idle for the longest time. Where peers have a limit, one of the peer with the most
-    /// connections goes first, so that many strangers do not close the only connection of a probe.
+    /// Closes the connection that is idle for the longest time. Where peers have a limit, it takes one of the peer with
+    /// the most connections. So many strangers do not close the only connection of a probe.
     pub(super) fn close_oldest(&mut self) -> bool {
         self.close(|_| true)
     }

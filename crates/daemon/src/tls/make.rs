@@ -13,7 +13,7 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_hours(24);
 pub struct Made {
     /// The certificate and its key.
     pub pair: Pair,
-    /// What signed it, PEM. The authority's key is not kept: the next certificate has another.
+    /// The authority's certificate, PEM. The authority's key is not kept: the next certificate has another.
     pub authority: String,
     /// The end of its time.
     pub until: Timestamp,
@@ -32,8 +32,8 @@ pub fn make(
     let common = DnType::CommonName;
     of_authority.distinguished_name.push(common, authority);
     of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let mut own = CertificateParams::new(names).map_err(wrong)?;
-    for params in [&mut of_authority, &mut own] {
+    let mut leaf = CertificateParams::new(names).map_err(wrong)?;
+    for params in [&mut of_authority, &mut leaf] {
         let (year, month, day) = date(since);
         params.not_before = date_time_ymd(year, month, day);
         let (year, month, day) = date(until);
@@ -43,7 +43,7 @@ pub fn make(
     let signed = of_authority.self_signed(&key).map_err(wrong)?;
     let issuer = Issuer::new(of_authority, key);
     let key = KeyPair::generate().map_err(wrong)?;
-    let certificate = own.signed_by(&key, &issuer).map_err(wrong)?;
+    let certificate = leaf.signed_by(&key, &issuer).map_err(wrong)?;
     let pair = Pair {
         certificate: text("CERTIFICATE", certificate.der()),
         key: PrivateKey::new(text("PRIVATE KEY", &key.serialize_der())),

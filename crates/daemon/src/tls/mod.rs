@@ -18,9 +18,9 @@ pub enum TlsError {
     /// A file that cannot be used.
     #[error("{file}: {problem}")]
     File {
-        /// The file, with what names it.
+        /// The file, with the setting that names it.
         file: NamedFile,
-        /// What is wrong with it.
+        /// The error in it.
         problem: String,
     },
     /// No certificate could be made, or it does not fit its key.
@@ -91,10 +91,10 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// A certificate, with what signed it, and its key.
+/// A certificate, with its issuers, and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// The certificate and what signed it, PEM.
+    /// The certificate and its issuers, PEM.
     pub certificate: String,
     /// Its key.
     pub key: PrivateKey,

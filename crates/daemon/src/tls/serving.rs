@@ -17,7 +17,7 @@ pub struct Handshake {
     pub only_tls13: bool,
 }
 
-/// What a listener shows to those who connect. Clones share it.
+/// The certificate that a listener shows to its clients. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Serving(Arc<RwLock<Option<Arc<ServerConfig>>>>);
 

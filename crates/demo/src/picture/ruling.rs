@@ -62,7 +62,7 @@ pub(super) fn verdict(scene: &Scene) -> Line<'static> {
     }
 }
 
-/// What the decision is waiting for.
+/// The reason why the decision waits.
 fn waiting(scene: &Scene) -> Line<'static> {
     let crossed = scene.signals.iter().flat_map(|signal| &signal.marks);
     let left = crossed

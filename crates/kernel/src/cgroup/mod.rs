@@ -5,8 +5,8 @@
 
 mod dir;
 mod layout;
+mod membership;
 mod namespace;
-mod own;
 mod reclaim;
 
 use std::ffi::OsString;
@@ -18,8 +18,8 @@ use std::path::{Component, Path, PathBuf};
 pub(crate) use dir::GroupDir;
 pub use layout::{Container, PodCgroup};
 pub(crate) use layout::{container_of, pod_uid};
-pub use own::OwnCgroups;
-pub(crate) use own::memberships;
+pub use membership::OwnCgroups;
+pub(crate) use membership::memberships;
 pub use reclaim::Reclaim;
 
 /// The usual mount point of the hierarchies.
@@ -44,7 +44,7 @@ pub enum CgroupError {
         /// The error of the system call.
         source: io::Error,
     },
-    /// The content of a file is not what the kernel writes.
+    /// The content of a file differs from the kernel's format.
     #[error("{}: unexpected line {line:?}", path.display())]
     Malformed {
         /// The file with its whole path.
@@ -141,8 +141,9 @@ pub struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// Looks below `root` ([`DEFAULT_ROOT`] on a real machine) for a cgroup v2 tree or for cgroup v1 controllers,
-    /// each mounted alone (`memory`) or with others (`cpu,cpuacct`), with or without a cgroup2 tree in `unified`.
+    /// Searches below `root` ([`DEFAULT_ROOT`] on a real machine) for a cgroup v2 tree or for cgroup v1 controllers. A
+    /// controller may be mounted alone (`memory`) or with others (`cpu,cpuacct`), with or without a cgroup2 tree in
+    /// `unified`.
     pub fn detect(root: &Path) -> Result<Self, CgroupError> {
         if let Some(unified_controllers) = controllers_of(root)? {
             return Ok(Self {

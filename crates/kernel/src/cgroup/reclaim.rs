@@ -4,7 +4,7 @@ use super::{Controller, Hierarchies};
 use nix::errno::Errno;
 use std::{fs::OpenOptions, io, io::Write, path::Path};
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reclaim {
     /// As much as was asked for was reclaimed.
@@ -16,12 +16,11 @@ pub enum Reclaim {
 impl Hierarchies {
     /// Reclaims so many bytes of the cgroup. It takes as long as the kernel needs to look through so much memory.
     ///
-    /// # Errors
-    /// What opening or writing the file ended with; `Less` is no error.
+    /// # Errors The error of opening or writing the file; `Less` is no error.
     pub fn reclaim_memory(&self, relative: &Path, bytes: u64) -> io::Result<Reclaim> {
         let dir = self.dir(Controller::Memory, relative);
         let dir = dir.ok_or(io::ErrorKind::NotFound)?;
-        // It is never created: in a plain directory that would be a file that nobody reads.
+        // It is never created: in a plain directory that would be a file without a reader.
         let mut file = OpenOptions::new()
             .write(true)
             .open(dir.join("memory.reclaim"))?;

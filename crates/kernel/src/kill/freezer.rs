@@ -37,7 +37,7 @@ impl Frozen {
         (frozen, written)
     }
 
-    /// Returns once the cgroup and all below are seen thawed, or are gone.
+    /// Returns once the cgroup and all below are seen thawed, or do not exist any more.
     pub(super) async fn thaw(mut self) {
         if let Some(dir) = &self.0 {
             retry_thaw(dir).await;

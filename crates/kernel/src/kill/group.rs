@@ -102,7 +102,7 @@ impl<'a> Group<'a> {
         open_if_exists(self.hierarchies.dir(controller, &self.relative))
     }
 
-    /// Processes listed in and below `dir`, a directory of this cgroup in any hierarchy; none if it is gone.
+    /// Processes listed in and below `dir`, a directory of this cgroup in any hierarchy; none if it does not exist.
     fn list(&self, dir: &GroupDir) -> Result<ProcessList, KillError> {
         let (pids, outcome) = dir.processes();
         let refused = |why| KillError::Refused {
@@ -379,7 +379,7 @@ impl Changes {
         let Some(events) = &self.events else {
             return sleep((waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         };
-        // Only for processes that are gone while others stay, such as a sandbox's.
+        // Only for processes that have exited while others stay, such as a sandbox's.
         let pause = (waited / 2).clamp(SHORTEST_PAUSE * 10, LONGEST_PAUSE);
         tokio::select! {
             () = sleep(pause) => {}

@@ -15,7 +15,7 @@ pub fn warn_of_hidden_processes(proc_root: &Path) -> Vec<String> {
     warning.into_iter().collect()
 }
 
-/// What hides processes from this process, and what to change; `None` if nothing does.
+/// The mechanism that hides processes from this process, and how to change it; `None` if none does.
 fn hidden_processes(proc_root: &Path) -> Option<String> {
     let refused = match fs::read(proc_root.join("1/stat")) {
         Ok(_) => return None,

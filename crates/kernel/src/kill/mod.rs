@@ -76,11 +76,11 @@ pub struct Termination {
     pub first_signal_at: Option<Timestamp>,
     /// When the first SIGKILL was sent; `None` if all processes exited before.
     pub killed_at: Option<Timestamp>,
-    /// When the last process was seen to be gone; `None` while `survivors` remain.
+    /// When the last process was seen to have exited; `None` while `survivors` remain.
     pub gone_at: Option<Timestamp>,
     /// How many processes were seen in the pod's cgroup in all.
     pub processes: usize,
-    /// What ended the last process.
+    /// How the last process ended.
     pub method: Method,
     /// Processes that did not exit by the deadline, usually because they are in uninterruptible sleep.
     pub survivors: Vec<Survivor>,

@@ -27,7 +27,7 @@ pub(super) struct Stat {
 const PF_EXITING: u64 = 0x4;
 
 impl Stat {
-    /// Reads a process's line; `None` if the process is gone or hidden.
+    /// Reads a process's line; `None` if the process has exited or is hidden.
     pub(super) fn read(proc_root: &Path, pid: u32) -> Result<Option<Self>, CgroupError> {
         let path = proc_root.join(pid.to_string()).join("stat");
         let Some(line) = gone_is_none(fs::read(&path), &path)? else {

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 const SPARE: usize = 16;
 
 /// A reserve of open files without a purpose of their own. They are closed for a kill if this process or the whole
-/// machine has reached its limit of open files, and opened again after the kill.
+/// machine has reached its limit of open files. They are opened again after the kill.
 #[derive(Debug, Default)]
 pub struct SpareFiles(Mutex<Vec<OwnedFd>>);
 

@@ -14,13 +14,13 @@ pub(super) struct CgroupUsage {
 }
 
 impl CgroupUsage {
-    /// What the kubelet counts as used: everything except file cache that has not been used for a while.
+    /// The kubelet's figure of used memory: everything except file cache that has not been used for a while.
     pub(super) fn working_set(&self) -> u64 {
         self.usage.saturating_sub(self.stat.inactive_file)
     }
 
-    /// What the kernel could not reclaim at once. Like the kernel's `MemAvailable`, this counts all clean file
-    /// cache and reclaimable slab as free, but not pages that must be written to disk first.
+    /// The memory that the kernel could not reclaim at once. Like the kernel's `MemAvailable`, this counts all clean
+    /// file cache and reclaimable slab as free, but not pages that must be written to disk first.
     pub(super) fn unreclaimable(&self) -> u64 {
         let cache = self
             .stat

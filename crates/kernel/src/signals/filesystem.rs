@@ -46,7 +46,7 @@ impl Filesystems {
         for path in paths
             .runtime
             .iter()
-            .flat_map(|told| [&told.images, &told.layers])
+            .flat_map(|paths| [&paths.images, &paths.layers])
         {
             probe_of(&mut probes, path, &threads);
         }
@@ -66,8 +66,8 @@ impl Filesystems {
         }
     }
 
-    /// Observes each filesystem, and calls `report` for each pair of bytes and inodes signals that it feeds, with the
-    /// result and whether the filesystem is read-only.
+    /// Observes each filesystem, and calls `report` for each pair of bytes and inodes signals that it feeds. `report`
+    /// gets the result and whether the filesystem is read-only.
     pub(super) fn probe_all(
         &mut self,
         now: Timestamp,

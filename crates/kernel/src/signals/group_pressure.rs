@@ -13,7 +13,7 @@ const NEAR: u64 = 64;
 const LEAST_NEAR: u64 = 2 << 20;
 /// How many cgroups below one are looked at, because who runs in a cgroup may make others below it.
 const MOST_GROUPS: u32 = 64;
-/// How many levels below a cgroup are looked at: containers, and what they make.
+/// How many levels below a cgroup are searched: containers, and the cgroups that they make.
 const LEVELS: u32 = 3;
 
 /// Reads the pressure of cgroups.
@@ -137,7 +137,7 @@ impl GroupPressure {
             return Ok(Some(all));
         }
         if self.is_at_memory_limit(group, search.buffer)? {
-            // What it must read again, because its memory is limited, is waited for as memory and as I/O.
+            // Pages that it must read again, because its memory is limited, are waited for as memory and as I/O.
             let memory = self.stall(Signal::MemoryPsi, group, search.buffer)?;
             return Ok(Some(memory.map_or(all, |memory| memory.at_most(all))));
         }

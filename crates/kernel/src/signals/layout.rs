@@ -15,7 +15,7 @@ pub struct FilesystemPaths {
     pub imagefs: Option<PathBuf>,
     /// The containers' writable layers.
     pub containerfs: Option<PathBuf>,
-    /// Where the container runtime keeps its files, by its own word; `None` while it has not told.
+    /// Where the container runtime keeps its files, as it reports; `None` until it has.
     pub runtime: Option<RuntimePaths>,
 }
 
@@ -56,7 +56,7 @@ pub struct Layout {
     pub split_container_fs: bool,
     /// Each filesystem once.
     pub filesystems: Vec<WatchedFilesystem>,
-    /// On which of them the container runtime keeps its files; `None` if it has not told.
+    /// On which of them the container runtime keeps its files; `None` until it has reported that.
     pub runtime_files: Option<RuntimeFiles>,
     /// Where the container runtime keeps its files although nothing is watched there.
     pub problem: Option<String>,
@@ -117,7 +117,7 @@ impl Layout {
             devices[index] = Some(found);
         }
         let runtime = match &paths.runtime {
-            Some(told) => Some(RuntimeDevices::of(told, &device)?),
+            Some(paths) => Some(RuntimeDevices::of(paths, &device)?),
             None => None,
         };
         let [nodefs, imagefs, containerfs] = devices;
@@ -135,18 +135,18 @@ impl Layout {
 
 /// The filesystems with the runtime's files.
 struct RuntimeDevices<'a> {
-    told: &'a RuntimePaths,
+    paths: &'a RuntimePaths,
     images: Device,
     layers: Device,
 }
 
 impl<'a> RuntimeDevices<'a> {
     /// `None` while one of them has not answered.
-    fn of(told: &'a RuntimePaths, device: impl Fn(&Path) -> Device) -> Option<Self> {
+    fn of(paths: &'a RuntimePaths, device: impl Fn(&Path) -> Device) -> Option<Self> {
         let all = Self {
-            told,
-            images: device(&told.images),
-            layers: device(&told.layers),
+            paths,
+            images: device(&paths.images),
+            layers: device(&paths.layers),
         };
         let waits = [all.images, all.layers].contains(&Device::Unanswered);
         (!waits).then_some(all)
@@ -170,17 +170,23 @@ impl<'a> RuntimeDevices<'a> {
         }
     }
 
-    /// What the runtime tells against what is watched as `imagefs` and `containerfs`.
+    /// The difference between the runtime's places and the filesystems watched as `imagefs` and `containerfs`.
     fn problem(
         &self,
         [_, imagefs, containerfs]: [Option<u64>; 3],
         describe: impl Fn(u64) -> Option<String>,
     ) -> Option<String> {
         let checked = [
-            ("images", &self.told.images, self.images, "imagefs", imagefs),
+            (
+                "images",
+                &self.paths.images,
+                self.images,
+                "imagefs",
+                imagefs,
+            ),
             (
                 "writable layers",
-                &self.told.layers,
+                &self.paths.layers,
                 self.layers,
                 "containerfs",
                 containerfs,

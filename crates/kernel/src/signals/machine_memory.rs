@@ -76,7 +76,7 @@ fn kibibytes(value: &str) -> Option<u64> {
 }
 
 /// The machine's working set, counted as the kubelet counts it: everything charged to the root of the memory
-/// controller except file cache that has not been used for a while. It is never less than what the pods use. Page
+/// controller, without file cache that has not been used for a while. It is never less than the usage of the pods. Page
 /// cache in active use counts as used, although the kernel could reclaim it.
 #[derive(Debug)]
 pub(super) enum RootWorkingSet {
@@ -104,7 +104,7 @@ impl RootWorkingSet {
         })
     }
 
-    /// What remains of `total` bytes, of which so many are set aside as huge pages.
+    /// The rest of `total` bytes, of which so many are set aside as huge pages.
     pub(super) fn read(
         &mut self,
         total: u64,

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Which of two figures `memory.available` is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MemoryAvailable {
-    /// What could be taken without swapping: page cache in active use counts as free.
+    /// Memory that could be taken without swapping: page cache in active use counts as free.
     #[default]
     MemAvailable,
     /// The kubelet's figure (S1-018): page cache in active use counts as used.
@@ -58,7 +58,7 @@ pub(super) struct MemoryReadings {
     mem_available: Reading,
     /// May be missing or an error independently of the other.
     working_set: Option<Result<Reading, ReadError>>,
-    /// What is left to the pods' cgroup; `None` if there is none, or if its limit is not below the node's.
+    /// The available memory of the pods' cgroup; `None` if there is none, or if its limit is not below the node's.
     pub(super) pods: Option<Result<Reading, ReadError>>,
 }
 
@@ -150,7 +150,7 @@ impl Memory {
             NodeMemory::Bounded(group) => {
                 let group = group.read(buffer)?;
                 let capacity = group.limit.min(total);
-                // A limit below what the machine has without them leaves them out already.
+                // A limit below the machine's capacity without huge pages excludes them already.
                 let usable = total.saturating_sub(huge_pages);
                 let beyond = capacity.saturating_sub(usable);
                 let left = |used| Reading::unused(capacity, used, total).less(beyond);

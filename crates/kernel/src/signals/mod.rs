@@ -1,4 +1,4 @@
-//! What the node has left, observed from the kernel's figures.
+//! The available amounts of the node, observed from the kernel's figures.
 //!
 //! An observation that succeeds allocates nothing, keeps the kernel's files open, and costs little more than its
 //! system calls. A signal that cannot be read, or whose figure is impossible, is left out of that observation and
@@ -58,7 +58,7 @@ pub struct SignalSources {
     pub hierarchies: Option<Hierarchies>,
     /// The cgroup whose limits are the node's; `None` if the node is the whole machine.
     pub node_cgroup: Option<PathBuf>,
-    /// Possible paths of the cgroup with all pods in it, whose limit is what the node can allocate (S1-019). The
+    /// Possible paths of the cgroup with all pods in it, whose limit is the node's allocatable amount (S1-019). The
     /// kubelet creates it, perhaps long after the first observation.
     pub pods_cgroups: Vec<PathBuf>,
     /// Which figure is `memory.available`.

@@ -46,7 +46,7 @@ impl BoundingGroup {
         limit.exists().then(|| Self::new(hierarchies, group))?
     }
 
-    /// What is left below its limit; `None` if the limit is not below `most`.
+    /// The process ids left below its limit; `None` if the limit is not below `most`.
     fn left(&mut self, most: u64, buffer: &mut Buffer) -> Result<Option<Reading>, ReadError> {
         let limit = self.limit.read(buffer, "a number or max", number_or_max)?;
         if limit >= most {
@@ -74,8 +74,8 @@ impl Pids {
         }
     }
 
-    /// What is left to the cgroup with all pods in it; `None` if there is none, or if its limit is not below the
-    /// `capacity` of the node.
+    /// The process ids left to the cgroup with all pods in it. `None` if there is none, or if its limit is not below
+    /// the `capacity` of the node.
     pub(super) fn read_pods(
         &mut self,
         capacity: u64,

@@ -109,7 +109,7 @@ pub(super) enum ProbeResult {
 }
 
 impl ProbeResult {
-    /// What this result means at time `now` for the bytes and the inodes signal.
+    /// The outcome of this result at time `now`, for the bytes and the inodes signal.
     pub(super) fn outcomes(&self, now: Timestamp) -> (Outcome<'_>, Outcome<'_>) {
         match self {
             Self::Space(space, time) => {
@@ -203,8 +203,8 @@ impl Probe {
     ) -> bool {
         let (known, read_at) = self.read_only;
         if read_at.is_none_or(|at| now.duration_since(at) >= MOUNT_TABLE) {
-            let told = mounts.is_read_only(&self.path, self.device);
-            self.read_only = (told.unwrap_or(space.no_writes), Some(now));
+            let by_mount = mounts.is_read_only(&self.path, self.device);
+            self.read_only = (by_mount.unwrap_or(space.no_writes), Some(now));
             return self.read_only.0;
         }
         known

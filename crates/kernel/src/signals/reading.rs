@@ -11,7 +11,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// From a source that reports what is left.
+    /// From a source that reports the available amount.
     pub(super) fn left(available: u64, capacity: u64) -> Self {
         Self {
             available: available.into(),
@@ -19,9 +19,9 @@ impl Reading {
         }
     }
 
-    /// From a source that reports what is used. Usage above the capacity can happen (a cgroup may exceed its limit
-    /// for a moment, and a limit can be lowered below the usage) and leaves zero. Usage above what the `machine`
-    /// has is impossible and leaves a negative amount.
+    /// From a source that reports the used amount. Usage above the capacity can happen and leaves zero: a cgroup may
+    /// exceed its limit for a moment, and a limit can be lowered below the usage. Usage above the capacity of the
+    /// `machine` is impossible and leaves a negative amount.
     pub(super) fn unused(capacity: u64, used: u64, machine: u64) -> Self {
         let available = i128::from(capacity) - i128::from(used);
         Self {
@@ -34,7 +34,7 @@ impl Reading {
         }
     }
 
-    /// The same, if so much of what is left cannot be used.
+    /// The same, if so much of the available amount cannot be used.
     pub(super) fn less(self, unusable: u64) -> Self {
         let least = self.available.min(0);
         Self {

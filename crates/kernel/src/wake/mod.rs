@@ -1,4 +1,4 @@
-//! What wakes the main loop early: notifications from the kernel that memory gets short, in addition to its
+//! The events that wake the main loop early: notifications from the kernel that memory gets short, in addition to its
 //! adaptive sleep.
 //!
 //! All listeners notify one shared `Wakeup`; notifications that arrive close together count as one. Without any source of
@@ -27,10 +27,10 @@ use tokio::{sync::Notify, time::Sleep};
 
 /// The shortest pause after a notification from the kernel.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause. A cgroup at its limit notifies without end, although reclaim may free what it needs.
+/// The longest pause. A cgroup at its limit notifies without end, although reclaim may free enough for it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What woke the main loop.
+/// The event that woke the main loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WokenBy {

@@ -1,9 +1,9 @@
 //! Usage of directories that are walked once, and after that only where the kernel reports a change.
 //!
 //! A file that grows in place changes neither a name nor the time of its directory, so times alone would miss it. The
-//! kernel reports writes, truncations and changed names by inotify. It does not report what is written to a file through
-//! a mapping or through a name in a directory elsewhere, so a tree with hard links is not kept, every tree is walked
-//! again after ten minutes, and who must be certain walks by itself.
+//! kernel reports writes, truncations and changed names by inotify. It does not report writes through a mapping or
+//! through a name in another directory. So a tree with hard links is not kept, and every tree is walked again after ten
+//! minutes. A caller that must be certain walks by itself.
 
 use super::{Budget, DiskUsage, Walk, allocated, directory, is_directory, walk};
 use jiff::{SignedDuration, Timestamp};
@@ -54,7 +54,7 @@ pub struct KeptTree {
     used: bool,
 }
 
-/// What one directory holds, without the directories in it.
+/// The size of one directory, without the directories in it.
 #[derive(Debug)]
 struct Directory {
     parent: u32,
@@ -81,8 +81,8 @@ impl KeptTrees {
         })
     }
 
-    /// Takes in what the kernel has reported since the last call. To be called before trees are taken; of a tree that
-    /// is away, reports are lost.
+    /// Applies the kernel's reports since the last call. Call it before trees are taken: reports about a tree that is
+    /// away are lost.
     pub fn update(&mut self) {
         let mut places: HashMap<u64, &mut KeptTree> = self
             .trees
@@ -198,7 +198,7 @@ impl KeptTree {
         Ok(Some(counts.usage))
     }
 
-    /// Reads the directories with changes again. An error if that cannot be told from what is kept.
+    /// Reads the directories with changes again. An error if the kept sizes are not enough for that.
     fn follow(&mut self, budget: &mut Budget<'_>) -> Result<DiskUsage, Errno> {
         let changed = self.directories.iter().zip(0_u32..);
         let changed: Vec<u32> = changed
@@ -226,11 +226,11 @@ impl KeptTree {
     /// Bytes and inodes of one directory without the directories in it.
     fn read_again(&self, index: u32, budget: &mut Budget<'_>) -> Result<(i64, i64), Errno> {
         let mut directory = directory(self.open(index)?, c".")?;
-        let own = fstat(directory.fd()?)?;
-        if (own.st_dev, own.st_ino) != (self.device, self.directories[index as usize].inode) {
+        let stat = fstat(directory.fd()?)?;
+        if (stat.st_dev, stat.st_ino) != (self.device, self.directories[index as usize].inode) {
             return Err(Errno::STALE);
         }
-        let (mut bytes, mut inodes) = (allocated(&own), 1);
+        let (mut bytes, mut inodes) = (allocated(&stat), 1);
         while let Some(entry) = directory.read() {
             let entry = entry?;
             let name = entry.file_name();
@@ -272,7 +272,7 @@ impl KeptTree {
     /// Ends all watches.
     fn clear(&mut self) {
         for directory in self.directories.drain(..) {
-            // The kernel has ended the watch of a directory that is gone.
+            // The kernel has ended the watch of a deleted directory.
             let _ = inotify::remove_watch(&*self.events, directory.watch);
         }
         self.walked = None;

@@ -1,10 +1,10 @@
-//! What the filesystem itself counts for a directory: where a directory has a project of its own with a limit, statfs on
-//! it tells the limit and what is left of it, on ext4 and XFS. That takes microseconds however many files there are.
+//! The filesystem's own count for a directory. On ext4 and XFS, statfs on a directory with a project and a limit
+//! returns the limit and the rest of it. That takes microseconds however many files there are.
 
 use rustix::fs::{CWD, Mode, OFlags, StatVfs, fstat, fstatvfs, openat};
 use std::path::Path;
 
-/// What a project's files hold, files included that are deleted and still open.
+/// The size of a project's files, including files that are deleted and still open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProjectUsage {
     /// Allocated on disk.
@@ -15,10 +15,10 @@ pub struct ProjectUsage {
     pub device: u64,
 }
 
-/// The usage of the project of this directory. `None` if it has no project with a limit on bytes or shares that of the
-/// directory that it is in, and where statfs does not tell how much there is: the limit is reached, or the whole
-/// filesystem has less left than the project may take. A project that is shared with another directory that is not above
-/// it cannot be told from one of its own.
+/// The usage of the project of this directory. `None` if it has no project with a limit on bytes, or shares that of its
+/// parent directory. `None` too where statfs hides the figures of the project: at the limit, or if the filesystem has
+/// less left than the project may take. A project that is shared with another directory, not above this one, cannot be
+/// distinguished.
 pub fn project_usage(path: &Path) -> Option<ProjectUsage> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let directory = openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -27,15 +27,15 @@ pub fn project_usage(path: &Path) -> Option<ProjectUsage> {
     if fstat(&above).ok()?.st_dev != device {
         return None;
     }
-    // What is left of the whole filesystem moves meanwhile.
+    // The available space of the whole filesystem changes meanwhile.
     let before = fstatvfs(&above).ok()?;
-    let own = fstatvfs(&directory).ok()?;
+    let project = fstatvfs(&directory).ok()?;
     let whole = least(&before, &fstatvfs(&above).ok()?);
-    let blocks = used(blocks(&own), blocks(&whole))?;
+    let blocks = used(blocks(&project), blocks(&whole))?;
     // XFS makes up the number of all inodes from the free space, so that it moves: only a limit far below it is one.
-    let inodes = used(inodes(&own), [whole.f_files / 2, whole.f_ffree]);
+    let inodes = used(inodes(&project), [whole.f_files / 2, whole.f_ffree]);
     Some(ProjectUsage {
-        bytes: i64::try_from(blocks.checked_mul(own.f_frsize)?).ok()?,
+        bytes: i64::try_from(blocks.checked_mul(project.f_frsize)?).ok()?,
         inodes: inodes.and_then(|inodes| i64::try_from(inodes).ok()),
         device,
     })
@@ -58,11 +58,11 @@ fn least(one: &StatVfs, other: &StatVfs) -> StatVfs {
     }
 }
 
-/// Of a limit and what is left of it, beside how much there is of the whole filesystem and what is left of that. Newer
-/// kernels tell the smaller of what the project and what the filesystem has left.
+/// The usage from a limit and its rest, beside the size and the rest of the whole filesystem. Newer kernels report the
+/// smaller rest of the project's and the filesystem's.
 fn used([limit, left]: [u64; 2], [whole, whole_left]: [u64; 2]) -> Option<u64> {
-    let own = limit < whole && left > 0 && left < whole_left;
-    own.then(|| limit.saturating_sub(left))
+    let is_limited = limit < whole && left > 0 && left < whole_left;
+    is_limited.then(|| limit.saturating_sub(left))
 }
 
 #[cfg(test)]

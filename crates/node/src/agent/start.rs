@@ -378,8 +378,8 @@ fn boot_id(proc_root: &Path) -> String {
 
 /// Where the runtime keeps its files, if it answers now; later it is asked again.
 async fn places(runtime: &evictd_cri::Client) -> Option<Places> {
-    let told = timeout(RUNTIME_PATIENCE, runtime.filesystems()).await;
-    Places::of(&told.ok()?.ok()??)
+    let reported = timeout(RUNTIME_PATIENCE, runtime.filesystems()).await;
+    Places::of(&reported.ok()?.ok()??)
 }
 
 /// The node name: as configured; else from the environment of this pod; else as a kubelet computes it.

@@ -164,9 +164,9 @@ impl Shared {
             return;
         };
         let lost = self.lost.swap(0, Ordering::Relaxed);
-        let told = (lost > 0).then(|| Line::Entry(Box::new(Entry::lost(lost))));
+        let notice = (lost > 0).then(|| Line::Entry(Box::new(Entry::lost(lost))));
         let mut lost_now = 0;
-        for line in told.into_iter().chain(writer.lines.try_iter()) {
+        for line in notice.into_iter().chain(writer.lines.try_iter()) {
             if !line.write_within(patience) {
                 lost_now += 1;
             }

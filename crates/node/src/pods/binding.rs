@@ -140,7 +140,7 @@ impl Binder {
         deleted: &DeletedPods,
         last: &LastBindings,
     ) -> Result<Bindings, CgroupError> {
-        let own = self.own()?;
+        let daemon = self.daemon_cgroups()?;
         let groups = self.kubelet_cgroups()?.into_iter();
         let by_uid: HashMap<String, PodCgroup> =
             groups.map(|group| (group.uid.clone(), group)).collect();
@@ -187,7 +187,7 @@ impl Binder {
                 continue;
             };
             match resolved {
-                Ok(relative) if own.are_within(&relative) => {
+                Ok(relative) if daemon.are_within(&relative) => {
                     // If evictd runs in its own pod's cgroup, there is nothing to correct.
                     if annotation.is_some() {
                         bindings.refuse(pod.full_name(), named, Refusal::Own);
@@ -207,7 +207,7 @@ impl Binder {
         let mut unknown: Vec<_> = by_uid
             .into_values()
             .filter(|group| !known.contains(group.uid.as_str()))
-            .filter(|group| !own.are_within(&group.relative))
+            .filter(|group| !daemon.are_within(&group.relative))
             .collect();
         unknown.sort_unstable_by(|a, b| a.uid.cmp(&b.uid));
         claims.extend(unknown.iter().map(|group| Claim {
@@ -297,7 +297,7 @@ impl Binder {
         self.hierarchies.runs(group)
     }
 
-    fn own(&self) -> Result<OwnCgroups, CgroupError> {
+    fn daemon_cgroups(&self) -> Result<OwnCgroups, CgroupError> {
         retry(
             |_| true,
             || OwnCgroups::read(&self.hierarchies, &self.proc_root),
@@ -331,11 +331,11 @@ impl Binder {
         if here.is_empty() {
             return Vec::new();
         }
-        let Ok(own) = self.own() else {
+        let Ok(daemon) = self.daemon_cgroups() else {
             return Vec::new();
         };
         let still_running = here.into_iter().filter_map(|(deleted, relative)| {
-            if own.are_within(&relative) || self.still_runs(&relative) == Some(false) {
+            if daemon.are_within(&relative) || self.still_runs(&relative) == Some(false) {
                 return None;
             }
             let mut pod = Arc::clone(&deleted.pod);
@@ -360,13 +360,13 @@ impl Binder {
         unknown: &[PodCgroup],
         deleted: &DeletedPods,
     ) -> Vec<LocalPod> {
-        let Ok(own) = self.own() else {
+        let Ok(daemon) = self.daemon_cgroups() else {
             return Vec::new();
         };
         let groups = unknown.iter();
         groups
             .filter(|group| !deleted.contains_key(&group.uid))
-            .filter_map(|group| placeholder(group, &own, &self.hierarchies))
+            .filter_map(|group| placeholder(group, &daemon, &self.hierarchies))
             .collect()
     }
 

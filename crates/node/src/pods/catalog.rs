@@ -109,8 +109,8 @@ impl Catalog {
             .deletion_timestamp
             .and(pod.deletion_grace_period_seconds);
         let grace = asked.unwrap_or_else(|| {
-            let own = pod.termination_grace_period_seconds;
-            own.unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS).max(least)
+            let requested = pod.termination_grace_period_seconds;
+            requested.unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS).max(least)
         });
         // If it has a cgroup at all, that cgroup has the pod's own UID, not the one of a static pod.
         Arc::make_mut(&mut pod).deny_mirror();

@@ -249,11 +249,11 @@ impl Found<'_> {
 
 /// The longest grace period of the pod's containers. `None`, which counts as 30 s, if no container has one.
 fn grace_period(containers: &[&Container]) -> Option<i64> {
-    let told = containers.iter().filter_map(|container| {
+    let periods = containers.iter().filter_map(|container| {
         let seconds = container.annotations.get(GRACE_PERIOD)?;
         seconds.parse().ok().filter(|seconds| *seconds >= 0)
     });
-    told.max()
+    periods.max()
 }
 
 /// The running pods, one per UID. Of a pod's sandboxes the ready one counts, else the newest with a running container.

@@ -17,11 +17,11 @@ const UNLIMITED: i64 = 1 << 60;
 /// request cannot be determined.
 pub(super) fn placeholder(
     group: &PodCgroup,
-    own: &OwnCgroups,
+    daemon: &OwnCgroups,
     hierarchies: &Hierarchies,
 ) -> Option<LocalPod> {
     // The UID of a static pod is a hash; other UIDs contain dashes.
-    if own.are_within(&group.relative) || !group.uid.contains('-') {
+    if daemon.are_within(&group.relative) || !group.uid.contains('-') {
         return None;
     }
     let qos = qos(&group.relative);

@@ -68,7 +68,7 @@ pub async fn run(configuration: Configuration) -> Result<(), RunError> {
     let starting = Box::pin(start::ready(&effective, with, Some(Box::new(lines))));
     let ready = tokio::select! {
         ready = starting => ready?,
-        () = daemon.told_to_stop() => return Ok(()),
+        () = daemon.stop_requested() => return Ok(()),
     };
     // No other code sets it.
     let _ = sources.set(ready.shared.status().sources);

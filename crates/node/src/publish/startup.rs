@@ -186,8 +186,10 @@ fn node(cycle: &Cycle<'_>) -> String {
 /// The thresholds in force, without those that only follow others; empty if there are none.
 fn thresholds(cycle: &Cycle<'_>) -> String {
     let all: Vec<&Threshold> = cycle.housekeeper.thresholds().collect();
-    let own = all.iter().filter(|threshold| !follows(threshold, &all));
-    let shown: Vec<String> = own.map(|threshold| in_force(cycle, threshold)).collect();
+    let originals = all.iter().filter(|threshold| !follows(threshold, &all));
+    let shown: Vec<String> = originals
+        .map(|threshold| in_force(cycle, threshold))
+        .collect();
     shown.join(", ")
 }
 

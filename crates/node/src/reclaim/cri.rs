@@ -116,9 +116,9 @@ impl CriRuntime {
     /// The disk usage of images. The runtime counts the layers of containers with the unpacked images. `None` too where
     /// the compressed ones cannot be counted.
     async fn images_on_disk(&self, layers: i64) -> Option<Size> {
-        let told = self.client.filesystems().await.ok().flatten()?;
-        let places = Places::of(&told)?;
-        let unpacked = counted(told.images.first()?)?;
+        let filesystems = self.client.filesystems().await.ok().flatten()?;
+        let places = Places::of(&filesystems)?;
+        let unpacked = counted(filesystems.images.first()?)?;
         let compressed = self.content.measure(&places.images).await?;
         let bytes = unpacked.bytes.saturating_sub(layers);
         (bytes >= 0).then(|| Size {
@@ -169,9 +169,9 @@ impl Runtime for CriRuntime {
 
     fn places(&self) -> Answer<'_, Option<Places>> {
         Box::pin(async {
-            let told = self.client.filesystems().await;
-            let told = told.map_err(|error| error.to_string())?;
-            Ok(told.as_ref().and_then(Places::of))
+            let filesystems = self.client.filesystems().await;
+            let filesystems = filesystems.map_err(|error| error.to_string())?;
+            Ok(filesystems.as_ref().and_then(Places::of))
         })
     }
 

@@ -176,7 +176,7 @@ pub struct Reclaimer {
     back_off: SignalMap<BackOff>,
     collected: Option<Timestamp>,
     /// The last published result, so that a futile reclaim is not published again and again.
-    told: SignalMap<Option<Reclaimed>>,
+    published: SignalMap<Option<Reclaimed>>,
     send: mpsc::UnboundedSender<Answered>,
     answers: mpsc::UnboundedReceiver<Answered>,
     tracker: Tracker,
@@ -199,7 +199,7 @@ impl Reclaimer {
             number: 0,
             back_off: SignalMap::default(),
             collected: None,
-            told: SignalMap::default(),
+            published: SignalMap::default(),
             send,
             answers,
             tracker: Tracker::new(clock),
@@ -491,13 +491,13 @@ impl Reclaimer {
                 };
             }
         }
-        let told = self.told[signal].as_ref();
+        let last = self.published[signal].as_ref();
         let nothing = !reclaimed.is_any() && reclaimed.is_without_words();
         // That nothing is left to remove is published unless the reclaim before it has removed something.
-        let follows = reclaimed.relieved || told.is_some_and(Reclaimed::is_any);
+        let follows = reclaimed.relieved || last.is_some_and(Reclaimed::is_any);
         let uneventful = nothing && (cause != Cause::Pressure || follows);
-        let nothing_new = !reclaimed.is_any() && told == Some(&reclaimed);
-        self.told[signal] = Some(reclaimed.clone());
+        let nothing_new = !reclaimed.is_any() && last == Some(&reclaimed);
+        self.published[signal] = Some(reclaimed.clone());
         let tell = !nothing_new && !uneventful;
         tell.then_some(Finished { signal, reclaimed })
     }

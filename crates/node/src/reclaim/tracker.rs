@@ -21,7 +21,7 @@ const STALE: SignedDuration = SignedDuration::from_secs(90);
 
 /// The last reports of the runtime.
 #[derive(Debug, Default)]
-struct Told {
+struct Reports {
     inventory: Option<(Timestamp, Arc<Inventory>)>,
     places: Option<Places>,
     /// How many lists there were.
@@ -31,7 +31,7 @@ struct Told {
 /// Asks the runtime again and again.
 pub(super) struct Tracker {
     clock: Clock,
-    told: Arc<Mutex<Told>>,
+    reports: Arc<Mutex<Reports>>,
     period: watch::Sender<Duration>,
     task: Option<JoinHandle<()>>,
 }
@@ -49,14 +49,14 @@ impl Tracker {
     pub(super) fn new(clock: Clock) -> Self {
         Self {
             clock,
-            told: Arc::default(),
+            reports: Arc::default(),
             period: watch::Sender::new(FAR),
             task: None,
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on this runtime is asked, more often while a disk is near a threshold.
@@ -67,7 +67,8 @@ impl Tracker {
         if self.task.is_some() {
             return;
         }
-        let (runtime, told, clock) = (Arc::clone(runtime), Arc::clone(&self.told), self.clock);
+        let (runtime, reports, clock) =
+            (Arc::clone(runtime), Arc::clone(&self.reports), self.clock);
         let mut period = self.period.subscribe();
         self.task = Some(tokio::spawn(async move {
             loop {
@@ -76,10 +77,10 @@ impl Tracker {
                 let places = runtime.places().await.ok().flatten();
                 let listed = runtime.list().await.ok();
                 {
-                    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-                    told.places = places.or_else(|| told.places.take());
+                    let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+                    reports.places = places.or_else(|| reports.places.take());
                     if let Some(inventory) = listed {
-                        told.take(now, inventory);
+                        reports.take(now, inventory);
                     }
                 }
                 let pause = *period.borrow_and_update();
@@ -95,30 +96,30 @@ impl Tracker {
 
     /// A reclaim has listed this.
     pub(super) fn take(&self, now: Timestamp, inventory: Inventory) {
-        self.told().take(now, inventory);
+        self.reports().take(now, inventory);
     }
 
     /// The runtime does not answer: its earlier reports are not reliable.
     pub(super) fn forget(&self) {
-        self.told().inventory = None;
+        self.reports().inventory = None;
     }
 
     /// The contents of the runtime, and the age of that list; `None` if it is too old.
     pub(super) fn inventory(&self, now: Timestamp) -> Option<(SignedDuration, Arc<Inventory>)> {
-        let told = self.told();
-        let (at, inventory) = told.inventory.as_ref()?;
+        let reports = self.reports();
+        let (at, inventory) = reports.inventory.as_ref()?;
         let age = now.duration_since(*at);
         (age <= STALE).then(|| (age, Arc::clone(inventory)))
     }
 
     /// How many lists there were.
     pub(super) fn lists(&self) -> u64 {
-        self.told().lists
+        self.reports().lists
     }
 
     /// Where the runtime keeps its files, if it has reported that.
     pub(super) fn places(&self) -> Option<Places> {
-        self.told().places.clone()
+        self.reports().places.clone()
     }
 
     /// By an older list more may have become removable since.
@@ -131,7 +132,7 @@ impl Tracker {
     }
 }
 
-impl Told {
+impl Reports {
     fn take(&mut self, now: Timestamp, inventory: Inventory) {
         if self.inventory.as_ref().is_none_or(|(at, _)| *at <= now) {
             self.inventory = Some((now, Arc::new(inventory)));

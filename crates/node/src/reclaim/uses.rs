@@ -54,12 +54,12 @@ impl UsesFile {
         let written =
             spawn_blocking(move || whole_file::write(&directory, FILE, 0o600, &text)).await;
         let problem = written.ok().and_then(Result::err).map(|it| it.to_string());
-        let mut told = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(problem) = problem.as_ref().filter(|_| *told != problem) {
+        let mut logged = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(problem) = problem.as_ref().filter(|_| *logged != problem) {
             let path = self.directory.join(FILE);
             tracing::warn!("cannot write {}: {problem}", path.display());
         }
-        *told = problem;
+        *logged = problem;
     }
 }
 

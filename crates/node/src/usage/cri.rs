@@ -14,19 +14,19 @@ const MOST_PROCESSES: u64 = 1 << 22;
 /// The usage of every pod of the runtime, by UID. `Err` says why there is none. A pod with two contradicting or
 /// impossible figures is left out, so that its cgroup is read instead.
 pub(super) async fn usage(runtime: &Client) -> Result<HashMap<String, PodUsage>, String> {
-    let told = |error: evictd_cri::Error| error.to_string();
-    if let Some(stats) = runtime.sandbox_stats().await.map_err(told)? {
+    let message = |error: evictd_cri::Error| error.to_string();
+    if let Some(stats) = runtime.sandbox_stats().await.map_err(message)? {
         return Ok(by_uid(
             stats
                 .iter()
                 .map(|one| (one.pod.uid.as_str(), of_sandbox(one))),
         ));
     }
-    let Some(stats) = runtime.container_stats().await.map_err(told)? else {
+    let Some(stats) = runtime.container_stats().await.map_err(message)? else {
         return Err("it counts neither pods nor containers".to_owned());
     };
     let (sandboxes, containers) =
-        tokio::try_join!(runtime.sandboxes(), runtime.containers()).map_err(told)?;
+        tokio::try_join!(runtime.sandboxes(), runtime.containers()).map_err(message)?;
     let uids: HashMap<&str, &str> = sandboxes
         .iter()
         .filter(|sandbox| sandbox.ready)
@@ -45,11 +45,11 @@ pub(super) async fn usage(runtime: &Client) -> Result<HashMap<String, PodUsage>,
 }
 
 fn by_uid<'a>(
-    told: impl Iterator<Item = (&'a str, Option<PodUsage>)>,
+    reported: impl Iterator<Item = (&'a str, Option<PodUsage>)>,
 ) -> HashMap<String, PodUsage> {
     let mut twice = HashSet::new();
     let mut all = HashMap::new();
-    for (uid, usage) in told {
+    for (uid, usage) in reported {
         if all.insert(uid, usage).is_some() {
             twice.insert(uid);
         }

@@ -37,8 +37,8 @@ impl DiskRoots {
 
     /// The directories of a pod that count as its local storage (S1-067), and those of the node that it mounts.
     pub(super) fn parts(&self, pod: &Pod) -> Vec<Part> {
-        let own = self.pods().join(&pod.uid);
-        let volumes = own.join("volumes");
+        let directory = self.pods().join(&pod.uid);
+        let volumes = directory.join("volumes");
         let of_volumes = pod.volumes.iter().filter_map(|volume| {
             let name = volume.name.clone();
             match (volume.plugin_directory, &volume.host_path) {
@@ -57,7 +57,7 @@ impl DiskRoots {
                 logs.join(&container.name),
             )
         });
-        let of_kubelet = Part::new(PartKind::KubeletFiles, own.join("containers"));
+        let of_kubelet = Part::new(PartKind::KubeletFiles, directory.join("containers"));
         of_volumes
             .chain(of_containers)
             .chain([of_kubelet])

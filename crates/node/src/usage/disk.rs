@@ -11,7 +11,7 @@ use super::{
     ledger::{self, Entry, Findings, HostPath, Kind},
     parts::{self, Part, PartKind, Projects},
     survey::{self, Survey, is_on_disk},
-    upper::{self, Place, Sought},
+    upper::{self, LayerTarget, Place},
 };
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
@@ -112,7 +112,7 @@ pub struct DiskMeter {
     /// Whether the layer of a container was not found in the last walk, or not reached.
     walks_no_layer: bool,
     /// The layers that were looked for in the last walk.
-    sought: Vec<Place>,
+    wanted: Vec<Place>,
     /// The sizes of the pods' directories in the last walk.
     entries: Vec<Entry>,
     host_paths: Vec<HostPath>,
@@ -142,7 +142,7 @@ impl DiskMeter {
             lacks_layers: false,
             since: Timestamp::MIN,
             walks_no_layer: false,
-            sought: Vec::new(),
+            wanted: Vec::new(),
             entries: Vec::new(),
             host_paths: Vec::new(),
         }
@@ -269,9 +269,9 @@ impl DiskMeter {
             let mut walked = pods.iter().filter_map(|index| set.pods.get(*index));
             self.lacks_layers = walked.any(|pod| self.lacks_layer_of(pod));
             let counted = |place: &&Place| self.layers.counts(place);
-            let mut sought = self.sought.iter().filter(counted).peekable();
-            self.walks_no_layer = sought.peek().is_some()
-                && !sought.any(|place| self.layers.is_fresh((now, now), place));
+            let mut wanted = self.wanted.iter().filter(counted).peekable();
+            self.walks_no_layer = wanted.peek().is_some()
+                && !wanted.any(|place| self.layers.is_fresh((now, now), place));
         }
         warnings
     }
@@ -281,8 +281,8 @@ impl DiskMeter {
         let every: Vec<usize> = (0..set.pods.len()).collect();
         self.layers.read(now).await;
         let uppers = self.search(now, set, &every).await;
-        let mut sought = self.sought.iter();
-        if !sought.any(|place| self.layers.counts(place)) {
+        let mut wanted = self.wanted.iter();
+        if !wanted.any(|place| self.layers.counts(place)) {
             return;
         }
         let is_there = move || uppers.values().any(|path| path.is_dir());
@@ -310,18 +310,18 @@ impl DiskMeter {
             return nothing;
         }
         self.searching = None;
-        self.sought.clear();
+        self.wanted.clear();
         let pods = pods.iter().filter_map(|index| set.pods.get(*index));
-        let sought = pods.flat_map(|pod| Sought::of(pod, &self.layers));
+        let targets = pods.flat_map(|pod| LayerTarget::of(pod, &self.layers));
         let moments = (now, self.since);
-        let sought = sought.filter(|one| !self.layers.is_fresh(moments, &one.place));
-        let sought: Vec<Sought> = sought.collect();
-        self.sought
-            .extend(sought.iter().map(|one| one.place.clone()));
+        let targets = targets.filter(|one| !self.layers.is_fresh(moments, &one.place));
+        let targets: Vec<LayerTarget> = targets.collect();
+        self.wanted
+            .extend(targets.iter().map(|one| one.place.clone()));
         let proc = self.roots.proc.clone();
         let search = self
             .threads
-            .run(move || upper::find(&proc, &hierarchies, sought));
+            .run(move || upper::find(&proc, &hierarchies, targets));
         let Ok(mut search) = search else {
             return nothing;
         };
@@ -398,7 +398,7 @@ impl DiskMeter {
         let entries = std::mem::take(&mut self.entries);
         findings.host_paths = std::mem::take(&mut self.host_paths);
         let contain_those_of_pods = self.roots.logs.starts_with(survey::SYSTEM_LOGS);
-        for (what, device, bytes, _) in &mut findings.nobodys {
+        for (what, device, bytes, _) in &mut findings.unowned {
             let of_pods = |entry: &&Entry| entry.kind == Kind::Logs && entry.device == *device;
             if *what == survey::LOGS && contain_those_of_pods {
                 let of_pods = entries.iter().filter(of_pods).map(|one| one.bytes);
@@ -412,7 +412,7 @@ impl DiskMeter {
         }
         let images = self.layers.images();
         findings
-            .nobodys
+            .unowned
             .extend(images.map(|(bytes, at)| (ledger::IMAGES, None, bytes, at)));
         findings
     }

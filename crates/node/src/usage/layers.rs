@@ -83,12 +83,12 @@ impl Layer {
     /// As the runtime counted it. containerd counts every 10 s: for a younger container it reports zero bytes without a
     /// time.
     fn counted(now: Timestamp, counted: Option<&FilesystemUsage>, container: &Container) -> Self {
-        let told = counted.and_then(|layer| Some((layer, layer.at?, figure(layer.bytes)?)));
+        let reported = counted.and_then(|layer| Some((layer, layer.at?, figure(layer.bytes)?)));
         let unknown = FsUsage {
             extent: Extent::Unknown,
             ..FsUsage::default()
         };
-        let (usage, at) = told.map_or((unknown, now), |(layer, at, bytes)| {
+        let (usage, at) = reported.map_or((unknown, now), |(layer, at, bytes)| {
             let at = at.min(now);
             let inodes = figure(layer.inodes).map(Figure::inodes);
             let usage = FsUsage {
@@ -294,15 +294,15 @@ fn possible(used: &Used, mut stats: Vec<ContainerStats>) -> (Vec<ContainerStats>
         let Some(layer) = &mut one.writable_layer else {
             continue;
         };
-        let Some((told, used)) = layer.bytes.zip(used.get(&layer.mountpoint)) else {
+        let Some((reported, used)) = layer.bytes.zip(used.get(&layer.mountpoint)) else {
             continue;
         };
-        let told = i64::try_from(told).unwrap_or(i64::MAX);
-        if told > *used {
+        let reported = i64::try_from(reported).unwrap_or(i64::MAX);
+        if reported > *used {
             (layer.bytes, layer.inodes) = (None, None);
             problem = Some(format!(
                 "the container runtime counts {} in that of container {:?} ({:?}), but only {} are used on {:?}",
-                human_bytes(told),
+                human_bytes(reported),
                 one.name,
                 one.id,
                 human_bytes(*used),

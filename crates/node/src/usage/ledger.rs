@@ -77,7 +77,8 @@ pub struct FilesystemLedger {
     /// The usage of pods, the largest first.
     pub pods: Vec<PodLedger>,
     /// Usage that belongs to no pod.
-    pub nobodys: Vec<Nobodys>,
+    #[serde(rename = "nobodys")]
+    pub unowned: Vec<UnownedUsage>,
 }
 
 /// A threshold on a filesystem.
@@ -123,7 +124,7 @@ pub struct PodLedger {
 /// Usage that belongs to no pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Nobodys {
+pub struct UnownedUsage {
     /// Its kind, in words.
     pub what: String,
     /// In bytes.
@@ -238,10 +239,10 @@ impl DiskLedger {
         let Some(filesystem) = self.filesystems.iter_mut().find(is_theirs) else {
             return;
         };
-        let entries = &mut filesystem.nobodys;
+        let entries = &mut filesystem.unowned;
         let known = entries.iter().position(|one| one.what == IMAGES);
         let before = known.map_or(0, |index| entries[index].bytes);
-        let images = Nobodys {
+        let images = UnownedUsage {
             what: IMAGES.to_owned(),
             bytes: size.bytes.max(before),
             age_seconds: Some(age_seconds),
@@ -278,7 +279,7 @@ pub(crate) struct Findings {
     pub(crate) entries: Vec<Entry>,
     pub(crate) host_paths: Vec<HostPath>,
     /// Unowned usage: its kind, its device (`None` for that of images), its bytes, and when they were counted.
-    pub(crate) nobodys: Vec<(&'static str, Option<u64>, i64, Timestamp)>,
+    pub(crate) unowned: Vec<(&'static str, Option<u64>, i64, Timestamp)>,
     pub(crate) hidden_processes: usize,
     /// The growth of a pod's usage on a filesystem, in bytes per second, by UID and device as in the entries.
     pub(crate) growth: BTreeMap<(String, Option<u64>), i64>,
@@ -375,10 +376,10 @@ impl Findings {
             }
         }
         pods.sort_by_key(|pod| std::cmp::Reverse(pod.bytes));
-        let nobodys = self.nobodys.iter();
-        let nobodys = nobodys.filter(|(_, device, ..)| is_here(*device, "imagefs"));
-        let mut nobodys: Vec<Nobodys> = nobodys
-            .map(|(what, _, bytes, at)| Nobodys {
+        let unowned = self.unowned.iter();
+        let unowned = unowned.filter(|(_, device, ..)| is_here(*device, "imagefs"));
+        let mut unowned: Vec<UnownedUsage> = unowned
+            .map(|(what, _, bytes, at)| UnownedUsage {
                 what: (*what).to_owned(),
                 bytes: *bytes,
                 age_seconds: Some(age(*at)),
@@ -386,9 +387,9 @@ impl Findings {
             .collect();
         // A filesystem of a tenant may report any figure.
         let found = pods.iter().map(|pod| pod.bytes);
-        let found = found.chain(nobodys.iter().map(|one| one.bytes));
+        let found = found.chain(unowned.iter().map(|one| one.bytes));
         let found = found.fold(0, i64::saturating_add);
-        nobodys.push(Nobodys {
+        unowned.push(UnownedUsage {
             what: if self.hidden_processes > 0 {
                 "deleted or system".to_owned()
             } else {
@@ -408,7 +409,7 @@ impl Findings {
             inodes_used: space.inodes_used,
             thresholds: lines(space, thresholds),
             pods,
-            nobodys,
+            unowned,
         }
     }
 

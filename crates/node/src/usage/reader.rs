@@ -145,13 +145,13 @@ impl UsageReader {
         if self.waits_for_the_kubelet(now, signal, crossed) {
             return None;
         }
-        let told = self.kubelet_usage_since(signal, crossed, now, set);
-        let told = if self.needs.since_crossing {
-            told.and_then(|usage| measured_since(usage, signal, crossed))
+        let usage = self.kubelet_usage_since(signal, crossed, now, set);
+        let usage = if self.needs.since_crossing {
+            usage.and_then(|usage| measured_since(usage, signal, crossed))
         } else {
-            told
+            usage
         };
-        let (usage, mut unread) = match told {
+        let (usage, mut unread) = match usage {
             Some(known) => (known, Vec::new()),
             None if is_walked_for(signal) => {
                 let walk = self.walk(now, crossed, set, WalkScope::AllPods)?;

@@ -47,7 +47,7 @@ impl Survey {
         };
         if let Ok(Some(logs)) = walk(Path::new(SYSTEM_LOGS), &mut budget) {
             let found = (LOGS, Some(logs.device), logs.bytes, self.now);
-            findings.nobodys.push(found);
+            findings.unowned.push(found);
         }
         findings.hidden_processes = self.deleted.hidden_processes;
         for file in &self.deleted.files {
@@ -76,11 +76,11 @@ impl Survey {
             }),
             None if device.is_some() => {
                 let name = "deleted, open in no pod";
-                let known = findings.nobodys.iter_mut();
+                let known = findings.unowned.iter_mut();
                 let mut known = known.filter(|(what, at, ..)| *what == name && *at == device);
                 match known.next() {
                     Some((_, _, bytes, _)) => *bytes = bytes.saturating_add(file.bytes),
-                    None => findings.nobodys.push((name, device, file.bytes, self.now)),
+                    None => findings.unowned.push((name, device, file.bytes, self.now)),
                 }
             }
             None => {}

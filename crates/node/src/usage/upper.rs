@@ -33,7 +33,7 @@ pub(super) type Place = (String, String);
 
 /// A container whose layer is to be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sought {
+pub(super) struct LayerTarget {
     pub(super) place: Place,
     /// The pod's, relative to the roots of the hierarchies.
     pub(super) cgroup: PathBuf,
@@ -43,7 +43,7 @@ pub(super) struct Sought {
     pub(super) alone: bool,
 }
 
-impl Sought {
+impl LayerTarget {
     /// The containers of a pod, by the ids under which their layers are found. The kubelet's containers have the
     /// runtime's ids, those in a cgroup that a manifest names have their own names. The runtime's report takes
     /// precedence over the kubelet's.
@@ -82,7 +82,7 @@ struct Overlay<'a> {
 pub(super) fn find(
     proc: &Path,
     hierarchies: &Hierarchies,
-    sought: Vec<Sought>,
+    targets: Vec<LayerTarget>,
 ) -> HashMap<Place, PathBuf> {
     // In a container of its own this daemon sees the node's mounts as the node's first process shows them.
     let tables = ["self", "1"].map(|process| {
@@ -92,7 +92,7 @@ pub(super) fn find(
     if known.is_empty() {
         return HashMap::new();
     }
-    let upper = |one: Sought| {
+    let upper = |one: LayerTarget| {
         let processes = processes(hierarchies, &one)?;
         let mut processes = processes.iter().filter(|pid| **pid > 0).take(PROCESSES);
         let path = processes.find_map(|pid| {
@@ -103,10 +103,10 @@ pub(super) fn find(
         })?;
         Some((one.place, path))
     };
-    sought.into_iter().filter_map(upper).collect()
+    targets.into_iter().filter_map(upper).collect()
 }
 
-fn processes(hierarchies: &Hierarchies, one: &Sought) -> Option<Vec<u32>> {
+fn processes(hierarchies: &Hierarchies, one: &LayerTarget) -> Option<Vec<u32>> {
     let children = hierarchies.children(&one.cgroup).ok()?;
     let child = children.into_iter().find(|child| child.id == one.id);
     let cgroup = match child {
@@ -123,8 +123,8 @@ fn processes(hierarchies: &Hierarchies, one: &Sought) -> Option<Vec<u32>> {
 /// The upper directories by device number. This daemon's own root is none: where it is an overlay, its directories
 /// are named as another mount namespace sees them.
 fn overlays(table: &str) -> HashMap<&str, &str> {
-    let own = table.lines().find_map(|line| overlay(line, "/"));
-    let own = own.map(|own| own.device);
+    let root_device = table.lines().find_map(|line| overlay(line, "/"));
+    let root_device = root_device.map(|found| found.device);
     table
         .lines()
         .filter_map(|line| {
@@ -132,7 +132,7 @@ fn overlays(table: &str) -> HashMap<&str, &str> {
             overlay(line, mounted_at)
         })
         // The kernel escapes unusual characters in a path with a backslash; no runtime's paths have them.
-        .filter(|found| Some(found.device) != own && is_plain(found.upper))
+        .filter(|found| Some(found.device) != root_device && is_plain(found.upper))
         .map(|found| (found.device, found.upper))
         .collect()
 }
@@ -188,13 +188,13 @@ mod tests {
         at("proc/7/mountinfo", shown);
         let hierarchies = Hierarchies::detect(&top.path().join("cgroup")).unwrap();
         let place = ("uid".to_owned(), "main".to_owned());
-        let sought = Sought {
+        let targets = LayerTarget {
             place: place.clone(),
             cgroup: "pod".into(),
             id: "main".to_owned(),
             alone: true,
         };
-        find(&top.path().join("proc"), &hierarchies, vec![sought]).remove(&place)
+        find(&top.path().join("proc"), &hierarchies, vec![targets]).remove(&place)
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub async fn run(
     let mut engine = tokio::spawn(Engine::new(scheduler, ports).run(daemon.stopping()));
     tokio::select! {
         biased;
-        () = daemon.told_to_stop() => {}
+        () = daemon.stop_requested() => {}
         _ = &mut engine => return Err(RunError::LeaseLost),
     }
     health.set(Check::Shutdown, false);

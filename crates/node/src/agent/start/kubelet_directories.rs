@@ -40,20 +40,20 @@ pub(super) async fn find(
     pod_roots: &[PathBuf],
 ) -> KubeletDirectories {
     let settings = &config.kubelet;
-    let told = match (&settings.root_dir, &settings.pod_logs_dir) {
-        (Some(_), Some(_)) => Told::default(),
+    let given = match (&settings.root_dir, &settings.pod_logs_dir) {
+        (Some(_), Some(_)) => GivenDirectories::default(),
         _ => ask(config, hierarchies.clone(), pod_roots.to_owned()).await,
     };
-    let choose = |configured: &Option<PathBuf>, told: Result<(PathBuf, String), String>, usual| {
+    let choose = |configured: &Option<PathBuf>, given: Result<(PathBuf, String), String>, usual| {
         let configured = configured.clone();
         let configured = configured.map(|path| (path, "configured".to_owned()));
-        configured.map_or(told, Ok).unwrap_or_else(|why| {
+        configured.map_or(given, Ok).unwrap_or_else(|why| {
             let why = format!("the usual directory; {why}");
             (PathBuf::from(usual), why)
         })
     };
-    let (root, why_root) = choose(&settings.root_dir, told.root, ROOT);
-    let (logs, why_logs) = choose(&settings.pod_logs_dir, told.logs, LOGS);
+    let (root, why_root) = choose(&settings.root_dir, given.root, ROOT);
+    let (logs, why_logs) = choose(&settings.pod_logs_dir, given.logs, LOGS);
     KubeletDirectories {
         root,
         why_root,
@@ -63,12 +63,12 @@ pub(super) async fn find(
 }
 
 /// The directories that the kubelet was given and their source, or why they are unknown.
-struct Told {
+struct GivenDirectories {
     root: Result<(PathBuf, String), String>,
     logs: Result<(PathBuf, String), String>,
 }
 
-impl Told {
+impl GivenDirectories {
     fn nothing(why: &str) -> Self {
         Self {
             root: Err(why.to_owned()),
@@ -77,25 +77,31 @@ impl Told {
     }
 }
 
-impl Default for Told {
+impl Default for GivenDirectories {
     fn default() -> Self {
         Self::nothing("the kubelet was not looked for")
     }
 }
 
-async fn ask(config: &Effective, hierarchies: Hierarchies, pod_roots: Vec<PathBuf>) -> Told {
+async fn ask(
+    config: &Effective,
+    hierarchies: Hierarchies,
+    pod_roots: Vec<PathBuf>,
+) -> GivenDirectories {
     let proc_root = config.roots.proc.clone();
     let looked = Pool::of_this_process().run(move || {
         let running = kubelets(&proc_root, &hierarchies, &pod_roots);
         running.into_iter().map(read).collect::<Vec<_>>()
     });
     let Ok(looked) = looked else {
-        return Told::nothing("no thread is free to look for a kubelet");
+        return GivenDirectories::nothing("no thread is free to look for a kubelet");
     };
     // The file is parsed here, because that may need more stack than those threads have.
     match timeout(PATIENCE, looked).await {
-        Ok(Ok(running)) => tell(&running),
-        Ok(Err(_)) | Err(_) => Told::nothing("a kubelet's process or its files do not answer"),
+        Ok(Ok(running)) => directories_of(&running),
+        Ok(Err(_)) | Err(_) => {
+            GivenDirectories::nothing("a kubelet's process or its files do not answer")
+        }
     }
 }
 
@@ -114,9 +120,9 @@ fn read(kubelet: KubeletProcess) -> Running {
     (kubelet, read.map(|_| text))
 }
 
-fn tell(running: &[Running]) -> Told {
+fn directories_of(running: &[Running]) -> GivenDirectories {
     let [(kubelet, text)] = running else {
-        return Told::nothing(match running {
+        return GivenDirectories::nothing(match running {
             [] => "no kubelet runs",
             _ => "several kubelets run",
         });
@@ -133,7 +139,7 @@ fn tell(running: &[Running]) -> Told {
         )),
         Some(file) => pod_logs_dir(&file.to_string_lossy(), text),
     };
-    Told { root, logs }
+    GivenDirectories { root, logs }
 }
 
 /// `podLogsDir` in this configuration file of the kubelet.
@@ -164,7 +170,7 @@ mod tests {
     #[test]
     fn one_kubelet_tells_its_root_directory_and_several_tell_nothing() {
         let one = || kubelet(Some("/data"), None);
-        let (path, why) = tell(&[one()]).root.unwrap();
+        let (path, why) = directories_of(&[one()]).root.unwrap();
         assert_eq!(path, Path::new("/data"));
         assert_eq!(why, "--root-dir of the kubelet, process 7");
         let table: [(&[Running], &str); 3] = [
@@ -173,7 +179,7 @@ mod tests {
             (&[kubelet(None, None)], "without --root-dir"),
         ];
         for (running, why) in table {
-            let told = tell(running).root.unwrap_err();
+            let told = directories_of(running).root.unwrap_err();
             assert!(told.contains(why), "{told}");
         }
     }
@@ -185,7 +191,7 @@ mod tests {
         let header = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";
         let told = |text: &str| {
             std::fs::write(&file, text).unwrap();
-            tell(&[kubelet(None, Some(&file))]).logs
+            directories_of(&[kubelet(None, Some(&file))]).logs
         };
         let (path, why) = told(&format!("{header}podLogsDir: /data/logs\n")).unwrap();
         assert_eq!(path, Path::new("/data/logs"));

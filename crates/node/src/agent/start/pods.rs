@@ -192,7 +192,7 @@ fn snapshot_file(config: &Effective) -> SnapshotFile {
 }
 
 fn manifests(config: &Effective) -> Manifests {
-    let own = ManifestDirectory {
+    let directory = ManifestDirectory {
         path: config.pods.manifests.clone(),
         static_pods: false,
     };
@@ -208,5 +208,5 @@ fn manifests(config: &Effective) -> Manifests {
         node_name: node_name(config),
         priority_classes: config.priority_classes.clone(),
     };
-    Manifests::new(std::iter::once(own).chain(kubelets).collect(), rules)
+    Manifests::new(std::iter::once(directory).chain(kubelets).collect(), rules)
 }

@@ -47,9 +47,9 @@ fn shown(filesystem: &FilesystemLedger) -> Vec<(&str, i64)> {
         .pods
         .iter()
         .map(|pod| (pod.pod.as_str(), pod.bytes));
-    let nobodys = filesystem.nobodys.iter();
-    let nobodys = nobodys.map(|one| (one.what.as_str(), one.bytes));
-    pods.chain(nobodys).collect()
+    let unowned = filesystem.unowned.iter();
+    let unowned = unowned.map(|one| (one.what.as_str(), one.bytes));
+    pods.chain(unowned).collect()
 }
 
 fn findings() -> Findings {
@@ -64,7 +64,7 @@ fn findings() -> Findings {
             entry("b", Kind::DeletedFiles, Some(1), 300),
             entry("b", Kind::WritableLayers, None, 50),
         ],
-        nobodys: vec![
+        unowned: vec![
             ("images", None, 400, NOW),
             ("system logs", Some(1), 60, NOW),
         ],
@@ -134,7 +134,7 @@ fn what_may_be_deleted_is_said_where_processes_are_hidden() {
     let mut findings = findings();
     findings.hidden_processes = 1;
     let ledger = findings.ledger(NOW, &pods(&[]), &std::iter::empty());
-    let last = ledger.filesystems[0].nobodys.last().unwrap();
+    let last = ledger.filesystems[0].unowned.last().unwrap();
     assert_eq!(last.what, "deleted or system");
 }
 
@@ -216,6 +216,6 @@ fn a_threshold_on_what_the_filesystem_does_not_count_is_not_kept_but_not_measure
     ];
     let ledger = found.ledger(NOW, &pods(&["a"]), &thresholds.iter());
     let lines = ledger.filesystems[0].thresholds.iter();
-    let told: Vec<_> = lines.map(|line| (line.unmeasured, line.met)).collect();
-    assert_eq!(told, [(true, false), (false, false)]);
+    let found: Vec<_> = lines.map(|line| (line.unmeasured, line.met)).collect();
+    assert_eq!(found, [(true, false), (false, false)]);
 }

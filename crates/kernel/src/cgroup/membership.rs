@@ -31,7 +31,7 @@ impl OwnCgroups {
     /// Whether this process is in the cgroup or anywhere below it, in any hierarchy. Always true for the root.
     pub fn are_within(&self, relative: &Path) -> bool {
         normalized(relative)
-            .is_none_or(|group| self.groups.iter().any(|own| own.starts_with(&group)))
+            .is_none_or(|group| self.groups.iter().any(|mine| mine.starts_with(&group)))
     }
 }
 
