@@ -3,10 +3,13 @@
 
 use evictd_batch::bus::{Action, Event};
 use evictd_batch::compat::Compat;
+use evictd_batch::conf::Conf;
 use evictd_batch::job::{
     Answer, Call, Done, JobInfo, Lister, Next, Request, Round, RoundError, Task,
 };
+use evictd_batch::session::{Cache, Setting};
 use evictd_batch::wire::{Job, PodGroup, TaskPod};
+use evictd_placement::Cluster;
 use serde_json::{Value, from_value, json};
 use std::sync::Arc;
 
@@ -153,4 +156,25 @@ fn a_template_that_grows_beyond_the_size_of_a_pod_is_refused_and_told_why() {
         came.told
     );
     assert!(taken < 32 * MIB, "{taken}");
+}
+
+#[test]
+fn names_of_tasks_that_come_and_go_take_no_memory() {
+    let (mut cluster, mut cache) = (Cluster::new(), Cache::new(Setting::default()));
+    let conf = Conf::read("actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n").unwrap();
+    let mut come_and_go = |numbers: std::ops::Range<usize>| {
+        for number in numbers {
+            let members = json!({format!("task-of-a-tenant-{number}"): 1});
+            let group = json!({"metadata": {"name": "train", "namespace": "ml"},
+                "spec": {"minTaskMember": members}});
+            let group: PodGroup = from_value(group).unwrap();
+            cache.group(&group);
+            if number % 500 == 0 {
+                cache.session(&mut cluster, &conf, Compat::EVICTD);
+            }
+        }
+    };
+    come_and_go(0..5000);
+    let more = allocation_counter::measure(|| come_and_go(5000..55_000));
+    assert!(more.bytes_current < 256 << 10, "{}", more.bytes_current);
 }
