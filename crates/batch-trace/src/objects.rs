@@ -1,4 +1,4 @@
-//! The objects that a trace stands for, as a cluster would have them.
+//! The objects of a trace, as a cluster would have them.
 
 use super::wire::{Job, Nodes, Queue, Task, Trace};
 use evictd_batch::session::{GROUP, TASK_SPEC};

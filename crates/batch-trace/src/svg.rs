@@ -44,7 +44,7 @@ const LINES: [&str; 5] = ["#d5dbe3", "#e3b341", "#56d4dd", "#ff6a69", "#bc8cff"]
 struct Panel {
     top: f64,
     height: f64,
-    /// What stands at the top and at the right, in amounts and seconds.
+    /// The largest amount and the last second that are drawn.
     most: f64,
     seconds: f64,
 }
@@ -66,14 +66,14 @@ pub fn picture(runs: &[Run]) -> String {
     let mut svg = String::new();
     let mut top = 8.0;
     let mut panel = |height: f64, most: f64| {
-        let own = Panel {
+        let panel = Panel {
             top: top + TITLE,
             height,
             most,
             seconds,
         };
         top += TITLE + height;
-        own
+        panel
     };
     for (run, name) in runs.iter().zip(NAMES) {
         let title = if runs.len() > 1 {
@@ -88,7 +88,7 @@ pub fn picture(runs: &[Run]) -> String {
         panel(LOW, 1.0),
         runs,
         "Jain's index of fairness among queues",
-        |own| own.fairness.clone(),
+        |series| series.fairness.clone(),
     );
     let waiting = runs.iter().flat_map(|run| &run.report.series.waiting_jobs);
     let most = waiting.copied().fold(1.0, f64::max);
@@ -98,7 +98,7 @@ pub fn picture(runs: &[Run]) -> String {
         last,
         runs,
         "Jobs that wait for their start",
-        |own| own.waiting_jobs.iter().copied().map(Some).collect(),
+        |series| series.waiting_jobs.iter().copied().map(Some).collect(),
     );
     time_axis(&mut svg, last);
     framed(&svg, last.top + last.height + AXIS)
@@ -125,10 +125,10 @@ fn held(svg: &mut String, panel: Panel, run: &Run, title: &str) {
     let mut below = empty.clone();
     let mut key = Vec::new();
     for ((name, amounts), colour) in series.queues.iter().zip(QUEUES.iter().cycle()) {
-        let own = amounts.get(resource).unwrap_or(&empty);
+        let held = amounts.get(resource).unwrap_or(&empty);
         let above: Vec<f64> = below
             .iter()
-            .zip(own)
+            .zip(held)
             .map(|(one, more)| one + more)
             .collect();
         area(svg, panel, series, (&below, &above), colour);
@@ -198,7 +198,7 @@ fn lines(
     heading(svg, panel, title, &key);
 }
 
-/// The lines of a panel with what they stand for, from below.
+/// The lines of a panel with their names, from below.
 fn grid(svg: &mut String, panel: Panel, labels: &[&str; 3]) {
     for (label, part) in labels.iter().zip([0.0, 0.5, 1.0]) {
         let y = panel.y(panel.most * part);

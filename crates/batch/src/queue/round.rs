@@ -385,7 +385,7 @@ fn request(queue: &View, action: Action) -> Request {
     }
 }
 
-/// Writes down whether the queue is closed because of the one above it; nothing if that stands there.
+/// Annotates whether the queue is closed because of its parent; nothing if the annotation exists.
 fn annotate(queue: &View, value: bool) -> Option<Call> {
     let value = if value { "true" } else { "false" };
     if queue.annotation(CLOSED_BY_PARENT) == Some(value) {

@@ -107,7 +107,7 @@ impl<'a> WhatIf<'a> {
             .diagnosis(&mut self.cluster, self.conf, self.compat, group)
     }
 
-    /// `namespace/name` of the job that a pod group was pending for; else its own.
+    /// `namespace/name` of the job of a pod group; without a job, of the group itself.
     pub(super) fn job_of(&self, group: &str) -> String {
         let known = self.groups.get(group);
         let owner = known.and_then(|group| {

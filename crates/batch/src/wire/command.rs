@@ -1,4 +1,4 @@
-//! A wish of a user about a job or a queue.
+//! A user's command for a job or a queue.
 
 use evictd_pod::wire::{Metadata, OwnerReference, null_is_default};
 use serde::{Deserialize, Serialize};

@@ -103,7 +103,7 @@ pub(super) fn bytes_of_variables(job: &Job, arguments: &[String]) -> usize {
     }
     let map = map_name(job).len();
     let names = job.spec.tasks.iter().flat_map(variables);
-    // Each name stands there twice.
+    // Each name occurs twice.
     names.map(|name| 2 * name.len() + map + VARIABLE).sum()
 }
 

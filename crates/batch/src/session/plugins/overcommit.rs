@@ -35,7 +35,7 @@ impl Overcommit {
             // Of an enqueued job the whole minResources count, whatever it holds.
             match &job.min_resources {
                 Some(min) if job.phase == PodGroupPhase::Inqueue => {
-                    inqueue.add(&job.without_gated(min))
+                    inqueue.add(&job.without_gated(min));
                 }
                 _ => inqueue.add(&promised),
             }
