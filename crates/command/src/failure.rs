@@ -40,8 +40,8 @@ impl Failure {
     /// Prints the reason on standard error, and returns the exit code of `program`.
     pub fn report(&self, program: &str) -> ExitCode {
         let view = View::of_stderr();
-        let told = self.to_string();
-        for (index, line) in told.lines().enumerate() {
+        let message = self.to_string();
+        for (index, line) in message.lines().enumerate() {
             let line = match index {
                 0 => view.hanging(&format!("{program}: "), line),
                 _ => view.hanging("", line),
@@ -63,17 +63,17 @@ impl fmt::Display for Failure {
         let (Self::Work(error) | Self::Input(error) | Self::NotPermitted(error)) = self else {
             return Ok(());
         };
-        let mut told = String::new();
+        let mut message = String::new();
         for cause in error.chain().map(ToString::to_string) {
             // The message of some errors already contains their cause.
-            if told.is_empty() {
-                told = cause;
-            } else if !told.ends_with(&cause) {
-                told.push_str(": ");
-                told.push_str(&cause);
+            if message.is_empty() {
+                message = cause;
+            } else if !message.ends_with(&cause) {
+                message.push_str(": ");
+                message.push_str(&cause);
             }
         }
-        f.write_str(&printable(&told))
+        f.write_str(&printable(&message))
     }
 }
 
@@ -83,24 +83,24 @@ mod tests {
     use anyhow::{Context, anyhow};
 
     #[test]
-    fn what_others_have_named_cannot_steer_a_terminal() {
+    fn names_from_outside_cannot_steer_a_terminal() {
         let failure = Failure::from(anyhow!("no such pod: \u{1b}[2J"));
         assert_eq!(failure.to_string(), "no such pod: \\u001b[2J");
     }
 
     #[test]
-    fn no_cause_is_told_twice() {
+    fn no_cause_is_printed_twice() {
         let cause = || Err::<(), _>(anyhow!("no such file"));
-        let told = |error: anyhow::Error| Failure::from(error).to_string();
+        let printed = |error: anyhow::Error| Failure::from(error).to_string();
         assert_eq!(
-            told(cause().context("cannot read it").unwrap_err()),
+            printed(cause().context("cannot read it").unwrap_err()),
             "cannot read it: no such file"
         );
         let twice = cause()
             .context("cannot read it: no such file")
             .context("sorry");
         assert_eq!(
-            told(twice.unwrap_err()),
+            printed(twice.unwrap_err()),
             "sorry: cannot read it: no such file"
         );
     }

@@ -15,7 +15,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// `None` unless standard output is a terminal that can draw over what it shows.
+    /// `None` unless standard output is a terminal that supports redrawing.
     pub fn open() -> Option<Self> {
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
         if dumb || !io::stdout().is_terminal() {

@@ -1,5 +1,5 @@
-//! What the command lines of all programs share: exit codes, `-o`, tables and sentences as wide as the terminal,
-//! names that cannot steer it, completions and manual pages.
+//! The command line of all programs: exit codes, `-o`, tables and sentences that fit the terminal, escaped names,
+//! completions and manual pages.
 //!
 //! A subcommand returns `Result<(), Failure>`. `?` makes any error a [`Failure::Work`] (exit code 1); bad usage and bad
 //! input are [`Failure::Input`] (2), a missing right is [`Failure::NotPermitted`] (3). `main` prints it and ends with
@@ -30,7 +30,7 @@
 //! # Ok::<(), Failure>(())
 //! ```
 //!
-//! Whatever others have named (pods, files, errors of a server) goes through [`printable`] before it reaches a terminal;
+//! Text from outside (names of pods and files, errors of a server) must pass [`printable`] before it reaches a terminal;
 //! [`Table`], [`Output`], [`warn`] and the text of a [`Failure`] do that themselves.
 
 mod colour;

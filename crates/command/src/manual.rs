@@ -1,5 +1,5 @@
-//! Manual pages, generated from the definition of a command line: a page for the program, and one for each subcommand
-//! and what is below it.
+//! Manual pages, generated from the definition of a command line: one for the program and one for each subcommand at
+//! any depth.
 
 use crate::{Failure, write_to_stdout};
 use anyhow::{Context, anyhow};
@@ -209,8 +209,8 @@ impl Manual {
         })
     }
 
-    /// References from this page: to the program's page and those that describe no command; from the program's page, to
-    /// those of its subcommands.
+    /// References between pages. Each page refers to the program's page and to the pages that describe no command. The
+    /// program's page also refers to its subcommands' pages.
     fn see_also(&self, name: &str) -> Vec<String> {
         let program = (self.command.get_name(), SECTION);
         let further = self.further.iter().map(|page| (&*page.name, page.section));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_page_for_the_program_each_shown_subcommand_and_what_else_is_given() {
+    fn there_is_a_page_for_the_program_each_visible_subcommand_and_each_added_page() {
         let pages = manual().pages().unwrap();
         let names: Vec<_> = pages.iter().map(Page::file_name).collect();
         let commands = ["node.8", "node-status.8", "node-pod.8", "node-pod-list.8"];

@@ -17,7 +17,7 @@ pub(crate) fn printable_but_marks(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The same for what must stay on one line.
+/// Escapes text that must stay on one line.
 pub fn printable_line(text: &str) -> Cow<'_, str> {
     written_out(text, steers)
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_is_written_out() {
+    fn control_characters_are_escaped() {
         for (text, line, lines) in [
             ("shop/web-1 é", "shop/web-1 é", "shop/web-1 é"),
             ("\u{1b}[2J", "\\u001b[2J", "\\u001b[2J"),

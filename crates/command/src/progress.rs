@@ -16,7 +16,7 @@ pub fn bar(done: u64, all: u64) -> String {
 #[derive(Debug)]
 pub struct Progress {
     visible: bool,
-    /// What is drawn; empty before.
+    /// The bar as drawn; empty before the first draw.
     drawn: String,
 }
 
@@ -30,7 +30,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// So much of so much is done; `what` says of what.
+    /// Shows that `done` of `all` is finished; `what` names the work.
     pub fn show(&mut self, what: impl Display, done: usize, all: usize) {
         if !self.visible || all == 0 {
             return;

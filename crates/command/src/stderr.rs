@@ -8,7 +8,7 @@ pub fn warn(program: &str, what: &str) {
     print(&format!("{program}: warning: "), what);
 }
 
-/// Prints a note of `program` on what it does, in the same way.
+/// Prints a note about the work of `program`, in the same way.
 pub fn note(program: &str, what: &str) {
     print(&format!("{program}: "), what);
 }

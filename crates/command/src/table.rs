@@ -14,7 +14,7 @@ const LEAST_NAME: usize = 30;
 /// The least width of a column of sentences.
 const LEAST_SENTENCE: usize = 24;
 
-/// The content of a column, which decides what happens if there is too little room.
+/// The content of a column, which decides how it shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// A figure or a word: shown completely or not at all.
@@ -180,7 +180,7 @@ impl Table {
         }
     }
 
-    /// All columns flush left and filled, if they are to be: wider than told only where the next one would be touched.
+    /// All columns flush left, if all of them have a fixed width. A column grows only if it would touch the next one.
     fn filled(&self) -> Option<String> {
         let last = self.columns.len().saturating_sub(1);
         let widths = self.columns.iter().enumerate().map(|(at, column)| {
@@ -209,8 +209,8 @@ impl Table {
         widest.max(self.columns[at].heading.width())
     }
 
-    /// The columns that stay, in their order, and the width of each: names and sentences share the room that the others leave,
-    /// in proportion to what they lack.
+    /// The remaining columns in order, with their widths. Names and sentences share the space left by the other
+    /// columns, in proportion to what they lack.
     fn arranged(&self, natural: &[usize], width: usize) -> (Vec<usize>, Vec<usize>) {
         let mut widths: Vec<usize> = self
             .columns

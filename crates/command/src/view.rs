@@ -13,7 +13,7 @@ use std::{
 use textwrap::{Options, WordSplitter};
 use unicode_width::UnicodeWidthStr;
 
-/// The width of a terminal whose width is unknown.
+/// The assumed width of a terminal that does not report one.
 const USUAL: usize = 80;
 /// The least width that is used; a narrower terminal breaks lines itself.
 const NARROWEST: usize = 40;
@@ -71,19 +71,19 @@ impl View {
 
     fn of_stream(stream: &(impl IsTerminal + AsFd)) -> Self {
         let is_terminal = stream.is_terminal();
-        let told = || tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
-        Self::of(is_terminal, told, |name| env::var(name).ok())
+        let terminal_width = || tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
+        Self::of(is_terminal, terminal_width, |name| env::var(name).ok())
     }
 
     fn of(
         is_terminal: bool,
-        told: impl FnOnce() -> usize,
+        terminal_width: impl FnOnce() -> usize,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let asked = variable("COLUMNS").and_then(|columns| columns.parse().ok());
         let asked = asked.filter(|columns| *columns > 0);
-        let own = || is_terminal.then(told);
-        let width = asked.or_else(own);
+        let actual = || is_terminal.then(terminal_width);
+        let width = asked.or_else(actual);
         let width = width.map(|width| if width == 0 { USUAL } else { width });
         let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
         let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -180,8 +180,8 @@ pub(crate) fn lines_of(text: &str, width: usize) -> String {
     textwrap::fill(text, options(width))
 }
 
-/// A name in at most this many columns. A longer one loses its middle, because its beginning says what it is and its end
-/// which one. Of `namespace/name` the namespace is shortened first.
+/// Shortens a name to a number of columns. It loses its middle, because the beginning names the workload and the end
+/// the pod. In `namespace/name` the namespace is shortened first.
 pub fn shortened(name: &str, columns: usize) -> String {
     if name.width() <= columns {
         return name.to_owned();
@@ -225,18 +225,18 @@ fn taken(characters: impl Iterator<Item = char>, columns: usize) -> String {
 mod tests {
     use super::*;
 
-    fn view(is_terminal: bool, told: usize, variables: &[(&str, &str)]) -> View {
+    fn view(is_terminal: bool, terminal_width: usize, variables: &[(&str, &str)]) -> View {
         let variable = |name: &str| {
             let mut set = variables.iter().filter(|(key, _)| *key == name);
             set.next().map(|(_, value)| (*value).to_owned())
         };
-        View::of(is_terminal, || told, variable)
+        View::of(is_terminal, || terminal_width, variable)
     }
 
     #[test]
     fn a_terminal_has_a_width_and_a_pipe_has_none() {
         let xterm = ("TERM", "xterm");
-        for (is_terminal, told, variables, width, colour) in [
+        for (is_terminal, terminal_width, variables, width, colour) in [
             (true, 100, vec![xterm], Some(100), true),
             (true, 0, vec![xterm], Some(80), true),
             (true, 10, vec![xterm], Some(NARROWEST), true),
@@ -250,7 +250,7 @@ mod tests {
             (false, 100, vec![xterm], None, false),
             (false, 0, vec![xterm, ("COLUMNS", "90")], Some(90), false),
         ] {
-            let found = view(is_terminal, told, &variables);
+            let found = view(is_terminal, terminal_width, &variables);
             assert_eq!(
                 (found.width, found.colour),
                 (width, colour),

@@ -17,7 +17,7 @@ async fn list(endpoint: Option<String>) -> Result<Vec<String>, Error> {
     for sandbox in runtime.sandboxes().await? {
         let state = if sandbox.ready { "ready" } else { "not ready" };
         let pod = &sandbox.pod;
-        // Escaped, for a name can hold anything.
+        // Escapes names, because they may contain any character.
         lines.push(format!(
             "pod {:?} of {:?}: {state}",
             pod.name, pod.namespace
@@ -43,7 +43,7 @@ async fn main() -> ExitCode {
         Ok(lines) => (lines, ExitCode::SUCCESS),
         Err(error) => (vec![error.to_string()], ExitCode::FAILURE),
     };
-    // Whoever reads may have gone away.
+    // The reader may have closed the pipe.
     let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
     code
 }

@@ -1,4 +1,4 @@
-//! The calls.
+//! The client and its calls.
 
 use crate::codec::Bounded;
 use crate::error::{Asked, Error, lost};
@@ -21,19 +21,18 @@ const RUNTIME: &str = "runtime.v1.RuntimeService";
 const IMAGE: &str = "runtime.v1.ImageService";
 const EVENTS: &str = "GetContainerEvents";
 
-/// How the runtime is reached, and how long it is waited for.
+/// The runtime's socket and the limits of calls.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `unix:///path` or a path; without one, the first of [`usual_sockets`](crate::usual_sockets) that is there.
+    /// `unix:///path` or a path. By default the first existing socket of [`usual_sockets`](crate::usual_sockets).
     pub endpoint: Option<String>,
-    /// How long a question may take, connecting included.
+    /// The deadline of a query, including the connect.
     pub question: Duration,
-    /// How long a call that changes something may take; for `StopContainer` this comes on top of the grace period.
+    /// The deadline of a call that changes something. `StopContainer` adds the grace period.
     pub change: Duration,
-    /// The longest answer that is read. The runtimes themselves send no more than the 16 MiB that are the default.
+    /// The maximum size of an answer. The default of 16 MiB is the runtimes' own limit.
     pub message_bytes: usize,
-    /// The longest list that is read, of sandboxes, containers, images, stats and filesystems alike. The default, 20 000, is
-    /// a hundred times what a full node has.
+    /// The maximum length of every list in an answer. The default, 20 000, is a hundred times what a full node has.
     pub entries: usize,
 }
 
@@ -49,8 +48,8 @@ impl Default for Settings {
     }
 }
 
-/// The container runtime of this node. Clones share one connection, which is made at the first call and again whenever it is
-/// lost. All calls must run within one tokio runtime.
+/// The container runtime of this node. Clones share one connection, which the first call opens and later calls reopen.
+/// All calls must run in the same tokio runtime.
 #[derive(Debug, Clone)]
 pub struct Client {
     socket: Arc<Socket>,
@@ -58,10 +57,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Asks nothing yet.
+    /// Creates a client without connecting.
     ///
     /// # Errors
-    /// [`Error::NotASocket`] if the endpoint is configured and is neither `unix://` with an absolute path nor such a path.
+    /// [`Error::NotASocket`] if the configured endpoint is neither `unix://` with an absolute path nor an absolute
+    /// path.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         Ok(Self {
             socket: Arc::new(Socket::new(settings.endpoint.as_deref())?),
@@ -69,12 +69,12 @@ impl Client {
         })
     }
 
-    /// The socket that was found, or the one configured; `None` as long as none of the usual ones was there at a call.
+    /// The configured or found socket; `None` until a call finds one.
     pub fn socket(&self) -> Option<&Path> {
         self.socket.path()
     }
 
-    /// Name and version of the runtime.
+    /// The runtime's name and version.
     pub async fn version(&self) -> Result<Version, Error> {
         let request = wire::VersionRequest {
             version: "v1".to_owned(),
@@ -83,21 +83,21 @@ impl Client {
         Ok(answer.into())
     }
 
-    /// The conditions that the runtime reports of itself, `RuntimeReady` and `NetworkReady` among them.
+    /// The conditions that the runtime reports, such as `RuntimeReady` and `NetworkReady`.
     pub async fn status(&self) -> Result<Vec<Condition>, Error> {
         let answer: wire::StatusResponse = self.question("Status", RUNTIME, wire::Empty {}).await?;
         let conditions = answer.status.unwrap_or_default().conditions;
         Ok(conditions.into_iter().map(Condition::from).collect())
     }
 
-    /// What the runtime tells of itself beyond CRI, each a JSON document; containerd's own configuration is `config`.
+    /// The runtime's information beyond CRI as JSON documents. containerd's configuration is `config`.
     pub async fn info(&self) -> Result<BTreeMap<String, String>, Error> {
         let request = wire::StatusRequest { verbose: true };
         let answer: wire::StatusResponse = self.question("Status", RUNTIME, request).await?;
         Ok(answer.info)
     }
 
-    /// Who makes the control groups; `None` if the runtime does not tell (containerd before 2.0).
+    /// The cgroup driver; `None` if the runtime does not report it (containerd before 2.0).
     pub async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, Error> {
         let answer: Option<wire::RuntimeConfigResponse> = optional(
             self.question("RuntimeConfig", RUNTIME, wire::Empty {})
@@ -107,7 +107,7 @@ impl Client {
         Ok(linux.and_then(|linux| CgroupDriver::new(linux.cgroup_driver)))
     }
 
-    /// Every sandbox, running or not.
+    /// All sandboxes in any state.
     pub async fn sandboxes(&self) -> Result<Vec<Sandbox>, Error> {
         let list: wire::Sandboxes = self
             .question("ListPodSandbox", RUNTIME, wire::Empty {})
@@ -115,7 +115,7 @@ impl Client {
         Ok(list.items.into_iter().map(Sandbox::from).collect())
     }
 
-    /// Every container, running or not.
+    /// All containers in any state.
     pub async fn containers(&self) -> Result<Vec<Container>, Error> {
         let list: wire::Containers = self
             .question("ListContainers", RUNTIME, wire::Empty {})
@@ -123,7 +123,7 @@ impl Client {
         Ok(list.items.into_iter().map(Container::from).collect())
     }
 
-    /// What each running sandbox uses; `None` if the runtime does not count it.
+    /// The usage of each running sandbox; `None` if the runtime does not support it.
     pub async fn sandbox_stats(&self) -> Result<Option<Vec<SandboxStats>>, Error> {
         let list: Option<wire::SandboxStatsList> = optional(
             self.question("ListPodSandboxStats", RUNTIME, wire::Empty {})
@@ -132,7 +132,7 @@ impl Client {
         Ok(list.map(|list| list.items.into_iter().map(SandboxStats::from).collect()))
     }
 
-    /// What each container uses, those that ended included where the runtime lists them; `None` if it does not count it.
+    /// The usage of each container, with exited ones where the runtime lists them; `None` if it does not support it.
     pub async fn container_stats(&self) -> Result<Option<Vec<ContainerStats>>, Error> {
         let list: Option<wire::ContainerStatsList> = optional(
             self.question("ListContainerStats", RUNTIME, wire::Empty {})
@@ -141,7 +141,7 @@ impl Client {
         Ok(list.map(|list| list.items.into_iter().map(ContainerStats::from).collect()))
     }
 
-    /// One container with its end, its log and its limits; `None` if the runtime has no such container.
+    /// The status of one container; `None` if the runtime has no such container.
     pub async fn container(&self, id: &str) -> Result<Option<ContainerStatus>, Error> {
         let answer: Option<wire::ContainerStatusResponse> =
             found(self.question("ContainerStatus", RUNTIME, by(id)).await)?;
@@ -150,27 +150,27 @@ impl Client {
             .map(ContainerStatus::from))
     }
 
-    /// One sandbox; `None` if the runtime has no such sandbox.
+    /// The status of one sandbox; `None` if the runtime has no such sandbox.
     pub async fn sandbox(&self, id: &str) -> Result<Option<Sandbox>, Error> {
         let answer: Option<wire::SandboxStatusResponse> =
             found(self.question("PodSandboxStatus", RUNTIME, by(id)).await)?;
         Ok(answer.and_then(|answer| answer.status).map(Sandbox::from))
     }
 
-    /// Every image.
+    /// All images.
     pub async fn images(&self) -> Result<Vec<Image>, Error> {
         let list: wire::Images = self.question("ListImages", IMAGE, wire::Empty {}).await?;
         Ok(list.items.into_iter().map(Image::from).collect())
     }
 
-    /// The filesystems with images and writable layers; `None` if the runtime does not tell.
+    /// The filesystems of images and writable layers; `None` if the runtime does not support it.
     pub async fn filesystems(&self) -> Result<Option<Filesystems>, Error> {
         let answer: Option<wire::ImageFsInfo> =
             optional(self.question("ImageFsInfo", IMAGE, wire::Empty {}).await)?;
         Ok(answer.map(Filesystems::from))
     }
 
-    /// Removes an image by its id or one of its names. By the id all its names go; what a container uses stays on the disk.
+    /// Removes an image by id or name. Removing the id removes all its names. Layers in use stay on the disk.
     pub async fn remove_image(&self, image: &str) -> Result<(), Error> {
         let image = Some(wire::ImageSpec {
             image: image.to_owned(),
@@ -180,25 +180,26 @@ impl Client {
             .await
     }
 
-    /// Removes a container with its writable layer; a running one is killed first. Nothing is done if it is gone already.
+    /// Removes a container and its writable layer. A running container is killed first. A missing container counts as
+    /// success.
     pub async fn remove_container(&self, id: &str) -> Result<(), Error> {
         self.change("RemoveContainer", RUNTIME, by(id), Duration::ZERO)
             .await
     }
 
-    /// Removes a sandbox with all its containers. Nothing is done if it is gone already.
+    /// Removes a sandbox and all its containers. A missing sandbox counts as success.
     pub async fn remove_sandbox(&self, id: &str) -> Result<(), Error> {
         self.change("RemovePodSandbox", RUNTIME, by(id), Duration::ZERO)
             .await
     }
 
-    /// Asks a container's first process to end and kills it after `grace`, which is rounded up to whole seconds. Returns when
-    /// it has ended.
+    /// Sends the stop signal to a container and kills it after `grace`, rounded up to whole seconds. Returns when it
+    /// has exited.
     pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), Error> {
         let seconds = grace
             .as_secs()
             .saturating_add(u64::from(grace.subsec_nanos() > 0));
-        // A century; the runtimes count in nanoseconds, and more would overflow there.
+        // At most a century, because the runtimes count nanoseconds and would overflow.
         let seconds = seconds.min(100 * 365 * 86_400);
         let request = wire::StopContainerRequest {
             id: id.to_owned(),
@@ -213,7 +214,7 @@ impl Client {
         .await
     }
 
-    /// Kills what still runs in a sandbox, and gives its network back.
+    /// Kills the processes of a sandbox and releases its network.
     pub async fn stop_sandbox(&self, id: &str) -> Result<(), Error> {
         self.change("StopPodSandbox", RUNTIME, by(id), Duration::ZERO)
             .await
@@ -258,7 +259,7 @@ impl Client {
         let asked = self.asked(call, socket, deadline);
         let answer = async {
             let status = match self.once(channel, &asked, service, request.clone()).await {
-                // The runtime was restarted since the last call. Each of these calls may be made twice.
+                // The runtime has restarted since the last call. Repeating these calls is safe.
                 Err(status) if lost(&status) => self.once(channel, &asked, service, request).await,
                 answer => answer,
             };
@@ -308,7 +309,7 @@ impl Client {
             .await
             .map_err(|error| Status::from_error(Box::new(error)))?;
         let mut request = Request::new(request);
-        // So that the runtime gives up as well.
+        // The runtime then gives up, too.
         request.set_timeout(asked.deadline);
         grpc.unary(
             request,
@@ -318,7 +319,7 @@ impl Client {
         .await
     }
 
-    /// The stream of events, as soon as the first has come.
+    /// Opens the event stream. Returns after the first event.
     pub(crate) async fn stream(&self) -> Result<tonic::Streaming<wire::ContainerEvent>, Error> {
         let (socket, channel) = self.socket.channel(EVENTS)?;
         let asked = self.asked(EVENTS, socket, self.settings.question);
@@ -339,7 +340,7 @@ impl Client {
         }
     }
 
-    /// Why there are no events, or no more of them.
+    /// Why there is no event stream.
     pub(crate) async fn refused(&self, status: &Status) -> Error {
         let (socket, channel) = match self.socket.channel(EVENTS) {
             Ok(there) => there,
@@ -356,7 +357,7 @@ impl Client {
         }
     }
 
-    /// Whether only this call is missing, or all of CRI v1.
+    /// Whether the runtime lacks only this call or all of CRI v1.
     async fn unimplemented(&self, channel: &Channel, asked: &Asked<'_>, status: &Status) -> Error {
         let version = Asked {
             call: "Version",
@@ -398,12 +399,12 @@ fn by(id: &str) -> wire::ById {
     wire::ById { id: id.to_owned() }
 }
 
-/// A call that the runtime lacks gives nothing.
+/// Maps an unsupported call to `None`.
 pub(crate) fn optional<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     unless(Code::Unimplemented, answer)
 }
 
-/// An object that is not there is nothing.
+/// Maps a missing object to `None`.
 fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     unless(Code::NotFound, answer)
 }

@@ -1,4 +1,4 @@
-//! Messages to bytes and back, with a bound on what one answer may hold.
+//! Encodes and decodes messages, with a limit on the entries of an answer.
 
 use prost::Message;
 use prost::bytes::Buf;
@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Code, Status};
 
-/// What the status says if an answer has too many entries; no server sends it.
+/// The status message of an answer with too many entries; no server sends it.
 pub(crate) const TOO_MANY: &str = "more entries than are read";
 
-/// Counts the entries before they are decoded: an entry without fields is 2 bytes on the wire and some hundred in memory.
+/// Counts entries before decoding: an empty entry takes 2 bytes on the wire but hundreds in memory.
 pub(crate) struct Bounded<Request, Answer> {
     pub(crate) entries: usize,
     messages: PhantomData<fn(Request) -> Answer>,
@@ -69,7 +69,7 @@ impl<Request, Answer: Message + Default> Decoder for Bounded<Request, Answer> {
     }
 }
 
-/// How many messages and texts lie at the top of this message. Counting ends at the first mistake; decoding says which it is.
+/// The number of length-delimited fields at the top level. Counting stops at a malformed field, which decoding reports.
 fn entries(mut bytes: &[u8]) -> usize {
     let mut entries = 0;
     while let Some((key, rest)) = varint(bytes) {
@@ -91,7 +91,7 @@ fn entries(mut bytes: &[u8]) -> usize {
     entries
 }
 
-/// The number at the front, and what follows it.
+/// Decodes the leading varint and returns the rest.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(10).enumerate() {
@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn only_the_top_is_counted() {
-        // Fields 1 (12 bytes, of which the inside looks like fields), 2 (a number), 1 (empty), 3 (8 bytes), 4 (4 bytes), 1 (cut off).
+        // Fields 1 (12 bytes whose content looks like fields), 2 (a number), 1 (empty), 3 (8 bytes), 4 (4 bytes), 1
+        // (truncated).
         let mut message = vec![0x0a, 12];
         message.extend([0x0a; 12]);
         message.extend([0x10, 0x80, 0x01, 0x0a, 0]);

@@ -1,4 +1,4 @@
-//! Why a call failed: what was asked of which socket, and what to do.
+//! Errors of calls: the call, the socket and the remedy.
 
 use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
@@ -8,107 +8,107 @@ use tonic::{Code, Status, TimeoutExpired};
 
 use crate::codec::TOO_MANY;
 
-/// Why a call to the container runtime failed. `call` is the name of the call in CRI (`ListContainers`).
+/// Why a call to the container runtime failed. `call` is the call's CRI name (`ListContainers`).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What is configured names no unix socket.
+    /// The configured endpoint is not a unix socket.
     #[error(
         "{endpoint:?} is no unix socket; write unix:///run/containerd/containerd.sock or an absolute path"
     )]
     NotASocket {
-        /// What is configured.
+        /// The configured endpoint.
         endpoint: String,
     },
-    /// There is no such file.
+    /// The socket does not exist.
     #[error("{call}: no container runtime at {}; is it running, and is this the right path?", list(.sockets))]
     NotThere {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Where it was looked for.
+        /// The sockets that were tried.
         sockets: Vec<PathBuf>,
     },
-    /// This process may not use the socket, or not make this call.
+    /// The process lacks permission for the socket or the call.
     #[error("{call}: no permission at {}; its owner is root as a rule", .socket.display())]
     NotPermitted {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Whom.
+        /// The socket.
         socket: PathBuf,
     },
-    /// Something answers, but not CRI.
+    /// The server does not speak CRI.
     #[error("{call}: what answers at {} is no container runtime with CRI: {why}", .socket.display())]
     NotCri {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Whom.
+        /// The socket.
         socket: PathBuf,
-        /// How it shows.
+        /// The symptom.
         why: String,
     },
-    /// A runtime from before CRI v1: containerd before 1.6, CRI-O before 1.20.
+    /// The runtime predates CRI v1: containerd before 1.6, CRI-O before 1.20.
     #[error("{call}: the runtime at {} speaks CRI v1alpha2 only; v1 came with containerd 1.6 and CRI-O 1.20", .socket.display())]
     OldVersion {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Whom.
+        /// The socket.
         socket: PathBuf,
     },
-    /// No answer came in time: the runtime is slow, frozen, or hangs.
+    /// The deadline passed, because the runtime is slow, frozen or hung.
     #[error("{call}: no answer from {} within {after:?}", .socket.display())]
     TimedOut {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Whom.
+        /// The socket.
         socket: PathBuf,
-        /// How long was waited.
+        /// The deadline.
         after: Duration,
     },
-    /// The answer is longer than [`Settings::message_bytes`](crate::Settings::message_bytes); nothing of it was read.
+    /// The answer exceeds [`Settings::message_bytes`](crate::Settings::message_bytes); none of it was read.
     #[error("{call}: the answer of {} is longer than the {limit} bytes that are read", .socket.display())]
     TooLarge {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Whom.
+        /// The socket.
         socket: PathBuf,
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The list is longer than [`Settings::entries`](crate::Settings::entries); nothing of it was read.
+    /// The list exceeds [`Settings::entries`](crate::Settings::entries); none of it was read.
     #[error("{call}: the list of {} has more than the {limit} entries that are read", .socket.display())]
     TooMany {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Whom.
+        /// The socket.
         socket: PathBuf,
         /// The limit.
         limit: usize,
     },
-    /// The runtime is stopped, restarting, or went away during the call; it can be asked again.
+    /// The runtime is stopped or restarting, or the connection broke. The call may be repeated.
     #[error("{call}: the runtime at {} cannot be reached: {why}", .socket.display())]
     Unavailable {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Whom.
+        /// The socket.
         socket: PathBuf,
-        /// The reason in words.
+        /// The reason.
         why: String,
     },
-    /// The runtime's own refusal.
+    /// The runtime refused the call.
     #[error("{call}: the runtime at {} answers {code:?}: {message}", .socket.display())]
     Runtime {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// Whom.
+        /// The socket.
         socket: PathBuf,
-        /// The kind of refusal; `NotFound` where the object is not there.
+        /// The gRPC code; `NotFound` for a missing object.
         code: Code,
-        /// The runtime's words.
+        /// The runtime's message.
         message: String,
     },
 }
 
 impl Error {
-    /// Whether the runtime says that there is no such object.
+    /// Whether the runtime reports that the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(
             self,
@@ -128,14 +128,14 @@ fn list(sockets: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// One call as it was made, for the error that it may end with.
+/// A call in progress, with the details for its error.
 pub(crate) struct Asked<'a> {
     pub(crate) call: &'static str,
     pub(crate) socket: &'a Path,
     pub(crate) deadline: Duration,
     pub(crate) message_bytes: usize,
     pub(crate) entries: usize,
-    /// Whether what answered does not speak HTTP/2, as far as is known.
+    /// Whether the peer turned out not to speak HTTP/2.
     pub(crate) foreign: &'a AtomicBool,
 }
 
@@ -164,7 +164,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The error that this status stands for. tonic has statuses of its own for what happens on this side.
+    /// Converts a gRPC status. tonic also uses statuses for local failures.
     pub(crate) fn error(&self, status: &Status) -> Error {
         let (call, socket) = (self.call, self.socket.into());
         if let Some(error) = self.below(status) {
@@ -187,7 +187,7 @@ impl Asked<'_> {
                 limit: self.entries,
             },
             Code::DataLoss => self.not_cri(format!("its answer cannot be decoded: {message}")),
-            // HTTP/2, but nothing of gRPC in it.
+            // The peer speaks HTTP/2 but not gRPC.
             _ if message.starts_with("grpc-status header missing")
                 || message.starts_with("protocol error: ") =>
             {
@@ -203,7 +203,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What failed below gRPC: the connect, or HTTP/2.
+    /// A failure below gRPC: the connect or HTTP/2.
     fn below(&self, status: &Status) -> Option<Error> {
         let mut last = None;
         for cause in causes(status) {
@@ -235,7 +235,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether the connection was lost with the call on it: the runtime said nothing, so the call may be made again.
+/// Whether the connection broke during the call. The runtime did not answer, so the call may be repeated.
 pub(crate) fn lost(status: &Status) -> bool {
     causes(status).last().is_some()
         && !causes(status)

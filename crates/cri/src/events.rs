@@ -1,4 +1,4 @@
-//! What happens to containers, as it happens.
+//! Container events.
 
 use crate::client::{Client, optional};
 use crate::wire;
@@ -10,22 +10,22 @@ use tonic::{Status, Streaming};
 
 type Opening = Pin<Box<dyn Future<Output = Result<Streaming<wire::ContainerEvent>, Error>> + Send>>;
 
-/// What happened to a container.
+/// A container event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Of the container, or of the sandbox.
+    /// The id of the container or sandbox.
     pub container: String,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
-    /// When; `None` if the runtime does not say.
+    /// The time; `None` if the runtime does not report it.
     pub at: Option<Timestamp>,
-    /// The container's sandbox afterwards, unless it is gone.
+    /// The sandbox after the event, unless it was removed.
     pub sandbox: Option<Sandbox>,
-    /// Every container of the sandbox afterwards.
+    /// The sandbox's containers after the event.
     pub containers: Vec<ContainerStatus>,
 }
 
-/// What can happen to a container.
+/// The kinds of container events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum EventKind {
@@ -33,11 +33,11 @@ pub enum EventKind {
     Started,
     Stopped,
     Deleted,
-    /// One that CRI v1 did not have when this was written.
+    /// A kind that is newer than this crate.
     Other(i32),
 }
 
-/// The stream of events. After an error the next call opens it anew; what happened in between is missed, so ask for the lists.
+/// The event stream. After an error the next call reopens it. Events in between are lost, so list the containers again.
 pub struct Events {
     client: Client,
     state: State,
@@ -45,13 +45,13 @@ pub struct Events {
 
 enum State {
     Closed,
-    /// A runtime need not answer before the first event, which can be days away.
+    /// A runtime may send its first answer with the first event, which can be days later.
     Opening(Opening),
     Open(Box<Streaming<wire::ContainerEvent>>),
 }
 
 impl Client {
-    /// Follows what happens to containers. Nothing is asked before the first [`Events::next`].
+    /// Subscribes to container events. The first [`Events::next`] connects.
     pub fn events(&self) -> Events {
         Events {
             client: self.clone(),
@@ -61,11 +61,11 @@ impl Client {
 }
 
 impl Events {
-    /// Waits for the next event, without a time limit; nothing is lost if the wait is given up. `None`: this runtime has no
+    /// Waits for the next event without a deadline. Dropping the future loses no event. `None` if the runtime has no
     /// events (containerd before 1.7).
     ///
     /// # Errors
-    /// Those of every call; [`Error::Unavailable`] if the runtime ended the stream.
+    /// Those of every call; [`Error::Unavailable`] if the runtime closed the stream.
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
             match &mut self.state {

@@ -1,15 +1,15 @@
-//! The container runtime of this node, through CRI v1 on its unix socket: containerd, CRI-O, cri-dockerd.
+//! A client of this node's container runtime (containerd, CRI-O, cri-dockerd) through CRI v1 on its unix socket.
 //!
-//! It lists pods, containers, images and what they use, and stops and removes them. It decides nothing.
+//! It lists pods, containers, images and their usage, and stops and removes them. It makes no decisions.
 //!
-//! - [`Client`] has a method for each call. It connects at the first one and, after the runtime was restarted, again.
-//! - Every call has a deadline, within which it ends whatever the runtime does: 2 s for a question, 30 s for a removal, and
-//!   30 s on top of the grace period for a stop ([`Settings`]).
-//! - An answer longer than 16 MiB or with more than 20 000 entries is refused ([`Error::TooLarge`], [`Error::TooMany`]).
-//! - What an older runtime cannot tell is `None`, not an error: containerd 1.6 has no events and no cgroup driver.
-//! - [`Error`] says what was asked of which socket, and tells a runtime that is frozen, gone, too old or no runtime at all apart.
+//! - [`Client`] has a method for each call. It connects at the first call and reconnects after a restart of the runtime.
+//! - Every call has a deadline: 2 s for a query, 30 s for a removal, and 30 s plus the grace period for a stop
+//!   ([`Settings`]).
+//! - It rejects an answer longer than 16 MiB or with more than 20 000 entries ([`Error::TooLarge`], [`Error::TooMany`]).
+//! - A feature that an older runtime lacks is `None`, not an error: containerd 1.6 has no events and no cgroup driver.
+//! - [`Error`] names the call and the socket, and distinguishes a frozen, stopped, outdated or foreign server.
 //!
-//! Of a pod, CRI knows names, labels and annotations, and of its containers the limits at best; no requests, no priority.
+//! CRI knows a pod's names, labels and annotations, and at best its containers' limits, but no requests or priority.
 //!
 //! ```no_run
 //! use evictd_cri::{Client, ContainerState, Error, Settings};
@@ -29,7 +29,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! `cargo run -p evictd-cri --example containers` shows what the runtime of this machine has.
+//! `cargo run -p evictd-cri --example containers` lists the containers of this machine.
 
 mod client;
 mod codec;
@@ -48,7 +48,7 @@ pub use model::{
     Version,
 };
 pub use socket::{USUAL_RUNTIMES, UsualRuntime, usual_root, usual_sockets};
-/// The kind of a runtime's refusal, in [`Error::Runtime`].
+/// The gRPC code in [`Error::Runtime`].
 pub use tonic::Code;
 
 use model::timestamp;

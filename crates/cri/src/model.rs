@@ -1,4 +1,5 @@
-//! What the runtime says, in types of this crate. Texts are kept as they come: names may be empty or hold any character.
+//! The runtime's answers as types of this crate. Strings are kept unchanged: names may be empty or contain any
+//! character.
 
 use crate::wire;
 use jiff::Timestamp;
@@ -9,26 +10,26 @@ use std::collections::BTreeMap;
 pub struct Version {
     /// `containerd`, `cri-o`, `docker`.
     pub runtime: String,
-    /// Of the runtime.
+    /// The version of the runtime.
     pub version: String,
-    /// Of CRI, `v1`.
+    /// The version of CRI, `v1`.
     pub api: String,
 }
 
-/// A condition that the runtime reports of itself.
+/// A condition that the runtime reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// `RuntimeReady`, `NetworkReady` and others.
+    /// For example `RuntimeReady` or `NetworkReady`.
     pub kind: String,
-    /// Whether it holds.
+    /// Whether the status is true.
     pub holds: bool,
-    /// One word.
+    /// A reason in one word.
     pub reason: String,
-    /// A sentence.
+    /// A message.
     pub message: String,
 }
 
-/// Who makes the control groups of containers.
+/// What manages the cgroups of containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum CgroupDriver {
@@ -46,39 +47,39 @@ impl CgroupDriver {
     }
 }
 
-/// Names and uid of the pod that a sandbox was made for.
+/// Names and UID of a sandbox's pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodName {
-    /// Of the pod.
+    /// The name of the pod.
     pub name: String,
-    /// Of the pod.
+    /// The namespace of the pod.
     pub namespace: String,
-    /// Of the pod.
+    /// The UID of the pod.
     pub uid: String,
-    /// How many sandboxes the pod had before this one.
+    /// How many earlier sandboxes the pod had.
     pub attempt: u32,
 }
 
-/// What the containers of one pod share. A pod can have several, of which at most one is ready.
+/// A pod sandbox, which the pod's containers share. A pod can have several, of which at most one is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
-    /// By which the runtime knows it.
+    /// The runtime's id.
     pub id: String,
-    /// The pod; its texts are empty if the runtime does not say.
+    /// The pod; empty strings if the runtime does not report it.
     pub pod: PodName,
-    /// Whether it is ready; containers can run in no other.
+    /// Whether it is ready. Containers run only in a ready sandbox.
     pub ready: bool,
-    /// When it was made; `None` if the runtime does not say.
+    /// The creation time; `None` if the runtime does not report it.
     pub created: Option<Timestamp>,
-    /// The pod's labels, and the runtime's.
+    /// Labels of the pod and of the runtime.
     pub labels: BTreeMap<String, String>,
     /// The pod's annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The runtime class's handler; empty for the usual one.
+    /// The handler of the runtime class; empty for the default.
     pub runtime_handler: String,
 }
 
-/// What a container is doing.
+/// The state of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ContainerState {
@@ -88,118 +89,119 @@ pub enum ContainerState {
     Unknown,
 }
 
-/// A container, running or not.
+/// A container in any state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// By which the runtime knows it.
+    /// The runtime's id.
     pub id: String,
-    /// Of its sandbox; empty in a [`ContainerStatus`], which does not say.
+    /// The id of its sandbox; empty in a [`ContainerStatus`].
     pub sandbox: String,
     /// Its name in the pod.
     pub name: String,
-    /// How many containers of this name the sandbox had before.
+    /// How many earlier containers of this name the sandbox had.
     pub attempt: u32,
-    /// The image as the pod names it.
+    /// The image name in the pod's spec.
     pub image: String,
-    /// The image as the runtime resolved it: an id in containerd, a name with a digest elsewhere.
+    /// The image that the runtime resolved: an id in containerd, a name with a digest elsewhere.
     pub image_ref: String,
-    /// [`Image::id`]; empty if the runtime does not say, as containerd before 2.0.
+    /// The [`Image::id`]; empty if the runtime does not report it (containerd before 2.0).
     pub image_id: String,
-    /// What it is doing.
+    /// The state.
     pub state: ContainerState,
-    /// When it was made; `None` if the runtime does not say.
+    /// The creation time; `None` if the runtime does not report it.
     pub created: Option<Timestamp>,
-    /// Of the container, among them the pod's name in `io.kubernetes.pod.name`.
+    /// Labels of the container; `io.kubernetes.pod.name` holds the pod's name.
     pub labels: BTreeMap<String, String>,
-    /// Of the container.
+    /// Annotations of the container.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A container, and what only its status says.
+/// A container with the details of its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerStatus {
-    /// What the list says too, but for the sandbox.
+    /// The fields of the list, except for the sandbox.
     pub container: Container,
-    /// When its process began; `None` if it has not. Of one that ended at once this can be later than its end.
+    /// The start time; `None` before the start. If the process exits at once, it may be later than the end.
     pub started: Option<Timestamp>,
-    /// When its process ended; `None` if it has not.
+    /// The end time; `None` while it has not exited.
     pub finished: Option<Timestamp>,
-    /// Of the process; 0 as long as it has not ended.
+    /// The exit code; 0 while it has not exited.
     pub exit_code: i32,
-    /// Why it is in this state, in one word: `OOMKilled`, `Error`, `Completed`.
+    /// The reason of its state in one word: `OOMKilled`, `Error`, `Completed`.
     pub reason: String,
-    /// Why it is in this state.
+    /// A message about its state.
     pub message: String,
-    /// Where its log is; empty if it has none.
+    /// The path of its log; empty without a log.
     pub log_path: String,
-    /// Its limits; `None` if the runtime does not say (containerd before 1.7).
+    /// Its limits; `None` if the runtime does not report them (containerd before 1.7).
     pub resources: Option<Resources>,
 }
 
-/// What a container was given. `None` is no limit, or none that the runtime tells.
+/// The resource limits of a container. `None` is no limit, or one that the runtime does not report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
-    /// In bytes.
+    /// Bytes.
     pub memory_limit: Option<u64>,
-    /// The weight in cgroup v1's scale, of which 1024 is one core requested.
+    /// The cgroup v1 weight; 1024 is a request of one core.
     pub cpu_shares: Option<u64>,
-    /// Microseconds of processor time in each period.
+    /// Microseconds of cpu time per period.
     pub cpu_quota: Option<u64>,
     /// The period in microseconds.
     pub cpu_period: Option<u64>,
-    /// For the kernel's OOM killer, -1000 to 1000.
+    /// The score for the kernel's OOM killer, -1000 to 1000.
     pub oom_score_adj: i64,
 }
 
 /// An image on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// By which the runtime knows it.
+    /// The runtime's id.
     pub id: String,
-    /// Names with tags; an image can have none.
+    /// Names with tags; may be empty.
     pub tags: Vec<String>,
-    /// Names with digests; an image can have none.
+    /// Names with digests; may be empty.
     pub digests: Vec<String>,
-    /// In bytes. Layers that images share are counted in each.
+    /// Bytes. Shared layers count in each image.
     pub bytes: u64,
-    /// Whether the runtime wants it kept.
+    /// Whether the runtime protects it from garbage collection.
     pub pinned: bool,
-    /// As whom its containers run, a number or a name, if nobody else decides.
+    /// The default user of its containers, a number or a name.
     pub user: Option<String>,
 }
 
-/// Where images and writable layers lie.
+/// The filesystems of images and writable layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filesystems {
-    /// Of images.
+    /// The filesystems of images.
     pub images: Vec<FilesystemUsage>,
-    /// Of writable layers; empty if the runtime does not say, which is as with the images' as a rule.
+    /// The filesystems of writable layers; empty if the runtime does not report them. They usually are those of the
+    /// images.
     pub containers: Vec<FilesystemUsage>,
 }
 
-/// What the runtime has on a filesystem, which others may use too.
+/// The runtime's usage of a filesystem, which may hold other files, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilesystemUsage {
-    /// A directory on that filesystem, not always its mount point.
+    /// A directory on the filesystem, not always its mount point.
     pub mountpoint: String,
-    /// In bytes; `None` if the runtime does not know.
+    /// Bytes; `None` if unknown.
     pub bytes: Option<u64>,
-    /// Inodes; `None` if the runtime does not know.
+    /// Inodes; `None` if unknown.
     pub inodes: Option<u64>,
-    /// When it was counted; `None` if the runtime does not say.
+    /// When it was measured; `None` if the runtime does not report it.
     pub at: Option<Timestamp>,
 }
 
-/// What a container uses. Every figure can be missing; none is not zero.
+/// The usage of a container. Each figure may be unknown, which differs from zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerStats {
-    /// Of the container.
+    /// The id of the container.
     pub id: String,
     /// Its name in the pod.
     pub name: String,
-    /// What it wrote into its own layer; logs and volumes are not in it.
+    /// The usage of its writable layer, without logs and volumes.
     pub writable_layer: Option<FilesystemUsage>,
-    /// Processor time since its start, in nanoseconds.
+    /// Cumulative cpu time in nanoseconds.
     pub cpu_nanoseconds: Option<u64>,
     /// Its memory.
     pub memory: Option<Memory>,
@@ -208,34 +210,34 @@ pub struct ContainerStats {
 /// Memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// What the kernel cannot take back easily.
+    /// Memory that the kernel cannot reclaim easily.
     pub working_set: Option<u64>,
-    /// All that is charged, the page cache included.
+    /// All charged memory, including the page cache.
     pub usage: Option<u64>,
     /// Anonymous memory.
     pub rss: Option<u64>,
-    /// When it was counted; `None` if the runtime does not say.
+    /// When it was measured; `None` if the runtime does not report it.
     pub at: Option<Timestamp>,
 }
 
-/// What a sandbox uses, its containers included.
+/// The usage of a sandbox with its containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxStats {
-    /// Of the sandbox.
+    /// The id of the sandbox.
     pub id: String,
     /// The pod.
     pub pod: PodName,
-    /// Processor time since its start, in nanoseconds.
+    /// Cumulative cpu time in nanoseconds.
     pub cpu_nanoseconds: Option<u64>,
     /// Its memory.
     pub memory: Option<Memory>,
-    /// How many processes it has.
+    /// The number of processes.
     pub processes: Option<u64>,
-    /// What each container uses.
+    /// The usage of each container.
     pub containers: Vec<ContainerStats>,
 }
 
-/// CRI's times are in nanoseconds since 1970, and 0 is none.
+/// Converts CRI's nanoseconds since 1970; 0 is `None`.
 pub(crate) fn timestamp(nanoseconds: i64) -> Option<Timestamp> {
     if nanoseconds <= 0 {
         return None;
@@ -247,7 +249,7 @@ fn value(count: Option<wire::Count>) -> Option<u64> {
     count.map(|count| count.value)
 }
 
-/// Limits are never negative or zero.
+/// Limits are positive; any other value is no limit.
 fn limit(figure: i64) -> Option<u64> {
     u64::try_from(figure).ok().filter(|figure| *figure > 0)
 }

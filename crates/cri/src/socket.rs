@@ -1,4 +1,4 @@
-//! Where the runtime listens.
+//! Finds and opens the runtime's socket.
 
 use crate::Error;
 use hyper_util::rt::TokioIo;
@@ -12,18 +12,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// A container runtime as a distribution of Kubernetes installs it.
+/// A container runtime as a Kubernetes distribution installs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsualRuntime {
-    /// Who installs it so.
+    /// The distribution.
     pub of: &'static str,
-    /// Where it listens.
+    /// The socket.
     pub socket: &'static str,
-    /// Where it keeps images and writable layers.
+    /// The directory of images and writable layers.
     pub root: &'static str,
 }
 
-/// The usual runtimes, in the order in which they are looked for.
+/// The usual runtimes in search order.
 pub const USUAL_RUNTIMES: [UsualRuntime; 9] = [
     usual(
         "containerd, as with kubeadm, Talos, Bottlerocket and the clouds",
@@ -68,7 +68,7 @@ const fn usual(of: &'static str, socket: &'static str, root: &'static str) -> Us
     UsualRuntime { of, socket, root }
 }
 
-/// Where runtimes listen, in the order in which they are looked for.
+/// The sockets of the usual runtimes in search order.
 pub fn usual_sockets() -> Vec<&'static str> {
     let mut sockets: Vec<&str> = Vec::new();
     for one in USUAL_RUNTIMES {
@@ -79,8 +79,8 @@ pub fn usual_sockets() -> Vec<&'static str> {
     sockets
 }
 
-/// Where the runtime at the first of these sockets that is there keeps its files, as far as that is usual: the first of
-/// the usual directories that `is_there`. Without such a runtime, the first of all.
+/// The data directory of the runtime at the first existing socket: the first of its usual directories for which
+/// `is_there` holds. Without a socket all usual directories are searched.
 pub fn usual_root(sockets: &[String], is_there: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let socket = sockets.iter().find(|socket| is_there(Path::new(socket)));
     let at = |path: &str| {
@@ -103,9 +103,9 @@ pub fn usual_root(sockets: &[String], is_there: impl Fn(&Path) -> bool) -> Optio
 #[derive(Debug)]
 pub(crate) struct Socket {
     candidates: Vec<PathBuf>,
-    /// The one of them that was there at the first call; it stays.
+    /// The socket that the first call found; it never changes.
     chosen: OnceLock<(PathBuf, Channel)>,
-    /// Whether what answered last does not speak HTTP/2, which the call cannot see: for it the connection was closed.
+    /// Whether the last peer did not speak HTTP/2. The call itself only sees a closed connection.
     foreign: Arc<AtomicBool>,
 }
 
@@ -140,10 +140,10 @@ impl Socket {
         &self.foreign
     }
 
-    /// The socket and the way to it, on which nothing was sent yet.
+    /// The socket and an unused channel to it.
     pub(crate) fn channel(&self, call: &'static str) -> Result<(&Path, &Channel), Error> {
         if self.chosen.get().is_none() {
-            // What cannot be seen may be there; connecting says why.
+            // A path that cannot be checked may exist; the connect reports why.
             let there = |path: &&PathBuf| path.try_exists().unwrap_or(true);
             let there = self.candidates.iter().find(there);
             let Some(path) = there else {
@@ -165,9 +165,9 @@ impl Socket {
     }
 }
 
-/// Connects at the first call, and again after the connection was lost.
+/// Connects on the first call and reconnects after the connection is lost.
 fn connect(path: PathBuf, foreign: Arc<AtomicBool>) -> Channel {
-    // The address is not used, but goes to the runtime as the name of whom was asked.
+    // The runtime receives this address as the authority, but nothing resolves it.
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(
         move |_| {
             let (path, foreign) = (path.clone(), Arc::clone(&foreign));
@@ -181,10 +181,10 @@ fn connect(path: PathBuf, foreign: Arc<AtomicBool>) -> Channel {
     ))
 }
 
-/// A connection of which the first bytes are looked at: a server's first frame in HTTP/2 is its settings.
+/// A connection whose first bytes are checked: an HTTP/2 server starts with a settings frame.
 struct Connection {
     stream: UnixStream,
-    /// Told if they are not; taken after the first bytes.
+    /// Set if the check fails; `None` after the first bytes.
     first: Option<Arc<AtomicBool>>,
 }
 
@@ -198,7 +198,7 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         if let Some(foreign) = self.first.take() {
-            // After the three bytes of the frame's length.
+            // The frame type follows the three bytes of the length.
             let kind = buffer.filled()[before..].get(3);
             foreign.store(
                 kind.is_some_and(|kind| *kind != SETTINGS),
@@ -247,7 +247,7 @@ mod tests {
                 &["/run/containerd/containerd.sock", "/var/lib/containerd"],
                 Some("/var/lib/containerd"),
             ),
-            // Docker's own containerd has left its directory, but k3s runs.
+            // Docker's containerd has left its directory, but k3s runs.
             (
                 &[
                     K3S,
@@ -287,7 +287,7 @@ mod tests {
                 &["/run/dockershim.sock", "/var/lib/containerd"],
                 Some("/var/lib/containerd"),
             ),
-            // No runtime is there yet.
+            // No runtime runs yet.
             (&["/var/lib/docker"], Some("/var/lib/docker")),
             (&[K3S], None),
         ];
@@ -297,13 +297,13 @@ mod tests {
             let found = usual_root(&sockets, is_there);
             assert_eq!(found.as_deref(), root.map(Path::new), "{there:?}");
         }
-        // A configured socket of another runtime says nothing of the usual directories.
-        let own = ["/srv/containerd.sock".to_owned()];
-        let found = usual_root(&own, |path| {
-            path == Path::new(&own[0]) || path == Path::new("/var/lib/containerd")
+        // The socket of another runtime gives no hint about the usual directories.
+        let configured = ["/srv/containerd.sock".to_owned()];
+        let found = usual_root(&configured, |path| {
+            path == Path::new(&configured[0]) || path == Path::new("/var/lib/containerd")
         });
         assert_eq!(found.as_deref(), Some(Path::new("/var/lib/containerd")));
-        // A socket has one name, however /var/run is written.
+        // The socket is the same whether or not the path uses /var/run.
         let dockerd = ["/var/run/crio/crio.sock".to_owned()];
         let found = usual_root(&dockerd, |path| {
             path == Path::new(&dockerd[0]) || path.starts_with("/var/lib")
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_socket_is_refused() {
+    fn an_endpoint_that_is_not_a_socket_is_rejected() {
         for endpoint in [
             "",
             "run/a.sock",

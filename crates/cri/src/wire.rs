@@ -1,4 +1,4 @@
-//! The messages of CRI v1 as they are on the wire, with those fields that are used; prost skips all others.
+//! The used fields of CRI v1's messages; prost skips all others.
 //!
 //! Field numbers are those of `runtime/v1/api.proto` in `k8s.io/cri-api`. Every list has its entries in field 1.
 
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 pub(crate) type Words = BTreeMap<String, String>;
 
-/// An answer without fields that are used.
+/// An answer without used fields.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Empty {}
 
-/// A question that names one object by its id.
+/// A request with an object's id.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ById {
     #[prost(string, tag = "1")]
@@ -44,7 +44,7 @@ pub(crate) struct StatusRequest {
 pub(crate) struct StatusResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) status: Option<RuntimeStatus>,
-    /// Only if asked for.
+    /// Present only on request.
     #[prost(btree_map = "string, string", tag = "2")]
     pub(crate) info: BTreeMap<String, String>,
 }
@@ -153,7 +153,7 @@ pub(crate) struct ContainerMetadata {
     pub(crate) attempt: u32,
 }
 
-/// How an image was asked for.
+/// The image name of a request.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ImageSpec {
     #[prost(string, tag = "1")]
@@ -312,7 +312,7 @@ pub(crate) struct ContainerAttributes {
     pub(crate) metadata: Option<ContainerMetadata>,
 }
 
-/// A figure that may be missing, which zero does not say.
+/// A figure whose absence differs from zero.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Count {
     #[prost(uint64, tag = "1")]

@@ -1,6 +1,6 @@
-//! What is written into a claim's status when the search has found devices for it.
+//! Builds the allocation that is written into a claim's status.
 
-use crate::claim::{Ask, Asked, Claim};
+use crate::claim::{Claim, ResolvedSubrequest, Subrequest};
 use crate::slice::Slice;
 use evictd_pod::wire::{
     self, AllocatedConfiguration, AllocatedDevice, AllocatedDevices, Allocation, Device,
@@ -8,22 +8,27 @@ use evictd_pod::wire::{
 };
 use std::collections::BTreeSet;
 
-/// A device that was found for an ask.
+/// A device chosen for a subrequest.
 pub(crate) struct Given<'a> {
-    pub(crate) ask: &'a Ask,
+    pub(crate) subrequest: &'a Subrequest,
     pub(crate) slice: &'a Slice,
     pub(crate) device: &'a Device,
 }
 
-/// The allocation of a claim: of each of its requests the ask that was met, and the devices in the order of the asks.
-pub(crate) fn of(claim: &Claim, chosen: &[Asked<'_>], given: &[Given<'_>]) -> Allocation {
-    let results = given.iter().map(|own| AllocatedDevice {
-        request: own.ask.name.clone(),
-        driver: own.slice.spec.driver.clone(),
-        pool: own.slice.spec.pool.name.clone(),
-        device: own.device.name.clone(),
-        admin_access: own.ask.is_admin.then_some(true),
-        tolerations: own.ask.tolerations.clone(),
+/// The allocation of a claim. `chosen` holds the chosen alternative of each request, and `given` the devices in the
+/// same order.
+pub(crate) fn of(
+    claim: &Claim,
+    chosen: &[ResolvedSubrequest<'_>],
+    given: &[Given<'_>],
+) -> Allocation {
+    let results = given.iter().map(|given| AllocatedDevice {
+        request: given.subrequest.name.clone(),
+        driver: given.slice.spec.driver.clone(),
+        pool: given.slice.spec.pool.name.clone(),
+        device: given.device.name.clone(),
+        admin_access: given.subrequest.is_admin.then_some(true),
+        tolerations: given.subrequest.tolerations.clone(),
     });
     Allocation {
         devices: AllocatedDevices {
@@ -34,40 +39,42 @@ pub(crate) fn of(claim: &Claim, chosen: &[Asked<'_>], given: &[Given<'_>]) -> Al
     }
 }
 
-/// How many alternatives a request can have.
+/// The maximum number of alternatives of a request.
 const MOST_ALTERNATIVES: i64 = 8;
 
-/// How well an allocation suits a claim: the earlier an alternative is in its list, the more it counts.
+/// The score of an allocation: earlier alternatives of a request score higher.
 pub fn preference(claim: &wire::ResourceClaim, allocation: &Allocation) -> i64 {
     let mut sum = 0;
     for request in &claim.spec.devices.requests {
         let alternatives = request.first_available.iter();
-        let got = |own: &wire::RequestedDevices| {
-            let name = format!("{}/{}", request.name, own.name);
+        let got = |alternative: &wire::RequestedDevices| {
+            let name = format!("{}/{}", request.name, alternative.name);
             let mut results = allocation.devices.results.iter();
             results.any(|result| result.request == name)
         };
         let ranks = (1..=MOST_ALTERNATIVES).rev();
-        let found = alternatives.zip(ranks).filter(|(own, _)| got(own));
+        let found = alternatives
+            .zip(ranks)
+            .filter(|(alternative, _)| got(alternative));
         sum += found.map(|(_, rank)| rank).sum::<i64>();
     }
     sum
 }
 
-/// First those of the classes, each once with the requests that it is for, then those of the claim that are about something
-/// that was allocated.
-fn configurations(claim: &Claim, chosen: &[Asked<'_>]) -> Vec<AllocatedConfiguration> {
+/// The configurations of the classes, each with its requests, then those of the claim that apply to an allocated
+/// request.
+fn configurations(claim: &Claim, chosen: &[ResolvedSubrequest<'_>]) -> Vec<AllocatedConfiguration> {
     let mut configurations = Vec::new();
     let mut known = BTreeSet::new();
-    for asked in chosen {
-        if !known.insert(&asked.class.name) {
+    for resolved in chosen {
+        if !known.insert(&resolved.class.name) {
             continue;
         }
         let alike = chosen
             .iter()
-            .filter(|own| own.class.name == asked.class.name);
-        let requests: Vec<String> = alike.map(|own| own.ask.name.clone()).collect();
-        let of_class = asked
+            .filter(|other| other.class.name == resolved.class.name);
+        let requests: Vec<String> = alike.map(|other| other.subrequest.name.clone()).collect();
+        let of_class = resolved
             .class
             .config
             .iter()
@@ -89,12 +96,12 @@ fn configurations(claim: &Claim, chosen: &[Asked<'_>]) -> Vec<AllocatedConfigura
             configurations.push(from_claim());
             continue;
         }
-        for (request, asked) in claim.requests.iter().zip(chosen) {
-            let names = [&request.name, &asked.ask.name];
+        for (request, resolved) in claim.requests.iter().zip(chosen) {
+            let names = [&request.name, &resolved.subrequest.name];
             if configuration
                 .requests
                 .iter()
-                .any(|own| names.contains(&own))
+                .any(|request| names.contains(&request))
             {
                 configurations.push(from_claim());
             }
@@ -103,11 +110,11 @@ fn configurations(claim: &Claim, chosen: &[Asked<'_>]) -> Vec<AllocatedConfigura
     configurations
 }
 
-/// Where the devices can be used: on the node of the first that is for one node only, otherwise where all of them can.
+/// The nodes that can use the devices: the node of the first node-local device, or the nodes that all devices allow.
 fn node_selector(given: &[Given<'_>]) -> Option<NodeSelector> {
     let mut term = NodeSelectorTerm::default();
-    for own in given {
-        let spec = &own.slice.spec;
+    for device in given {
+        let spec = &device.slice.spec;
         if !spec.node_name.is_empty() {
             let only = NodeSelectorTerm {
                 match_fields: vec![Requirement {
@@ -121,11 +128,11 @@ fn node_selector(given: &[Given<'_>]) -> Option<NodeSelector> {
                 node_selector_terms: vec![only],
             });
         }
-        // A slice has one term.
+        // A slice has a single term.
         let terms = spec.node_selector.iter();
-        for own in terms.filter_map(|selector| selector.node_selector_terms.first()) {
-            add(&mut term.match_fields, &own.match_fields);
-            add(&mut term.match_expressions, &own.match_expressions);
+        for allowed in terms.filter_map(|selector| selector.node_selector_terms.first()) {
+            add(&mut term.match_fields, &allowed.match_fields);
+            add(&mut term.match_expressions, &allowed.match_expressions);
         }
     }
     let selects = !term.match_fields.is_empty() || !term.match_expressions.is_empty();
@@ -136,11 +143,11 @@ fn node_selector(given: &[Given<'_>]) -> Option<NodeSelector> {
 
 fn add(to: &mut Vec<Requirement>, from: &[Requirement]) {
     for requirement in from {
-        let values = |own: &Requirement| own.values.iter().cloned().collect::<BTreeSet<_>>();
-        let is_same = |own: &Requirement| {
-            own.key == requirement.key
-                && own.operator == requirement.operator
-                && values(own) == values(requirement)
+        let values = |known: &Requirement| known.values.iter().cloned().collect::<BTreeSet<_>>();
+        let is_same = |known: &Requirement| {
+            known.key == requirement.key
+                && known.operator == requirement.operator
+                && values(known) == values(requirement)
         };
         if !to.iter().any(is_same) {
             to.push(requirement.clone());

@@ -1,20 +1,20 @@
-//! What must hold for several devices of a claim together.
+//! Constraints between the devices of a claim.
 
 use evictd_pod::wire::{Device, DeviceAttribute, DeviceConstraint};
 
-/// The devices of some requests have the same value of an attribute.
+/// The devices of some requests must have the same value of an attribute.
 #[derive(Debug)]
 pub(crate) struct Constraint<'c> {
-    /// Empty: all.
+    /// Empty for all requests.
     requests: &'c [String],
     attribute: &'c str,
-    /// The value of those that were added, and how many they are.
+    /// The common value of the added devices, and their number.
     value: Option<DeviceAttribute>,
     count: usize,
 }
 
 impl<'c> Constraint<'c> {
-    /// `None` for one that is of no known kind.
+    /// `None` for an unsupported kind.
     pub(crate) fn new(wire: &'c DeviceConstraint) -> Option<Self> {
         Some(Self {
             requests: &wire.requests,
@@ -28,10 +28,10 @@ impl<'c> Constraint<'c> {
     fn is_about(&self, request: &str) -> bool {
         let base = request.split_once('/').map_or(request, |(base, _)| base);
         let mut requests = self.requests.iter();
-        self.requests.is_empty() || requests.any(|own| own == request || own == base)
+        self.requests.is_empty() || requests.any(|named| named == request || named == base)
     }
 
-    /// Adds a device of a request, unless it must not be with the others.
+    /// Adds a device of a request. Returns false if it violates the constraint.
     pub(crate) fn add(&mut self, request: &str, driver: &str, device: &Device) -> bool {
         if !self.is_about(request) {
             return true;
@@ -51,7 +51,7 @@ impl<'c> Constraint<'c> {
         true
     }
 
-    /// Takes a device out that was added for this request.
+    /// Removes a device that was added for this request.
     pub(crate) fn remove(&mut self, request: &str) {
         if self.is_about(request) {
             self.count -= 1;
@@ -59,11 +59,11 @@ impl<'c> Constraint<'c> {
     }
 }
 
-/// An attribute by its full name. In the driver's own domain the device may leave the domain out.
+/// An attribute by its qualified name. A device may omit the driver's own domain.
 fn find<'d>(device: &'d Device, driver: &str, name: &str) -> Option<&'d DeviceAttribute> {
     device.attributes.get(name).or_else(|| {
         let (domain, name) = name.split_once('/')?;
-        let own = (domain == driver).then_some(name)?;
-        device.attributes.get(own)
+        let unqualified = (domain == driver).then_some(name)?;
+        device.attributes.get(unqualified)
     })
 }

@@ -1,4 +1,4 @@
-//! What is known of devices: slices, classes and claims as they come, and what was promised and is not in the API yet.
+//! The resource slices, classes and claims of a cluster, and allocations that the API server does not show yet.
 
 use crate::claim::{Claim, Class};
 use crate::selectors::Selectors;
@@ -7,26 +7,26 @@ use evictd_pod::wire::{self, Allocation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Everything that is known of devices.
+/// All devices and claims of a cluster.
 #[derive(Debug, Default)]
 pub struct Inventory {
     /// By name.
     slices: BTreeMap<Arc<str>, Slice>,
-    /// Names of slices by the node that they are for; under the empty name those for several.
+    /// Names of slices by node. The empty name holds slices for several nodes.
     by_node: HashMap<String, BTreeSet<Arc<str>>>,
-    /// And by driver and pool.
+    /// Names of slices by driver and pool.
     by_pool: HashMap<(String, String), BTreeSet<Arc<str>>>,
-    /// How many versions of slices there were.
+    /// The number of slice versions so far.
     versions: u64,
     selectors: Selectors,
     classes: HashMap<String, Class>,
     /// By namespace and name.
     claims: BTreeMap<(String, String), Arc<Claim>>,
-    /// By the UID of a claim: the devices it was promised, and for which pods.
+    /// Assumed allocations by the claim's UID, with their pods.
     promised: HashMap<String, Promise>,
-    /// Claims that were promised devices since pods began to be decided about together.
+    /// Claims with an assumed allocation since the current gang began.
     shared: Option<BTreeSet<String>>,
-    /// How many claims have a device, by driver and pool, then by name.
+    /// How many claims use a device, by driver and pool, then by name.
     taken: HashMap<(String, String), HashMap<String, usize>>,
 }
 
@@ -38,7 +38,7 @@ struct Promise {
 }
 
 impl Inventory {
-    /// Adds a slice, in the place of the one of that name.
+    /// Adds or replaces a slice.
     pub fn put_slice(&mut self, wire: wire::ResourceSlice) {
         self.remove_slice(&wire.metadata.name);
         let name: Arc<str> = wire.metadata.name.into();
@@ -55,7 +55,7 @@ impl Inventory {
         self.slices.insert(name, slice);
     }
 
-    /// Removes a slice; whether it was there.
+    /// Removes a slice. Returns whether it existed.
     pub fn remove_slice(&mut self, name: &str) -> bool {
         let Some(slice) = self.slices.remove(name) else {
             return false;
@@ -66,19 +66,19 @@ impl Inventory {
         true
     }
 
-    /// Adds a class, in the place of the one of that name.
+    /// Adds or replaces a class.
     pub fn put_class(&mut self, wire: wire::DeviceClass) {
         let name = wire.metadata.name.clone();
         let class = Class::new(wire, &mut self.selectors);
         self.classes.insert(name, class);
     }
 
-    /// Removes a class; whether it was there.
+    /// Removes a class. Returns whether it existed.
     pub fn remove_class(&mut self, name: &str) -> bool {
         self.classes.remove(name).is_some()
     }
 
-    /// Adds a claim, in the place of the one of that name. What it has is no promise any more.
+    /// Adds or replaces a claim. An allocation in its status replaces an assumed one.
     pub fn put_claim(&mut self, wire: wire::ResourceClaim) {
         let metadata = &wire.metadata;
         let key = (
@@ -99,7 +99,7 @@ impl Inventory {
         self.claims.insert(key, Arc::new(claim));
     }
 
-    /// Removes a claim and what it was promised; whether it was there.
+    /// Removes a claim and its assumed allocation. Returns whether it existed.
     pub fn remove_claim(&mut self, namespace: &str, name: &str) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
         let removed = self.forget_claim(&key);
@@ -117,7 +117,7 @@ impl Inventory {
         Some(claim)
     }
 
-    /// A claim, as it was last told.
+    /// The last observed version of a claim.
     pub fn claim(&self, namespace: &str, name: &str) -> Option<&wire::ResourceClaim> {
         let claim = self.claims.get(&(namespace.to_owned(), name.to_owned()));
         claim.map(|claim| &claim.wire)
@@ -135,13 +135,13 @@ impl Inventory {
         self.classes.get(name)
     }
 
-    /// Whether there is nothing of any kind.
+    /// Whether it holds no object at all.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty() && self.classes.is_empty() && self.claims.is_empty()
     }
 
-    /// Devices are a claim's from now on, although the API does not know it yet: until it does, or [`Inventory::give_back`] by
-    /// every pod for which they were promised.
+    /// Assumes an allocation until the API server shows it, or until every pod that relies on it calls
+    /// [`Inventory::give_back`].
     pub fn promise(&mut self, claim: &str, pod: &str, allocation: Allocation) {
         if let Some(promise) = self.promised.get_mut(claim)
             && promise.allocation.has_devices_of(&allocation)
@@ -159,40 +159,42 @@ impl Inventory {
         }
     }
 
-    /// Whether a claim, by its UID, was promised devices.
+    /// Whether a claim, by UID, has an assumed allocation.
     pub fn is_promised(&self, claim: &str) -> bool {
         self.promised.contains_key(claim)
     }
 
-    /// Pods are decided about together from now on: what one of them is promised for a claim the others may use, too.
+    /// From now on pods may use the assumed allocations of earlier pods of their gang.
     pub fn begin_sharing(&mut self) {
         self.shared = Some(BTreeSet::new());
     }
 
-    /// From now on pods wait for the claims of others, until those have their devices in the API.
+    /// From now on pods wait until the API server shows the allocations of other pods' claims.
     pub fn end_sharing(&mut self) {
         self.shared = None;
     }
 
-    /// What a claim, by its UID, was promised since [`Inventory::begin_sharing`], and for how many pods.
+    /// The assumed allocation of a claim, by UID, since [`Inventory::begin_sharing`], and its number of pods.
     pub fn shared(&self, claim: &str) -> Option<(&Allocation, usize)> {
-        self.shared.as_ref().filter(|own| own.contains(claim))?;
+        self.shared
+            .as_ref()
+            .filter(|claims| claims.contains(claim))?;
         let promise = self.promised.get(claim)?;
         Some((&promise.allocation, promise.pods.len()))
     }
 
-    /// What was promised to claims for a pod, and for no other, is free again; whether the pod was promised anything.
+    /// Withdraws a pod from assumed allocations, and frees those without other pods. Returns whether it had any.
     pub fn give_back(&mut self, pod: &str) -> bool {
         let promised = self.promised.iter_mut();
-        let own = promised.filter_map(|(claim, promise)| {
+        let withdrawn = promised.filter_map(|(claim, promise)| {
             let was = promise.pods.remove(pod);
             was.then(|| (claim.clone(), promise.pods.is_empty()))
         });
-        let own: Vec<(String, bool)> = own.collect();
-        for (claim, _) in own.iter().filter(|(_, was_last)| *was_last) {
+        let withdrawn: Vec<(String, bool)> = withdrawn.collect();
+        for (claim, _) in withdrawn.iter().filter(|(_, was_last)| *was_last) {
             self.withdraw(claim);
         }
-        !own.is_empty()
+        !withdrawn.is_empty()
     }
 
     fn withdraw(&mut self, claim: &str) {
@@ -204,31 +206,32 @@ impl Inventory {
         }
     }
 
-    /// The slices that are understood and for this node, in the order of their names.
+    /// The supported slices for this node, sorted by name.
     pub(crate) fn slices_at<'i>(&'i self, node: &dyn Node) -> Vec<&'i Slice> {
         let of = |name: &str| self.by_node.get(name).into_iter().flatten();
         let names: BTreeSet<&Arc<str>> = of(node.name()).chain(of("")).collect();
         let slices = names.into_iter().filter_map(|name| self.slices.get(name));
-        let understood = slices.filter(|slice| slice.is_understood());
+        let understood = slices.filter(|slice| slice.is_supported());
         understood.filter(|slice| slice.is_for(node)).collect()
     }
 
-    /// Every slice of a pool, for whichever node.
+    /// All slices of a pool, for any node.
     pub(crate) fn slices_of(&self, (driver, pool): (&str, &str)) -> impl Iterator<Item = &Slice> {
         let key = (driver.to_owned(), pool.to_owned());
         let names = self.by_pool.get(&key).into_iter().flatten();
         names.filter_map(|name| self.slices.get(name))
     }
 
-    /// The devices of a pool that claims have.
+    /// The devices of a pool that are in use.
     pub(crate) fn taken(&self, driver: &str, pool: &str) -> Option<&HashMap<String, usize>> {
         self.taken.get(&(driver.to_owned(), pool.to_owned()))
     }
 }
 
-/// Whether it is an older version of the same object, which comes late. Kubernetes lets versions be compared as numbers.
+/// Whether it is an older version of the same object that arrives late. Kubernetes allows resource versions to be
+/// compared as numbers.
 fn is_older(new: &wire::Metadata, known: &wire::Metadata) -> bool {
-    let number = |own: &wire::Metadata| own.resource_version.parse::<u128>().ok();
+    let number = |metadata: &wire::Metadata| metadata.resource_version.parse::<u128>().ok();
     let (new_version, known_version) = (number(new), number(known));
     new.uid == known.uid && new_version.is_some() && new_version < known_version
 }
@@ -238,32 +241,32 @@ fn pool(spec: &wire::SliceSpec) -> (String, String) {
 }
 
 fn take<K: std::hash::Hash + Eq>(names: &mut HashMap<K, BTreeSet<Arc<str>>>, key: &K, name: &str) {
-    if let Some(own) = names.get_mut(key) {
-        own.remove(name);
-        if own.is_empty() {
+    if let Some(named) = names.get_mut(key) {
+        named.remove(name);
+        if named.is_empty() {
             names.remove(key);
         }
     }
 }
 
-/// Counts the devices of an allocation, or no longer. What is only looked at stays free for others.
+/// Counts the devices of an allocation as used or as free. Admin access does not use a device.
 fn count(
     taken: &mut HashMap<(String, String), HashMap<String, usize>>,
     allocation: &Allocation,
     more: bool,
 ) {
     let devices = allocation.devices.results.iter();
-    for own in devices.filter(|own| own.admin_access != Some(true)) {
-        let key = (own.driver.clone(), own.pool.clone());
+    for device in devices.filter(|device| device.admin_access != Some(true)) {
+        let key = (device.driver.clone(), device.pool.clone());
         let pool = taken.entry(key.clone()).or_default();
-        let devices = pool.entry(own.device.clone()).or_default();
+        let devices = pool.entry(device.device.clone()).or_default();
         if more {
             *devices += 1;
             continue;
         }
         *devices = devices.saturating_sub(1);
         if *devices == 0 {
-            pool.remove(&own.device);
+            pool.remove(&device.device);
         }
         if pool.is_empty() {
             taken.remove(&key);

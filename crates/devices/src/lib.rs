@@ -1,8 +1,9 @@
-//! Devices for pods: which of those that drivers publish a claim can have on a node, as kube-scheduler 1.36 allocates them with
-//! structured parameters. Pure: objects come in, allocations come out.
+//! Dynamic resource allocation: which published devices a claim can have on a node, as kube-scheduler 1.36 allocates
+//! them with structured parameters. Pure: objects come in, allocations come out.
 //!
 //! It decides as kube-scheduler does with the features `DRAPartitionableDevices`, `DRAConsumableCapacity`,
-//! `DRADeviceBindingConditions` and `DRAExtendedResource` turned off: devices that need one of them are not given to anybody.
+//! `DRADeviceBindingConditions` and `DRAExtendedResource` turned off. Devices that need one of them are never
+//! allocated.
 
 mod allocation;
 mod cel;
@@ -21,5 +22,5 @@ pub use inventory::Inventory;
 pub use search::{Demand, Problem};
 pub use slice::{Node, selects};
 
-/// The most devices that one claim can have.
+/// The maximum number of devices of a claim.
 const MOST_DEVICES: usize = 32;

@@ -1,4 +1,4 @@
-//! The pools whose devices can be used on a node.
+//! Gathers the pools whose devices a node can use.
 
 use crate::Inventory;
 use crate::slice::{Node, Slice};
@@ -10,7 +10,7 @@ pub(crate) struct Pool<'i> {
     pub(crate) driver: &'i str,
     pub(crate) name: &'i str,
     pub(crate) state: State,
-    /// Those of the newest generation whose devices can be used on the node; empty unless the pool is ready.
+    /// Slices of the newest generation that the node can use; empty unless the pool is complete.
     pub(crate) slices: Vec<&'i Slice>,
 }
 
@@ -18,22 +18,22 @@ pub(crate) struct Pool<'i> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
-    /// Slices are missing: its driver is about to replace them.
+    /// Slices are missing, because the driver is about to publish them.
     Incomplete,
     /// Two devices have the same name.
     Invalid,
 }
 
-/// The pools, in the order of their drivers' and their own names.
+/// The pools, sorted by driver and name.
 pub(crate) fn gather<'i>(known: &'i Inventory, node: &dyn Node) -> Vec<Pool<'i>> {
     let mut pools: BTreeMap<(&str, &str), Vec<&Slice>> = BTreeMap::new();
     for slice in known.slices_at(node) {
         let (spec, pool) = (&slice.spec, &slice.spec.pool);
-        let own = pools.entry((&spec.driver, &pool.name)).or_default();
-        match own.first().map(|first| first.spec.pool.generation) {
+        let newest = pools.entry((&spec.driver, &pool.name)).or_default();
+        match newest.first().map(|first| first.spec.pool.generation) {
             Some(generation) if pool.generation < generation => {}
-            Some(generation) if pool.generation > generation => *own = vec![slice],
-            _ => own.push(slice),
+            Some(generation) if pool.generation > generation => *newest = vec![slice],
+            _ => newest.push(slice),
         }
     }
     let pools = pools.into_iter();
@@ -54,7 +54,7 @@ pub(crate) fn gather<'i>(known: &'i Inventory, node: &dyn Node) -> Vec<Pool<'i>>
     pools.collect()
 }
 
-/// `None` for a pool of which there is a newer generation that has nothing for the node.
+/// `None` for a pool whose newer generation has no slice for the node.
 fn state(known: &Inventory, pool: (&str, &str), slices: &[&Slice]) -> Option<State> {
     let first = &slices.first()?.spec.pool;
     let is_all = |count: usize| i64::try_from(count) == Ok(first.resource_slice_count);

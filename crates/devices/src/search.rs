@@ -1,9 +1,9 @@
-//! The search for devices on one node: request by request the first device that will do, and another one where that leads
-//! nowhere. The first solution is taken, as kube-scheduler's allocator does.
+//! Searches devices on one node by backtracking: each request takes the first matching device, or the next one if the
+//! rest then fails. The first solution wins, as in kube-scheduler's allocator.
 
 use crate::MOST_DEVICES;
 use crate::allocation::{self, Given};
-use crate::claim::{Ask, Asked, Claim, Count};
+use crate::claim::{Claim, Count, ResolvedSubrequest, Subrequest};
 use crate::constraint::Constraint;
 use crate::inventory::Inventory;
 use crate::pool::{Pool, State, gather};
@@ -14,49 +14,49 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So much may a search on one node cost, in units of cost of selectors. What selectors have said before counts as if they were
-/// asked again, so that an answer does not depend on who has asked before. Devices that are alike are tried once: only claims whose
-/// constraints set hundreds of different devices against each other come to it, and those with very costly selectors.
+/// The maximum cost of a search on one node, in units of selector cost. Cached results count in full, so that the
+/// answer does not depend on earlier searches. Equal devices are tried once. Only costly selectors, or constraints
+/// between hundreds of different devices, reach the limit.
 const MOST_UNITS: u64 = 5_000_000;
-/// What it costs to look for a device, and to look at one.
+/// The cost of searching for a device, and of looking at one.
 const SEARCH: u64 = 100;
 const LOOK: u64 = 10;
-/// So much may selectors cost on all nodes together that have to be asked, or so much and one evaluation more. What was found out
-/// is known to the next attempt.
-const MOST_ASKED: u64 = 4_000_000;
+/// The maximum cost of uncached selectors over all nodes of an attempt; the last evaluation may exceed it. The next
+/// attempt starts with the cached results.
+const MOST_EVALUATED: u64 = 4_000_000;
 
-/// Claims of a pod that have no devices yet.
+/// The unallocated claims of a pod.
 #[derive(Debug)]
 pub struct Demand {
     claims: Vec<Arc<Claim>>,
-    /// What selectors have cost that had to be asked.
-    asked: AtomicU64,
+    /// The cost of the uncached selectors so far.
+    evaluated_cost: AtomicU64,
 }
 
-/// Why claims cannot have devices on a node.
+/// Why the claims cannot be allocated on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// There are not enough that will do.
+    /// Too few devices match.
     NotEnough,
-    /// There are not enough, and a pool could not be used.
+    /// Too few devices match, and an invalid pool was skipped.
     InvalidPools,
-    /// All devices are asked for, and it is not known which those are.
+    /// A request for all devices needs a pool that is incomplete or invalid.
     PoolInUpdate(String),
-    /// All devices are asked for, and they must not be together.
+    /// A request for all devices violates a constraint.
     Constraint(String),
-    /// A selector, or an attribute of a device, cannot be evaluated.
+    /// A selector fails, or a device has an unsupported attribute.
     Selector(String),
-    /// The search was given up, because it costs too much.
-    TooHard,
-    /// Selectors have cost too much in this attempt. The next one goes on from there.
-    GoesOn,
+    /// The search was given up at its cost limit.
+    TooExpensive,
+    /// The attempt reached the limit for uncached selectors. The next attempt continues.
+    Interrupted,
 }
 
 impl Demand {
-    /// Claims by namespace and names, in their order; those that are not known are left out.
+    /// The claims of a namespace, in order. Unknown names are left out.
     ///
     /// # Errors
-    /// What keeps one of them from having devices on any node.
+    /// Why one of them cannot be allocated on any node.
     pub fn new<'n>(
         known: &Inventory,
         namespace: &str,
@@ -72,33 +72,33 @@ impl Demand {
             Some(mistake) => Err(mistake),
             None => Ok(Self {
                 claims,
-                asked: AtomicU64::new(0),
+                evaluated_cost: AtomicU64::new(0),
             }),
         }
     }
 
     #[cfg(test)]
     pub(crate) fn units_asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+        self.evaluated_cost.load(Ordering::Relaxed)
     }
 
-    /// How well these allocations, one for each claim, suit them; see [`allocation::preference`].
+    /// The score of these allocations, one for each claim; see [`allocation::preference`].
     pub fn preference(&self, allocations: &[Allocation]) -> i64 {
         let claims = self.claims.iter().zip(allocations);
         claims
-            .map(|(claim, own)| allocation::preference(&claim.wire, own))
+            .map(|(claim, allocation)| allocation::preference(&claim.wire, allocation))
             .sum()
     }
 
-    /// Whether nothing is asked for.
+    /// Whether there is no claim to allocate.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }
 
-    /// What each claim can have on a node, in their order.
+    /// Allocates all claims on a node, in their order.
     ///
     /// # Errors
-    /// Why they cannot all have something.
+    /// Why that is impossible.
     pub fn allocate(&self, known: &Inventory, node: &dyn Node) -> Result<Vec<Allocation>, Problem> {
         let pools = gather(known, node);
         let mut search = Search::new(self, known, &pools)?;
@@ -117,26 +117,26 @@ impl Demand {
     }
 }
 
-/// A device that can be used on the node.
+/// A device that the node can use.
 struct Candidate<'a> {
     slice: &'a Slice,
-    /// Its place in the slice.
+    /// Its index in the slice.
     at: usize,
     device: &'a Device,
-    /// Another claim has it.
+    /// Whether another claim uses it.
     in_use: bool,
-    /// Candidates with the same number are alike.
+    /// Equal devices have the same kind.
     kind: usize,
-    /// The claims of the demand that have it, as indices.
+    /// The claims of this demand that use it, as indices.
     taken_by: Vec<usize>,
 }
 
-/// Which of a request's asks is meant: the claim, the request and the ask, as indices.
+/// A subrequest by the indices of claim, request and alternative.
 type At = (usize, usize, usize);
 
-/// Why the search does not go on here.
+/// Why the search ends here.
 enum Stop {
-    /// A claim would have more devices than it can.
+    /// A claim would exceed its maximum number of devices.
     TooMany,
     Problem(Problem),
 }
@@ -148,17 +148,17 @@ struct Search<'a> {
     selectors: &'a Selectors,
     claims: &'a [Arc<Claim>],
     candidates: Vec<Candidate<'a>>,
-    /// By claim, request and ask.
-    asked: Vec<Vec<Vec<Asked<'a>>>>,
-    /// The devices of asks that want all of them.
+    /// By claim, request and alternative.
+    resolved: Vec<Vec<Vec<ResolvedSubrequest<'a>>>>,
+    /// The devices of subrequests for all devices.
     all: HashMap<At, Vec<usize>>,
-    /// Whether a candidate is selected, as far as it is known.
+    /// Whether a candidate is selected, as far as evaluated.
     selected: HashMap<(At, usize), bool>,
     /// By claim.
     constraints: Vec<Vec<Constraint<'a>>>,
-    /// By claim: the devices that it has, each with what asked for it.
+    /// By claim: its devices, each with its subrequest.
     results: Vec<Vec<(At, usize)>>,
-    /// By claim and request: the ask that was met.
+    /// By claim and request: the chosen alternative.
     chosen: Vec<Vec<usize>>,
     spent: u64,
 }
@@ -171,7 +171,7 @@ impl<'a> Search<'a> {
             selectors: known.selectors(),
             claims,
             candidates: candidates(known, pools),
-            asked: Vec::new(),
+            resolved: Vec::new(),
             all: HashMap::new(),
             selected: HashMap::new(),
             constraints: claims.iter().map(|claim| constraints(claim)).collect(),
@@ -188,35 +188,35 @@ impl<'a> Search<'a> {
     }
 
     fn prepare(&mut self, known: &'a Inventory) -> Result<(), Problem> {
-        // It was there a moment ago.
+        // `Demand::new` has found every class, so this error is not expected.
         let gone = Problem::NotEnough;
         for claim in self.claims {
             let requests = claim.requests.iter().map(|request| {
-                let asks = request.asks.iter().map(|ask| {
-                    let class = known.class(&ask.class)?;
-                    Some(Asked { ask, class })
+                let subrequests = request.subrequests.iter().map(|subrequest| {
+                    let class = known.class(&subrequest.class)?;
+                    Some(ResolvedSubrequest { subrequest, class })
                 });
-                asks.collect::<Option<Vec<_>>>()
+                subrequests.collect::<Option<Vec<_>>>()
             });
             let requests: Option<Vec<_>> = requests.collect();
-            self.asked.push(requests.ok_or_else(|| gone.clone())?);
+            self.resolved.push(requests.ok_or_else(|| gone.clone())?);
         }
         Ok(())
     }
 
-    /// Finds the devices of asks that want all of them.
+    /// Gathers the devices of subrequests for all devices.
     fn gather_all(&mut self, pools: &[Pool<'_>]) -> Result<(), Problem> {
-        let places = self.asked.iter().enumerate();
+        let places = self.resolved.iter().enumerate();
         let places = places.flat_map(|(claim, requests)| {
             let requests = requests.iter().enumerate();
-            requests.flat_map(move |(request, asks)| {
-                (0..asks.len()).map(move |ask| (claim, request, ask))
+            requests.flat_map(move |(request, subrequests)| {
+                (0..subrequests.len()).map(move |subrequest| (claim, request, subrequest))
             })
         });
         let places: Vec<At> = places.collect();
         for at in places {
-            let ask = self.asked(at).ask;
-            if ask.count != Count::All {
+            let subrequest = self.resolved(at).subrequest;
+            if subrequest.count != Count::All {
                 continue;
             }
             if let Some(pool) = pools.iter().find(|pool| pool.state != State::Ready) {
@@ -227,7 +227,7 @@ impl<'a> Search<'a> {
                 return Err(Problem::PoolInUpdate(format!(
                     "claim {}, request {}: asks for all devices, but resource pool {}/{} is currently {state}",
                     self.claims[at.0].full_name(),
-                    ask.name,
+                    subrequest.name,
                     pool.driver,
                     pool.name
                 )));
@@ -247,21 +247,21 @@ impl<'a> Search<'a> {
         if let Some(known) = self.selected.get(&(at, index)) {
             return Ok(*known);
         }
-        let (Asked { ask, class }, claims) = (self.asked(at), self.claims);
+        let (ResolvedSubrequest { subrequest, class }, claims) = (self.resolved(at), self.claims);
         let selected = self
             .all_select(&class.selectors, index, || format!("class {}", class.name))?
-            && self.all_select(&ask.selectors, index, || {
+            && self.all_select(&subrequest.selectors, index, || {
                 format!("claim {}", claims[at.0].full_name())
             })?;
         self.selected.insert((at, index), selected);
         Ok(selected)
     }
 
-    /// Pays for what comes next.
+    /// Charges the next step.
     fn spend(&mut self, units: u64) -> Result<(), Problem> {
         self.spent = self.spent.saturating_add(units);
         if self.spent > MOST_UNITS {
-            return Err(Problem::TooHard);
+            return Err(Problem::TooExpensive);
         }
         Ok(())
     }
@@ -281,12 +281,12 @@ impl<'a> Search<'a> {
         for (number, selector) in selectors.iter().enumerate() {
             let unknown = || wrong(number, "unsupported selector type");
             let selector = selector.as_deref().ok_or_else(unknown)?;
-            let asked = &self.demand.asked;
+            let evaluated_cost = &self.demand.evaluated_cost;
             let Candidate { slice, at, .. } = self.candidates[index];
-            let may_ask = asked.load(Ordering::Relaxed) <= MOST_ASKED;
-            let judged = self.selectors.judge(selector, slice, at, may_ask);
-            let (verdict, cost) = judged.ok_or(Problem::GoesOn)?;
-            asked.fetch_add(cost, Ordering::Relaxed);
+            let may_evaluate = evaluated_cost.load(Ordering::Relaxed) <= MOST_EVALUATED;
+            let uncached = self.selectors.evaluate(selector, slice, at, may_evaluate);
+            let (verdict, cost) = uncached.ok_or(Problem::Interrupted)?;
+            evaluated_cost.fetch_add(cost, Ordering::Relaxed);
             self.spend(verdict.cost)?;
             if !verdict.selects.map_err(|error| wrong(number, &error))? {
                 return Ok(false);
@@ -295,7 +295,7 @@ impl<'a> Search<'a> {
         Ok(true)
     }
 
-    /// Devices for this claim and those after it.
+    /// Allocates this claim and the later ones.
     fn claim(&mut self, claim: usize) -> Step {
         if claim == self.claims.len() {
             return Ok(true);
@@ -303,22 +303,22 @@ impl<'a> Search<'a> {
         self.request((claim, 0))
     }
 
-    /// Devices for this request of a claim and what comes after it.
+    /// Allocates this request and the later ones.
     fn request(&mut self, (claim, request): (usize, usize)) -> Step {
-        let Some(own) = self.claims[claim].requests.get(request) else {
+        let Some(wanted) = self.claims[claim].requests.get(request) else {
             return match self.claim(claim + 1) {
-                // A claim before may have fewer by another choice.
+                // An earlier request may use fewer devices with another alternative.
                 Err(Stop::TooMany) => Ok(false),
                 other => other,
             };
         };
-        if !own.has_choice {
+        if !wanted.has_alternatives {
             return self.devices((claim, request, 0), 0);
         }
         let mut always_too_many = true;
-        for ask in 0..own.asks.len() {
-            self.chosen[claim][request] = ask;
-            match self.devices((claim, request, ask), 0) {
+        for subrequest in 0..wanted.subrequests.len() {
+            self.chosen[claim][request] = subrequest;
+            match self.devices((claim, request, subrequest), 0) {
                 Ok(true) => return Ok(true),
                 Ok(false) => always_too_many = false,
                 Err(Stop::TooMany) => {}
@@ -331,33 +331,33 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    fn asked(&self, (claim, request, ask): At) -> Asked<'a> {
-        self.asked[claim][request][ask]
+    fn resolved(&self, (claim, request, subrequest): At) -> ResolvedSubrequest<'a> {
+        self.resolved[claim][request][subrequest]
     }
 
-    /// How many devices an ask wants.
+    /// How many devices a subrequest needs.
     fn count(&self, at: At) -> usize {
-        match self.asked(at).ask.count {
+        match self.resolved(at).subrequest.count {
             Count::Exactly(count) => count,
             Count::All | Count::Unknown(_) => self.all.get(&at).map_or(0, Vec::len),
         }
     }
 
-    fn is_free(&self, claim: usize, ask: &Ask, index: usize) -> bool {
+    fn is_free(&self, claim: usize, subrequest: &Subrequest, index: usize) -> bool {
         let candidate = &self.candidates[index];
-        if ask.is_admin {
+        if subrequest.is_admin {
             !candidate.taken_by.contains(&claim)
         } else {
             !candidate.in_use && candidate.taken_by.is_empty()
         }
     }
 
-    /// The devices of an ask from the given one on, and what comes after it.
+    /// Allocates the devices of a subrequest from an index on, and all later requests.
     fn devices(&mut self, at: At, from: usize) -> Step {
         self.spend(SEARCH).map_err(Stop::Problem)?;
         let (claim, request, _) = at;
-        let (count, ask) = (self.count(at), self.asked(at).ask);
-        let takes_all = ask.count == Count::All;
+        let (count, subrequest) = (self.count(at), self.resolved(at).subrequest);
+        let takes_all = subrequest.count == Count::All;
         if takes_all && count == 0 {
             return Ok(false);
         }
@@ -370,30 +370,30 @@ impl<'a> Search<'a> {
         if takes_all {
             let device = self.all.get(&at).and_then(|all| all.get(from)).copied();
             return match device {
-                Some(device) => Ok(self.take(at, device)? && self.go_on(at, from, device)?),
+                Some(device) => Ok(self.take(at, device)? && self.allocate_rest(at, from, device)?),
                 None => Ok(false),
             };
         }
-        let mut in_vain = HashSet::new();
+        let mut failed_kinds = HashSet::new();
         for index in 0..self.candidates.len() {
             self.spend(LOOK).map_err(Stop::Problem)?;
             let kind = self.candidates[index].kind;
-            // What came of one comes of all that are alike, as long as they are free for everybody.
-            let known = !ask.is_admin && in_vain.contains(&kind);
-            if known || !self.is_free(claim, ask, index) {
+            // A device equal to one that failed fails, too, unless admin access ignores who uses it.
+            let known = !subrequest.is_admin && failed_kinds.contains(&kind);
+            if known || !self.is_free(claim, subrequest, index) {
                 continue;
             }
             let selected = self.is_selected(at, index).map_err(Stop::Problem)?;
-            if selected && self.take(at, index)? && self.go_on(at, from, index)? {
+            if selected && self.take(at, index)? && self.allocate_rest(at, from, index)? {
                 return Ok(true);
             }
-            in_vain.insert(kind);
+            failed_kinds.insert(kind);
         }
         Ok(false)
     }
 
-    /// Goes on with the next device; if that leads nowhere, this one is given back.
-    fn go_on(&mut self, at: At, from: usize, device: usize) -> Step {
+    /// Allocates the rest, or releases this device if that fails.
+    fn allocate_rest(&mut self, at: At, from: usize, device: usize) -> Step {
         let done = self.devices(at, from + 1);
         if !matches!(done, Ok(true)) {
             self.give_back(at, device);
@@ -401,14 +401,14 @@ impl<'a> Search<'a> {
         done
     }
 
-    /// Takes a device that is selected, if nothing speaks against it.
+    /// Takes a selected device if it is free, untainted and within the constraints.
     fn take(&mut self, at: At, index: usize) -> Step {
         let claim = at.0;
-        let ask = self.asked(at).ask;
+        let subrequest = self.resolved(at).subrequest;
         let candidate = &self.candidates[index];
-        if !self.is_free(claim, ask, index)
-            || !is_understood(candidate.device)
-            || has_untolerated_taint(candidate.device, ask)
+        if !self.is_free(claim, subrequest, index)
+            || !is_supported(candidate.device)
+            || has_untolerated_taint(candidate.device, subrequest)
         {
             return Ok(false);
         }
@@ -416,16 +416,16 @@ impl<'a> Search<'a> {
         let constraints = &mut self.constraints[claim];
         let failed = constraints
             .iter_mut()
-            .position(|own| !own.add(&ask.name, driver, device));
+            .position(|constraint| !constraint.add(&subrequest.name, driver, device));
         if let Some(failed) = failed {
-            for own in &mut constraints[..failed] {
-                own.remove(&ask.name);
+            for constraint in &mut constraints[..failed] {
+                constraint.remove(&subrequest.name);
             }
-            if ask.count == Count::All {
+            if subrequest.count == Count::All {
                 return Err(Stop::Problem(Problem::Constraint(format!(
                     "claim {}, request {}: cannot add device {driver}/{}/{} because a claim constraint would not be satisfied",
                     self.claims[claim].full_name(),
-                    ask.name,
+                    subrequest.name,
                     candidate.slice.spec.pool.name,
                     device.name
                 ))));
@@ -437,11 +437,11 @@ impl<'a> Search<'a> {
         Ok(true)
     }
 
-    /// The last device that was taken is free again.
+    /// Releases the device that was taken last.
     fn give_back(&mut self, at: At, index: usize) {
-        let ask = self.asked(at).ask;
-        for own in &mut self.constraints[at.0] {
-            own.remove(&ask.name);
+        let subrequest = self.resolved(at).subrequest;
+        for constraint in &mut self.constraints[at.0] {
+            constraint.remove(&subrequest.name);
         }
         self.candidates[index].taken_by.pop();
         self.results[at.0].pop();
@@ -453,13 +453,14 @@ impl<'a> Search<'a> {
             let given = self.results[index].iter().map(|(at, device)| {
                 let Candidate { slice, device, .. } = &self.candidates[*device];
                 Given {
-                    ask: self.asked(*at).ask,
+                    subrequest: self.resolved(*at).subrequest,
                     slice,
                     device,
                 }
             });
-            let requests = self.asked[index].iter().zip(&self.chosen[index]);
-            let chosen = requests.filter_map(|(asks, chosen)| asks.get(*chosen).copied());
+            let requests = self.resolved[index].iter().zip(&self.chosen[index]);
+            let chosen =
+                requests.filter_map(|(subrequests, chosen)| subrequests.get(*chosen).copied());
             allocation::of(
                 claim,
                 &chosen.collect::<Vec<_>>(),
@@ -470,7 +471,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The devices of the pools that are ready, in their order.
+/// The devices of complete pools, in order.
 fn candidates<'a>(known: &'a Inventory, pools: &[Pool<'a>]) -> Vec<Candidate<'a>> {
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for pool in pools {
@@ -481,7 +482,7 @@ fn candidates<'a>(known: &'a Inventory, pools: &[Pool<'a>]) -> Vec<Candidate<'a>
                 let in_use = taken.is_some_and(|taken| taken.contains_key(&device.name));
                 let alike = candidates[first..].iter();
                 let mut alike = alike.filter(|other| other.in_use == in_use);
-                let kind = alike.find(|other| are_alike(other.device, device));
+                let kind = alike.find(|other| are_equal(other.device, device));
                 candidates.push(Candidate {
                     slice,
                     at,
@@ -496,16 +497,16 @@ fn candidates<'a>(known: &'a Inventory, pools: &[Pool<'a>]) -> Vec<Candidate<'a>
     candidates
 }
 
-/// Whether two devices of a pool differ in nothing but their names.
-fn are_alike(one: &Device, other: &Device) -> bool {
+/// Whether two devices of a pool differ only by name.
+fn are_equal(one: &Device, other: &Device) -> bool {
     one.attributes == other.attributes
         && one.capacity == other.capacity
         && one.taints == other.taints
-        && is_understood(one) == is_understood(other)
+        && is_supported(one) == is_supported(other)
 }
 
-/// Whether to have a device takes nothing of others, leaves nothing of it, and nobody has to wait for it: nothing else is given.
-const fn is_understood(device: &Device) -> bool {
+/// Whether the device needs none of the unsupported features: shared counters, shared capacity or binding conditions.
+const fn is_supported(device: &Device) -> bool {
     device.consumes_counters.is_empty()
         && !device.allow_multiple_allocations
         && device.binding_conditions.is_empty()
@@ -516,10 +517,10 @@ fn constraints(claim: &Claim) -> Vec<Constraint<'_>> {
     constraints.filter_map(Constraint::new).collect()
 }
 
-fn has_untolerated_taint(device: &Device, ask: &Ask) -> bool {
+fn has_untolerated_taint(device: &Device, subrequest: &Subrequest) -> bool {
     let mut taints = device.taints.iter();
     taints.any(|taint| {
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-            && !taint.is_tolerated(&ask.tolerations)
+            && !taint.is_tolerated(&subrequest.tolerations)
     })
 }

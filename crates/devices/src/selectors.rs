@@ -1,17 +1,17 @@
-//! Selectors of classes and claims, each text once, and what they have said of devices. A device's answer holds until its
-//! slice changes, so that no attempt asks again what one before it has found out.
+//! Compiled selectors and their cached results. A result is valid until the device's slice changes, so that no attempt
+//! repeats an evaluation of an earlier one.
 
 use crate::cel::{Expression, Subject, Verdict};
 use crate::slice::Slice;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// So many texts are kept before unused ones are forgotten for the first time.
+/// How many selectors are kept before the first sweep of unused ones.
 const FIRST_SWEEP: usize = 256;
-/// So many answers are kept at most; then all are forgotten.
+/// How many results are kept. The cache is then cleared.
 const MOST_VERDICTS: usize = 1 << 17;
 
-/// A selector. It is compiled when it is needed for the first time: many claims are never looked at here.
+/// A selector that is compiled on first use, because many claims are never scheduled here.
 #[derive(Debug)]
 pub(crate) struct Selector {
     number: u64,
@@ -34,28 +34,29 @@ impl Selector {
     }
 }
 
-/// Selectors by their text, and their answers.
+/// Selectors by text, and their results.
 #[derive(Debug, Default)]
 pub(crate) struct Selectors {
     by_text: HashMap<Arc<str>, Arc<Selector>>,
-    /// How many there have been.
+    /// How many selectors have been created.
     count: u64,
-    /// So many texts are kept before unused ones are forgotten again.
+    /// How many selectors are kept before the next sweep.
     sweep_at: usize,
-    verdicts: Mutex<HashMap<Asked, Verdict>>,
+    verdicts: Mutex<HashMap<CacheKey, Verdict>>,
 }
 
-/// By the number of a selector, the version of a slice and the place of a device in it.
-type Asked = (u64, u64, usize);
+/// A selector's number, a slice's version and a device's index.
+type CacheKey = (u64, u64, usize);
 
 impl Selectors {
-    /// The selector with that text.
+    /// Finds or adds the selector with this text.
     pub(crate) fn get(&mut self, text: &str) -> Arc<Selector> {
         if let Some(known) = self.by_text.get(text) {
             return Arc::clone(known);
         }
         if self.by_text.len() >= self.sweep_at.max(FIRST_SWEEP) {
-            self.by_text.retain(|_, own| Arc::strong_count(own) > 1);
+            self.by_text
+                .retain(|_, selector| Arc::strong_count(selector) > 1);
             self.sweep_at = 2 * self.by_text.len();
         }
         self.count += 1;
@@ -69,35 +70,35 @@ impl Selectors {
         selector
     }
 
-    /// What a selector says of a device, and what it has cost to find out just now: nothing where that was known. `None` where it
-    /// would have to be asked and may not.
-    pub(crate) fn judge(
+    /// Evaluates a selector for a device, or returns the cached result with cost 0. `None` if it is not cached and must
+    /// not be evaluated.
+    pub(crate) fn evaluate(
         &self,
         selector: &Selector,
         slice: &Slice,
         device: usize,
-        may_ask: bool,
+        may_evaluate: bool,
     ) -> Option<(Verdict, u64)> {
-        let asked = (selector.number, slice.version, device);
+        let key = (selector.number, slice.version, device);
         let verdicts = || self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = verdicts().get(&asked) {
+        if let Some(known) = verdicts().get(&key) {
             return Some((known.clone(), 0));
         }
-        if !may_ask {
+        if !may_evaluate {
             return None;
         }
-        let verdict = judged(selector, slice, device);
+        let verdict = uncached(selector, slice, device);
         let mut verdicts = verdicts();
         if verdicts.len() >= MOST_VERDICTS {
             verdicts.clear();
         }
-        verdicts.insert(asked, verdict.clone());
+        verdicts.insert(key, verdict.clone());
         let cost = verdict.cost;
         Some((verdict, cost))
     }
 }
 
-fn judged(selector: &Selector, slice: &Slice, device: usize) -> Verdict {
+fn uncached(selector: &Selector, slice: &Slice, device: usize) -> Verdict {
     let fails = |error: &str| Verdict {
         selects: Err(error.into()),
         cost: 0,
@@ -105,7 +106,7 @@ fn judged(selector: &Selector, slice: &Slice, device: usize) -> Verdict {
     let spec = &slice.spec;
     match (selector.expression(), spec.devices.get(device)) {
         (Ok(expression), Some(device)) => match Subject::new(&spec.driver, device) {
-            Ok(subject) => expression.judge(&subject),
+            Ok(subject) => expression.evaluate(&subject),
             Err(error) => fails(&error),
         },
         (Err(error), _) => fails(error),

@@ -1,9 +1,9 @@
-//! Slices, and the nodes that they are for.
+//! Slices and the nodes that can use them.
 
 use evictd_pod::selector::{Labels, NodeTerm};
 use evictd_pod::wire;
 
-/// A node, as far as it decides which devices can be used on it.
+/// The properties of a node that decide which devices it can use.
 pub trait Node {
     /// Its name.
     fn name(&self) -> &str;
@@ -21,7 +21,7 @@ impl<'n> Labels<&'n str> for &'n dyn Node {
     }
 }
 
-/// Whether a node is selected.
+/// Whether a node selector matches a node.
 pub fn selects<'n>(selector: &'n wire::NodeSelector, node: &'n dyn Node) -> bool {
     let mut terms = selector.node_selector_terms.iter();
     terms.any(|term| {
@@ -30,21 +30,21 @@ pub fn selects<'n>(selector: &'n wire::NodeSelector, node: &'n dyn Node) -> bool
     })
 }
 
-/// A slice.
+/// A `ResourceSlice`.
 #[derive(Debug)]
 pub(crate) struct Slice {
     pub(crate) spec: wire::SliceSpec,
-    /// No two slices, nor two versions of one, have the same.
+    /// Unique among all slices and their versions.
     pub(crate) version: u64,
 }
 
 impl Slice {
-    /// Devices of partitionable pools are not given to anybody.
-    pub(crate) fn is_understood(&self) -> bool {
+    /// Devices of partitionable pools are not supported.
+    pub(crate) fn is_supported(&self) -> bool {
         self.spec.per_device_node_selection.is_none() && self.spec.shared_counters.is_empty()
     }
 
-    /// The only node that it is for.
+    /// The only node that can use it.
     pub(crate) fn node(&self) -> Option<&str> {
         let name = self.spec.node_name.as_str();
         (!name.is_empty()).then_some(name)

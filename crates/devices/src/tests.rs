@@ -52,7 +52,7 @@ fn claim(name: &str, devices: Value) -> ResourceClaim {
     serde_json::from_value(claim).unwrap()
 }
 
-/// Two sockets with two cards each, of which one is another model.
+/// Two sockets with two cards each; one card is another model.
 fn inventory() -> Inventory {
     let mut known = Inventory::default();
     known.put_slice(slice(
@@ -72,19 +72,19 @@ fn inventory() -> Inventory {
 fn names(allocation: &Allocation) -> Vec<String> {
     let results = allocation.devices.results.iter();
     results
-        .map(|own| format!("{}={}", own.request, own.device))
+        .map(|result| format!("{}={}", result.request, result.device))
         .collect()
 }
 
-/// What claims of a pod get on node `one`, claim by claim.
+/// The devices of a pod's claims on node `one`.
 fn allocate(known: &Inventory, claims: &[&str]) -> Result<Vec<Vec<String>>, Problem> {
     let demand = Demand::new(known, "shop", claims.iter().copied()).unwrap();
     let allocations = demand.allocate(known, &node("one"))?;
     Ok(allocations.iter().map(names).collect())
 }
 
-/// What one claim with these requests gets.
-fn ask(known: &mut Inventory, devices: Value) -> Result<Vec<String>, Problem> {
+/// The devices of a claim with these requests.
+fn devices_for(known: &mut Inventory, devices: Value) -> Result<Vec<String>, Problem> {
     known.put_claim(claim("c", devices));
     let mut all = allocate(known, &["c"])?;
     Ok(all.remove(0))
@@ -99,7 +99,7 @@ fn exactly(more: Value) -> Value {
 }
 
 #[test]
-fn requests_get_the_first_devices_that_will_do() {
+fn requests_get_the_first_matching_devices() {
     let second =
         json!([{ "cel": { "expression": "device.attributes['gpu.example.com'].socket == 1" } }]);
     for (requests, expected) in [
@@ -121,7 +121,7 @@ fn requests_get_the_first_devices_that_will_do() {
             Some(vec!["r/few=a", "r/few=c"]),
         ),
     ] {
-        let got = ask(&mut inventory(), json!({ "requests": requests }));
+        let got = devices_for(&mut inventory(), json!({ "requests": requests }));
         let expected = expected.map(|names| names.into_iter().map(str::to_owned).collect());
         assert_eq!(got, expected.ok_or(Problem::NotEnough), "{requests}");
     }
@@ -134,15 +134,24 @@ fn devices_of_a_constraint_have_the_same_value_of_an_attribute() {
             "constraints": [{ "matchAttribute": "gpu.example.com/socket" }] })
     };
     let mut known = inventory();
-    assert_eq!(ask(&mut known, constrained(2)).unwrap(), ["r=c", "r=d"]);
-    assert_eq!(ask(&mut known, constrained(3)), Err(Problem::NotEnough));
+    assert_eq!(
+        devices_for(&mut known, constrained(2)).unwrap(),
+        ["r=c", "r=d"]
+    );
+    assert_eq!(
+        devices_for(&mut known, constrained(3)),
+        Err(Problem::NotEnough)
+    );
     let all = json!({ "requests": exactly(json!({ "allocationMode": "All" })),
         "constraints": [{ "requests": ["r"], "matchAttribute": "gpu.example.com/socket" }] });
-    assert!(matches!(ask(&mut known, all), Err(Problem::Constraint(_))));
+    assert!(matches!(
+        devices_for(&mut known, all),
+        Err(Problem::Constraint(_))
+    ));
 }
 
 #[test]
-fn the_claims_of_a_pod_get_different_devices_and_what_another_claim_has_is_not_given() {
+fn the_claims_of_a_pod_get_different_devices_that_no_other_claim_uses() {
     let mut known = inventory();
     let one = || json!({ "requests": exactly(json!({ "deviceClassName": "h100" })) });
     for name in ["first", "second"] {
@@ -157,7 +166,7 @@ fn the_claims_of_a_pod_get_different_devices_and_what_another_claim_has_is_not_g
     assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=c"]]);
     assert!(known.give_back("pod") && !known.give_back("pod"));
     assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=a"]]);
-    // The API has it now: the promise is kept, and the device is counted once.
+    // Once the API server shows the allocation, the device counts only once.
     known.promise("uid-of-first", "pod", promised.clone());
     let mut kept = claim("first", one());
     kept.status.allocation = Some(promised);
@@ -169,7 +178,7 @@ fn the_claims_of_a_pod_get_different_devices_and_what_another_claim_has_is_not_g
 }
 
 #[test]
-fn for_monitoring_a_device_that_others_have_is_given_too_and_stays_free_for_them() {
+fn admin_access_allocates_used_devices_and_does_not_use_them() {
     let mut known = inventory();
     let admin = exactly(json!({ "adminAccess": true, "allocationMode": "All" }));
     known.put_claim(claim("watch", json!({ "requests": admin })));
@@ -191,7 +200,7 @@ fn for_monitoring_a_device_that_others_have_is_given_too_and_stays_free_for_them
 }
 
 #[test]
-fn tainted_devices_are_for_requests_that_tolerate_them() {
+fn tainted_devices_need_a_toleration() {
     let mut tainted = gpu("a", "h100", 0);
     tainted["taints"] =
         json!([{ "key": "broken", "effect": "NoSchedule" }, { "key": "old", "effect": "None" }]);
@@ -201,16 +210,16 @@ fn tainted_devices_are_for_requests_that_tolerate_them() {
         json!({ "devices": [tainted, gpu("b", "h100", 0)] }),
     ));
     let requests = json!({ "requests": exactly(json!({})) });
-    assert_eq!(ask(&mut known, requests).unwrap(), ["r=b"]);
+    assert_eq!(devices_for(&mut known, requests).unwrap(), ["r=b"]);
     let tolerant = exactly(json!({ "tolerations": [{ "key": "broken", "operator": "Exists" }] }));
     assert_eq!(
-        ask(&mut known, json!({ "requests": tolerant })).unwrap(),
+        devices_for(&mut known, json!({ "requests": tolerant })).unwrap(),
         ["r=a"]
     );
 }
 
 #[test]
-fn a_pool_counts_in_its_newest_generation_and_only_when_it_is_complete() {
+fn only_the_newest_complete_generation_of_a_pool_is_allocated() {
     let pool = |generation: i64, count: i64| json!({ "name": "one", "generation": generation, "resourceSliceCount": count });
     let requests = || json!({ "requests": exactly(json!({ "count": 1 })) });
     let mut known = inventory();
@@ -218,34 +227,37 @@ fn a_pool_counts_in_its_newest_generation_and_only_when_it_is_complete() {
         "newer",
         json!({ "pool": pool(2, 1), "devices": [gpu("n", "h100", 0)] }),
     ));
-    assert_eq!(ask(&mut known, requests()).unwrap(), ["r=n"]);
+    assert_eq!(devices_for(&mut known, requests()).unwrap(), ["r=n"]);
     known.put_slice(slice(
         "newer",
         json!({ "pool": pool(2, 2), "devices": [gpu("n", "h100", 0)] }),
     ));
-    assert_eq!(ask(&mut known, requests()), Err(Problem::NotEnough));
+    assert_eq!(devices_for(&mut known, requests()), Err(Problem::NotEnough));
     let all = json!({ "requests": exactly(json!({ "allocationMode": "All" })) });
     assert!(matches!(
-        ask(&mut known, all),
+        devices_for(&mut known, all),
         Err(Problem::PoolInUpdate(_))
     ));
-    // A newer generation for another node makes what is there old.
+    // A newer generation for another node makes these slices stale.
     known.put_slice(slice(
         "newest",
         json!({ "pool": pool(3, 1), "nodeName": "two", "devices": [] }),
     ));
-    assert_eq!(ask(&mut known, requests()), Err(Problem::NotEnough));
+    assert_eq!(devices_for(&mut known, requests()), Err(Problem::NotEnough));
     assert!(known.remove_slice("newest") && known.remove_slice("newer"));
-    assert_eq!(ask(&mut known, requests()).unwrap(), ["r=a"]);
+    assert_eq!(devices_for(&mut known, requests()).unwrap(), ["r=a"]);
     known.put_slice(slice(
         "one",
         json!({ "devices": [gpu("a", "h100", 0), gpu("a", "h100", 0)] }),
     ));
-    assert_eq!(ask(&mut known, requests()), Err(Problem::InvalidPools));
+    assert_eq!(
+        devices_for(&mut known, requests()),
+        Err(Problem::InvalidPools)
+    );
 }
 
 #[test]
-fn slices_are_for_a_node_for_selected_ones_or_for_all_and_the_allocation_says_so() {
+fn the_allocation_has_the_node_selector_of_its_slices() {
     let term = json!([{ "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a", "b"] }] }]);
     let reach = |spec: Value| {
         let mut known = inventory();
@@ -257,7 +269,7 @@ fn slices_are_for_a_node_for_selected_ones_or_for_all_and_the_allocation_says_so
         let demand = Demand::new(&known, "shop", ["c"]).unwrap();
         let elsewhere = Named("two", BTreeMap::new());
         let on = |node: &Named| demand.allocate(&known, node).ok();
-        let selector = on(&node("one")).map(|own| json!(own[0].node_selector));
+        let selector = on(&node("one")).map(|allocations| json!(allocations[0].node_selector));
         (selector, on(&elsewhere).is_some())
     };
     let only = json!({ "nodeSelectorTerms": [{ "matchExpressions": [], "matchFields": [
@@ -271,7 +283,7 @@ fn slices_are_for_a_node_for_selected_ones_or_for_all_and_the_allocation_says_so
         reach(json!({ "nodeName": "", "allNodes": true })),
         (Some(Value::Null), true)
     );
-    // What is not understood is given to nobody.
+    // Unsupported devices are never allocated.
     assert_eq!(
         reach(json!({ "nodeName": "", "perDeviceNodeSelection": true })),
         (None, false)
@@ -283,7 +295,7 @@ fn slices_are_for_a_node_for_selected_ones_or_for_all_and_the_allocation_says_so
 }
 
 #[test]
-fn devices_that_are_cut_shared_or_waited_for_are_given_to_nobody() {
+fn partitionable_shared_and_conditional_devices_are_never_allocated() {
     let counters =
         json!([{ "counterSet": "memory", "counters": { "memory": { "value": "10Gi" } } }]);
     for (field, value) in [
@@ -299,27 +311,31 @@ fn devices_that_are_cut_shared_or_waited_for_are_given_to_nobody() {
             json!({ "devices": [other, gpu("b", "h100", 0)] }),
         ));
         let one = json!({ "requests": exactly(json!({})) });
-        assert_eq!(ask(&mut known, one).unwrap(), ["r=b"], "{field}");
-        // All are not had without it.
+        assert_eq!(devices_for(&mut known, one).unwrap(), ["r=b"], "{field}");
+        // A request for all devices fails without it.
         let all = json!({ "requests": exactly(json!({ "allocationMode": "All" })) });
-        assert_eq!(ask(&mut known, all), Err(Problem::NotEnough), "{field}");
+        assert_eq!(
+            devices_for(&mut known, all),
+            Err(Problem::NotEnough),
+            "{field}"
+        );
     }
 }
 
 #[test]
-fn configurations_of_classes_come_first_and_each_once() {
+fn configurations_of_classes_come_first_without_duplicates() {
     let mut known = inventory();
     let opaque = |what: &str| json!({ "opaque": { "driver": "gpu.example.com", "parameters": { "for": what } } });
     let mut of_class = class("gpu", "true");
     of_class.spec.config = serde_json::from_value(json!([opaque("class")])).unwrap();
     known.put_class(of_class);
-    let mut own = opaque("claim");
-    own["requests"] = json!(["y"]);
+    let mut claim_config = opaque("claim");
+    claim_config["requests"] = json!(["y"]);
     let mut unmet = opaque("unmet");
     unmet["requests"] = json!(["y/big"]);
     known.put_claim(claim(
         "c",
-        json!({ "config": [own, unmet, opaque("all")], "requests": [
+        json!({ "config": [claim_config, unmet, opaque("all")], "requests": [
             { "name": "x", "exactly": { "deviceClassName": "gpu" } },
             { "name": "y", "firstAvailable": [
                 { "name": "big", "deviceClassName": "gpu", "count": 9 },
@@ -347,7 +363,7 @@ fn configurations_of_classes_come_first_and_each_once() {
 }
 
 #[test]
-fn what_is_wrong_with_a_claim_is_told_before_any_node_is_looked_at() {
+fn an_invalid_claim_is_rejected_before_any_node_is_searched() {
     let mut known = inventory();
     known.put_class(class("broken", "device.driver =="));
     let mut told = |devices: Value| {
@@ -400,11 +416,11 @@ fn what_is_wrong_with_a_claim_is_told_before_any_node_is_looked_at() {
 }
 
 #[test]
-fn a_selector_that_fails_on_a_device_is_told() {
+fn a_failing_selector_is_reported() {
     let mut known = inventory();
     let selectors =
         json!([{ "cel": { "expression": "device.attributes['x.example.com'].y == 1" } }]);
-    let problem = ask(
+    let problem = devices_for(
         &mut known,
         json!({ "requests": exactly(json!({ "selectors": selectors })) }),
     );
@@ -412,19 +428,19 @@ fn a_selector_that_fails_on_a_device_is_told() {
     assert_eq!(problem, Err(Problem::Selector(expected.to_owned())));
 }
 
-/// A device of a random node: its model and socket, and whether another claim has it.
+/// A random device: its model and socket, and whether another claim uses it.
 type Card = (u8, u8, bool);
 
-/// Every way to give the requests devices, tried without any skill.
-fn brute_force(cards: &[Card], asks: &[(u8, usize)], same_socket: bool) -> bool {
+/// Tries every assignment of devices.
+fn brute_force(cards: &[Card], subrequests: &[(u8, usize)], same_socket: bool) -> bool {
     fn give(cards: &[Card], wanted: &[u8], taken: &mut Vec<usize>, same_socket: bool) -> bool {
         let Some((model, rest)) = wanted.split_first() else {
             return true;
         };
         for index in 0..cards.len() {
-            let (own, socket, in_use) = cards[index];
+            let (card, socket, in_use) = cards[index];
             let near = taken.first().is_none_or(|first| cards[*first].1 == socket);
-            if own != *model || in_use || taken.contains(&index) || (same_socket && !near) {
+            if card != *model || in_use || taken.contains(&index) || (same_socket && !near) {
                 continue;
             }
             taken.push(index);
@@ -435,7 +451,7 @@ fn brute_force(cards: &[Card], asks: &[(u8, usize)], same_socket: bool) -> bool 
         }
         false
     }
-    let wanted: Vec<u8> = asks
+    let wanted: Vec<u8> = subrequests
         .iter()
         .flat_map(|(model, count)| vec![*model; *count])
         .collect();
@@ -446,7 +462,7 @@ proptest! {
     #[test]
     fn devices_are_found_exactly_where_there_is_a_way_and_are_the_right_ones(
         cards in prop::collection::vec((0u8..2, 0u8..3, any::<bool>()), 0..7),
-        asks in prop::collection::vec((0u8..2, 1usize..3), 1..4),
+        subrequests in prop::collection::vec((0u8..2, 1usize..3), 1..4),
         same_socket in any::<bool>(),
     ) {
         let mut known = Inventory::default();
@@ -467,7 +483,7 @@ proptest! {
                 known.put_claim(other);
             }
         }
-        let requests: Vec<Value> = asks.iter().enumerate().map(|(index, (model, count))| {
+        let requests: Vec<Value> = subrequests.iter().enumerate().map(|(index, (model, count))| {
             json!({ "name": format!("r{index}"),
                 "exactly": { "deviceClassName": format!("m{model}"), "count": count } })
         }).collect();
@@ -475,17 +491,17 @@ proptest! {
         known.put_claim(claim("c", json!({ "requests": requests, "constraints": constraints })));
         let demand = Demand::new(&known, "shop", ["c"]).unwrap();
         let found = demand.allocate(&known, &node("one"));
-        prop_assert_eq!(found.is_ok(), brute_force(&cards, &asks, same_socket));
+        prop_assert_eq!(found.is_ok(), brute_force(&cards, &subrequests, same_socket));
         let Ok(found) = found else { return Ok(()) };
         let (mut sockets, mut seen) = (BTreeSet::new(), BTreeSet::new());
-        for own in &found[0].devices.results {
-            let index: usize = own.device[1..].parse().unwrap();
+        for result in &found[0].devices.results {
+            let index: usize = result.device[1..].parse().unwrap();
             let (model, socket, in_use) = cards[index];
-            let request: usize = own.request[1..].parse().unwrap();
-            prop_assert!(!in_use && seen.insert(index) && asks[request].0 == model);
+            let request: usize = result.request[1..].parse().unwrap();
+            prop_assert!(!in_use && seen.insert(index) && subrequests[request].0 == model);
             sockets.insert(socket);
         }
         prop_assert!(!same_socket || sockets.len() == 1);
-        prop_assert_eq!(seen.len(), asks.iter().map(|(_, count)| count).sum::<usize>());
+        prop_assert_eq!(seen.len(), subrequests.iter().map(|(_, count)| count).sum::<usize>());
     }
 }

@@ -1,4 +1,5 @@
-//! The deepest selector that is read needs a stack of bounded size. Without optimizations to read it takes 16 times as much as with them.
+//! Parsing the deepest accepted selector needs a bounded stack. A debug build needs 16 times as much as a release
+//! build.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_devices::{Demand, Inventory, Node};
@@ -33,7 +34,7 @@ fn inventory(expression: &str) -> Inventory {
 }
 
 #[test]
-fn the_deepest_selector_is_read_and_evaluated_within_8_mib() {
+fn the_deepest_selector_is_parsed_and_evaluated_within_8_mib() {
     let level = format!("false || 1{} == (", " + 1".repeat(40));
     let text = format!("{}1{}", level.repeat(15), ")".repeat(15));
     let whole = format!("{text} || true");

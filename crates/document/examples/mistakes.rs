@@ -1,6 +1,5 @@
-//! Prints the pods of a file, or every mistake in it with its line and column:
-//! `cargo run -p evictd-document --example mistakes -- pods.yaml`. Without a file it reads one of its own, which is wrong
-//! in three places.
+//! Prints the pods of a file, or every mistake in it with line and column: `cargo run -p evictd-document --example
+//! mistakes -- pods.yaml`. Without a file it reads a built-in text with three mistakes.
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use evictd_document::{Document, DocumentError, LARGE};
@@ -35,7 +34,7 @@ fn main() -> ExitCode {
         }
         Err(DocumentError::Mistakes(found)) => {
             for mistake in &found.mistakes {
-                // `{mistake}` has all of this on one line; a program may want the parts.
+                // `{mistake}` prints all of this on one line; a program may need the parts.
                 let place = mistake.place.map_or(String::new(), |place| {
                     format!("line {}, column {}: ", place.line, place.column)
                 });
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
             }
             ExitCode::FAILURE
         }
-        // It cannot be read, is empty, too large or no text.
+        // The document cannot be read, or is empty, too large or not text.
         Err(error) => {
             println!("{error}");
             ExitCode::FAILURE

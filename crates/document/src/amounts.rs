@@ -1,35 +1,35 @@
-//! Amounts that cannot be meant: negative ones are mistakes, absurd ones doubtful.
+//! Implausible amounts: a negative amount is an error, an absurdly large one is suspicious.
 
 use crate::mistake::Step;
 use evictd_pod::{Quantity, wire};
 use wire::ResourceList;
 
-/// More than this of anything is doubtful; beyond it not even floating point counts exactly.
+/// A larger amount is suspicious, and floating-point numbers no longer count it exactly.
 const ABSURD: i64 = 1 << 53;
 
-/// What is wrong with an amount.
+/// Why an amount is implausible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is less than nothing.
+    /// It is negative.
     Negative,
     /// It is more than 2^53.
     Absurd,
 }
 
-/// An amount that cannot be meant.
+/// An implausible amount.
 #[derive(Debug, Clone)]
 pub struct Amount {
-    /// Where it stands in its object: `spec.containers[0].resources.requests.cpu`.
+    /// Its path in the object: `spec.containers[0].resources.requests.cpu`.
     pub key: String,
-    /// The same, step by step.
+    /// The path as steps.
     pub(crate) way: Vec<Step>,
-    /// What stands there.
+    /// The amount.
     pub quantity: Quantity,
-    /// What is wrong with it.
+    /// Why it is implausible.
     pub wrong: Wrong,
 }
 
-/// Every amount of a pod that cannot be meant.
+/// Every implausible amount of a pod.
 pub fn amounts_of_pod(pod: &wire::Pod) -> Vec<Amount> {
     let spec = &pod.spec;
     let mut found = Vec::new();
@@ -55,7 +55,7 @@ pub fn amounts_of_pod(pod: &wire::Pod) -> Vec<Amount> {
     found
 }
 
-/// The same for the list of another object that stands at these keys: `["status", "allocatable"]`.
+/// Every implausible amount of a resource list at these keys, such as `["status", "allocatable"]`.
 pub fn amounts_of_list(list: &ResourceList, keys: &[&str]) -> Vec<Amount> {
     let way: Vec<Step> = keys.iter().copied().map(key).collect();
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ fn add(list: &ResourceList, way: &[Step], found: &mut Vec<Amount>) {
     }
 }
 
-/// `spec.containers[0].resources`
+/// Joins the path: `spec.containers[0].resources`.
 fn written(way: &[Step]) -> String {
     let mut text = String::new();
     for step in way {

@@ -1,4 +1,4 @@
-//! A text and where it came from.
+//! A text and its source.
 
 use crate::{
     error::DocumentError,
@@ -14,16 +14,16 @@ use std::{
     path::Path,
 };
 
-/// The most bytes that a configuration, a manifest or one node's statistics may have.
+/// The maximum size of a configuration, a manifest or one node's statistics.
 pub const SMALL: u64 = 16 << 20;
-/// The most bytes that a list of pods may have; 100 000 pods are about 1 GiB.
+/// The maximum size of a list of pods; 100 000 pods take about 1 GiB.
 pub const LARGE: u64 = 4 << 30;
-/// The most bytes that are read of a pipe or a device, which may have no end.
+/// The maximum size read from a pipe or device, which may never end.
 pub const STREAM: u64 = 256 << 20;
-/// How much is read before it is looked at.
+/// How much is read before the first check.
 const CHUNK: u64 = 1 << 20;
 
-/// A text and where it came from.
+/// A text with a name for messages.
 #[derive(Debug, Clone)]
 pub struct Document {
     name: String,
@@ -31,11 +31,11 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads a file, or stdin where `path` is `-`, of at most `limit` bytes; of what is no regular file, at most
-    /// [`STREAM`].
+    /// Reads at most `limit` bytes of a file, or of stdin where `path` is `-`. Pipes and devices are limited to
+    /// [`STREAM`], too.
     ///
     /// # Errors
-    /// When it cannot be read, or is a directory, empty, too large or no UTF-8 text.
+    /// If it is unreadable, a directory, empty, too large or not UTF-8.
     pub fn read(path: &Path, limit: u64) -> Result<Self, DocumentError> {
         let is_stdin = path.as_os_str() == "-";
         let name = if is_stdin {
@@ -69,17 +69,17 @@ impl Document {
         Self::from_bytes(name, bytes)
     }
 
-    /// Bytes that were read elsewhere; `name` says where in messages.
+    /// Uses bytes that were read elsewhere. Messages call the document `name`.
     ///
     /// # Errors
-    /// When they are no UTF-8 text, or empty.
+    /// If they are not UTF-8, or empty.
     pub fn from_bytes(name: impl Into<String>, mut bytes: Vec<u8>) -> Result<Self, DocumentError> {
         let name = name.into();
         let not_text = |before: &[u8]| DocumentError::NotText {
             name: name.clone(),
             line: lines(before) + 1,
         };
-        // No text has a NUL. What follows the first one does not count, for it may not have been read.
+        // Text contains no NUL. The bytes after it do not count, because reading may have stopped there.
         let nul = bytes.iter().position(|byte| *byte == 0);
         bytes.truncate(nul.unwrap_or(bytes.len()));
         let text = String::from_utf8(bytes).map_err(|error| {
@@ -92,10 +92,10 @@ impl Document {
         Self::new(name, text)
     }
 
-    /// A text that was read elsewhere; `name` says where in messages.
+    /// Uses a text that was read elsewhere. Messages call the document `name`.
     ///
     /// # Errors
-    /// When it is empty.
+    /// If it is empty.
     pub fn new(name: impl Into<String>, mut text: String) -> Result<Self, DocumentError> {
         let name = name.into();
         if text.starts_with('\u{feff}') {
@@ -110,7 +110,7 @@ impl Document {
         Ok(Self { name, text })
     }
 
-    /// Where it came from, as messages name it.
+    /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -120,10 +120,10 @@ impl Document {
         &self.text
     }
 
-    /// The whole document as one value.
+    /// Parses the whole document as one value.
     ///
     /// # Errors
-    /// Every mistake that can be found in one go, with its place and key.
+    /// All mistakes that one pass finds, with place and key.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
         let mut finder = Finder::new(&self.name);
         let value = if self.is_json() {
@@ -135,10 +135,10 @@ impl Document {
         value.map_err(|()| finder.into_error())
     }
 
-    /// Every document of a YAML text, untyped.
+    /// Parses every document of a YAML text without a schema.
     ///
     /// # Errors
-    /// What the YAML parser says.
+    /// The error of the YAML parser.
     pub fn values(&self) -> Result<Vec<Value>, DocumentError> {
         yaml::parse_all(&self.text).map_err(|error| {
             let mut finder = Finder::new(&self.name);
@@ -147,7 +147,7 @@ impl Document {
         })
     }
 
-    /// Where the value of a key stands, if it has one: `["spec", "priority"]`.
+    /// The place of a key's value, if it exists: `["spec", "priority"]`.
     pub fn place_of(&self, keys: &[&str]) -> Option<Place> {
         let way: Vec<_> = keys
             .iter()
@@ -156,7 +156,7 @@ impl Document {
         yaml::spans(&self.text).first()?.place(&way)
     }
 
-    /// Mistakes in fields of a single object, which are told by their path, `profiles[0].name`, and what is wrong.
+    /// Mistakes in fields of a single object, by path (`profiles[0].name`) and message.
     pub fn wrong_fields(
         &self,
         fields: impl IntoIterator<Item = (String, String)>,
@@ -179,7 +179,7 @@ impl Document {
         finder.into_error()
     }
 
-    /// JSON is told from YAML by its first character. A `{` may begin YAML too; then the file's name decides.
+    /// The first character decides between JSON and YAML. A `{` may start YAML, too, so then the file's name decides.
     pub(crate) fn is_json(&self) -> bool {
         let named_yaml = Path::new(&self.name)
             .extension()
@@ -188,7 +188,7 @@ impl Document {
     }
 }
 
-/// The file, its length, and whether that is all there is to it: a device or a pipe may have no end.
+/// Opens a file. Returns its length, and whether the length is final, which it is not for devices and pipes.
 fn open(path: &Path) -> io::Result<(File, u64, bool)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -198,8 +198,7 @@ fn open(path: &Path) -> io::Result<(File, u64, bool)> {
     Ok((file, metadata.len(), metadata.is_file()))
 }
 
-/// All bytes of `source`, which says that it has about `length`, unless they are more than `limit`. What is no text is not
-/// read to its end.
+/// Reads `source`, whose expected length is `length`, up to `limit` bytes. Binary data is not read to its end.
 pub(crate) fn bytes_of(mut source: impl Read, length: u64, limit: u64) -> io::Result<Vec<u8>> {
     if length > limit {
         return Err(io::ErrorKind::FileTooLarge.into());
@@ -217,7 +216,7 @@ pub(crate) fn bytes_of(mut source: impl Read, length: u64, limit: u64) -> io::Re
     }
 }
 
-/// Whether a text is JSON's or YAML's null: nothing but comments, the marks between documents, and the word itself.
+/// Whether the text is null in JSON or YAML: only comments, document separators and the word itself.
 fn is_null(text: &str) -> bool {
     let nothing = |line: &str| {
         let line = line.split(" #").next().unwrap_or_default().trim();
@@ -227,7 +226,7 @@ fn is_null(text: &str) -> bool {
     text.lines().all(nothing)
 }
 
-/// The place of a field, or of the nearest one around it that is there.
+/// The place of a field, or of its nearest existing parent.
 fn nearest(field: &str, place: impl Fn(&[Step]) -> Option<Place>) -> Option<Place> {
     let mut way = Vec::new();
     for part in field.split('.') {

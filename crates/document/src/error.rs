@@ -1,4 +1,4 @@
-//! Why a document cannot be used.
+//! Document errors.
 
 use crate::mistake::Mistakes;
 use std::io;
@@ -6,24 +6,24 @@ use std::io;
 /// Why a document cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// It cannot be read.
+    /// Reading failed.
     #[error("{name}: {source}")]
     Read {
         /// The document.
         name: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// It is a directory.
     #[error("{0}: is a directory; a file is needed")]
     Directory(String),
-    /// It holds nothing but white space.
+    /// It contains only white space.
     #[error("{0}: is empty")]
     Empty(String),
-    /// It holds `null`, or nothing but comments.
+    /// It contains only `null` or comments.
     #[error("{0}: is empty: it holds null instead of an object")]
     Null(String),
-    /// It is a pipe or a device, and there is no end to it.
+    /// It is a pipe or a device without an end.
     #[error(
         "{name}: has more than {} MiB and may be endless; more is read only of a regular file",
         limit >> 20
@@ -31,31 +31,31 @@ pub enum DocumentError {
     Endless {
         /// The document.
         name: String,
-        /// The most that is read of it.
+        /// The read limit in bytes.
         limit: u64,
     },
-    /// It is too large to be what it should be.
+    /// It exceeds the size limit of its kind.
     #[error("{name}: is larger than {}", size(*.limit))]
     TooLarge {
         /// The document.
         name: String,
-        /// The most it may have.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// It is no text.
+    /// It is not UTF-8 text.
     #[error("{name}:{line}: is not UTF-8 text")]
     NotText {
         /// The document.
         name: String,
-        /// The line with the first byte that is none.
+        /// The line of the first invalid byte.
         line: u64,
     },
-    /// It does not hold what it should.
+    /// It does not match the expected type.
     #[error(transparent)]
     Mistakes(#[from] Mistakes),
 }
 
-/// `16 MiB`
+/// For example `16 MiB`.
 fn size(bytes: u64) -> String {
     match bytes >> 20 {
         0 => format!("{bytes} bytes"),

@@ -1,4 +1,4 @@
-//! How all mistakes of a document are found at once: what is wrong is taken away, and the rest is tried again.
+//! Finds all mistakes of a document at once: it removes the offending value and parses the rest again.
 
 use crate::{
     amounts::{Amount, Wrong, amounts_of_pod},
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-/// After so many mistakes the search ends; nobody reads on.
+/// The search stops at this number of mistakes, because a person reads no more.
 pub const ENOUGH: usize = 100;
 
 /// Collects the mistakes of one document.
@@ -30,7 +30,7 @@ impl Finder {
         }
     }
 
-    /// Notes what is wrong with `object` as a whole.
+    /// Adds a mistake of `object` as a whole.
     pub(crate) fn add(&mut self, object: &str, message: String) {
         self.push(Mistake {
             place: None,
@@ -40,7 +40,7 @@ impl Finder {
         });
     }
 
-    /// Notes what is wrong under a key of `object`.
+    /// Adds a mistake under a key of `object`.
     pub(crate) fn add_key(&mut self, object: &str, key: &str, message: String) {
         self.push(Mistake {
             place: None,
@@ -50,7 +50,7 @@ impl Finder {
         });
     }
 
-    /// Notes what is wrong with a field of the whole document.
+    /// Adds a mistake in a field of the whole document.
     pub(crate) fn add_field(&mut self, place: Option<Place>, key: String, message: String) {
         self.push(Mistake {
             place,
@@ -60,7 +60,7 @@ impl Finder {
         });
     }
 
-    /// Notes every negative one of these amounts.
+    /// Adds a mistake for every negative amount.
     pub(crate) fn find_negative(
         &mut self,
         object: &str,
@@ -78,7 +78,7 @@ impl Finder {
         }
     }
 
-    /// Notes every negative amount of the pod that `part`, a slice of the JSON text `whole`, holds.
+    /// Adds a mistake for every negative amount of the pod in `part`, a slice of the JSON text `whole`.
     pub(crate) fn find_negative_in_json(
         &mut self,
         whole: &str,
@@ -101,7 +101,7 @@ impl Finder {
         });
     }
 
-    /// Notes what the YAML parser says.
+    /// Adds the error of the YAML parser.
     pub(crate) fn add_yaml(&mut self, error: &serde_saphyr::Error) {
         self.push(yaml::mistake(error));
     }
@@ -122,7 +122,7 @@ impl Finder {
         self.found.mistakes.is_empty()
     }
 
-    /// The value, unless mistakes were found.
+    /// Returns the value, unless mistakes were found.
     pub(crate) fn finish<T>(self, value: T) -> Result<T, DocumentError> {
         if self.is_empty() {
             Ok(value)
@@ -135,7 +135,7 @@ impl Finder {
         self.found.into()
     }
 
-    /// Finds what keeps `part`, a slice of the JSON text `whole`, from being a `T`, given the `error` of trying.
+    /// Finds why `part`, a slice of the JSON text `whole`, does not parse as `T`. `error` is the first attempt's error.
     pub(crate) fn find_in_json<T: DeserializeOwned>(
         &mut self,
         whole: &str,
@@ -150,7 +150,7 @@ impl Finder {
         self.find_in_part::<T>(part, start_of(part, whole), object, error);
     }
 
-    /// The same for JSON that begins at `start`.
+    /// Finds the mistakes of JSON that starts at `start`.
     fn find_in_part<T: DeserializeOwned>(
         &mut self,
         part: &str,
@@ -174,7 +174,7 @@ impl Finder {
         }
     }
 
-    /// The YAML `text` as a `T`, or the mistakes that keep it from being one.
+    /// Parses the YAML `text` as `T`, or adds its mistakes.
     pub(crate) fn parse_yaml<T: DeserializeOwned>(&mut self, text: &str) -> Result<T, ()> {
         let value = yaml::parse(text).map_err(|error| self.add_yaml(&error))?;
         T::deserialize(&value).map_err(|error| {
@@ -187,8 +187,8 @@ impl Finder {
         })
     }
 
-    /// Finds every value that keeps `value` from being a `T`, by taking one away after the other. `place` tells
-    /// where a value stands.
+    /// Finds every value that prevents parsing `value` as `T`, by removing one after the other. `place` returns the
+    /// place of a value.
     pub(crate) fn find_in_value<T: DeserializeOwned>(
         &mut self,
         mut value: Value,
@@ -199,7 +199,7 @@ impl Finder {
         let mut taken: Vec<Step> = Vec::new();
         while let Err(error) = serde_path_to_error::deserialize::<_, T>(&value) {
             let way = steps(error.path());
-            // What is said of the value just taken away, or of what holds it, is a consequence.
+            // A mistake at the removed value or its parent follows from the removal.
             if !taken.is_empty() && taken.starts_with(&way) {
                 break;
             }
@@ -224,13 +224,13 @@ impl Finder {
     }
 }
 
-/// serde's message about an unknown field with the nearest known one in place of all; any other message as it is.
+/// Replaces serde's list of all known fields by the nearest one. Other messages stay unchanged.
 fn with_nearest(message: &str) -> String {
     let unknown = message.strip_prefix("unknown field `");
     let Some((field, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
         return message.to_owned();
     };
-    // Every other part stands between backquotes.
+    // The names are between backquotes, so every other part is a name.
     let known = known.split('`').skip(1).step_by(2);
     let nearest = known.min_by_key(|known| strsim::levenshtein(known, field));
     match nearest {
@@ -239,14 +239,14 @@ fn with_nearest(message: &str) -> String {
     }
 }
 
-/// Where `part` begins, which is a slice of `whole`.
+/// The place where `part`, a slice of `whole`, begins.
 fn start_of(part: &str, whole: &str) -> Place {
     let offset = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
     Place::START.after(&whole[..offset])
 }
 
-/// Every mistake that keeps `part`, JSON that begins at `start`, from being a `T`, given the `error` of trying. The
-/// object is named `namespace/name`, as far as it has them, else `object`.
+/// Finds every mistake that prevents parsing `part`, JSON that starts at `start`, as `T`. `error` is the first
+/// attempt's error. The object is called `namespace/name` if it has them, else `object`.
 pub fn mistakes_of<T: DeserializeOwned>(
     part: &str,
     start: Place,
@@ -258,7 +258,7 @@ pub fn mistakes_of<T: DeserializeOwned>(
     finder.found.mistakes
 }
 
-/// The mistake that serde's own error tells, which knows the line but not the key.
+/// Converts serde's error, which has a line but no key.
 fn json_mistake(error: &serde_json::Error, object: &str, start: Place) -> Mistake {
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
@@ -286,7 +286,7 @@ pub(crate) fn name_of(object: &Value) -> Option<String> {
     Some(namespace.map_or(name.to_owned(), |namespace| format!("{namespace}/{name}")))
 }
 
-/// The way to the wrong value, as far as it is known.
+/// The path to the wrong value, as far as serde knows it.
 fn steps(path: &Path) -> Vec<Step> {
     let step = |segment: &Segment| match segment {
         Segment::Seq { index } => Some(Step::Index(*index)),
@@ -296,8 +296,8 @@ fn steps(path: &Path) -> Vec<Step> {
     path.iter().map_while(step).collect()
 }
 
-/// Takes the value that `way` leads to out of its map, or leaves an empty one in its list, so that others keep their
-/// place. False if there is none.
+/// Removes the value at `way` from its map. In a list it leaves an empty value, so that the others keep their indices.
+/// Returns false if there is no such value.
 fn take_away(value: &mut Value, way: &[Step]) -> bool {
     let Some((target, way)) = way.split_last() else {
         return false;

@@ -1,8 +1,7 @@
-//! Reads a JSON or YAML file that a person has written, and tells every mistake in it at once, each with its place.
+//! Reads a handwritten JSON or YAML file and reports every mistake in it at once, each with its place.
 //!
-//! A parser usually stops at the first mistake, and says where only in the text that it was given. Here whatever keeps a
-//! value from being of the wanted type is taken out and the rest is tried again, until nothing is left to complain about
-//! or [`ENOUGH`] mistakes are found. What a mistake looks like, printed:
+//! A parser usually stops at the first mistake. Here the offending value is removed and the rest is parsed again, until
+//! it parses or [`ENOUGH`] mistakes are found. A printed mistake looks like this:
 //!
 //! ```text
 //! pods.yaml:7:20: shop/web: spec.containers[0].resources.limits: invalid type: string "1Gi", expected a map
@@ -10,9 +9,9 @@
 //!            ^column, in characters; both counts begin at 1
 //! ```
 //!
-//! The object is there for Kubernetes objects only (`namespace/name`, or `items[3]` where it has no name), place and key as
-//! far as they are known. [`Document`] is a text with a name; it comes from a file or from stdin ([`Document::read`]) or
-//! from memory ([`Document::new`]), and becomes any type that serde can read:
+//! Only Kubernetes objects have an object part (`namespace/name`, or `items[3]` without a name). Place and key may be
+//! unknown. A [`Document`] is a text with a name. It comes from a file or stdin ([`Document::read`]) or from memory
+//! ([`Document::new`]), and parses as any type that implements `Deserialize`:
 //!
 //! ```
 //! use evictd_document::{Document, DocumentError, Place};
@@ -32,9 +31,10 @@
 //! # Ok::<(), DocumentError>(())
 //! ```
 //!
-//! Of Kubernetes objects it knows pods, nodes and leases, as `kubectl get -o json` or `-o yaml` prints them
-//! ([`Document::pods`], [`Document::node`]). JSON is told from YAML by its first character, or by the name of the file.
-//! `cargo run -p evictd-document --example mistakes -- FILE` shows the mistakes of a file.
+//! It reads pods, nodes and leases as `kubectl get -o json` or `-o yaml` prints them
+//! ([`Document::pods`], [`Document::node`]). The first character or the file's name decides between
+//! JSON and YAML.
+//! `cargo run -p evictd-document --example mistakes -- FILE` prints the mistakes of a file.
 
 mod amounts;
 mod document;

@@ -1,8 +1,8 @@
-//! What a mistake is: where it stands, in which object, under which key.
+//! A mistake: its place, object, key and message.
 
 use std::fmt;
 
-/// A place in a text; both counts begin at 1, columns count characters.
+/// A place in a text. Line and column start at 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Line.
@@ -14,7 +14,7 @@ pub struct Place {
 impl Place {
     pub(crate) const START: Self = Self { line: 1, column: 1 };
 
-    /// Where one is after walking over `text` from here.
+    /// The place after `text`, starting here.
     pub(crate) fn after(self, text: &str) -> Self {
         let last_line = text.rsplit_once('\n').map_or(text, |(_, last)| last);
         let column = u64::try_from(last_line.chars().count()).unwrap_or(u64::MAX);
@@ -30,7 +30,7 @@ impl Place {
         }
     }
 
-    /// This place, counted from the start of a part, as a place of the whole in which that part begins at `start`.
+    /// Converts a place within a part to a place in the whole text, in which the part begins at `start`.
     pub(crate) fn within(self, start: Self) -> Self {
         let column = if self.line == 1 {
             self.column + start.column - 1
@@ -47,18 +47,18 @@ impl Place {
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where, if that is known.
+    /// The place, if it is known.
     pub place: Option<Place>,
-    /// In which object: `namespace/name`, else `items[3]`; empty for the document as a whole.
+    /// The object: `namespace/name`, or `items[3]`; empty for the whole document.
     pub object: String,
-    /// Under which key of it: `spec.containers[0].resources`; may be empty.
+    /// The path in the object: `spec.containers[0].resources`; may be empty.
     pub key: String,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
 impl fmt::Display for Mistake {
-    /// What follows the document's name.
+    /// The part after the document's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(Place { line, column }) = self.place {
             write!(f, ":{line}:{column}")?;
@@ -79,12 +79,12 @@ pub struct Mistakes {
     pub name: String,
     /// At least one.
     pub mistakes: Vec<Mistake>,
-    /// The search ended early.
+    /// Whether the search stopped early.
     pub more: bool,
 }
 
 impl fmt::Display for Mistakes {
-    /// One line a mistake.
+    /// One line for each mistake.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, mistake) in self.mistakes.iter().enumerate() {
             if index > 0 {
@@ -99,14 +99,14 @@ impl fmt::Display for Mistakes {
     }
 }
 
-/// A step on the way from an object to one of its values.
+/// A step of the path to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Key(String),
     Index(usize),
 }
 
-/// How many lines end in `bytes`.
+/// The number of line ends in `bytes`.
 pub(crate) fn lines(bytes: &[u8]) -> u64 {
     bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }

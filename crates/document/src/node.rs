@@ -1,4 +1,4 @@
-//! The node.
+//! Reads nodes and leases.
 
 use crate::{
     amounts::amounts_of_list, document::Document, error::DocumentError, finder::Finder, yaml,
@@ -11,7 +11,7 @@ struct Kind {
     kind: String,
 }
 
-/// Several objects, as `kubectl get` prints them.
+/// A list as `kubectl get` prints it.
 #[derive(Deserialize)]
 struct List {
     items: Vec<Item>,
@@ -27,10 +27,10 @@ enum Item {
 }
 
 impl Document {
-    /// A v1 Node, as `kubectl get node NAME -o json` prints it.
+    /// Parses a v1 Node, as `kubectl get node NAME -o json` prints it.
     ///
     /// # Errors
-    /// Every mistake that can be found in one go, and when it is something else.
+    /// All mistakes that one pass finds, or another kind of object.
     pub fn node(&self) -> Result<Node, DocumentError> {
         let node: Node = self.parse()?;
         match node.kind.as_str() {
@@ -44,7 +44,7 @@ impl Document {
         }
     }
 
-    /// No node has less than nothing of anything.
+    /// Negative amounts of a node are mistakes.
     fn check_amounts(&self, node: &Node) -> Result<(), DocumentError> {
         let amounts = amounts_of_list(&node.status.allocatable, &["status", "allocatable"]);
         let spans = yaml::spans(self.text());
@@ -55,11 +55,11 @@ impl Document {
         finder.finish(())
     }
 
-    /// The same, or a v1 List with one Node, as `kubectl get -n kube-node-lease node/NAME lease/NAME -o json` prints it: with
-    /// that node's lease.
+    /// Parses a v1 Node, or a v1 List with one Node and its lease, as `kubectl get -n kube-node-lease node/NAME
+    /// lease/NAME -o json` prints it.
     ///
     /// # Errors
-    /// As for [`Self::node`], and when there is not exactly one.
+    /// As for [`Self::node`], and unless there is exactly one node.
     pub fn node_and_lease(&self) -> Result<(Node, Option<Lease>), DocumentError> {
         if !self.parse::<Kind>().is_ok_and(|one| one.kind == "List") {
             return Ok((self.node()?, None));
@@ -77,8 +77,8 @@ impl Document {
             self.wrong(format!("holds {count} nodes; exactly one is needed"))
         })?;
         self.check_amounts(&node)?;
-        let own = |lease: &Lease| lease.metadata.name == node.metadata.name;
-        let lease = leases.into_iter().find(own);
+        let of_node = |lease: &Lease| lease.metadata.name == node.metadata.name;
+        let lease = leases.into_iter().find(of_node);
         Ok((node, lease))
     }
 }

@@ -1,4 +1,4 @@
-//! Pods from a `PodList`, a `List`, a kubelet's `/pods`, or a single manifest.
+//! Reads pods from a `PodList`, a `List`, a kubelet's `/pods`, or a single manifest.
 
 use crate::{
     amounts::amounts_of_pod,
@@ -21,11 +21,11 @@ use std::{
 };
 
 impl Document {
-    /// The pods of a v1 `PodList` or `List` (`kubectl get pods -o json`, a kubelet's `/pods`), or a single Pod; YAML
-    /// may hold several such documents.
+    /// Parses the pods of a v1 `PodList` or `List` (`kubectl get pods -o json`, a kubelet's `/pods`), or a single Pod.
+    /// YAML may contain several such documents.
     ///
     /// # Errors
-    /// Every mistake that can be found in one go, with its place, pod and key.
+    /// All mistakes that one pass finds, with place, pod and key.
     pub fn pods(&self) -> Result<Vec<Pod>, DocumentError> {
         let mut finder = Finder::new(self.name());
         let pods = if self.is_json() {
@@ -37,10 +37,10 @@ impl Document {
         finder.finish(without_forged_mirrors(pods))
     }
 
-    /// The one pod of a manifest, or of a list with a single item.
+    /// Parses the only pod of a manifest or list.
     ///
     /// # Errors
-    /// As for [`Self::pods`], and when there is not exactly one.
+    /// As for [`Self::pods`], and unless there is exactly one pod.
     pub fn pod(&self) -> Result<Pod, DocumentError> {
         let pods = self.pods()?;
         let [pod] = <[Pod; 1]>::try_from(pods).map_err(|pods| {
@@ -53,7 +53,7 @@ impl Document {
 
 const NEEDED: &str = "a v1 PodList, List or Pod is needed";
 
-/// What a document turns out to be.
+/// The kind of document.
 enum Shape {
     List,
     Pod,
@@ -71,7 +71,7 @@ fn shape(kind: Option<&str>, has_items: bool) -> Result<Shape, String> {
     }
 }
 
-/// The pod, unless the item is of another kind; items of a `PodList` name none.
+/// Converts an item to a pod unless it has another kind. Items of a `PodList` have no kind.
 fn pod_of(kind: &str, item: wire::Pod) -> Result<Pod, String> {
     match kind {
         "" | "Pod" => Ok(convert(item)),
@@ -79,14 +79,14 @@ fn pod_of(kind: &str, item: wire::Pod) -> Result<Pod, String> {
     }
 }
 
-/// A manifest names the class only; the API server fills in its priority, which is known for the built-in ones.
+/// A manifest names only the priority class. The API server resolves its value, which is known for built-in classes.
 fn convert(mut pod: wire::Pod) -> Pod {
     let class = &pod.spec.priority_class_name;
     pod.spec.priority = pod.spec.priority.or_else(|| system_priority(class));
     Pod::from_wire(pod)
 }
 
-/// A UID is one pod's alone; of two with the same nobody could tell whose figures are whose.
+/// UIDs are unique. With duplicates statistics could not be assigned to a pod.
 fn find_twins(finder: &mut Finder, pods: &[Pod]) {
     let mut seen: HashMap<&str, &Pod> = HashMap::with_capacity(pods.len());
     for pod in pods.iter().filter(|pod| !pod.uid.is_empty()) {
@@ -98,7 +98,8 @@ fn find_twins(finder: &mut Finder, pods: &[Pod]) {
     }
 }
 
-/// A UID that the API server has given to another pod cannot be a static pod's: a pod that claims it is no mirror.
+/// A UID that the API server has given to another pod cannot belong to a static pod. A pod that claims such a UID is no
+/// mirror pod.
 fn without_forged_mirrors(mut pods: Vec<Pod>) -> Vec<Pod> {
     let forged: Vec<usize> = {
         let others = pods.iter().filter(|pod| !pod.is_static());
@@ -118,7 +119,7 @@ fn item_name(index: usize) -> String {
     format!("items[{index}]")
 }
 
-/// A list whose items are not looked into yet, or any other object of which only the kind matters.
+/// A list with unparsed items, or another object whose kind decides.
 #[derive(Deserialize)]
 struct Outline<'a> {
     #[serde(default, borrow)]
@@ -127,7 +128,7 @@ struct Outline<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// The same for looking for mistakes, which is done on values.
+/// The owned form for finding mistakes, which works on values.
 #[derive(Deserialize)]
 struct OwnedOutline {
     #[serde(default, rename = "kind")]
@@ -136,7 +137,8 @@ struct OwnedOutline {
     _items: Option<Vec<IgnoredAny>>,
 }
 
-/// Typed straight from the text, one item at a time, so that a list of 100 000 pods costs little more than its pods.
+/// Parses one item at a time directly from the text, so that a list of 100 000 pods needs little more memory than its
+/// pods.
 fn pods_of_json(finder: &mut Finder, text: &str) -> Vec<Pod> {
     if text.trim_ascii_start().starts_with('[') {
         finder.add("", format!("is a bare array; {NEEDED}"));

@@ -47,7 +47,7 @@ fn yaml_may_begin_with_a_brace_where_the_name_says_yaml() {
 }
 
 #[test]
-fn an_unknown_key_is_told_with_the_nearest_known_one() {
+fn an_unknown_key_is_reported_with_the_nearest_known_one() {
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "only read")]
@@ -70,7 +70,7 @@ fn an_unknown_key_is_told_with_the_nearest_known_one() {
 }
 
 #[test]
-fn what_is_not_kubernetes() {
+fn documents_that_are_not_kubernetes_objects() {
     let table = [
         (
             "{}",
@@ -322,7 +322,7 @@ fn files_that_cannot_be_used_say_why() {
         read(&write(b"a\n\xffb"), SMALL),
         format!("{here}/file:2: is not UTF-8 text")
     );
-    // The first of what is wrong, for what follows a NUL may not be read.
+    // Only the first problem, because bytes after a NUL may not have been read.
     assert_eq!(
         read(&write(b"a\0\n\xffb"), SMALL),
         format!("{here}/file:1: is not UTF-8 text")
@@ -344,9 +344,9 @@ fn files_that_cannot_be_used_say_why() {
         read(&directory.path().join("none"), SMALL),
         format!("{here}/none: No such file or directory (os error 2)")
     );
-    // Opens, says nothing of its length, and cannot be read at its start.
+    // It opens without a known length, and reading its start fails.
     assert!(read(Path::new("/proc/self/mem"), SMALL).starts_with("/proc/self/mem: "));
-    // Never ends.
+    // It never ends.
     assert_eq!(
         read(Path::new("/dev/zero"), SMALL),
         "/dev/zero:1: is not UTF-8 text"
@@ -354,7 +354,7 @@ fn files_that_cannot_be_used_say_why() {
 }
 
 #[test]
-fn what_a_tenant_may_write_makes_no_pod_static_or_a_mirror() {
+fn annotations_of_a_tenant_make_no_pod_static_or_a_mirror() {
     let pod = |name: &str, uid: &str, annotations: &str| {
         format!(
             r#"{{"metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"7","annotations":{{{annotations}}}}}}}"#
@@ -449,7 +449,7 @@ fn null_is_no_document() {
     }
 }
 
-/// Says the same word for ever, and how much of it was asked for.
+/// Repeats one word forever and records how much was read.
 struct Endless(u64);
 
 impl std::io::Read for Endless {
@@ -461,7 +461,7 @@ impl std::io::Read for Endless {
 }
 
 #[test]
-fn what_has_no_end_is_read_up_to_a_limit() {
+fn endless_input_is_read_up_to_a_limit() {
     let mut endless = Endless(0);
     let error = bytes_of(&mut endless, 0, 3 << 20).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge);

@@ -1,4 +1,4 @@
-//! The one place that knows how YAML is parsed.
+//! The only module that depends on the YAML parser.
 
 use crate::mistake::{Mistake, Place, Step};
 use serde::{
@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_saphyr::{Error, Localizer, Location, Options, Spanned, UserMessageFormatter};
 use std::{borrow::Cow, fmt};
 
-/// Files of a whole cluster are large; what must stay bounded is what a small file can blow up to.
+/// Files of a whole cluster are large, so only the expansion of a small file is limited.
 fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -23,18 +23,18 @@ fn options() -> Options {
     }
 }
 
-/// One document. Every type is made from this value: the parser's code for each type of its own would be a large part
-/// of the program.
+/// Parses one document. All types are made from this value, because the parser's generated code for each type would be
+/// a large part of the program.
 pub(crate) fn parse(text: &str) -> Result<Value, Error> {
     serde_saphyr::from_str_with_options(text, options())
 }
 
-/// Every document of the text.
+/// Parses every document of the text.
 pub(crate) fn parse_all(text: &str) -> Result<Vec<Value>, Error> {
     serde_saphyr::from_multiple_with_options(text, options())
 }
 
-/// The mistake that the parser's own error tells.
+/// Converts the parser's error.
 pub(crate) fn mistake(error: &Error) -> Mistake {
     let place = error.location().and_then(known);
     let words = UserMessageFormatter.with_localizer(&WithoutPlace);
@@ -47,7 +47,7 @@ pub(crate) fn mistake(error: &Error) -> Mistake {
     }
 }
 
-/// Leaves places out of messages, since ours begin with them.
+/// Omits places from messages, because our messages begin with them.
 struct WithoutPlace;
 
 impl Localizer for WithoutPlace {
@@ -63,14 +63,14 @@ fn known(location: Location) -> Option<Place> {
     })
 }
 
-/// Where every value of every document of the text stands; JSON is YAML here. Empty where that cannot be told.
+/// The place of every value in every document. JSON parses as YAML here. Empty if the places are unknown.
 pub(crate) fn spans(text: &str) -> Vec<Span> {
     let all: Result<Vec<Spanned<Tree>>, _> =
         serde_saphyr::from_multiple_with_options(text, options());
     all.unwrap_or_default().into_iter().map(Span).collect()
 }
 
-/// The places of a value and of all values within it.
+/// The places of a value and of all nested values.
 pub(crate) struct Span(Spanned<Tree>);
 
 enum Tree {
@@ -80,7 +80,7 @@ enum Tree {
 }
 
 impl Span {
-    /// The place of the value that `way` leads to, or of the last one on the way that exists.
+    /// The place of the value at `way`, or of its last existing parent.
     pub(crate) fn place(&self, way: &[Step]) -> Option<Place> {
         let mut here = &self.0;
         for step in way {

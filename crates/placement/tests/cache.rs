@@ -322,7 +322,7 @@ proptest! {
     }
 
     #[test]
-    fn a_statement_that_is_kept_is_what_would_have_been_told(
+    fn a_committed_statement_equals_the_observed_changes(
         objects in prop::collection::btree_map(object(), 0..4_u8, 5..40),
         which in any::<prop::sample::Index>(),
     ) {
@@ -355,7 +355,7 @@ proptest! {
     }
 
     #[test]
-    fn a_node_that_is_told_again_is_as_it_was(
+    fn updating_a_node_with_its_own_object_changes_nothing(
         objects in prop::collection::btree_map(object(), 0..7_u8, 5..40),
     ) {
         let mut cluster = Cluster::new();

@@ -165,7 +165,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
     #[test]
-    fn filters_mean_what_the_predicates_of_one_pod_on_one_node_mean(
+    fn filters_agree_with_the_predicates_for_one_pod_on_one_node(
         node in node(),
         incoming in pod("incoming"),
         mut others in prop::collection::vec(pod("other"), 0..3),

@@ -1,4 +1,4 @@
-//! What an API server fills in when it stores a pod. A kubelet does the same with its own manifests.
+//! The defaults that an API server sets when it stores a pod. A kubelet sets the same defaults for static pods.
 //!
 //! Every program that reads manifests calls this, so that a pod from a file counts as it would in a cluster.
 
@@ -19,7 +19,7 @@ pub fn complete(pod: &mut Pod) {
     }
 }
 
-/// Fills in what a spec leaves out. Doing it again changes nothing.
+/// Sets the defaults of a spec. Applying them again changes nothing.
 pub fn apply(spec: &mut PodSpec) {
     let containers = spec.containers.iter_mut().chain(&mut spec.init_containers);
     for container in containers {
@@ -43,8 +43,8 @@ fn requests_from_limits(resources: &mut ResourceRequirements, counts: impl Fn(&s
     }
 }
 
-/// Where the pod as a whole has limits, a missing request for the whole pod is that of its containers, if one of them has
-/// any, else the limit (KEP-2837).
+/// If the pod has pod-level limits, a missing pod-level request is the sum of its containers' requests. If none of them
+/// has one, it is the limit (KEP-2837).
 fn pod_level_requests(spec: &mut PodSpec) {
     let limited = |resources: &ResourceRequirements| !resources.limits.is_empty();
     if !spec.resources.as_ref().is_some_and(limited) {

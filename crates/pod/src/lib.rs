@@ -1,12 +1,11 @@
-//! The pod as every crate of this repository sees it: what it requests, how important it is, on which nodes it may run.
+//! The pod for every crate of this repository: its requests, its importance and the nodes on which it may run.
 //!
-//! [`wire`] has the objects as an API server, a kubelet or a manifest sends them, with only the fields that are used.
-//! [`Pod::from_wire`] turns one into the [`Pod`] on which decisions are based. It computes once what decisions need: requests
-//! and limits including those of sidecars and of the pod as a whole, the QoS class, the priority, and whether the pod is
-//! critical. [`requests`] is the one place that says what a pod asks for, also while it is being resized, and [`defaults`]
-//! the one that fills in what a manifest leaves out. Amounts are [`Quantity`], exact to a billionth of a unit; no other
-//! crate parses a quantity, nor a [`duration`]. [`predicates`]
-//! check whether a pod may run on a node, and [`selector`] evaluates selectors.
+//! [`wire`] has the objects of an API server, kubelet or manifest, with only the fields that are used.
+//! [`Pod::from_wire`] compiles such a pod to the [`Pod`] on which decisions are based. It computes requests and limits
+//! (with sidecars and pod-level resources), the QoS class, the priority, and whether the pod is critical. Only
+//! [`requests`] computes the requests of a pod, also during a resize, and only [`defaults`] sets defaults of a manifest.
+//! Amounts are [`Quantity`], exact to a billionth of a unit. No other crate parses a quantity or a [`duration`].
+//! [`predicates`] check whether a pod may run on a node, and [`selector`] evaluates selectors.
 //!
 //! ```
 //! use evictd_pod::{Pod, QosClass, Quantity};

@@ -1,4 +1,4 @@
-//! The pod: what decisions need of the API object, computed once.
+//! The pod with everything that decisions need, computed once from the API object.
 
 use crate::{
     Quantity, defaults,
@@ -87,7 +87,7 @@ pub struct Pod {
     pub deletion_grace_period_seconds: Option<i64>,
     /// Name of the node that it is bound to; empty while it is pending.
     pub node_name: String,
-    /// What the node has reserved of memory and of node-local disk.
+    /// The allocated memory and node-local disk.
     reserved: [Quantity; 2],
     fit_requests: Arc<ResourceList>,
     resize: Option<Arc<Resize>>,
@@ -131,8 +131,8 @@ pub struct Volume {
 }
 
 impl Pod {
-    /// Computes what decisions need. What a manifest leaves out is filled in first. While the pod is being resized in place,
-    /// the requests that the node has reserved replace those of the spec (S1-068).
+    /// Compiles an API object. Defaults are set first. During an in-place resize the allocated requests replace those
+    /// of the spec (S1-068).
     pub fn from_wire(mut pod: wire::Pod) -> Self {
         defaults::complete(&mut pod);
         // A resize never changes the class, but reserved requests and desired limits together would.
@@ -245,8 +245,8 @@ impl Pod {
         }
     }
 
-    /// What the node has reserved of any resource (S4-041). The kubelet's count differs where a pod has resources at pod
-    /// level: it does not look at the containers then, not even for a resource that cannot be set at pod level.
+    /// The allocated amount of a resource (S4-041). As in the kubelet, a pod with pod-level resources counts those
+    /// only, even for a resource that cannot be set at pod level.
     pub fn reserved(&self, resource: &str) -> Quantity {
         let [memory, ephemeral_storage] = self.reserved;
         match resource {
@@ -275,8 +275,8 @@ impl Pod {
         self.fit_requests.keys().collect()
     }
 
-    /// The resize in place that it waits for: how far that has come, and what the pod asks for of this resource. `None` if
-    /// the resource is not part of it.
+    /// The state of a pending in-place resize and the desired request of this resource. `None` if the resize does not
+    /// change it.
     pub fn pending_resize(&self, resource: &str) -> Option<(ResizeState, Quantity)> {
         let resize = self.resize.as_ref()?;
         let desired = resize.desired(resource);

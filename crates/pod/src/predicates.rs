@@ -59,18 +59,18 @@ pub fn ports_are_free<'p>(pod: &Pod, others: impl IntoIterator<Item = &'p Pod>) 
     wanted.is_empty()
         || !others.any(|other| {
             let mut taken = host_ports(other.spec(), |text| text);
-            taken.any(|taken| wanted.iter().any(|own| own.conflicts(&taken)))
+            taken.any(|taken| wanted.iter().any(|wanted| wanted.conflicts(&taken)))
         })
 }
 
 /// Too little of a resource is free. Amounts are millicores of cpu, whole units of anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shortage {
-    /// What the pod requests.
+    /// The pod's request.
     pub requested: i64,
-    /// What the other pods request.
+    /// The requests of the other pods.
     pub used: i64,
-    /// What the node can give to pods in all.
+    /// The node's allocatable amount.
     pub capacity: i64,
 }
 
@@ -228,10 +228,10 @@ mod tests {
             (any, r#"{"hostPort":81}"#, true),
             (r#"{"containerPort":80}"#, r#"{"containerPort":80}"#, true),
         ];
-        for (own, other, free) in table {
-            for (own, other) in [(own, other), (other, own)] {
-                let found = ports_are_free(&with(own), [&with(other)]);
-                assert_eq!(found, free, "{own} {other}");
+        for (one, other, free) in table {
+            for (one, other) in [(one, other), (other, one)] {
+                let found = ports_are_free(&with(one), [&with(other)]);
+                assert_eq!(found, free, "{one} {other}");
             }
         }
         let sidecar = |policy: &str| {

@@ -1,5 +1,5 @@
-//! What evictd's agent writes on its Node and the scheduler reads there: one condition and one taint for each thing that a node
-//! runs out of, and an annotation that says how near that is.
+//! The pressure that evictd's agent reports on its Node for the scheduler. Each resource has a condition and a taint,
+//! and an annotation names the resources that are close to a threshold.
 
 /// The annotation of a Node that names the conditions that are close to being raised: `DiskPressure,MemoryPressure`.
 pub const CLOSE_TO: &str = "evictd.dev/close-to";

@@ -1,8 +1,8 @@
-//! Kubernetes quantities: fixed point, exact, in integers only.
+//! Kubernetes quantities: exact fixed point in integers only.
 //!
-//! The grammar and the rounding are apimachinery's: fractions finer than a nano round away from zero, values
-//! beyond `i64` are capped at its limits, and a quantity is printed with the family of suffixes that it was written with
-//! (`1024Mi` prints as `1Gi`, `1000M` as `1G`, `1e3` as `1e3`).
+//! Grammar and rounding are apimachinery's. Fractions finer than a nano round away from zero, and values beyond `i64`
+//! are capped at its limits. A quantity prints with the family of suffixes in which it was written: `1024Mi` prints as
+//! `1Gi`, `1000M` as `1G`, `1e3` as `1e3`.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, cmp::Ordering, fmt, str::FromStr};
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_quantities_are_rejected() {
         for text in [
             "", "-", ".", "Ki", "1e3Ki", "1.1.1", "1 Gi", "1gi", "0x10", "1e", "1ee3", "1iK",
             "--1", "1Gi ", "é",

@@ -1,5 +1,5 @@
-//! What a pod asks for. Every crate that compares requests calls [`Requests`], so that ranking, admission, placement and
-//! batch count a pod alike, while it is being resized too.
+//! The requests of a pod. Every crate that compares requests calls [`Requests`], so that ranking, admission, placement
+//! and batch count a pod alike, also during a resize.
 //!
 //! ```
 //! use evictd_pod::{Quantity, requests::{Counted, Requests}, wire};
@@ -29,11 +29,11 @@ use std::borrow::Cow;
 /// that can be set there. For a pod that is not being resized they are all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// What the spec asks for.
+    /// The requests in the spec.
     Desired,
-    /// What the node has reserved. By these the kubelet ranks pods (S1-068).
+    /// The allocated amounts, by which the kubelet ranks pods (S1-068).
     Allocated,
-    /// The larger of what the node has reserved and what the pod runs with. By these the kubelet checks whether a pod fits.
+    /// The larger of allocated and actual amounts, by which the kubelet checks whether a pod fits.
     InUse,
     /// The largest of the desired, the reserved and the running amounts; the desired ones are left out once the node has
     /// reported that they are infeasible. By these the scheduler fills nodes (S4-040).
@@ -77,8 +77,8 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// What is reserved on the node for the pod (S1-068, S4-041): a value at pod level replaces those of the containers
-    /// for its own resource only, and the overhead is always added.
+    /// The amount allocated for the pod (S1-068, S4-041). A pod-level value replaces the containers' sum for its own
+    /// resource only, and the overhead is always added.
     pub fn get(&self, resource: &str) -> Quantity {
         self.get_or(resource, Quantity::default())
     }
@@ -111,8 +111,8 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// All requests, sorted by name. This takes one pass over what the containers list, because a pod may have many containers
-    /// and each may name other resources.
+    /// All requests, sorted by name. One pass over all lists is enough, because a pod may have many containers with
+    /// different resources.
     pub fn list(&self) -> ResourceList {
         self.each().into_iter().collect()
     }
@@ -123,12 +123,12 @@ impl<'a> Requests<'a> {
         // The containers stay in their order.
         amounts.sort_by_key(|(name, _)| *name);
         let by_name = amounts.chunk_by(|(one, _), (other, _)| one == other);
-        let each = by_name.filter_map(|own| {
+        let each = by_name.filter_map(|entries| {
             let mut sum = Sum::default();
-            for (_, amount) in own {
+            for (_, amount) in entries {
                 sum.add(*amount);
             }
-            Some((own.first()?.0, sum.whole()))
+            Some((entries.first()?.0, sum.whole()))
         });
         each.collect()
     }
@@ -136,25 +136,33 @@ impl<'a> Requests<'a> {
     /// Everything that is listed anywhere.
     fn amounts(&self) -> Vec<(&str, Amount)> {
         let spec = &*self.spec;
-        let running = spec.containers.iter().map(|own| {
+        let running = spec.containers.iter().map(|container| {
             let kind: fn(Quantity) -> Amount = Amount::Running;
-            (kind, &own.resources.requests)
+            (kind, &container.resources.requests)
         });
-        let init = spec.init_containers.iter().map(|own| {
-            let kind = if is_sidecar(own) {
+        let init = spec.init_containers.iter().map(|container| {
+            let kind = if is_sidecar(container) {
                 Amount::Sidecar
             } else {
                 Amount::Starting
             };
-            (kind as fn(Quantity) -> Amount, &own.resources.requests)
+            (
+                kind as fn(Quantity) -> Amount,
+                &container.resources.requests,
+            )
         });
         let pod_level = spec.resources.iter().filter(|_| self.pod_level);
         let others = pod_level
-            .map(|own| (Amount::PodLevel as fn(Quantity) -> Amount, &own.requests))
+            .map(|resources| {
+                (
+                    Amount::PodLevel as fn(Quantity) -> Amount,
+                    &resources.requests,
+                )
+            })
             .chain([(Amount::Overhead as fn(Quantity) -> Amount, &spec.overhead)]);
         let lists = running.chain(init).chain(others);
         lists
-            .flat_map(|(kind, list)| list.iter().map(move |(name, own)| (name, kind(*own))))
+            .flat_map(|(kind, list)| list.iter().map(move |(name, amount)| (name, kind(*amount))))
             .collect()
     }
 
@@ -185,11 +193,11 @@ pub(crate) fn containers_request(spec: &PodSpec, resource: &str, missing: Quanti
         sum.add(Amount::Running(wanted(container)));
     }
     for container in &spec.init_containers {
-        let own = wanted(container);
+        let amount = wanted(container);
         sum.add(if is_sidecar(container) {
-            Amount::Sidecar(own)
+            Amount::Sidecar(amount)
         } else {
-            Amount::Starting(own)
+            Amount::Starting(amount)
         });
     }
     sum.of_containers()
@@ -206,7 +214,7 @@ enum Amount {
     Overhead(Quantity),
 }
 
-/// What a pod asks for of one resource, while its lists are read in their order.
+/// The sum of one resource over a pod's lists, in their order.
 #[derive(Debug, Default)]
 struct Sum {
     running: Quantity,
@@ -220,15 +228,15 @@ struct Sum {
 impl Sum {
     fn add(&mut self, amount: Amount) {
         match amount {
-            Amount::Running(own) => self.running += own,
-            Amount::Sidecar(own) => {
-                self.running += own;
-                self.sidecars += own;
+            Amount::Running(amount) => self.running += amount,
+            Amount::Sidecar(amount) => {
+                self.running += amount;
+                self.sidecars += amount;
                 self.at_start = self.sidecars.max(self.at_start);
             }
-            Amount::Starting(own) => self.at_start = (self.sidecars + own).max(self.at_start),
-            Amount::PodLevel(own) => self.pod_level = Some(own),
-            Amount::Overhead(own) => self.overhead = own,
+            Amount::Starting(amount) => self.at_start = (self.sidecars + amount).max(self.at_start),
+            Amount::PodLevel(amount) => self.pod_level = Some(amount),
+            Amount::Overhead(amount) => self.overhead = amount,
         }
     }
 
@@ -263,10 +271,13 @@ struct Change {
 impl Change {
     fn apply(self, spec: &mut PodSpec) {
         let place = match self.place {
-            Place::Container(index) => spec.containers.get_mut(index).map(|own| &mut own.resources),
+            Place::Container(index) => spec
+                .containers
+                .get_mut(index)
+                .map(|container| &mut container.resources),
             Place::InitContainer(index) => {
                 let container = spec.init_containers.get_mut(index);
-                container.map(|own| &mut own.resources)
+                container.map(|container| &mut container.resources)
             }
             Place::Pod => spec.resources.as_mut(),
         };
@@ -298,20 +309,21 @@ fn changes(pod: &Pod, counted: Counted) -> Vec<Change> {
     };
     let statuses = || lists.into_iter().flatten();
     let change = |place: Place, container: &Container| {
-        let own = &container.resources.requests;
+        let specified = &container.resources.requests;
         let status = statuses().find(|status| status.name == container.name)?;
-        let requests = counting.of_container(own, status);
-        (*requests != *own).then(|| Change {
+        let requests = counting.of_container(specified, status);
+        (*requests != *specified).then(|| Change {
             place,
             requests: requests.into_owned(),
         })
     };
     let containers = pod.spec.containers.iter().enumerate();
-    let containers = containers.filter_map(|(index, own)| change(Place::Container(index), own));
+    let containers =
+        containers.filter_map(|(index, container)| change(Place::Container(index), container));
     // Of the init containers only sidecars can be resized.
     let init = pod.spec.init_containers.iter().enumerate();
-    let init = init.filter(|(_, own)| counted == Counted::Allocated || is_sidecar(own));
-    let init = init.filter_map(|(index, own)| change(Place::InitContainer(index), own));
+    let init = init.filter(|(_, container)| counted == Counted::Allocated || is_sidecar(container));
+    let init = init.filter_map(|(index, container)| change(Place::InitContainer(index), container));
     let pod_level = counting.of_pod(&pod.spec, status).map(|requests| Change {
         place: Place::Pod,
         requests,
@@ -329,34 +341,34 @@ impl Counting {
     /// The requests of a container. The scheduler waits for the amounts that it runs with before it counts any other.
     fn of_container<'l>(
         &self,
-        own: &'l ResourceList,
+        specified: &'l ResourceList,
         status: &'l ContainerStatus,
     ) -> Cow<'l, ResourceList> {
         let allocated = status.allocated_resources.as_ref();
         let actual = status.resources.as_ref().map(|running| &running.requests);
         match self.counted {
-            Counted::Desired => Cow::Borrowed(own),
-            Counted::Allocated => reserved(own, allocated),
-            Counted::InUse => match reserved(own, allocated) {
+            Counted::Desired => Cow::Borrowed(specified),
+            Counted::Allocated => reserved(specified, allocated),
+            Counted::InUse => match reserved(specified, allocated) {
                 Cow::Borrowed(reserved) => largest(Some(reserved), [actual, None]),
                 Cow::Owned(reserved) => {
                     let most = largest(Some(&reserved), [actual, None]);
                     Cow::Owned(most.into_owned())
                 }
             },
-            Counted::Scheduled if actual.is_none() => Cow::Borrowed(own),
+            Counted::Scheduled if actual.is_none() => Cow::Borrowed(specified),
             Counted::Scheduled => {
-                let desired = (!self.infeasible).then_some(own);
+                let desired = (!self.infeasible).then_some(specified);
                 largest(desired, [actual, allocated])
             }
         }
     }
 
-    /// The requests at pod level, if they differ from those of the spec. The node adds the overhead to what it reports for
-    /// the whole pod.
+    /// The pod-level requests, if they differ from the spec. The reported amounts of the whole pod include the
+    /// overhead.
     fn of_pod(&self, spec: &PodSpec, status: &PodStatus) -> Option<ResourceList> {
-        let own = &spec.resources.as_ref()?.requests;
-        if !own.keys().any(has_pod_level) {
+        let specified = &spec.resources.as_ref()?.requests;
+        if !specified.keys().any(has_pod_level) {
             return None;
         }
         let reported = |list: &ResourceList| -> ResourceList {
@@ -372,38 +384,40 @@ impl Counting {
         }
         // The node reports sums over the containers where the spec sets nothing at pod level.
         let of_pod = allocated.as_ref().map(|allocated| -> ResourceList {
-            let set = allocated.iter().filter(|(name, _)| own.contains_key(name));
+            let set = allocated
+                .iter()
+                .filter(|(name, _)| specified.contains_key(name));
             set.map(|(name, amount)| (name, *amount)).collect()
         });
-        let base = reserved(own, of_pod.as_ref());
+        let base = reserved(specified, of_pod.as_ref());
         let requests = match self.counted {
-            Counted::Desired => Cow::Borrowed(own),
+            Counted::Desired => Cow::Borrowed(specified),
             Counted::Allocated => Cow::Borrowed(&*base),
             Counted::InUse => largest(Some(&base), [actual.as_ref(), allocated.as_ref()]),
             Counted::Scheduled => {
-                let desired = (!self.infeasible).then_some(own);
+                let desired = (!self.infeasible).then_some(specified);
                 largest(desired, [actual.as_ref(), allocated.as_ref()])
             }
         };
-        (*requests != *own).then(|| requests.into_owned())
+        (*requests != *specified).then(|| requests.into_owned())
     }
 }
 
 /// The amounts that the node has reserved. Only cpu and memory can be resized, so the others are those of the spec where the
 /// node leaves them out.
 fn reserved<'l>(
-    own: &'l ResourceList,
+    specified: &'l ResourceList,
     allocated: Option<&'l ResourceList>,
 ) -> Cow<'l, ResourceList> {
     let Some(allocated) = allocated else {
-        return Cow::Borrowed(own);
+        return Cow::Borrowed(specified);
     };
     let fixed = |name: &str| !matches!(name, CPU | MEMORY) && !allocated.contains_key(name);
-    if !own.keys().any(fixed) {
+    if !specified.keys().any(fixed) {
         return Cow::Borrowed(allocated);
     }
     let mut all = allocated.clone();
-    for (name, amount) in own.iter().filter(|(name, _)| fixed(name)) {
+    for (name, amount) in specified.iter().filter(|(name, _)| fixed(name)) {
         all.insert(name, *amount);
     }
     Cow::Owned(all)
@@ -416,8 +430,8 @@ fn largest<'l>(
 ) -> Cow<'l, ResourceList> {
     let exceeds = |list: &ResourceList| {
         list.iter().any(|(name, amount)| {
-            let own = base.and_then(|base| base.get(name));
-            own.is_none_or(|own| amount > own)
+            let known = base.and_then(|base| base.get(name));
+            known.is_none_or(|known| amount > known)
         })
     };
     if let Some(base) = base
@@ -481,7 +495,7 @@ impl Resize {
         Some(Self { state, desired })
     }
 
-    /// What the spec asks for of one resource.
+    /// The request of one resource in the spec.
     pub fn desired(&self, resource: &str) -> Quantity {
         amount(&self.desired, resource)
     }

@@ -49,7 +49,7 @@ impl ResourceList {
         self.place(name).is_ok()
     }
 
-    /// Sets the amount of a resource; returns what it was before.
+    /// Sets the amount of a resource. Returns the previous amount.
     pub fn insert(&mut self, name: impl Into<Box<str>>, quantity: Quantity) -> Option<Quantity> {
         let name = name.into();
         match self.place(&name) {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inserted_replaces_what_was() {
+    fn inserting_replaces_the_previous_amount() {
         let mut list = read(r#"{"memory":"1"}"#);
         assert_eq!(list.insert("cpu", Quantity::count(1)), None);
         assert_eq!(

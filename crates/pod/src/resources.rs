@@ -44,13 +44,13 @@ pub fn ephemeral_storage_limit(spec: &PodSpec) -> Option<Quantity> {
     let mut sidecars = None;
     let mut largest_start = None;
     for container in &spec.init_containers {
-        let own = limit_of(container);
+        let limit = limit_of(container);
         let at_start = if is_sidecar(container) {
-            total = own.map_or(total, |quantity| add(total, quantity));
-            sidecars = own.map_or(sidecars, |quantity| add(sidecars, quantity));
+            total = limit.map_or(total, |quantity| add(total, quantity));
+            sidecars = limit.map_or(sidecars, |quantity| add(sidecars, quantity));
             sidecars
         } else {
-            own.map_or(sidecars, |quantity| add(sidecars, quantity))
+            limit.map_or(sidecars, |quantity| add(sidecars, quantity))
         };
         largest_start = largest_start.max(at_start);
     }

@@ -59,12 +59,12 @@ impl Operator {
             ("DoesNotExist", Self::DoesNotExist),
         ];
         all.into_iter()
-            .find_map(|(own, operator)| (own == name).then_some(operator))
+            .find_map(|(known, operator)| (known == name).then_some(operator))
     }
 
     /// Whether a label of this value meets the requirement; `None` stands for an absent label.
     pub fn admits<T: PartialEq<U>, U: ?Sized>(self, values: &[T], value: Option<&U>) -> bool {
-        let listed = || value.is_some_and(|value| values.iter().any(|own| own == value));
+        let listed = || value.is_some_and(|value| values.iter().any(|listed| listed == value));
         match self {
             Self::In => listed(),
             Self::NotIn => !listed(),
@@ -279,7 +279,7 @@ impl<T: Copy + PartialEq> NodeTerm<T> {
         let demands_anything = !(self.labels.is_empty() && self.names.is_empty());
         let mut names = self.names.iter();
         demands_anything
-            && names.all(|(wanted, own)| (*own == name) == *wanted)
+            && names.all(|(wanted, known)| (*known == name) == *wanted)
             && self
                 .labels
                 .iter()

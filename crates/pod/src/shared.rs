@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
-    /// Whether nobody else has this value.
+    /// Whether this is the only reference to the value.
     pub fn is_sole(this: &Self) -> bool {
         Arc::strong_count(&this.0) == 1
     }

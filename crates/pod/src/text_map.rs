@@ -20,7 +20,7 @@ impl TextMap {
     /// The text of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         let mut entries = self.iter();
-        entries.find_map(|(own, text)| (own == key).then_some(text))
+        entries.find_map(|(known, text)| (known == key).then_some(text))
     }
 
     /// Whether it has the key.
@@ -55,7 +55,7 @@ impl TextMap {
 
     /// Removes a key.
     pub fn remove(&mut self, key: &str) {
-        self.retain(|own, _| own != key);
+        self.retain(|known, _| known != key);
     }
 
     /// Removes the keys for which this is false.
@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_a_tree_of_texts_is(
+        fn it_behaves_like_a_tree_map_of_strings(
             entries in prop::collection::vec(("[a-c:0-9é]{0,2}", ".{0,12}"), 0..12),
             later in prop::collection::vec(("[a-c:0-9é]{0,2}", ".{0,12}"), 0..4),
         ) {

@@ -1,4 +1,4 @@
-//! What a toleration means. It is generic, because compiled filters compare numbers in place of texts.
+//! The rules of tolerations. They are generic, because compiled filters compare numbers instead of strings.
 
 use crate::wire;
 
@@ -31,7 +31,7 @@ impl<T: Copy + PartialEq> Toleration<T> {
 
     /// Whether it covers a taint with this key, value and effect.
     pub fn covers(&self, key: T, value: T, effect: T) -> bool {
-        let covers = |wanted: Option<T>, own| wanted.is_none_or(|wanted| wanted == own);
+        let covers = |wanted: Option<T>, actual| wanted.is_none_or(|wanted| wanted == actual);
         covers(self.key, key) && covers(self.value, value) && covers(self.effect, effect)
     }
 }

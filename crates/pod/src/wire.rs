@@ -61,7 +61,7 @@ pub struct Pod {
     pub status: Shared<PodStatus>,
 }
 
-/// A v1 Pod that says itself what it is, as in a manifest.
+/// A v1 Pod with `apiVersion` and `kind`, as in a manifest.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "struct Pod")]
 pub struct TypedPod {
@@ -92,8 +92,8 @@ impl TypedPod {
 }
 
 impl Pod {
-    /// A pod of which only its identity is known. Where it has a node, what it asks for is unknown, not zero; where it has
-    /// none, no scheduler can place it.
+    /// A pod of which only the identity is known. On a node its requests are unknown, not zero. Without a node no
+    /// scheduler can place it.
     pub fn of_unknown_spec(
         metadata: Metadata,
         spec: PodSpec,
@@ -238,7 +238,7 @@ pub struct PodSpec {
     pub init_containers: Vec<Container>,
     /// Resources of the pod as a whole.
     pub resources: Option<ResourceRequirements>,
-    /// What the sandbox uses in addition to the containers.
+    /// The usage of the sandbox in addition to the containers.
     #[serde(deserialize_with = "null_is_default")]
     pub overhead: ResourceList,
     /// Volumes that its containers may mount.
@@ -258,7 +258,7 @@ pub struct PodSpec {
     /// `PreemptLowerPriority` (default) or `Never`.
     #[serde(deserialize_with = "null_is_default")]
     pub preemption_policy: String,
-    /// What must happen before a scheduler looks at it.
+    /// The scheduling gates.
     #[serde(
         deserialize_with = "null_is_default",
         skip_serializing_if = "Vec::is_empty"
@@ -339,7 +339,7 @@ pub struct Container {
     /// `Always` makes an init container a sidecar.
     #[serde(deserialize_with = "null_is_default")]
     pub restart_policy: String,
-    /// What its exit leads to.
+    /// The rules for its exit codes.
     #[serde(
         deserialize_with = "null_is_default",
         skip_serializing_if = "Vec::is_empty"
@@ -350,7 +350,7 @@ pub struct Container {
     pub ports: Vec<ContainerPort>,
 }
 
-/// What the exit of a container leads to.
+/// The action after a container exits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct RestartRule {
@@ -504,7 +504,7 @@ pub struct PodStatus {
     /// The requests that the node has reserved for the pod as a whole, its overhead included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_resources: Option<Box<ResourceList>>,
-    /// What the pod as a whole runs with, its overhead included.
+    /// The actual resources of the whole pod, including its overhead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Box<ResourceRequirements>>,
 }
@@ -552,9 +552,9 @@ pub struct ContainerStatus {
     /// `containerd://<64 hex digits>`.
     #[serde(rename = "containerID", deserialize_with = "null_is_default")]
     pub container_id: String,
-    /// What the node has reserved for it, after an in-place resize.
+    /// The allocated amounts after an in-place resize.
     pub allocated_resources: Option<ResourceList>,
-    /// What the container runs with, which may still be more than what is reserved.
+    /// The actual resources of the container, which may still exceed the allocated ones.
     pub resources: Option<ResourceRequirements>,
 }
 

@@ -1,4 +1,4 @@
-//! What is filled in for a pod that no API server has stored.
+//! The defaults of a pod that no API server has stored.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_pod::{Pod, QosClass, defaults, wire};
@@ -140,7 +140,7 @@ proptest! {
         let mut same = stored.clone();
         defaults::complete(&mut same);
         prop_assert_eq!(text(&stored), text(&same));
-        // What was asked for stays.
+        // Explicit values stay.
         let lists = |pod: &wire::Pod| {
             let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
             let resources = containers.map(|own| &own.resources).chain(&pod.spec.resources);

@@ -1,4 +1,4 @@
-//! What a pod asks for while it is resized in place, at container level and at pod level.
+//! Requests of a pod during an in-place resize, at container level and at pod level.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_pod::{Counted, Pod, QosClass, Quantity, Requests, requests::ResizeState, wire};
@@ -125,7 +125,7 @@ fn a_node_that_reports_only_one_of_the_lists() {
     let allocated = json!({"allocatedResources": {"memory": "1Gi"}});
     let actual = json!({"resources": {"requests": {"memory": "1Gi"}}});
     let reason = || pending("Infeasible");
-    // The scheduler counts the spec until it knows what the container runs with.
+    // The scheduler counts the spec until the actual resources of the container are reported.
     let container = of_container("64Gi", allocated.clone(), reason());
     assert_eq!(memory(&container), ["64Gi", "1Gi", "1Gi", "64Gi"]);
     let container = of_container("64Gi", actual.clone(), reason());
@@ -138,7 +138,7 @@ fn a_node_that_reports_only_one_of_the_lists() {
     assert_eq!(memory(&nothing), ["64Gi"; 4]);
 }
 
-/// The node adds the overhead to what it reports for the whole pod; it counts once.
+/// The reported amounts include the overhead, which must count once.
 #[test]
 fn the_overhead_counts_once() {
     let mut pod = of_pod("2Gi", status("3Gi", "3Gi"), json!([]));
@@ -181,7 +181,7 @@ fn of_init_containers_only_sidecars_are_resized() {
 
 /// Only cpu and memory can be resized: a list of the node without disk or devices does not take those away.
 #[test]
-fn what_cannot_be_resized_stays_as_it_is_asked_for() {
+fn resources_without_resize_keep_the_request_of_the_spec() {
     let mut pod = of_container("1Gi", status("2Gi", "2Gi"), json!([]));
     let requests = &mut pod["spec"]["containers"][0]["resources"]["requests"];
     requests["ephemeral-storage"] = json!("9Gi");
@@ -193,7 +193,7 @@ fn what_cannot_be_resized_stays_as_it_is_asked_for() {
 }
 
 #[test]
-fn a_pod_ranks_by_what_is_reserved_fits_by_what_it_uses_and_tells_what_it_waits_for() {
+fn a_pod_ranks_by_allocated_fits_by_actual_and_reports_its_pending_resize() {
     let greedy = of_pod("64Gi", status("1Gi", "1Gi"), pending("Infeasible"));
     let pod = Pod::from_wire(wire(&greedy));
     let gi = |count: i64| Quantity::bytes(count << 30);
@@ -326,7 +326,7 @@ proptest! {
 
     /// The list is made in one pass, and single amounts are asked for one by one.
     #[test]
-    fn the_list_holds_what_is_asked_for_of_each_resource(pod in pods()) {
+    fn the_list_holds_the_request_of_each_resource(pod in pods()) {
         let wire = wire(&pod);
         let requests = Requests::of(&wire, Counted::Desired);
         for requests in [requests.clone(), requests.without_pod_level()] {
@@ -338,7 +338,7 @@ proptest! {
         }
     }
 
-    /// Nobody counts less than what is reserved, and an infeasible resize changes nothing for anybody.
+    /// Every count includes at least the allocated amounts, and an infeasible resize changes no count.
     #[test]
     fn the_counts_are_ordered(pod in pods(), desired in pods(), reason in "(Infeasible|Deferred|)") {
         let mut resized = settled(pod);

@@ -1,4 +1,4 @@
-//! Every call, and what becomes of its answer.
+//! Tests every call and the conversion of its answer.
 
 use crate::state::{state, text};
 use crate::{SOON, patient};
@@ -128,7 +128,7 @@ async fn figures_that_are_missing_are_not_zero() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_and_removed_is_gone() {
+async fn stopped_and_removed_objects_disappear() {
     let double = Double::start(state()).unwrap();
     let client = patient(&double);
     client
@@ -162,7 +162,7 @@ async fn what_is_stopped_and_removed_is_gone() {
 }
 
 #[tokio::test]
-async fn what_an_old_runtime_lacks_is_none() {
+async fn features_that_an_old_runtime_lacks_are_none() {
     let double = Double::start(state()).unwrap();
     let lacks = [
         "RuntimeConfig",
@@ -182,7 +182,7 @@ async fn what_an_old_runtime_lacks_is_none() {
     assert_eq!(client.container_stats().await.unwrap(), None);
     assert_eq!(client.filesystems().await.unwrap(), None);
     assert_eq!(client.events().next().await.unwrap(), None);
-    // What every runtime must have is an error.
+    // An unsupported mandatory call is an error.
     let error = client.images().await.unwrap_err();
     let unimplemented = |code| code == Code::Unimplemented;
     assert!(
@@ -207,7 +207,7 @@ async fn events_come_as_they_happen() {
         containers: vec![wire::ContainerStatus::default()],
     };
     let following = async {
-        // Told until somebody listens.
+        // Sends until a client listens.
         while !double.tell(&event) {
             tokio::task::yield_now().await;
         }
@@ -220,7 +220,7 @@ async fn events_come_as_they_happen() {
         (&*first.sandbox.unwrap().id, first.containers.len()),
         ("s1", 1)
     );
-    // A wait that is given up loses nothing.
+    // Dropping the wait loses no event.
     assert!(tokio::time::timeout(SOON, events.next()).await.is_err());
     assert!(double.tell(&wire::ContainerEvent { kind: 9, ..event }));
     assert_eq!(
@@ -268,7 +268,7 @@ async fn a_restart_is_not_noticed() {
 }
 
 #[tokio::test]
-async fn what_is_empty_or_odd_is_kept_as_it_is() {
+async fn empty_and_unusual_strings_are_kept() {
     let mut odd = state();
     odd.sandboxes = vec![wire::Sandbox {
         created_at: -1,

@@ -1,4 +1,4 @@
-//! Every error, and what leads to it.
+//! Tests every error and its cause.
 
 use crate::state::state;
 use crate::{SOON, client, patient};
@@ -41,7 +41,7 @@ async fn a_runtime_that_does_not_answer_is_given_up_and_may_come_back() {
 }
 
 #[tokio::test]
-async fn the_runtimes_refusal_is_told_in_its_words() {
+async fn a_refusal_carries_the_runtimes_message() {
     let double = Double::start(state()).unwrap();
     double.behave("RemoveImage", Behaviour::Refuse(9, "image is in use"));
     double.behave("ListImages", Behaviour::Refuse(7, "not you"));
@@ -112,7 +112,7 @@ async fn a_runtime_from_before_v1_is_called_old() {
 }
 
 #[tokio::test]
-async fn what_is_no_runtime_is_told_so() {
+async fn a_foreign_server_is_recognized() {
     let double = Double::start(state()).unwrap();
     let client = patient(&double);
     double.speak("containerd.services.v1");
@@ -156,18 +156,18 @@ async fn what_speaks_no_http2_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_socket_that_is_not_there_or_nobodys_is_told_so() {
+async fn a_missing_or_abandoned_socket_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("none.sock");
     let missing = client(&socket, SOON);
     let error = missing.version().await.unwrap_err();
     assert!(matches!(error, Error::NotThere { .. }), "{error}");
     assert!(error.to_string().contains("none.sock"), "{error}");
-    // A file that is no socket, as one whose runtime is gone: nobody listens.
+    // A file that is not a socket, like one whose runtime has exited.
     std::fs::write(&socket, "").unwrap();
     let error = missing.version().await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    // The runtime may be started later.
+    // The runtime may start later.
     std::fs::remove_file(&socket).unwrap();
     let error = missing.version().await.unwrap_err();
     assert!(matches!(error, Error::NotThere { .. }), "{error}");

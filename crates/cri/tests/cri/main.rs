@@ -11,7 +11,7 @@ use evictd_testkit::cri::Double;
 use std::path::Path;
 use std::time::Duration;
 
-/// Short where the runtime is to be waited for in vain.
+/// A short deadline for runtimes that never answer.
 fn client(socket: &Path, question: Duration) -> Client {
     Client::new(Settings {
         endpoint: Some(socket.display().to_string()),
@@ -22,7 +22,7 @@ fn client(socket: &Path, question: Duration) -> Client {
     .unwrap()
 }
 
-/// Long enough for a busy machine.
+/// A deadline for a busy machine.
 fn patient(double: &Double) -> Client {
     client(&double.socket(), Duration::from_secs(30))
 }

@@ -14,7 +14,7 @@ fn patient(containerd: &Containerd) -> Client {
 /// The image of most tests.
 const APP: &str = "evictd.test/app:1";
 
-/// Asks until the answer is there, for 20 s at most.
+/// Polls until there is an answer, for 20 s at most.
 async fn until<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -90,8 +90,8 @@ async fn pods_and_containers_are_listed() {
 }
 
 #[tokio::test]
-async fn what_ended_and_what_is_used_is_told() {
-    let Some(mut containerd) = Containerd::start("what_ended_and_what_is_used_is_told") else {
+async fn exits_and_usage_are_reported() {
+    let Some(mut containerd) = Containerd::start("exits_and_usage_are_reported") else {
         return;
     };
     let client = patient(&containerd);
@@ -116,7 +116,7 @@ async fn what_ended_and_what_is_used_is_told() {
         (status.exit_code, status.container.state),
         (3, ContainerState::Exited)
     );
-    // Which of the two is earlier says nothing here: containerd takes the start's time when the start was confirmed.
+    // The order of the two is open: containerd records the start when it is confirmed.
     assert!(status.started.is_some());
 
     // The runtime counts writable layers every second.
@@ -175,7 +175,7 @@ async fn an_image_goes_by_its_id_with_all_its_names() {
     .await;
     client.remove_image(&unused.id).await.unwrap();
     assert_eq!(image(&client, "evictd.test/unused:1").await, None);
-    // Nothing is done twice.
+    // Removing it again has no effect.
     client.remove_image(&unused.id).await.unwrap();
 
     containerd.image("evictd.test/used:1", 0).unwrap();
@@ -184,7 +184,7 @@ async fn an_image_goes_by_its_id_with_all_its_names() {
         .container(&pod, ("main", 0), "evictd.test/used:1", &["sleep", "1000"])
         .unwrap();
     let used = image(&client, "evictd.test/used:1").await.unwrap();
-    // containerd does not look who uses it: whoever asks must. The container goes on.
+    // containerd does not check whether an image is in use, so the caller must. The container keeps running.
     client.remove_image(&used.id).await.unwrap();
     assert_eq!(image(&client, "evictd.test/used:1").await, None);
     let status = client.container(&id).await.unwrap().unwrap();
@@ -236,8 +236,8 @@ async fn a_runtime_may_be_frozen_killed_and_started_again() {
 }
 
 #[test]
-fn what_a_panicking_test_started_is_gone() {
-    const TEST: &str = "what_a_panicking_test_started_is_gone";
+fn a_panicking_test_leaves_no_process() {
+    const TEST: &str = "a_panicking_test_leaves_no_process";
     let Some(mut containerd) = Containerd::start(TEST) else {
         return;
     };
@@ -249,7 +249,7 @@ fn what_a_panicking_test_started_is_gone() {
     containerd
         .container(&pod, ("main", 0), APP, &["sleep", "1000"])
         .unwrap();
-    // So that nobody is there who could end the container but the clean-up.
+    // Only the clean-up can then end the container.
     containerd.stop();
     let directory = containerd.socket().parent().unwrap().display().to_string();
     let group = format!("/{}", containerd.group());
@@ -262,7 +262,7 @@ fn what_a_panicking_test_started_is_gone() {
                 String::from_utf8_lossy(&line),
                 String::from_utf8_lossy(&groups),
             );
-            // Without a command line it has ended, and waits for its parent.
+            // A process without a command line has exited and waits for its parent.
             if line.contains(&directory) || groups.contains(&group) && !line.is_empty() {
                 found.push(line.into_owned());
             }

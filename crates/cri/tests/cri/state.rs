@@ -1,4 +1,4 @@
-//! What the runtime in memory knows: one of everything, with every field set.
+//! The state of the runtime in memory: one object of every kind, with all fields set.
 
 use evictd_testkit::cri::{State, wire};
 

@@ -1,14 +1,14 @@
-//! How deeply an expression may be nested. To parse it and to evaluate it takes some of the stack for each level, and whoever
-//! makes claims could have a program run out of it.
+//! Limits the nesting of an expression. Parsing and evaluation use stack for each level, and claims come from untrusted
+//! users.
 
-/// The most brackets that are open at a time.
+/// How many brackets may be open at a time.
 const MOST_BRACKETS: usize = 16;
-/// The most operators of one bracket between two of `&&` and `||`, whose operands do not nest.
+/// How many operators one bracket may have between two of `&&` and `||`. The operands of those do not nest.
 const MOST_OPERATORS: usize = 64;
 
-/// Why an expression is not read: it might nest too deeply.
+/// Why an expression is rejected: it may nest too deeply.
 pub(crate) fn excess(text: &str) -> Option<String> {
-    // The operators of each open bracket, and last those of the innermost one: what is in a bracket resets nothing around it.
+    // Operators per open bracket, the innermost last. The content of a bracket does not reset the counts around it.
     let mut operators = vec![0usize];
     let mut rest = Rest(text.as_bytes());
     while let Some(token) = rest.next() {
@@ -33,7 +33,7 @@ pub(crate) fn excess(text: &str) -> Option<String> {
                 "more than {MOST_BRACKETS} brackets are open at a time"
             ));
         }
-        if operators.iter().any(|own| *own > MOST_OPERATORS) {
+        if operators.iter().any(|count| *count > MOST_OPERATORS) {
             return Some(format!(
                 "more than {MOST_OPERATORS} operators between two of && and ||"
             ));
@@ -49,18 +49,18 @@ enum Token {
     /// One of the two characters of `&&` or `||`.
     Logical,
     Operator,
-    /// A text that does not end on its line, which nothing reads as one.
+    /// A string literal that does not end on its line, which no parser accepts.
     Unended,
     /// A name between backticks.
     Quoted,
     Other,
 }
 
-/// What is left of a text.
+/// The rest of the expression.
 struct Rest<'t>(&'t [u8]);
 
 impl Rest<'_> {
-    /// The next token that is no comment or space.
+    /// The next token, without comments and spaces.
     fn next(&mut self) -> Option<Token> {
         loop {
             let (first, rest) = self.0.split_first()?;
@@ -90,7 +90,7 @@ impl Rest<'_> {
         }
     }
 
-    /// A name, a number, the operator `in`, or a text with letters before its quote.
+    /// A name, a number, the operator `in`, or a string literal with a prefix.
     fn word(&mut self) -> Token {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         let end = self.0.iter().position(|byte| !is_part(byte));
@@ -102,7 +102,7 @@ impl Rest<'_> {
                 return self.literal(*quote, prefix.contains(&b'r'));
             }
         }
-        // A number needs no space before the operator.
+        // A number may be followed by the operator without a space.
         let of_number = word.first().is_some_and(u8::is_ascii_digit) && word.ends_with(b"in");
         if word == b"in" || of_number {
             return Token::Operator;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_shallow_and_what_could_use_up_the_stack_is_not_read() {
+    fn usual_expressions_are_shallow_and_deep_ones_are_rejected() {
         let one = "device.capacity['gpu.example.com'].memory.compareTo(quantity('10Gi')) >= 0";
         assert_eq!(excess(&[one; 100].join(" && ")), None);
         assert_eq!(
@@ -155,14 +155,14 @@ mod tests {
             ("'a' in'a'", 65),
             ("0x1in ", 65),
             ("a ? b : ", 65),
-            // What is in a bracket resets nothing around it.
+            // The content of a bracket resets no count around it.
             ("(a && b) == ", 65),
             ("[a || b] + ", 65),
         ] {
             assert!(excess(&open.repeat(count)).is_some(), "{open}");
             assert_eq!(excess(&open.repeat(count / 4)), None, "{open}");
         }
-        // What is in a text resets nothing, however it ends.
+        // The content of a string literal resets no count, however the literal ends.
         for literal in [
             "'&&'",
             "\"&&\"",
@@ -177,7 +177,7 @@ mod tests {
             );
         }
         assert!(excess(&format!(r"r'\' {}", "+1".repeat(65))).is_some());
-        // What nothing reads as a text, or as a name, hides nothing.
+        // Invalid literals and names hide nothing after them.
         for hidden in ["'\n", "'\\\n", "a.`//`", "'''", "br'\\"] {
             let text = format!("{hidden}{}", "+1".repeat(65));
             assert!(excess(&text).is_some(), "{text}");

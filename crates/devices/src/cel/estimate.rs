@@ -1,19 +1,19 @@
-//! The most that an expression can cost, by the sizes that texts, lists and maps of a device can have. The API server refuses an
-//! expression by such an estimate; this one is never higher than its own, because what is not known counts for little here. So
-//! nothing is refused that a server has accepted.
+//! Estimates the maximum cost of an expression from the maximum sizes of a device's strings, lists and maps. The API
+//! server rejects expressions by such an estimate. This one is never higher, because unknown sizes count little here,
+//! so it rejects nothing that the server accepted.
 
 use super::plan::{Call, Fold, Node, Select, Step};
 use super::value::Value;
 
-/// The longest driver or domain.
+/// The maximum length of a driver or domain.
 const DOMAIN: u64 = 63;
 const NAME: u64 = 32;
-/// The longest value of an attribute.
+/// The maximum length of an attribute's value.
 const ATTRIBUTE: u64 = 64;
-/// The most attributes of a device.
+/// The maximum number of attributes of a device.
 const ATTRIBUTES: u64 = 32;
 
-/// What is known of the values that an expression can have.
+/// The known type and size of a value.
 #[derive(Debug, Clone, PartialEq)]
 enum Shape {
     Unknown,
@@ -28,7 +28,7 @@ enum Shape {
 impl Shape {
     fn size(&self) -> Option<u64> {
         match self {
-            Self::Text(own) | Self::List(own, _) | Self::Map(own, ..) => Some(*own),
+            Self::Text(size) | Self::List(size, _) | Self::Map(size, ..) => Some(*size),
             Self::Attribute => Some(ATTRIBUTE),
             Self::Unknown | Self::Device => None,
         }
@@ -46,14 +46,14 @@ impl Shape {
                 let keys = map.entries.keys().map(|key| Self::of(&key.value()));
                 let values = map.entries.values().map(Self::of);
                 let [key, value] = [keys.reduce(Self::or), values.reduce(Self::or)];
-                let boxed = |own: Option<Self>| Box::new(own.unwrap_or(Self::Unknown));
+                let boxed = |shape: Option<Self>| Box::new(shape.unwrap_or(Self::Unknown));
                 Self::Map(map.entries.len() as u64, boxed(key), boxed(value))
             }
             _ => Self::Unknown,
         }
     }
 
-    /// What is known of a value that is one or the other.
+    /// The common properties of two alternative values.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Text(one), Self::Text(other)) => Self::Text(one.max(other)),
@@ -65,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// A field, or what is under a key.
+    /// A field, or the value of a key.
     fn inner(&self, field: Option<&str>) -> Self {
         let domains = |value: Self| {
             let named = Self::Map(ATTRIBUTES, Box::new(Self::Text(NAME)), Box::new(value));
@@ -75,15 +75,15 @@ impl Shape {
             (Self::Device, Some("driver")) => Self::Text(DOMAIN),
             (Self::Device, Some("attributes")) => domains(Self::Attribute),
             (Self::Device, Some("capacity")) => domains(Self::Unknown),
-            (Self::List(_, own) | Self::Map(_, _, own), _) => (**own).clone(),
+            (Self::List(_, value) | Self::Map(_, _, value), _) => (**value).clone(),
             _ => Self::Unknown,
         }
     }
 
-    /// What a walk goes over.
+    /// The elements that a comprehension visits.
     fn walked(&self) -> Self {
         match self {
-            Self::List(_, own) | Self::Map(_, own, _) => (**own).clone(),
+            Self::List(_, element) | Self::Map(_, element, _) => (**element).clone(),
             _ => Self::Unknown,
         }
     }
@@ -121,9 +121,10 @@ impl Estimate {
                 let (cost, shape) = self.of(operand);
                 (sum([cost, self.of(key).0, 1]), shape.inner(None))
             }
-            Node::And(sides) | Node::Or(sides) => {
-                (sum(sides.iter().map(|own| self.of(own).0)), Shape::Unknown)
-            }
+            Node::And(sides) | Node::Or(sides) => (
+                sum(sides.iter().map(|side| self.of(side).0)),
+                Shape::Unknown,
+            ),
             Node::Condition(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 let condition = self.of(condition).0;
@@ -133,17 +134,23 @@ impl Estimate {
                     one.1.or(other.1),
                 )
             }
-            Node::NotFalse(own) => (self.of(own).0.saturating_add(1), Shape::Unknown),
+            Node::NotFalse(operand) => (self.of(operand).0.saturating_add(1), Shape::Unknown),
             Node::Among(element, keys) => (
                 sum([self.of(element).0, 10, keys.len() as u64]),
                 Shape::Unknown,
             ),
             Node::Call(call) => self.call(call),
             Node::List(elements) => {
-                let elements: Vec<_> = elements.iter().map(|(own, _)| self.of(own)).collect();
-                let cost = sum(elements.iter().map(|own| own.0)).saturating_add(10);
+                let elements: Vec<_> = elements
+                    .iter()
+                    .map(|(element, _)| self.of(element))
+                    .collect();
+                let cost = sum(elements.iter().map(|estimated| estimated.0)).saturating_add(10);
                 let size = elements.len() as u64;
-                let element = elements.into_iter().map(|own| own.1).reduce(Shape::or);
+                let element = elements
+                    .into_iter()
+                    .map(|estimated| estimated.1)
+                    .reduce(Shape::or);
                 (
                     cost,
                     Shape::List(size, Box::new(element.unwrap_or(Shape::Unknown))),
@@ -151,7 +158,7 @@ impl Estimate {
             }
             Node::Map(entries) => {
                 let parts = entries.iter().flat_map(|(key, value, _)| [key, value]);
-                let cost = sum(parts.map(|own| self.of(own).0));
+                let cost = sum(parts.map(|part| self.of(part).0));
                 let unknown = || Box::new(Shape::Unknown);
                 let shape = Shape::Map(entries.len() as u64, unknown(), unknown());
                 (cost.saturating_add(30), shape)
@@ -179,12 +186,14 @@ impl Estimate {
             Step::Set(step) => (self.of(step).0, None),
             Step::Append(condition, more) => {
                 let (cost, added) = self.of(more);
-                let condition = condition.as_ref().map_or(0, |own| self.of(own).0);
+                let condition = condition
+                    .as_ref()
+                    .map_or(0, |condition| self.of(condition).0);
                 (sum([condition, cost, 2]), Some(added.walked()))
             }
         };
         self.locals.pop();
-        let shape = added.map_or(shape, |own| Shape::List(size, Box::new(own)));
+        let shape = added.map_or(shape, |element| Shape::List(size, Box::new(element)));
         if let Some(last) = self.locals.last_mut() {
             *last = shape;
         }
@@ -195,13 +204,13 @@ impl Estimate {
     }
 
     fn call(&mut self, call: &Call) -> Estimated {
-        let args: Vec<_> = call.args.iter().map(|own| self.of(own)).collect();
-        let before = sum(args.iter().map(|own| own.0));
-        let shape = |at: usize| args.get(at).map_or(Shape::Unknown, |own| own.1.clone());
+        let args: Vec<_> = call.args.iter().map(|arg| self.of(arg)).collect();
+        let before = sum(args.iter().map(|arg| arg.0));
+        let shape = |at: usize| args.get(at).map_or(Shape::Unknown, |arg| arg.1.clone());
         let size = |at: usize| shape(at).size();
         let tenths = |size: u64, tenths: u64| size.saturating_mul(tenths).div_ceil(10);
         let of_first = |parts: u64| tenths(size(0).unwrap_or(0), parts);
-        let (own, shape) = match call.name {
+        let (cost, shape) = match call.name {
             "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" => {
                 let smallest = [size(0), size(1)].into_iter().flatten().min();
                 (tenths(smallest.unwrap_or(1), 1), Shape::Unknown)
@@ -248,11 +257,11 @@ impl Estimate {
             "dyn" => (1, shape(0)),
             _ => (1, Shape::Unknown),
         };
-        (before.saturating_add(own), shape)
+        (before.saturating_add(cost), shape)
     }
 }
 
-/// What it costs to make a constant: 10 for a list and 30 for a map.
+/// The cost of creating a constant: 10 for a list and 30 for a map.
 fn made(value: &Value) -> u64 {
     match value {
         Value::List(list) => sum(list.iter().map(made)).saturating_add(10),

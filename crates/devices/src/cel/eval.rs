@@ -1,8 +1,8 @@
-//! The evaluation of an expression. Each step is charged as Kubernetes charges it: a name or a field costs 1, what is written as a
-//! constant nothing, a new list 10, a new map 30, and a function what its table says. The root of a chain of names and fields is free
-//! where the chain is a branch of a condition or a key.
+//! Evaluates an expression and charges each step as Kubernetes does. A name or field costs 1, a constant 0, a new list
+//! 10, a new map 30, and a function costs what its table says. The root of a chain of names and fields is free if the
+//! chain is a conditional branch or a key.
 
-use super::functions::Given;
+use super::functions::Invocation;
 use super::meter::{Fault, Meter};
 use super::plan::{Call, Fold, Node, Select, Step};
 use super::value::{Key, Map, Value, Values};
@@ -17,7 +17,7 @@ type Outcome = Result<Value, Fault>;
 pub(crate) struct Evaluation<'e> {
     device: &'e Value,
     pub(crate) meter: Meter,
-    /// Variables of macros. What has failed is a value there, too: `exists` and `all` may do without it.
+    /// Variables of macros. An error is a value here, too, because `exists` and `all` may ignore it.
     locals: Vec<Outcome>,
 }
 
@@ -34,7 +34,7 @@ impl<'e> Evaluation<'e> {
         self.chain(node, 1)
     }
 
-    /// A value; `root` is what the first name of a chain costs.
+    /// Evaluates a chain; `root` is the cost of its first name.
     fn chain(&mut self, node: &Node, root: u64) -> Outcome {
         match node {
             Node::Constant(value) => Ok(value.clone()),
@@ -66,18 +66,18 @@ impl<'e> Evaluation<'e> {
                     _ => Err(Fault::no_overload()),
                 }
             }
-            Node::NotFalse(own) => {
-                let value = self.value(own);
+            Node::NotFalse(operand) => {
+                let value = self.value(operand);
                 self.meter.charge(1)?;
                 match value {
                     Err(Fault::Cost) => Err(Fault::Cost),
-                    Ok(Value::Bool(own)) => Ok(Value::Bool(own)),
+                    Ok(Value::Bool(value)) => Ok(Value::Bool(value)),
                     _ => Ok(Value::Bool(true)),
                 }
             }
             Node::Among(element, keys) => {
                 let element = Key::of(&self.value(element)?);
-                Ok(Value::Bool(element.is_some_and(|own| keys.contains(&own))))
+                Ok(Value::Bool(element.is_some_and(|key| keys.contains(&key))))
             }
             Node::Call(call) => self.call(call),
             Node::List(elements) => self.list(elements),
@@ -94,7 +94,7 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    /// The value that something is selected from.
+    /// The operand of a selection.
     fn operand(&mut self, operand: &Node, root: u64) -> Outcome {
         if is_chain(operand) {
             return self.chain(operand, root);
@@ -109,7 +109,7 @@ impl<'e> Evaluation<'e> {
         if kind == Select::Test {
             return match value {
                 Value::Map(map) => Ok(Value::Bool(map.has(field))),
-                Value::Optional(Some(own)) => match &*own {
+                Value::Optional(Some(inner)) => match &*inner {
                     Value::Map(map) => Ok(Value::Bool(map.has(field))),
                     _ => Err(Fault::no_overload()),
                 },
@@ -133,20 +133,20 @@ impl<'e> Evaluation<'e> {
         element(value, &key, is_optional, &mut self.meter)
     }
 
-    /// `&&` and `||`: the side that decides does so even where the other one fails.
+    /// `&&` and `||`: one side can decide even if the other fails.
     fn logical(&mut self, sides: &[Node; 2], decides: bool) -> Outcome {
         let [left, right] = sides;
         let left = self.value(left);
         match left {
-            Ok(Value::Bool(own)) if own == decides => return left,
+            Ok(Value::Bool(value)) if value == decides => return left,
             Err(Fault::Cost) => return left,
             _ => {}
         }
         let right = self.value(right);
         match (left, right) {
             (_, Err(Fault::Cost)) => Err(Fault::Cost),
-            (_, Ok(Value::Bool(own))) if own == decides => Ok(Value::Bool(own)),
-            (Ok(Value::Bool(_)), Ok(Value::Bool(own))) => Ok(Value::Bool(own)),
+            (_, Ok(Value::Bool(value))) if value == decides => Ok(Value::Bool(value)),
+            (Ok(Value::Bool(_)), Ok(Value::Bool(value))) => Ok(Value::Bool(value)),
             (Err(fault), _) | (_, Err(fault)) => Err(fault),
             _ => Err(Fault::no_overload()),
         }
@@ -154,10 +154,10 @@ impl<'e> Evaluation<'e> {
 
     fn call(&mut self, call: &Call) -> Outcome {
         let mut args = Vec::with_capacity(call.args.len());
-        for own in &call.args {
-            args.push(self.value(own)?);
+        for arg in &call.args {
+            args.push(self.value(arg)?);
         }
-        (call.function)(&mut Given {
+        (call.function)(&mut Invocation {
             args,
             pattern: call.pattern.as_ref(),
             meter: &mut self.meter,
@@ -166,10 +166,10 @@ impl<'e> Evaluation<'e> {
 
     fn list(&mut self, elements: &[(Node, bool)]) -> Outcome {
         let mut values = Vec::with_capacity(elements.len());
-        for (own, may_miss) in elements {
-            let value = self.value(own)?;
+        for (element, may_miss) in elements {
+            let value = self.value(element)?;
             match value {
-                Value::Optional(own) if *may_miss => values.extend(own.as_deref().cloned()),
+                Value::Optional(inner) if *may_miss => values.extend(inner.as_deref().cloned()),
                 value => values.push(value),
             }
         }
@@ -186,7 +186,7 @@ impl<'e> Evaluation<'e> {
             key.read(&mut self.meter)?;
             let value = match self.value(value)? {
                 Value::Optional(None) if *may_miss => continue,
-                Value::Optional(Some(own)) if *may_miss => own.as_ref().clone(),
+                Value::Optional(Some(inner)) if *may_miss => inner.as_ref().clone(),
                 value => value,
             };
             if map.insert(key, value).is_some() {
@@ -228,13 +228,13 @@ impl<'e> Evaluation<'e> {
         result
     }
 
-    /// Leaves the result of the steps as the last local variable.
+    /// Leaves the result as the last local variable.
     fn walk(&mut self, fold: &Fold, list: &Values) -> Result<(), Fault> {
         let result = self.locals.len() - 1;
-        for own in list.iter() {
-            // A walk whose steps are all constants ends, too.
+        for element in list.iter() {
+            // Charges elements here, because constant steps charge nothing and the walk must still end.
             self.meter.handle_values(1)?;
-            self.locals.push(Ok(own.clone()));
+            self.locals.push(Ok(element.clone()));
             let goes_on = self.step(fold, result);
             self.locals.pop();
             if !goes_on? {
@@ -244,7 +244,7 @@ impl<'e> Evaluation<'e> {
         Ok(())
     }
 
-    /// One step with the element that is the last local variable; false where the walk is over.
+    /// Runs one step with the element in the last local variable. Returns false at the end of the walk.
     fn step(&mut self, fold: &Fold, result: usize) -> Result<bool, Fault> {
         match self.value(&fold.condition)? {
             Value::Bool(true) => {}
@@ -269,16 +269,16 @@ impl<'e> Evaluation<'e> {
                     Value::Bool(true) => {}
                     _ => return Err(Fault::no_overload()),
                 }
-                // The name of the result, and the sum of the lists.
+                // Charges the name of the result and the sum of the lists.
                 self.meter.charge(2)?;
                 let Value::List(more) = self.value(more)? else {
                     return Err(Fault::no_overload());
                 };
-                let own = std::mem::replace(&mut self.locals[result], Ok(Value::Null))?;
-                let Value::List(own) = own else {
+                let list = std::mem::replace(&mut self.locals[result], Ok(Value::Null))?;
+                let Value::List(list) = list else {
                     return Err(Fault::no_overload());
                 };
-                let list = own.and(more, &mut self.meter)?;
+                let list = list.and(more, &mut self.meter)?;
                 self.locals[result] = Ok(Value::List(list));
             }
         }
@@ -295,11 +295,11 @@ const fn is_chain(node: &Node) -> bool {
     }
 }
 
-/// What is under a key of a map, or at a place in a list.
+/// The value of a map's key, or an element of a list.
 fn element(value: Value, key: &Value, is_optional: bool, meter: &mut Meter) -> Outcome {
     let (value, is_optional) = match value {
         Value::Optional(None) => return Ok(Value::Optional(None)),
-        Value::Optional(Some(own)) => (own.as_ref().clone(), true),
+        Value::Optional(Some(inner)) => (inner.as_ref().clone(), true),
         value => (value, is_optional),
     };
     let found = match &value {

@@ -1,10 +1,10 @@
-//! Lists. One that is put together of two others only refers to them, so that no expression makes a list that is larger than the
-//! work it has paid for.
+//! Lists. A concatenation only refers to its parts, so that no expression creates a list larger than the work that it
+//! has paid for.
 
 use super::meter::{Fault, Meter};
 use std::sync::Arc;
 
-/// Lists of up to so many values are copied where they are put together.
+/// A concatenation up to this length is copied.
 const SHORT: u64 = 64;
 
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl<T: Clone> List<T> {
         self.length
     }
 
-    /// This list and the other after it. One that nobody else refers to is extended, and short ones are copied.
+    /// Concatenates two lists. A list without other references is extended in place, and short ones are copied.
     pub(crate) fn and(mut self, other: Self, meter: &mut Meter) -> Result<Self, Fault> {
         if other.length == 0 {
             return Ok(self);
@@ -42,16 +42,16 @@ impl<T: Clone> List<T> {
             return Ok(other);
         }
         let length = self.length.saturating_add(other.length);
-        if let (Content::Flat(own), Content::Flat(more)) = (&mut self.content, &other.content) {
-            if let Some(own) = Arc::get_mut(own) {
+        if let (Content::Flat(values), Content::Flat(more)) = (&mut self.content, &other.content) {
+            if let Some(values) = Arc::get_mut(values) {
                 meter.handle_values(other.length)?;
-                own.extend(more.iter().cloned());
+                values.extend(more.iter().cloned());
                 self.length = length;
                 return Ok(self);
             }
             if length <= SHORT {
                 meter.handle_values(length)?;
-                let both = own.iter().chain(more.iter());
+                let both = values.iter().chain(more.iter());
                 return Ok(both.cloned().collect::<Vec<T>>().into());
             }
         }
@@ -65,7 +65,7 @@ impl<T: Clone> List<T> {
         let (mut list, mut index) = (self, index);
         loop {
             match &list.content {
-                Content::Flat(own) => return own.get(usize::try_from(index).ok()?).cloned(),
+                Content::Flat(values) => return values.get(usize::try_from(index).ok()?).cloned(),
                 Content::Both(both) if index < both.0.length => list = &both.0,
                 Content::Both(both) => {
                     index -= both.0.length;
@@ -75,7 +75,7 @@ impl<T: Clone> List<T> {
         }
     }
 
-    /// Whoever takes an element pays for it first: a list may have more than fit into memory.
+    /// The caller charges each element before it takes it, because a list may be larger than memory.
     pub(crate) fn iter(&self) -> Elements<'_, T> {
         Elements {
             rest: vec![(self, 0)],
@@ -84,7 +84,7 @@ impl<T: Clone> List<T> {
 }
 
 pub(crate) struct Elements<'l, T> {
-    /// Lists that are still to be read, the next one last, and from where on.
+    /// The parts that are still to be read, the next one last, with the index of the next element.
     rest: Vec<(&'l List<T>, usize)>,
 }
 
@@ -95,8 +95,8 @@ impl<'l, T> Iterator for Elements<'l, T> {
         loop {
             let (list, at) = self.rest.pop()?;
             match &list.content {
-                Content::Flat(own) => {
-                    if let Some(value) = own.get(at) {
+                Content::Flat(values) => {
+                    if let Some(value) = values.get(at) {
                         self.rest.push((list, at + 1));
                         return Some(value);
                     }

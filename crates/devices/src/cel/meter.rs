@@ -1,25 +1,26 @@
-//! What an evaluation may cost. Units are those of Kubernetes, so that a selector fails here exactly where it fails there. Work that
-//! those units do not reflect, such as building a long text, is counted beside them, so that every evaluation ends soon.
+//! The cost of an evaluation. Units are those of Kubernetes, so that a selector fails here exactly where it fails
+//! there. Work that units do not reflect, such as building a long string, is counted separately, so that every
+//! evaluation ends soon.
 
-/// The most that one evaluation may cost, in units.
+/// The maximum cost of an evaluation, in units.
 pub(crate) const MOST_COST: u64 = 1_000_000;
-/// The most bytes that one evaluation may build or compare.
+/// The maximum number of bytes that an evaluation may build or compare.
 const MOST_BYTES: u64 = 32 << 20;
-/// So many bytes that an evaluation handles take about as long as a unit of cost.
+/// Handling this many bytes takes about as long as one unit of cost.
 const BYTES_OF_UNIT: u64 = 32;
-/// About as much as a value takes in a list.
+/// The approximate size of a value in a list, in bytes.
 const VALUE: u64 = 32;
-/// A text of so many bytes is read in the time of the step that reads it.
+/// Reading a string of this length takes no longer than the step that reads it.
 const SHORT: usize = 64;
-/// The longest message of an error. It is kept with the answer.
+/// The maximum length of an error message, because messages are cached.
 const LONGEST_MESSAGE: usize = 256;
 
 /// Why an evaluation has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It costs too much. No operator absorbs this, and nothing is evaluated after it.
+    /// The cost limit is exceeded. No operator absorbs this, and evaluation stops.
     Cost,
-    /// Something in it fails.
+    /// An evaluation error.
     Error(Box<str>),
 }
 
@@ -34,7 +35,7 @@ impl Fault {
         Self::error("no such overload")
     }
 
-    /// In the words of Kubernetes.
+    /// Kubernetes' message.
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Cost => "operation cancelled: actual cost limit exceeded",
@@ -43,7 +44,7 @@ impl Fault {
     }
 }
 
-/// What an evaluation has cost so far. What is about to be done is charged before it is done.
+/// The cost so far. Work is charged before it is done.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     spent: u64,
@@ -51,7 +52,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// What it has cost, with the work that its units do not reflect.
+    /// The total cost, with the work that units do not reflect.
     pub(crate) const fn units(&self) -> u64 {
         self.spent + self.bytes / BYTES_OF_UNIT
     }
@@ -62,7 +63,7 @@ impl Meter {
     }
 
     pub(crate) fn charge(&mut self, units: u64) -> Result<(), Fault> {
-        // What is refused is not done: it does not count in full.
+        // Rejected work is not done, so it does not count in full.
         self.spent = self.spent.saturating_add(units).min(MOST_COST + 1);
         if self.spent > MOST_COST {
             return Err(Fault::Cost);
@@ -70,12 +71,12 @@ impl Meter {
         Ok(())
     }
 
-    /// A pass over so many characters or elements, `tenths` tenths of a unit for each.
+    /// Charges a pass over characters or elements, at `tenths` tenths of a unit each.
     pub(crate) fn traverse(&mut self, size: u64, tenths: u64) -> Result<(), Fault> {
         self.charge(size.saturating_mul(tenths).div_ceil(10))
     }
 
-    /// So many bytes are about to be built, copied or compared.
+    /// Charges bytes to be built, copied or compared.
     pub(crate) fn handle(&mut self, bytes: usize) -> Result<(), Fault> {
         let sum = self.bytes.saturating_add(bytes as u64);
         self.bytes = sum.min(MOST_BYTES + 1);
@@ -85,7 +86,7 @@ impl Meter {
         Ok(())
     }
 
-    /// A text is about to be compared with others or parsed, for the price of one step.
+    /// Charges a string that one step compares or parses.
     pub(crate) fn read(&mut self, text: &str) -> Result<(), Fault> {
         if text.len() > SHORT {
             self.handle(text.len())?;
@@ -93,7 +94,7 @@ impl Meter {
         Ok(())
     }
 
-    /// The same of values in a list.
+    /// Charges values of a list.
     pub(crate) fn handle_values(&mut self, count: u64) -> Result<(), Fault> {
         let bytes = count.saturating_mul(VALUE);
         self.handle(usize::try_from(bytes).unwrap_or(usize::MAX))

@@ -1,7 +1,7 @@
-//! Selectors of devices in the Common Expression Language, with the variable `device` as Kubernetes defines it.
+//! Device selectors in the Common Expression Language, with Kubernetes' variable `device`.
 //!
-//! A library parses them. They are evaluated here, because each step must be charged, as Kubernetes does: an expression of a
-//! few lines can ask for more work than a machine does in a year.
+//! A library parses them. They are evaluated here, because each step must be charged as in Kubernetes: an expression of
+//! a few lines can require more work than a machine does in a year.
 
 mod depth;
 mod estimate;
@@ -27,7 +27,7 @@ use plan::Node;
 use std::sync::{Arc, LazyLock};
 use value::Value;
 
-/// The API server refuses longer expressions.
+/// The API server rejects longer expressions.
 const LONGEST: usize = 10 * 1024;
 
 static ENVIRONMENT: LazyLock<Result<Env, String>> = LazyLock::new(|| {
@@ -39,8 +39,8 @@ static ENVIRONMENT: LazyLock<Result<Env, String>> = LazyLock::new(|| {
     Ok(env)
 });
 
-/// `cel.bind(name, value, expression)`: the expression with that value under that name. As the language's own library does
-/// it, it is a walk over nothing that begins with the value.
+/// `cel.bind(name, value, expression)` evaluates the expression with a local variable. As in cel-go, it expands to a
+/// comprehension over an empty list that starts with the value.
 fn bind(
     helper: &mut MacroExprHelper<'_>,
     target: Option<&IdedExpr>,
@@ -67,27 +67,26 @@ fn bind(
     Some(helper.next_expr(Expr::Comprehension(Box::new(walk))))
 }
 
-/// A selector, ready to be asked about devices.
+/// A compiled selector.
 #[derive(Debug)]
 pub(crate) struct Expression {
     node: Node,
-    /// The work of preparing its constant patterns, in bytes.
+    /// The work of compiling its constant patterns, in bytes.
     patterns: usize,
 }
 
-/// What a selector says of a device.
+/// The result of a selector for a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Whether it selects the device; as an error what fails while it is evaluated, as where it asks for an attribute that the
-    /// device does not have.
+    /// Whether it selects the device, or the evaluation error, for example if the device lacks an attribute.
     pub(crate) selects: Result<bool, Arc<str>>,
-    /// What it has cost to find out, in units.
+    /// The cost of the evaluation, in units.
     pub(crate) cost: u64,
 }
 
 impl Expression {
     /// # Errors
-    /// Why it cannot be read, in one line.
+    /// Why it does not compile, in one line.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         let env = ENVIRONMENT.as_ref().map_err(Clone::clone)?;
         if text.len() > LONGEST {
@@ -108,13 +107,13 @@ impl Expression {
         Ok(Self { node, patterns })
     }
 
-    /// What it says of a device.
-    pub(crate) fn judge(&self, device: &Subject) -> Verdict {
+    /// Evaluates the selector for a device.
+    pub(crate) fn evaluate(&self, device: &Subject) -> Verdict {
         let mut evaluation = Evaluation::of(device.value());
         let ready = evaluation.meter.handle(self.patterns);
         let value = ready.and_then(|()| evaluation.value(&self.node));
         let selects = match value {
-            Ok(Value::Bool(own)) => Ok(own),
+            Ok(Value::Bool(selects)) => Ok(selects),
             Ok(other) => {
                 let kind = other.type_name();
                 Err(format!("CEL result of type {kind} could not be converted to bool").into())

@@ -1,5 +1,5 @@
-//! Regular expressions in RE2's syntax and within its limits. They differ from those of the library here: `\d`, `\s`, `\w` and `\b`
-//! are about ASCII only, `\Q` quotes, and a class has neither nested classes nor operators.
+//! Regular expressions with RE2's syntax and limits. They differ from the `regex` crate: `\d`, `\s`, `\w` and `\b`
+//! match ASCII only, `\Q` quotes, and classes neither nest nor have operators.
 
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::ast::{self, Ast, ClassSetItem, Visitor};
@@ -7,25 +7,25 @@ use regex_syntax::hir::translate::TranslatorBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 use std::sync::{Arc, OnceLock};
 
-/// Nested repetitions may repeat something so many times in all, as in RE2.
+/// The maximum product of nested repetition counts, as in RE2.
 const MOST_REPEATS: u32 = 1000;
-/// The most parts that a pattern may have when its repetitions are written out. RE2 allows more; they would be slow to prepare.
+/// The maximum number of parts after expanding repetitions. RE2 allows more, but they would be slow to compile.
 const MOST_PARTS: usize = 60_000;
-/// The most memory of a compiled pattern, in bytes.
+/// The maximum memory of a compiled pattern, in bytes.
 const MOST_MEMORY: usize = 16 << 20;
-/// How deeply groups may be nested.
+/// The maximum nesting of groups.
 const MOST_NESTED: u32 = 250;
-/// The longest pattern, which an expression may put together.
+/// The maximum length of a pattern, which an expression may concatenate.
 const LONGEST: usize = 10 << 10;
-/// The most characters that all classes of a pattern have together where it may ignore case: then each is looked at. RE2 allows
-/// more.
+/// The maximum number of characters in all classes of a case-insensitive pattern, because each character is folded. RE2
+/// allows more.
 const MOST_CHARACTERS: u32 = 300_000;
-/// About as many characters has a class with a name, such as all letters.
+/// The approximate number of characters in a named class, such as all letters.
 const NAMED: u32 = 150_000;
-/// The most classes with a name.
+/// The maximum number of named classes.
 const MOST_NAMED: u32 = 64;
 
-/// A pattern that is compiled when it is used for the first time.
+/// A pattern that is compiled on first use.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     text: String,
@@ -36,7 +36,7 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     /// # Errors
-    /// What is wrong with it.
+    /// Why the pattern is invalid.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err("error parsing regexp: expression too large".to_owned());
@@ -72,19 +72,19 @@ impl Pattern {
         })
     }
 
-    /// The work of compiling it, in bytes that are handled.
+    /// The work of compiling it, in bytes.
     pub(crate) const fn work(&self) -> usize {
         let parsing = self.characters as usize * 4;
         self.parts.saturating_mul(512).saturating_add(parsing)
     }
 
-    /// The work of a search in a text of so many bytes, where the search does not go by the shortest way.
+    /// The work of searching a string of this length without the fast engine.
     pub(crate) const fn work_on(&self, bytes: usize) -> usize {
         self.parts.saturating_mul(bytes) / 8 + bytes
     }
 
     /// # Errors
-    /// It would take too much memory.
+    /// The pattern would take too much memory.
     pub(crate) fn regex(&self) -> Result<&Regex, &str> {
         let regex = self.regex.get_or_init(|| {
             let regex = RegexBuilder::new(&self.text)
@@ -98,22 +98,29 @@ impl Pattern {
     }
 }
 
-/// What has to be looked at of the classes of a pattern.
+/// The size of a pattern's classes.
 #[derive(Default)]
 struct Classes {
     named: u32,
-    /// How many characters they have together; 0 where case matters.
+    /// How many characters they have together; 0 in a case-sensitive pattern.
     characters: u32,
     ignores_case: bool,
 }
 
 impl Classes {
-    /// `None` where that is too much.
+    /// `None` above the limits.
     fn of(ast: &Ast) -> Option<Self> {
-        let own = ast::visit(ast, Self::default()).ok()?;
-        let characters = if own.ignores_case { own.characters } else { 0 };
-        let is_little = own.named <= MOST_NAMED && characters <= MOST_CHARACTERS;
-        is_little.then_some(Self { characters, ..own })
+        let classes = ast::visit(ast, Self::default()).ok()?;
+        let characters = if classes.ignores_case {
+            classes.characters
+        } else {
+            0
+        };
+        let is_little = classes.named <= MOST_NAMED && characters <= MOST_CHARACTERS;
+        is_little.then_some(Self {
+            characters,
+            ..classes
+        })
     }
 
     const fn named(&mut self) {
@@ -137,8 +144,11 @@ impl Visitor for Classes {
 
     fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
         match ast {
-            Ast::Flags(own) => self.flags(&own.flags),
-            Ast::Group(own) => own.flags().into_iter().for_each(|own| self.flags(own)),
+            Ast::Flags(set) => self.flags(&set.flags),
+            Ast::Group(group) => group
+                .flags()
+                .into_iter()
+                .for_each(|group| self.flags(group)),
             Ast::ClassUnicode(_) => self.named(),
             _ => {}
         }
@@ -147,8 +157,8 @@ impl Visitor for Classes {
 
     fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
         match item {
-            ClassSetItem::Range(own) => {
-                let (start, end) = (u32::from(own.start.c), u32::from(own.end.c));
+            ClassSetItem::Range(range) => {
+                let (start, end) = (u32::from(range.start.c), u32::from(range.end.c));
                 let size = end.saturating_sub(start);
                 self.characters = self.characters.saturating_add(size);
             }
@@ -159,57 +169,60 @@ impl Visitor for Classes {
     }
 }
 
-/// Whether repetitions within each other repeat something at most so many times.
+/// Whether no product of nested repetition counts exceeds `most`.
 fn repeats_within(hir: &Hir, most: u32) -> bool {
     match hir.kind() {
-        HirKind::Repetition(own) => {
-            let times = own.max.unwrap_or(own.min);
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min);
             if times > most {
                 return false;
             }
-            repeats_within(&own.sub, most.checked_div(times).unwrap_or(most))
+            repeats_within(&repetition.sub, most.checked_div(times).unwrap_or(most))
         }
-        HirKind::Capture(own) => repeats_within(&own.sub, most),
-        HirKind::Concat(own) | HirKind::Alternation(own) => {
-            own.iter().all(|own| repeats_within(own, most))
+        HirKind::Capture(group) => repeats_within(&group.sub, most),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().all(|parts| repeats_within(parts, most))
         }
         HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => true,
     }
 }
 
-/// How many parts a pattern has when its repetitions are written out.
+/// The number of parts after expanding repetitions.
 fn parts(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,
-        HirKind::Literal(own) => own.0.len(),
-        HirKind::Class(Class::Bytes(own)) => own.ranges().len().max(1),
-        // A range of characters takes about four of bytes.
-        HirKind::Class(Class::Unicode(own)) => {
-            let ranges = own.ranges().iter();
-            let sizes = ranges.map(|own| if own.end().is_ascii() { 1 } else { 4 });
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len().max(1),
+        // A range of characters becomes about four ranges of bytes.
+        HirKind::Class(Class::Unicode(class)) => {
+            let ranges = class.ranges().iter();
+            let sizes = ranges.map(|range| if range.end().is_ascii() { 1 } else { 4 });
             sizes.sum::<usize>().max(1)
         }
-        HirKind::Repetition(own) => {
-            let times = own.max.unwrap_or(own.min.saturating_add(1)).max(1);
-            parts(&own.sub).saturating_mul(times as usize)
+        HirKind::Repetition(repetition) => {
+            let times = repetition
+                .max
+                .unwrap_or(repetition.min.saturating_add(1))
+                .max(1);
+            parts(&repetition.sub).saturating_mul(times as usize)
         }
-        HirKind::Capture(own) => parts(&own.sub),
-        HirKind::Concat(own) | HirKind::Alternation(own) => own
+        HirKind::Capture(group) => parts(&group.sub),
+        HirKind::Concat(sub) | HirKind::Alternation(sub) => sub
             .iter()
-            .fold(1, |sum, own| sum.saturating_add(parts(own))),
+            .fold(1, |sum, sub| sum.saturating_add(parts(sub))),
     }
 }
 
-/// The pattern as the library here reads it.
+/// Translates RE2's syntax for the `regex` crate.
 fn translated(text: &str) -> Result<String, String> {
     let mut rest = text.chars().peekable();
     let mut written = String::with_capacity(text.len());
     let mut in_class = false;
-    // In a class: whether nothing has been read of it yet, and whether the last character was a hyphen.
+    // Inside a class: whether it is empty so far, and whether the last character was a hyphen.
     let (mut first, mut after_hyphen) = (false, false);
-    while let Some(own) = rest.next() {
-        let hyphen = in_class && own == '-' && !after_hyphen;
-        match own {
+    while let Some(character) = rest.next() {
+        let hyphen = in_class && character == '-' && !after_hyphen;
+        match character {
             '\\' => {
                 let next = rest.next();
                 let next =
@@ -240,11 +253,11 @@ fn translated(text: &str) -> Result<String, String> {
                 in_class = false;
                 written.push(']');
             }
-            '[' | '&' | '~' if in_class => written.extend(['\\', own]),
+            '[' | '&' | '~' if in_class => written.extend(['\\', character]),
             '-' if in_class && after_hyphen => written.push_str("\\-"),
-            // Nobody asks for what a group has matched.
+            // Groups become non-capturing, because captures are never used.
             '(' if !in_class && rest.peek() != Some(&'?') => written.push_str("(?:"),
-            own => written.push(own),
+            character => written.push(character),
         }
         first = false;
         after_hyphen = hyphen;
@@ -252,45 +265,45 @@ fn translated(text: &str) -> Result<String, String> {
     Ok(written)
 }
 
-/// The rest of a class with a name, such as `[:alpha:]`.
+/// The rest of a named class, such as `[:alpha:]`.
 fn named(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, written: &mut String) {
-    for own in rest.by_ref() {
-        written.push(own);
-        if own == ']' {
+    for character in rest.by_ref() {
+        written.push(character);
+        if character == ']' {
             break;
         }
     }
 }
 
-/// What stands between `\Q` and `\E`.
+/// The text between `\Q` and `\E`.
 fn quote(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, written: &mut String) {
-    while let Some(own) = rest.next() {
-        if own == '\\' && rest.next_if_eq(&'E').is_some() {
+    while let Some(character) = rest.next() {
+        if character == '\\' && rest.next_if_eq(&'E').is_some() {
             return;
         }
-        written.push_str(&regex_syntax::escape(own.encode_utf8(&mut [0; 4])));
+        written.push_str(&regex_syntax::escape(character.encode_utf8(&mut [0; 4])));
     }
 }
 
-fn escape(own: char, in_class: bool, written: &mut String) {
-    let class = match own {
+fn escape(character: char, in_class: bool, written: &mut String) {
+    let class = match character {
         'd' | 'D' => "0-9",
         's' | 'S' => "\\t\\n\\f\\r ",
         'w' | 'W' => "0-9A-Za-z_",
         _ => "",
     };
-    match own {
+    match character {
         'd' | 's' | 'w' if in_class => written.push_str(class),
         'd' | 's' | 'w' => written.extend(["[", class, "]"]),
         'D' | 'S' | 'W' => written.extend(["[^", class, "]"]),
         'b' | 'B' if !in_class => {
             written.push_str("(?-u:\\");
-            written.push(own);
+            written.push(character);
             written.push(')');
         }
-        // They have a meaning of their own here.
-        '<' | '>' => written.push(own),
-        own => written.extend(['\\', own]),
+        // After a backslash the `regex` crate would give them another meaning.
+        '<' | '>' => written.push(character),
+        character => written.extend(['\\', character]),
     }
 }
 
@@ -305,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_mean_what_they_mean_in_re2() {
+    fn patterns_match_as_in_re2() {
         for (pattern, text, expected) in [
             (r"^\w+$", "abc_9", true),
             (r"^\w+$", "äbc", false),
@@ -331,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_have_the_limits_of_re2_and_are_refused_before_they_are_compiled() {
+    fn patterns_have_the_limits_of_re2_and_are_rejected_before_compilation() {
         for (pattern, told) in [
             ("a{1001}", "invalid repeat count"),
             ("(a{40}){40}", "invalid repeat count"),
@@ -350,7 +363,7 @@ mod tests {
         ] {
             let wrong = Pattern::new(pattern);
             if pattern == "a**" {
-                // It is the same as `a*` here, and RE2 refuses it: the API server does, too.
+                // It equals `a*` in the `regex` crate, but RE2 and the API server reject it.
                 continue;
             }
             let error = wrong.err().unwrap_or_else(|| panic!("{pattern} is read"));

@@ -1,4 +1,4 @@
-//! Expressions as they are evaluated: names are resolved, functions found and constants folded when an expression is read.
+//! Compiles parsed expressions: resolves names and functions, and folds constants.
 
 use super::functions::{self, Function};
 use super::pattern::Pattern;
@@ -10,14 +10,14 @@ use cel::common::ast::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The variable that macros collect their results in. Nobody can write this name.
+/// The accumulator variable of macros. No expression can contain this name.
 const RESULT: &str = "@result";
 
 #[derive(Debug)]
 pub(crate) enum Node {
     Constant(Value),
     Device,
-    /// A variable of a macro, by its place among those that are there at the time.
+    /// A local variable of a macro, by its index.
     Local(usize),
     Select {
         operand: Box<Node>,
@@ -32,15 +32,15 @@ pub(crate) enum Node {
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
     Condition(Box<[Node; 3]>),
-    /// Whether it is anything but false, errors included.
+    /// True unless the value is false; errors count as true.
     NotFalse(Box<Node>),
-    /// Membership in a list of constants: they are looked up, so that it costs nothing.
+    /// Membership in a list of constants. It is a lookup, so it costs nothing.
     Among(Box<Node>, BTreeSet<Key>),
     Call(Call),
-    /// Elements, and whether each is left out where it is an empty optional.
+    /// The elements, and whether each is dropped if it is an empty optional.
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
-    /// A value, and an expression that has it as its last local variable.
+    /// A value, and an expression that sees it as the last local variable.
     Bind(Box<[Node; 2]>),
     Fold(Box<Fold>),
 }
@@ -56,13 +56,14 @@ pub(crate) enum Select {
 pub(crate) struct Call {
     pub(crate) name: &'static str,
     pub(crate) function: Function,
-    /// The target first, if there is one.
+    /// The target comes first, if there is one.
     pub(crate) args: Vec<Node>,
-    /// A constant regular expression among them.
+    /// The compiled argument, if it is a constant regular expression.
     pub(crate) pattern: Option<Pattern>,
 }
 
-/// A walk over a list or the keys of a map. Its result is the last but one local variable, its element the last one.
+/// A comprehension over a list or the keys of a map. Its result is the last but one local variable, its element the
+/// last one.
 #[derive(Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Node,
@@ -76,21 +77,21 @@ pub(crate) struct Fold {
 pub(crate) enum Step {
     /// The new result.
     Set(Node),
-    /// What is added to the list that is the result, where the condition holds: then the list is extended in place.
+    /// Appends to the result list if the condition holds. The list is then extended in place.
     Append(Option<Node>, Node),
 }
 
-/// Reads an expression.
+/// Compiles an expression.
 ///
 /// # Errors
-/// A name that is not declared, or a constant that is wrong.
+/// An undeclared name, or an invalid constant.
 pub(crate) fn plan(expression: &IdedExpr) -> Result<Node, String> {
     Planner::default().node(&expression.expr)
 }
 
 #[derive(Debug, Default)]
 struct Planner {
-    /// The local variables at this place.
+    /// The local variables in scope.
     locals: Vec<String>,
 }
 
@@ -104,7 +105,7 @@ impl Planner {
             Expr::List(list) => self.list(list)?,
             Expr::Map(map) => self.map(map)?,
             Expr::Comprehension(walk) => self.walk(walk)?,
-            Expr::Struct(own) => return Err(undeclared(&own.type_name)),
+            Expr::Struct(literal) => return Err(undeclared(&literal.type_name)),
             Expr::Unspecified => return Err("an expression is missing".to_owned()),
         })
     }
@@ -118,11 +119,13 @@ impl Planner {
         expressions: impl IntoIterator<Item = &'e IdedExpr>,
     ) -> Result<Vec<Node>, String> {
         let expressions = expressions.into_iter();
-        expressions.map(|own| self.node(&own.expr)).collect()
+        expressions
+            .map(|expression| self.node(&expression.expr))
+            .collect()
     }
 
     fn name(&self, name: &str) -> Result<Node, String> {
-        if let Some(at) = self.locals.iter().rposition(|own| own == name) {
+        if let Some(at) = self.locals.iter().rposition(|local| local == name) {
             return Ok(Node::Local(at));
         }
         let types = [
@@ -140,7 +143,7 @@ impl Planner {
         match name {
             "device" => Ok(Node::Device),
             name => {
-                let known = types.into_iter().find(|own| *own == name);
+                let known = types.into_iter().find(|known| *known == name);
                 let known = known.ok_or_else(|| undeclared(name))?;
                 Ok(Node::Constant(Value::Type(known)))
             }
@@ -165,8 +168,8 @@ impl Planner {
             return self.member(name, &target.expr, &call.args);
         }
         let args = &call.args;
-        let two = |own: &mut Self| -> Result<Box<[Node; 2]>, String> {
-            let nodes = own.all(args)?;
+        let two = |planner: &mut Self| -> Result<Box<[Node; 2]>, String> {
+            let nodes = planner.all(args)?;
             <[Node; 2]>::try_from(nodes)
                 .map(Box::new)
                 .map_err(|_| arguments(name))
@@ -180,7 +183,9 @@ impl Planner {
                     nodes.map(Box::new).map_err(|_| arguments(name))?,
                 ))
             }
-            (operators::NOT_STRICTLY_FALSE, [own]) => Ok(Node::NotFalse(self.boxed(&own.expr)?)),
+            (operators::NOT_STRICTLY_FALSE, [operand]) => {
+                Ok(Node::NotFalse(self.boxed(&operand.expr)?))
+            }
             (operators::INDEX | operators::OPT_INDEX, [operand, key]) => Ok(Node::Index {
                 operand: self.boxed(&operand.expr)?,
                 key: self.boxed(&key.expr)?,
@@ -203,7 +208,7 @@ impl Planner {
         }
     }
 
-    /// A call on a target, or of a function whose name begins with that of its library.
+    /// A call on a target, or of a function whose name starts with its library's name.
     fn member(&mut self, name: &str, target: &Expr, args: &[IdedExpr]) -> Result<Node, String> {
         if let Expr::Ident(library) = target
             && !self.locals.contains(library)
@@ -234,12 +239,12 @@ impl Planner {
 
     fn map(&mut self, map: &MapExpr) -> Result<Node, String> {
         let entries = map.entries.iter().map(|entry| match &entry.expr {
-            EntryExpr::MapEntry(own) => Ok((
-                self.node(&own.key.expr)?,
-                self.node(&own.value.expr)?,
-                own.optional,
+            EntryExpr::MapEntry(entry) => Ok((
+                self.node(&entry.key.expr)?,
+                self.node(&entry.value.expr)?,
+                entry.optional,
             )),
-            EntryExpr::StructField(own) => Err(undeclared(&own.field)),
+            EntryExpr::StructField(field) => Err(undeclared(&field.field)),
         });
         let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
         Ok(folded(&entries).unwrap_or(Node::Map(entries)))
@@ -255,7 +260,7 @@ impl Planner {
         let node = if walk.accu_var == RESULT {
             self.fold(walk, (range, init))
         } else {
-            // That is how `cel.bind` is read.
+            // `cel.bind` expands to this form.
             let body = self.node(&walk.result.expr);
             body.map(|body| Node::Bind(Box::new([init, body])))
         };
@@ -283,8 +288,9 @@ impl Planner {
     }
 
     fn step(&mut self, step: &Expr) -> Result<Step, String> {
-        let is_result = |own: &IdedExpr| matches!(&own.expr, Expr::Ident(name) if name == RESULT);
-        let added = |own: &'_ Expr| match own {
+        let is_result =
+            |expression: &IdedExpr| matches!(&expression.expr, Expr::Ident(name) if name == RESULT);
+        let added = |expression: &'_ Expr| match expression {
             Expr::Call(call) if call.func_name == operators::ADD && call.target.is_none() => {
                 match call.args.as_slice() {
                     [result, more] if is_result(result) && matches!(more.expr, Expr::List(_)) => {
@@ -321,17 +327,17 @@ fn arguments(name: &str) -> String {
 
 fn constant(literal: &LiteralValue) -> Value {
     match literal {
-        LiteralValue::Boolean(own) => Value::Bool(*own.inner()),
-        LiteralValue::Bytes(own) => Value::Bytes(own.inner().into()),
-        LiteralValue::Double(own) => Value::Double(*own.inner()),
-        LiteralValue::Int(own) => Value::Int(*own.inner()),
+        LiteralValue::Boolean(value) => Value::Bool(*value.inner()),
+        LiteralValue::Bytes(value) => Value::Bytes(value.inner().into()),
+        LiteralValue::Double(value) => Value::Double(*value.inner()),
+        LiteralValue::Int(value) => Value::Int(*value.inner()),
         LiteralValue::Null => Value::Null,
-        LiteralValue::String(own) => Value::text(own.inner()),
-        LiteralValue::UInt(own) => Value::UInt(*own.inner()),
+        LiteralValue::String(value) => Value::text(value.inner()),
+        LiteralValue::UInt(value) => Value::UInt(*value.inner()),
     }
 }
 
-/// The values of nodes that are all constants.
+/// The values of nodes, if all are constants.
 fn constants(nodes: &[Node]) -> Option<Vec<Value>> {
     let values = nodes.iter().map(|node| match node {
         Node::Constant(value) => Some(value.clone()),
@@ -340,7 +346,7 @@ fn constants(nodes: &[Node]) -> Option<Vec<Value>> {
     values.collect()
 }
 
-/// A map of constants. One with a key twice is left to fail when it is evaluated.
+/// Folds a map of constants. A duplicate key is left to fail at evaluation.
 fn folded(entries: &[(Node, Node, bool)]) -> Option<Node> {
     let mut map = BTreeMap::new();
     for entry in entries {
@@ -357,7 +363,7 @@ fn folded(entries: &[(Node, Node, bool)]) -> Option<Node> {
     }))))
 }
 
-/// A call of a function.
+/// Resolves a function call.
 fn function(name: &str, is_member: bool, args: Vec<Node>) -> Result<Node, String> {
     if name == operators::IN
         && let [_, Node::Constant(Value::List(list))] = args.as_slice()
@@ -387,19 +393,19 @@ fn function(name: &str, is_member: bool, args: Vec<Node>) -> Result<Node, String
     }))
 }
 
-/// The work of preparing all constant patterns of an expression, in bytes.
+/// The work of compiling all constant patterns of an expression, in bytes.
 pub(crate) fn patterns(node: &Node) -> usize {
-    let own = match node {
+    let direct = match node {
         Node::Call(call) => call.pattern.as_ref().map_or(0, Pattern::work),
         _ => 0,
     };
-    let mut sum = own;
+    let mut sum = direct;
     node.each(&mut |child| sum = sum.saturating_add(patterns(child)));
     sum
 }
 
 impl Node {
-    /// Visits what it consists of.
+    /// Visits the direct children.
     fn each(&self, visit: &mut dyn FnMut(&Self)) {
         match self {
             Self::Constant(_) | Self::Device | Self::Local(_) => {}
@@ -408,25 +414,27 @@ impl Node {
                 visit(operand);
                 visit(key);
             }
-            Self::And(own) | Self::Or(own) | Self::Bind(own) => own.iter().for_each(visit),
-            Self::Condition(own) => own.iter().for_each(visit),
-            Self::NotFalse(own) | Self::Among(own, _) => visit(own),
-            Self::Call(own) => own.args.iter().for_each(visit),
-            Self::List(own) => own.iter().for_each(|(own, _)| visit(own)),
-            Self::Map(own) => {
-                for (key, value, _) in own {
+            Self::And(children) | Self::Or(children) | Self::Bind(children) => {
+                children.iter().for_each(visit)
+            }
+            Self::Condition(children) => children.iter().for_each(visit),
+            Self::NotFalse(child) | Self::Among(child, _) => visit(child),
+            Self::Call(call) => call.args.iter().for_each(visit),
+            Self::List(elements) => elements.iter().for_each(|(elements, _)| visit(elements)),
+            Self::Map(entries) => {
+                for (key, value, _) in entries {
                     visit(key);
                     visit(value);
                 }
             }
-            Self::Fold(own) => {
+            Self::Fold(fold) => {
                 let Fold {
                     range,
                     init,
                     condition,
                     step,
                     result,
-                } = &**own;
+                } = &**fold;
                 [range, init, condition, result]
                     .into_iter()
                     .for_each(&mut *visit);

@@ -1,4 +1,4 @@
-//! A device as an expression sees it.
+//! A device as the variable `device` of an expression.
 
 use super::value::{Key, Map, Value};
 use evictd_pod::wire::{Device, DeviceAttribute};
@@ -11,7 +11,7 @@ pub(crate) struct Subject(Value);
 
 impl Subject {
     /// # Errors
-    /// An attribute without a value that is understood.
+    /// An attribute without a supported value.
     pub(crate) fn new(driver: &str, device: &Device) -> Result<Self, String> {
         let mut attributes = Domains::default();
         for (name, attribute) in &device.attributes {
@@ -26,7 +26,7 @@ impl Subject {
             ("driver", Value::text(driver)),
             ("attributes", attributes.value()),
             ("capacity", capacity.value()),
-            // Never: a device is one claim's alone.
+            // Always false: shared allocation is not supported.
             ("allowMultipleAllocations", Value::Bool(false)),
         ];
         let entries = fields
@@ -44,12 +44,13 @@ fn map(entries: BTreeMap<Key, Value>, missing: Option<Value>) -> Value {
     Value::Map(Arc::new(Map { entries, missing }))
 }
 
-/// What a device has, by domain. A domain that it has nothing of is empty, not an error: only what is asked for in it is.
+/// A device's attributes or capacities by domain. An unknown domain is an empty map, so only the access to a name in it
+/// fails.
 #[derive(Debug, Default)]
 struct Domains(BTreeMap<Arc<str>, BTreeMap<Key, Value>>);
 
 impl Domains {
-    /// A name without a domain is in the driver's.
+    /// A name without a domain belongs to the driver's domain.
     fn put(&mut self, driver: &str, name: &str, value: Value) {
         let (domain, name) = name.split_once('/').unwrap_or((driver, name));
         let named = self.0.entry(domain.into()).or_default();

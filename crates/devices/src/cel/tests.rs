@@ -18,11 +18,11 @@ fn compiled(text: &str) -> Expression {
 }
 
 fn selects(text: &str) -> Result<bool, Arc<str>> {
-    compiled(text).judge(&gpu()).selects
+    compiled(text).evaluate(&gpu()).selects
 }
 
 #[test]
-fn selectors_say_of_a_device_what_they_say_in_kubernetes() {
+fn selectors_select_the_same_devices_as_in_kubernetes() {
     for (text, selected) in [
         ("device.driver == 'gpu.example.com'", true),
         ("device.attributes['gpu.example.com'].model == 'a100'", true),
@@ -62,7 +62,7 @@ fn selectors_say_of_a_device_what_they_say_in_kubernetes() {
         ),
         ("quantity('1k').add(1).asInteger() == 1001", true),
         ("isQuantity('10Gx') || isSemver('1.0')", false),
-        // Of a domain that it has nothing of.
+        // A domain without any attribute of the device.
         ("has(device.attributes['other.example.com'].model)", false),
         ("'model' in device.attributes['other.example.com']", false),
         ("'other.example.com' in device.attributes", false),
@@ -99,7 +99,7 @@ fn selectors_say_of_a_device_what_they_say_in_kubernetes() {
 }
 
 #[test]
-fn what_is_wrong_with_a_selector_is_told() {
+fn an_invalid_selector_has_an_error_message() {
     for (text, told) in [
         (
             "device.attributes['other.example.com'].model == 'a100'",
@@ -153,22 +153,22 @@ fn what_is_wrong_with_a_selector_is_told() {
     );
 }
 
-/// What an expression evaluates to and costs. It need not be a boolean.
+/// The result and cost of an expression of any type.
 fn costs(text: &str) -> (String, u64) {
     let expression = compiled(text);
     let device = gpu();
     let mut evaluation = Evaluation::of(device.value());
     let value = match evaluation.value(&expression.node) {
-        Ok(Value::Text(own)) => own.to_string(),
-        Ok(Value::Bool(own)) => own.to_string(),
-        Ok(Value::Int(own)) => own.to_string(),
-        Ok(Value::UInt(own)) => format!("{own}u"),
-        Ok(Value::Double(own)) => format!("{own:?}"),
-        Ok(Value::Quantity(own)) => own.to_string(),
-        Ok(Value::List(own)) => {
-            let shown = own.iter().map(|own| match own {
-                Value::Text(own) => own.to_string(),
-                Value::Int(own) => own.to_string(),
+        Ok(Value::Text(value)) => value.to_string(),
+        Ok(Value::Bool(value)) => value.to_string(),
+        Ok(Value::Int(value)) => value.to_string(),
+        Ok(Value::UInt(value)) => format!("{value}u"),
+        Ok(Value::Double(value)) => format!("{value:?}"),
+        Ok(Value::Quantity(value)) => value.to_string(),
+        Ok(Value::List(list)) => {
+            let shown = list.iter().map(|element| match element {
+                Value::Text(value) => value.to_string(),
+                Value::Int(value) => value.to_string(),
                 other => other.type_name().to_owned(),
             });
             format!("[{}]", shown.collect::<Vec<_>>().join(" "))
@@ -180,7 +180,7 @@ fn costs(text: &str) -> (String, u64) {
 }
 
 #[test]
-fn every_step_costs_what_it_costs_in_kubernetes() {
+fn every_step_has_the_cost_of_kubernetes() {
     for (text, value, cost) in [
         ("'text'", "text", 0),
         ("device.driver", "gpu.example.com", 2),
@@ -226,7 +226,7 @@ fn every_step_costs_what_it_costs_in_kubernetes() {
 }
 
 #[test]
-fn every_function_costs_what_it_costs_in_kubernetes() {
+fn every_function_has_the_cost_of_kubernetes() {
     for (text, value, cost) in [
         ("size('123')", "3", 1),
         ("[1, 2].size()", "2", 1),
@@ -296,7 +296,7 @@ fn every_function_costs_what_it_costs_in_kubernetes() {
 }
 
 #[test]
-fn functions_of_lists_and_of_kubernetes_cost_what_they_cost_there() {
+fn functions_of_lists_and_of_kubernetes_have_the_cost_of_kubernetes() {
     for (text, value, cost) in [
         ("[1, 2, 2].isSorted()", "true", 3),
         ("[3, 1, 2].min()", "1", 3),
@@ -383,14 +383,14 @@ fn every_function_has_a_row_in_the_table_of_costs() {
 }
 
 #[test]
-fn an_expression_that_would_cost_too_much_is_refused_or_ends() {
+fn an_expensive_expression_is_rejected_or_stopped() {
     let thousand = format!("[{}]", vec!["1"; 1000].join(","));
     let nested = format!("{thousand}.all(x, {thousand}.all(y, {thousand}.all(z, x + y + z == 3)))");
     assert_eq!(
         Expression::compile(&nested).unwrap_err(),
         "too complex, exceeds cost limit"
     );
-    // The sizes of these are not known beforehand.
+    // The sizes of these are unknown before the evaluation.
     let ten_times = |name: &str| [name; 10].join(" + ");
     let large_list = format!(
         "cel.bind(a, lists.range(1000), cel.bind(b, {}, cel.bind(c, {}, cel.bind(d, {}, [d, d] == [d, d]))))",
@@ -415,7 +415,7 @@ fn an_expression_that_would_cost_too_much_is_refused_or_ends() {
         "lists.range(1000).all(x, true) && sets.contains(lists.range(2000), lists.range(2000))".to_owned(),
         "'a'.matches('(' + 'a{1000}' + ')*')  && lists.range(300).all(x, !'a'.matches('[a-f0-9]{1000}' + 'a'))".to_owned(),
     ] {
-        let verdict = compiled(&text).judge(&gpu());
+        let verdict = compiled(&text).evaluate(&gpu());
         let told = "operation cancelled: actual cost limit exceeded";
         assert_eq!(verdict.selects, Err(told.into()), "{text}");
         assert!(verdict.cost <= 3 * MOST_COST, "{text}: {}", verdict.cost);
@@ -423,14 +423,14 @@ fn an_expression_that_would_cost_too_much_is_refused_or_ends() {
 }
 
 #[test]
-fn long_results_are_kept_without_a_pass_over_them_for_each_step() {
+fn long_results_need_no_pass_for_each_step() {
     let text = "lists.range(20000).map(x, x).filter(x, x % 2 == 0).size() == 10000";
-    let verdict = compiled(text).judge(&gpu());
+    let verdict = compiled(text).evaluate(&gpu());
     assert_eq!(verdict.selects, Ok(true));
     assert!(verdict.cost < MOST_COST, "{}", verdict.cost);
 }
 
-/// An expression with a text of a million characters by the name of `big`, made of these.
+/// An expression in which `big` is a string of a million characters.
 fn with_big(part: &str, body: &str) -> String {
     let text = part.repeat(100);
     format!(
@@ -438,14 +438,14 @@ fn with_big(part: &str, body: &str) -> String {
     )
 }
 
-/// The same question ten thousand times.
+/// Evaluates the same expression ten thousand times.
 fn often(asked: &str) -> String {
     let list = format!("[{}]", ["1"; 100].join(","));
     format!("{list}.all(i, {list}.all(j, {asked}))")
 }
 
 #[test]
-fn long_texts_and_lists_make_no_more_work_than_is_charged_for() {
+fn long_strings_and_lists_cause_no_uncharged_work() {
     const TOO_MUCH: &str = "operation cancelled: actual cost limit exceeded";
     for asked in [
         "{big: true}[big]",
@@ -461,17 +461,17 @@ fn long_texts_and_lists_make_no_more_work_than_is_charged_for() {
     for asked in ["big != 'a'", "'a' < big", "dyn(big) != 1"] {
         assert_eq!(selects(&with_big("ä", &often(asked))), Ok(true), "{asked}");
     }
-    // So often is a version compared that was made once.
+    // Compares a version that is built once.
     let compared = often("v.compareTo(v) == 0");
     let versions = format!("cel.bind(v, semver('1.0.0-' + big), {compared})");
     assert_eq!(selects(&with_big("1", &versions)), Err(TOO_MUCH.into()));
-    // Each search for the next one reads the text to its end.
+    // Each search for the next match reads the string to its end.
     let text = "A".repeat(9000);
     let quadratic = format!("'{text}'.findAll('.*[^A-Z]|[A-Z]').size() == 9000");
     assert_eq!(selects(&quadratic), Err(TOO_MUCH.into()));
     let honest = "'gpu-0, gpu-1'.findAll('gpu-[0-9]').size() == 2";
     assert_eq!(selects(honest), Ok(true));
-    // A list of 60^9 elements is no work as long as nothing is done with them.
+    // A list of 60^9 elements costs nothing until it is used.
     let mut endless = "sets.intersects(x9, [])".to_owned();
     for level in (1..=9).rev() {
         let sum = vec![format!("x{}", level - 1); 60].join(" + ");
@@ -479,13 +479,13 @@ fn long_texts_and_lists_make_no_more_work_than_is_charged_for() {
     }
     let endless = format!("cel.bind(x0, [1], {endless})");
     assert_eq!(selects(&endless), Ok(false));
-    // What is kept of an error is short.
+    // Stored error messages are short.
     let error = selects(&with_big("1", "{'a': true}[big]")).unwrap_err();
     assert!(error.starts_with("no such key: 111") && error.len() < 300);
 }
 
 #[test]
-fn the_last_place_of_a_text_is_found_whatever_stands_behind_it() {
+fn last_index_of_finds_the_last_match_before_any_suffix() {
     for (text, found) in [
         ("'bä'.lastIndexOf('b', 1)", 0),
         ("'äöäö'.lastIndexOf('äö', 2)", 2),

@@ -1,4 +1,4 @@
-//! Values of expressions. Texts, lists and maps are shared, so that reading a variable costs the same whatever is in it.
+//! Values of expressions. Strings, lists and maps are shared, so that reading a variable has a constant cost.
 
 use super::list::List;
 use super::meter::{Fault, Meter};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub(crate) type Values = List<Value>;
 
-/// So many characters of a text are shown in an error.
+/// How many characters of a string an error shows.
 const SHOWN: usize = 64;
 
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub(crate) enum Value {
     Type(&'static str),
 }
 
-/// An address with how many of its bits are those of its network.
+/// An address and the length of its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Network {
     pub(crate) address: IpAddr,
@@ -42,20 +42,20 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// How many bytes its prefix takes.
+    /// How many bytes the prefix takes.
     pub(crate) fn size(self) -> u64 {
         u64::from(self.bits.div_ceil(8))
     }
 
     pub(crate) fn masked(self) -> Self {
         let address = match self.address {
-            IpAddr::V4(own) => {
+            IpAddr::V4(address) => {
                 let mask = u32::MAX.checked_shl(32 - u32::from(self.bits));
-                (own.to_bits() & mask.unwrap_or(0)).to_be_bytes().into()
+                (address.to_bits() & mask.unwrap_or(0)).to_be_bytes().into()
             }
-            IpAddr::V6(own) => {
+            IpAddr::V6(address) => {
                 let mask = u128::MAX.checked_shl(128 - u32::from(self.bits));
-                (own.to_bits() & mask.unwrap_or(0)).to_be_bytes().into()
+                (address.to_bits() & mask.unwrap_or(0)).to_be_bytes().into()
             }
         };
         Self { address, ..self }
@@ -67,7 +67,7 @@ impl Network {
     }
 }
 
-/// A map. `device.attributes` and `device.capacity` have an empty map under each name that the device has nothing of.
+/// A map. `device.attributes` and `device.capacity` have an empty map for every unknown domain.
 #[derive(Debug, Default)]
 pub(crate) struct Map {
     pub(crate) entries: BTreeMap<Key, Value>,
@@ -77,59 +77,59 @@ pub(crate) struct Map {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Bool(bool),
-    /// Whole numbers, whatever their type.
+    /// Integers of both types.
     Int(i128),
     Text(Arc<str>),
 }
 
 impl Key {
-    /// The key of an entry in a map that is written down; `None` for a value that cannot be one.
+    /// The key of an entry in a map literal; `None` for an unsupported type.
     pub(crate) fn of_entry(value: &Value) -> Option<Self> {
         Self::of(value).filter(|_| !matches!(value, Value::Double(_)))
     }
 
-    /// The key that a value is looked up by; `None` for one that no map has.
+    /// The key to look up a value; `None` if no map can contain it.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         Some(match value {
-            Value::Bool(own) => Self::Bool(*own),
-            Value::Int(own) => Self::Int((*own).into()),
-            Value::UInt(own) => Self::Int((*own).into()),
-            Value::Double(own) if own.fract() == 0.0 && own.abs() < 9e18 =>
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Int(value) => Self::Int((*value).into()),
+            Value::UInt(value) => Self::Int((*value).into()),
+            Value::Double(value) if value.fract() == 0.0 && value.abs() < 9e18 =>
             {
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "it is a whole number in range"
                 )]
-                Self::Int((*own as i64).into())
+                Self::Int((*value as i64).into())
             }
-            Value::Text(own) => Self::Text(Arc::clone(own)),
+            Value::Text(value) => Self::Text(Arc::clone(value)),
             _ => return None,
         })
     }
 
     pub(crate) fn value(&self) -> Value {
         match self {
-            Self::Bool(own) => Value::Bool(*own),
-            Self::Int(own) => i64::try_from(*own).map_or_else(
-                |_| Value::UInt(u64::try_from(*own).unwrap_or(u64::MAX)),
+            Self::Bool(key) => Value::Bool(*key),
+            Self::Int(key) => i64::try_from(*key).map_or_else(
+                |_| Value::UInt(u64::try_from(*key).unwrap_or(u64::MAX)),
                 Value::Int,
             ),
-            Self::Text(own) => Value::Text(Arc::clone(own)),
+            Self::Text(key) => Value::Text(Arc::clone(key)),
         }
     }
 
     fn shown(&self) -> String {
         match self {
-            Self::Bool(own) => own.to_string(),
-            Self::Int(own) => own.to_string(),
-            Self::Text(own) => own.chars().take(SHOWN).collect(),
+            Self::Bool(key) => key.to_string(),
+            Self::Int(key) => key.to_string(),
+            Self::Text(key) => key.chars().take(SHOWN).collect(),
         }
     }
 
-    /// It is about to be looked for, or put into a map.
+    /// Charges a lookup or insertion of the key.
     pub(crate) fn read(&self, meter: &mut Meter) -> Result<(), Fault> {
         match self {
-            Self::Text(own) => meter.read(own),
+            Self::Text(text) => meter.read(text),
             Self::Bool(_) | Self::Int(_) => Ok(()),
         }
     }
@@ -144,7 +144,7 @@ impl Map {
         found.cloned().ok_or_else(missing)
     }
 
-    /// Whether `has` finds something under the name.
+    /// Whether `has` finds the name.
     pub(crate) fn has(&self, name: &Arc<str>) -> bool {
         self.missing.is_some() || self.entries.contains_key(&Key::Text(Arc::clone(name)))
     }
@@ -175,30 +175,30 @@ impl Value {
         }
     }
 
-    /// The size as costs count it: that of whatever has no size is 1.
+    /// The size for cost accounting; 1 for values without a size.
     pub(crate) fn size(&self) -> u64 {
         match self {
-            Self::Text(own) => characters(own),
-            Self::Bytes(own) => own.len() as u64,
-            Self::List(own) => own.len(),
-            Self::Map(own) => own.entries.len() as u64,
-            Self::Optional(Some(own)) => own.size(),
-            Self::Address(own) => {
-                if own.is_ipv4() {
+            Self::Text(text) => characters(text),
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::List(list) => list.len(),
+            Self::Map(map) => map.entries.len() as u64,
+            Self::Optional(Some(inner)) => inner.size(),
+            Self::Address(address) => {
+                if address.is_ipv4() {
                     4
                 } else {
                     16
                 }
             }
-            Self::Network(own) => own.size(),
+            Self::Network(network) => network.size(),
             _ => 1,
         }
     }
 
-    /// The smaller one of two sizes. Of a long text beside a short one no more is counted than is charged.
+    /// The smaller of two sizes. Counting stops at the length that is charged.
     fn smaller_size(&self, other: &Self) -> u64 {
         match (self, other) {
-            (Self::Optional(Some(own)), _) => own.smaller_size(other),
+            (Self::Optional(Some(inner)), _) => inner.smaller_size(other),
             (_, Self::Optional(Some(other))) => self.smaller_size(other),
             (Self::Text(one), Self::Text(other)) => {
                 let (short, long) = if one.len() <= other.len() {
@@ -215,22 +215,22 @@ impl Value {
         }
     }
 
-    /// About how many bytes its text has, without what is in it.
+    /// The approximate number of bytes of its text, without nested values.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Text(own) => own.len(),
-            Self::Bytes(own) => own.len(),
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
             _ => 24,
         }
     }
 
-    /// Equality as a call charges it.
+    /// Equality, with the charge of a call.
     pub(crate) fn equals_charged(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
         meter.traverse(self.smaller_size(other), 1)?;
         self.equals(other, meter)
     }
 
-    /// Numbers are equal whatever their types; values of other different types never are.
+    /// Numbers are equal across types; other values of different types are never equal.
     pub(crate) fn equals(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
         Ok(match (self, other) {
             (Self::Null, Self::Null) => true,
@@ -265,9 +265,9 @@ impl Value {
                     return Ok(false);
                 }
                 meter.handle_values(one.entries.len() as u64)?;
-                for (key, own) in &one.entries {
+                for (key, value) in &one.entries {
                     match other.entries.get(key) {
-                        Some(other) if own.equals(other, meter)? => {}
+                        Some(other) if value.equals(other, meter)? => {}
                         _ => return Ok(false),
                     }
                 }
@@ -277,7 +277,7 @@ impl Value {
         })
     }
 
-    /// The order of two values, charged as the comparison that asks for it.
+    /// Compares two values and charges the comparison.
     pub(crate) fn compare(
         &self,
         other: &Self,
@@ -304,7 +304,7 @@ impl Value {
     }
 }
 
-/// Versions may have long identifiers, and are compared for one unit.
+/// Comparing versions costs one unit, but their identifiers may be long.
 pub(crate) fn compare_versions(
     one: &Version,
     other: &Version,
@@ -327,15 +327,15 @@ fn lists_equal(one: &Values, other: &Values, meter: &mut Meter) -> Result<bool, 
     Ok(true)
 }
 
-/// The order of two numbers, whatever their types; `None` where one is none.
+/// Compares numbers of any type; `None` for other values.
 fn numbers(one: &Value, other: &Value) -> Option<Ordering> {
     let whole = |value: &Value| match value {
-        Value::Int(own) => Some(i128::from(*own)),
-        Value::UInt(own) => Some(i128::from(*own)),
+        Value::Int(number) => Some(i128::from(*number)),
+        Value::UInt(number) => Some(i128::from(*number)),
         _ => None,
     };
     let double = |value: &Value| match value {
-        Value::Double(own) => Some(*own),
+        Value::Double(number) => Some(*number),
         _ => None,
     };
     match (whole(one), whole(other), double(one), double(other)) {
@@ -347,7 +347,7 @@ fn numbers(one: &Value, other: &Value) -> Option<Ordering> {
     }
 }
 
-/// Compared exactly: a double has the fraction and the range that whole numbers lack.
+/// Compares exactly, because a double may have a fraction or a range that integers lack.
 fn with_double(whole: i128, double: f64) -> Option<Ordering> {
     if double.is_nan() {
         return None;
@@ -369,13 +369,13 @@ fn with_double(whole: i128, double: f64) -> Option<Ordering> {
     })
 }
 
-/// How many characters a text has, if they are no more than this.
+/// The number of characters, if it is at most `most`.
 fn characters_up_to(text: &str, most: u64) -> u64 {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     text.chars().take(most).count() as u64
 }
 
-/// How many characters a text has.
+/// The number of characters.
 pub(crate) fn characters(text: &str) -> u64 {
     if text.is_ascii() {
         return text.len() as u64;

@@ -1,11 +1,11 @@
-//! What a claim can ask for is bounded, whatever is in it.
+//! The work for a claim is bounded, whatever it contains.
 
 use super::*;
 
 #[test]
-fn a_claim_that_can_never_be_met_does_not_take_forever() {
+fn an_impossible_claim_ends_within_the_limit() {
     let mut known = inventory();
-    // All are different, so that none can be left out; and each pair of requests wants what it cannot have.
+    // All devices differ, so that none can be skipped, and each pair of requests is contradictory.
     let devices: Vec<Value> = (0..64)
         .map(|index| gpu(&format!("g{index:02}"), "h100", index))
         .collect();
@@ -17,19 +17,19 @@ fn a_claim_that_can_never_be_met_does_not_take_forever() {
         .collect();
     let constraints =
         json!([{ "requests": ["r14", "r15"], "matchAttribute": "gpu.example.com/socket" }]);
-    let problem = ask(
+    let problem = devices_for(
         &mut known,
         json!({ "requests": &requests, "constraints": constraints }),
     );
-    assert_eq!(problem, Err(Problem::TooHard));
-    // Devices that are alike are tried once.
+    assert_eq!(problem, Err(Problem::TooExpensive));
+    // Equal devices are tried once.
     let devices: Vec<Value> = (0..64)
         .map(|index| gpu(&format!("g{index:02}"), "h100", index % 2))
         .collect();
     known.put_slice(slice("one", json!({ "devices": devices })));
     let other = json!([{ "requests": ["r6", "r7"], "matchAttribute": "gpu.example.com/none" }]);
     let requests = &requests[..8];
-    let problem = ask(
+    let problem = devices_for(
         &mut known,
         json!({ "requests": requests, "constraints": other }),
     );
@@ -44,36 +44,36 @@ fn costly(number: usize) -> String {
 fn with_selectors(expressions: &[String]) -> Value {
     let selectors = expressions.iter();
     let selectors: Vec<_> = selectors
-        .map(|own| json!({ "cel": { "expression": own } }))
+        .map(|expression| json!({ "cel": { "expression": expression } }))
         .collect();
     json!({ "requests": exactly(json!({ "selectors": selectors })) })
 }
 
 #[test]
-fn costly_selectors_end_the_search_on_a_node_whoever_has_asked_before() {
+fn costly_selectors_end_the_search_on_a_node_even_if_cached() {
     let mut known = inventory();
     let devices: Vec<Value> = (0..64)
         .map(|index| gpu(&format!("g{index:02}"), "h100", index))
         .collect();
     known.put_slice(slice("one", json!({ "devices": devices })));
     let selectors: Vec<String> = (1..=31).map(costly).collect();
-    let problem = ask(&mut known, with_selectors(&selectors));
-    assert_eq!(problem, Err(Problem::GoesOn));
-    // Soon none is asked any more, and the answer stays.
+    let problem = devices_for(&mut known, with_selectors(&selectors));
+    assert_eq!(problem, Err(Problem::Interrupted));
+    // At some point no selector is evaluated any more, and the result stays.
     let mut asked = Vec::new();
     while asked.last() != Some(&0) {
         let demand = Demand::new(&known, "shop", ["c"]).unwrap();
         let problem = demand.allocate(&known, &node("one")).unwrap_err();
-        assert_eq!(problem, Problem::TooHard);
+        assert_eq!(problem, Problem::TooExpensive);
         asked.push(demand.units_asked());
         assert!(asked.len() < 4, "{asked:?}");
     }
-    let problem = ask(&mut known, with_selectors(&selectors[..5]));
+    let problem = devices_for(&mut known, with_selectors(&selectors[..5]));
     assert_eq!(problem.unwrap(), ["r=g00"]);
 }
 
 #[test]
-fn an_attempt_asks_costly_selectors_on_a_few_nodes_and_the_next_goes_on() {
+fn an_attempt_evaluates_costly_selectors_on_a_few_nodes_and_the_next_continues() {
     let mut known = inventory();
     let names: Vec<&'static str> = (0..40)
         .map(|number| &*format!("node-{number}").leak())
@@ -90,7 +90,7 @@ fn an_attempt_asks_costly_selectors_on_a_few_nodes_and_the_next_goes_on() {
         let fits = |name: &&&'static str| match demand.allocate(&known, &node(name)) {
             Ok(_) => true,
             Err(problem) => {
-                assert_eq!(problem, Problem::GoesOn);
+                assert_eq!(problem, Problem::Interrupted);
                 false
             }
         };
@@ -102,7 +102,7 @@ fn an_attempt_asks_costly_selectors_on_a_few_nodes_and_the_next_goes_on() {
 }
 
 #[test]
-fn what_a_selector_has_said_holds_until_the_slice_changes() {
+fn selector_results_are_cached_until_the_slice_changes() {
     let mut known = inventory();
     let text = "device.attributes['gpu.example.com'].model == 'h100'";
     known.put_claim(claim("c", with_selectors(&[text.to_owned()])));
@@ -110,13 +110,13 @@ fn what_a_selector_has_said_holds_until_the_slice_changes() {
         let demand = Demand::new(known, "shop", ["c"]).unwrap();
         let given = demand
             .allocate(known, &node("one"))
-            .map(|own| names(&own[0]));
+            .map(|allocations| names(&allocations[0]));
         (given.ok(), demand.units_asked() > 0)
     };
     let first = Some(vec!["r=a".to_owned()]);
     assert_eq!(asked(&known), (first.clone(), true));
     assert_eq!(asked(&known), (first.clone(), false));
-    // Another claim with the same text is the same question.
+    // A selector of another claim with the same text is cached.
     known.remove_claim("shop", "c");
     known.put_claim(claim("c", with_selectors(&[text.to_owned()])));
     assert_eq!(asked(&known), (first, false));
@@ -126,7 +126,7 @@ fn what_a_selector_has_said_holds_until_the_slice_changes() {
 }
 
 #[test]
-fn a_claim_with_too_much_text_in_its_selectors_is_refused() {
+fn a_claim_with_too_long_selectors_is_rejected() {
     let mut known = inventory();
     let long = |number: usize| format!("{number} > 0 || '{}' == ''", "x".repeat(9_000));
     let selectors: Vec<String> = (1..=8).map(long).collect();

@@ -190,8 +190,8 @@ const fn message(problem: &Problem) -> &'static str {
         Problem::PoolInUpdate(_) => "resource pool is currently being updated or invalid",
         Problem::Constraint(_) => "a claim constraint would not be satisfied",
         Problem::Selector(_) => "a selector of devices cannot be evaluated",
-        Problem::TooHard => "the search for devices was given up",
-        Problem::GoesOn => DEVICES_GO_ON,
+        Problem::TooExpensive => "the search for devices was given up",
+        Problem::Interrupted => DEVICES_GO_ON,
     }
 }
 

@@ -59,7 +59,7 @@ pub struct BudgetStatus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PriorityClass {
-    /// Its name is what pods name as their class.
+    /// Pods refer to the class by its name.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
     /// The priority of its pods.
@@ -297,7 +297,7 @@ pub struct CsiDriverObject {
     /// Its name is the one that volumes and storage classes use.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What it wants.
+    /// The driver's features.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: CsiDriverSpec,
 }
@@ -336,7 +336,7 @@ pub struct VolumeAttachment {
     /// Its name.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What is attached where.
+    /// The volume and its node.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: VolumeAttachmentSpec,
 }

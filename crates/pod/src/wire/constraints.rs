@@ -3,7 +3,7 @@
 use super::{TextMap, null_is_default};
 use serde::{Deserialize, Serialize};
 
-/// `affinity` of a pod: what is required, and what is preferred.
+/// The `affinity` of a pod: required and preferred terms.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {

@@ -13,7 +13,7 @@ pub struct ResourceSlice {
     /// Its name.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What the driver publishes.
+    /// The published devices.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: SliceSpec,
 }
@@ -41,7 +41,7 @@ pub struct SliceSpec {
     /// The devices.
     #[serde(deserialize_with = "null_is_default")]
     pub devices: Vec<Device>,
-    /// What devices that can be cut in several ways have in common.
+    /// The shared counters of partitionable devices.
     #[serde(deserialize_with = "null_is_default")]
     pub shared_counters: Vec<serde_json::Value>,
 }
@@ -68,19 +68,19 @@ pub struct Device {
     /// Its name, unique in its pool.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
-    /// What it is like, by names with or without a domain.
+    /// Attributes by name, with or without a domain.
     #[serde(deserialize_with = "null_is_default")]
     pub attributes: BTreeMap<String, DeviceAttribute>,
-    /// How much of what it has.
+    /// Capacities by name.
     #[serde(deserialize_with = "null_is_default")]
     pub capacity: BTreeMap<String, DeviceCapacity>,
     /// Claims that do not tolerate these do not get it.
     #[serde(deserialize_with = "null_is_default")]
     pub taints: Vec<Taint>,
-    /// What must be true of it before a pod that has it may be bound.
+    /// Conditions that must be true before a pod with the device may be bound.
     #[serde(deserialize_with = "null_is_default")]
     pub binding_conditions: Vec<String>,
-    /// What it takes of what devices that can be cut in several ways have in common; only whether there is something.
+    /// The counters that it consumes in a partitionable pool; only their presence is read.
     #[serde(deserialize_with = "null_is_default")]
     pub consumes_counters: Vec<IgnoredAny>,
     /// Whether several claims can each have a share of it.
@@ -88,7 +88,7 @@ pub struct Device {
     pub allow_multiple_allocations: bool,
 }
 
-/// What a device is like in one respect; exactly one field is set.
+/// The value of an attribute; exactly one field is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceAttribute {
@@ -111,7 +111,7 @@ pub struct DeviceCapacity {
     pub value: Quantity,
 }
 
-/// A `DeviceClass`: what claims may ask for by one name.
+/// A `DeviceClass`, to which claims refer by name.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceClass {
@@ -159,10 +159,10 @@ pub struct ResourceClaim {
     /// Namespace, name, UID and owner.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What is asked for.
+    /// The requests for devices.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: ResourceClaimSpec,
-    /// What it has got.
+    /// The allocation and its consumers.
     #[serde(deserialize_with = "null_is_default")]
     pub status: ResourceClaimState,
 }
@@ -183,7 +183,7 @@ pub struct DeviceClaim {
     /// All of these.
     #[serde(deserialize_with = "null_is_default")]
     pub requests: Vec<DeviceRequest>,
-    /// What must hold for them together.
+    /// Constraints between the devices.
     #[serde(deserialize_with = "null_is_default")]
     pub constraints: Vec<DeviceConstraint>,
     /// Configurations for the driver.
@@ -198,7 +198,7 @@ pub struct DeviceRequest {
     /// Its name in the claim.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
-    /// What it asks for.
+    /// The requested devices.
     pub exactly: Option<RequestedDevices>,
     /// Instead: the first of these that can be had.
     #[serde(deserialize_with = "null_is_default")]
@@ -232,7 +232,7 @@ pub struct RequestedDevices {
     pub capacity: Option<serde_json::Value>,
 }
 
-/// What must hold for several devices together.
+/// A constraint between the devices of a claim.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceConstraint {
@@ -253,7 +253,7 @@ pub struct DeviceConfiguration {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub requests: Vec<String>,
-    /// What the driver makes of it.
+    /// Parameters for the driver.
     #[serde(flatten)]
     pub content: serde_json::Map<String, serde_json::Value>,
 }
@@ -358,7 +358,7 @@ pub struct AllocatedConfiguration {
     /// `FromClass` or `FromClaim`.
     #[serde(deserialize_with = "null_is_default")]
     pub source: String,
-    /// What it is.
+    /// The configuration.
     #[serde(flatten)]
     pub configuration: DeviceConfiguration,
 }

@@ -25,7 +25,7 @@ pub struct PodGroupSpec {
     /// Whether its pods are placed together or each by itself.
     #[serde(deserialize_with = "null_is_default")]
     pub scheduling_policy: PodGroupPolicy,
-    /// What holds for all its pods together.
+    /// Constraints for all its pods together.
     #[serde(deserialize_with = "null_is_default")]
     pub scheduling_constraints: PodGroupConstraints,
     /// Whether its pods can be preempted one by one.
@@ -70,7 +70,7 @@ pub struct GangPolicy {
     pub min_count: i32,
 }
 
-/// What holds for all pods of a group together.
+/// The constraints for all pods of a group together.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct PodGroupConstraints {

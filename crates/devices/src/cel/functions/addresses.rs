@@ -1,6 +1,6 @@
-//! Addresses and networks as Kubernetes has them.
+//! IP addresses and CIDRs, as in Kubernetes' CEL library.
 
-use super::{Called, Entry, Given, entry};
+use super::{Called, Entry, Invocation, entry};
 use crate::cel::meter::Fault;
 use crate::cel::value::{Network, Value};
 use core::net::IpAddr;
@@ -8,72 +8,74 @@ use core::net::IpAddr;
 type Outcome = Result<Value, Fault>;
 
 pub(super) const TABLE: &[Entry] = &[
-    entry("ip", Called::Alone, (1, 1), |own| {
-        let text = read(own, 1)?;
+    entry("ip", Called::Alone, (1, 1), |call| {
+        let text = read(call, 1)?;
         address(&text).map(Value::Address)
     }),
-    entry("isIP", Called::Alone, (1, 1), |own| {
-        Ok(Value::Bool(address(&read(own, 1)?).is_ok()))
+    entry("isIP", Called::Alone, (1, 1), |call| {
+        Ok(Value::Bool(address(&read(call, 1)?).is_ok()))
     }),
-    entry("ip.isCanonical", Called::Alone, (1, 1), |own| {
-        let text = read(own, 2)?;
+    entry("ip.isCanonical", Called::Alone, (1, 1), |call| {
+        let text = read(call, 2)?;
         Ok(Value::Bool(address(&text)?.to_string() == *text))
     }),
-    entry("family", Called::On, (1, 1), |own| {
-        Ok(Value::Int(if target(own)?.is_ipv4() { 4 } else { 6 }))
+    entry("family", Called::On, (1, 1), |call| {
+        Ok(Value::Int(if target(call)?.is_ipv4() { 4 } else { 6 }))
     }),
-    entry("isUnspecified", Called::On, (1, 1), |own| {
-        Ok(Value::Bool(target(own)?.is_unspecified()))
+    entry("isUnspecified", Called::On, (1, 1), |call| {
+        Ok(Value::Bool(target(call)?.is_unspecified()))
     }),
-    entry("isLoopback", Called::On, (1, 1), |own| {
-        Ok(Value::Bool(target(own)?.is_loopback()))
+    entry("isLoopback", Called::On, (1, 1), |call| {
+        Ok(Value::Bool(target(call)?.is_loopback()))
     }),
-    entry("isLinkLocalMulticast", Called::On, (1, 1), |own| {
-        Ok(Value::Bool(match target(own)? {
-            IpAddr::V4(own) => own.octets()[..3] == [224, 0, 0],
-            IpAddr::V6(own) => own.segments()[0] & 0xff0f == 0xff02,
+    entry("isLinkLocalMulticast", Called::On, (1, 1), |call| {
+        Ok(Value::Bool(match target(call)? {
+            IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],
+            IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
         }))
     }),
-    entry("isLinkLocalUnicast", Called::On, (1, 1), |own| {
-        Ok(Value::Bool(is_link_local(target(own)?)))
+    entry("isLinkLocalUnicast", Called::On, (1, 1), |call| {
+        Ok(Value::Bool(is_link_local(target(call)?)))
     }),
-    entry("isGlobalUnicast", Called::On, (1, 1), |own| {
-        let own = target(own)?;
-        let broadcast = matches!(own, IpAddr::V4(own) if own.is_broadcast());
-        let special = own.is_unspecified() || own.is_loopback() || own.is_multicast();
-        Ok(Value::Bool(!broadcast && !special && !is_link_local(own)))
+    entry("isGlobalUnicast", Called::On, (1, 1), |call| {
+        let address = target(call)?;
+        let broadcast = matches!(address, IpAddr::V4(ipv4) if ipv4.is_broadcast());
+        let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+        Ok(Value::Bool(
+            !broadcast && !special && !is_link_local(address),
+        ))
     }),
-    entry("cidr", Called::Alone, (1, 1), |own| {
-        let text = read(own, 1)?;
+    entry("cidr", Called::Alone, (1, 1), |call| {
+        let text = read(call, 1)?;
         network(&text).map(Value::Network)
     }),
-    entry("isCIDR", Called::Alone, (1, 1), |own| {
-        Ok(Value::Bool(network(&read(own, 1)?).is_ok()))
+    entry("isCIDR", Called::Alone, (1, 1), |call| {
+        Ok(Value::Bool(network(&read(call, 1)?).is_ok()))
     }),
-    entry("ip", Called::On, (1, 1), |own| {
-        Ok(Value::Address(range(own)?.address))
+    entry("ip", Called::On, (1, 1), |call| {
+        Ok(Value::Address(range(call)?.address))
     }),
-    entry("prefixLength", Called::On, (1, 1), |own| {
-        Ok(Value::Int(range(own)?.bits.into()))
+    entry("prefixLength", Called::On, (1, 1), |call| {
+        Ok(Value::Int(range(call)?.bits.into()))
     }),
-    entry("masked", Called::On, (1, 1), |own| {
-        Ok(Value::Network(range(own)?.masked()))
+    entry("masked", Called::On, (1, 1), |call| {
+        Ok(Value::Network(range(call)?.masked()))
     }),
     entry("containsIP", Called::On, (2, 2), contains_address),
     entry("containsCIDR", Called::On, (2, 2), contains_network),
 ];
 
-/// A text that is about to be parsed, with so many passes over it.
-fn read(own: &mut Given<'_, '_>, passes: u64) -> Result<std::sync::Arc<str>, Fault> {
-    let text = own.text(0)?;
-    own.meter.traverse(own.arg(0).size(), passes)?;
+/// A string to be parsed, charged for a number of passes.
+fn read(call: &mut Invocation<'_, '_>, passes: u64) -> Result<std::sync::Arc<str>, Fault> {
+    let text = call.text(0)?;
+    call.meter.traverse(call.arg(0).size(), passes)?;
     Ok(text)
 }
 
-fn is_link_local(own: IpAddr) -> bool {
-    match own {
-        IpAddr::V4(own) => own.is_link_local(),
-        IpAddr::V6(own) => own.is_unicast_link_local(),
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
     }
 }
 
@@ -81,7 +83,7 @@ fn address(text: &str) -> Result<IpAddr, Fault> {
     let parsed = text.parse::<IpAddr>();
     let parsed =
         parsed.map_err(|error| Fault::error(format!("IP Address parse error: {error}")))?;
-    if matches!(parsed, IpAddr::V6(own) if own.to_ipv4_mapped().is_some()) {
+    if matches!(parsed, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
         return Err(Fault::error("IPv4-mapped IPv6 address is not allowed"));
     }
     Ok(parsed)
@@ -100,50 +102,50 @@ fn network(text: &str) -> Result<Network, Fault> {
     Ok(Network { address, bits })
 }
 
-fn target(own: &mut Given<'_, '_>) -> Result<IpAddr, Fault> {
-    own.plain()?;
-    match own.arg(0) {
-        Value::Address(own) => Ok(*own),
+fn target(call: &mut Invocation<'_, '_>) -> Result<IpAddr, Fault> {
+    call.plain()?;
+    match call.arg(0) {
+        Value::Address(address) => Ok(*address),
         _ => Err(Fault::no_overload()),
     }
 }
 
-fn range(own: &mut Given<'_, '_>) -> Result<Network, Fault> {
-    own.plain()?;
-    match own.arg(0) {
-        Value::Network(own) => Ok(*own),
+fn range(call: &mut Invocation<'_, '_>) -> Result<Network, Fault> {
+    call.plain()?;
+    match call.arg(0) {
+        Value::Network(network) => Ok(*network),
         _ => Err(Fault::no_overload()),
     }
 }
 
-/// The network that is asked, charged for a comparison of so many parts, and for a text beside it.
-fn asked(own: &mut Given<'_, '_>) -> Result<Network, Fault> {
-    let Value::Network(network) = *own.arg(0) else {
+/// The target network, charged for comparing a number of parts and for parsing a string argument.
+fn asked(call: &mut Invocation<'_, '_>) -> Result<Network, Fault> {
+    let Value::Network(network) = *call.arg(0) else {
         return Err(Fault::no_overload());
     };
-    own.meter.traverse(network.size(), 2)?;
-    if matches!(own.arg(1), Value::Text(_)) {
-        own.meter.traverse(own.arg(1).size(), 1)?;
+    call.meter.traverse(network.size(), 2)?;
+    if matches!(call.arg(1), Value::Text(_)) {
+        call.meter.traverse(call.arg(1).size(), 1)?;
     }
     Ok(network)
 }
 
-fn contains_address(own: &mut Given<'_, '_>) -> Outcome {
-    let network = asked(own)?;
-    let other = match own.arg(1) {
-        Value::Address(own) => *own,
+fn contains_address(call: &mut Invocation<'_, '_>) -> Outcome {
+    let network = asked(call)?;
+    let other = match call.arg(1) {
+        Value::Address(address) => *address,
         Value::Text(text) => address(text)?,
         _ => return Err(Fault::no_overload()),
     };
     Ok(Value::Bool(network.contains(other)))
 }
 
-fn contains_network(own: &mut Given<'_, '_>) -> Outcome {
-    let network = asked(own)?;
-    own.meter.traverse(network.size(), 1)?;
-    own.plain()?;
-    let other = match own.arg(1) {
-        Value::Network(own) => *own,
+fn contains_network(call: &mut Invocation<'_, '_>) -> Outcome {
+    let network = asked(call)?;
+    call.meter.traverse(network.size(), 1)?;
+    call.plain()?;
+    let other = match call.arg(1) {
+        Value::Network(network) => *network,
         Value::Text(text) => self::network(text)?,
         _ => return Err(Fault::no_overload()),
     };

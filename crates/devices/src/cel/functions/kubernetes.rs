@@ -1,6 +1,6 @@
-//! Quantities and versions as Kubernetes has them.
+//! Quantities and semantic versions, as in Kubernetes' CEL library.
 
-use super::{Called, Entry, Given, entry};
+use super::{Called, Entry, Invocation, entry};
 use crate::cel::meter::Fault;
 use crate::cel::value::{Value, compare_versions};
 use evictd_pod::Quantity;
@@ -11,95 +11,95 @@ use std::sync::Arc;
 type Outcome = Result<Value, Fault>;
 
 pub(super) const TABLE: &[Entry] = &[
-    entry("quantity", Called::Alone, (1, 1), |own| {
-        let text = read(own)?;
+    entry("quantity", Called::Alone, (1, 1), |call| {
+        let text = read(call)?;
         let parsed = text.parse().map(Value::Quantity);
         parsed.map_err(|error| Fault::error(format!("quantity: {error}")))
     }),
-    entry("isQuantity", Called::Alone, (1, 1), |own| {
-        Ok(Value::Bool(read(own)?.parse::<Quantity>().is_ok()))
+    entry("isQuantity", Called::Alone, (1, 1), |call| {
+        Ok(Value::Bool(read(call)?.parse::<Quantity>().is_ok()))
     }),
-    entry("semver", Called::Alone, (1, 2), |own| {
-        let parsed = version(own)?.map(|own| Value::Version(Arc::new(own)));
+    entry("semver", Called::Alone, (1, 2), |call| {
+        let parsed = version(call)?.map(|version| Value::Version(Arc::new(version)));
         parsed.map_err(|error| Fault::error(format!("semver: {error}")))
     }),
-    entry("isSemver", Called::Alone, (1, 2), |own| {
-        Ok(Value::Bool(version(own)?.is_ok()))
+    entry("isSemver", Called::Alone, (1, 2), |call| {
+        Ok(Value::Bool(version(call)?.is_ok()))
     }),
-    entry("isGreaterThan", Called::On, (2, 2), |own| {
-        Ok(Value::Bool(order(own)?.is_gt()))
+    entry("isGreaterThan", Called::On, (2, 2), |call| {
+        Ok(Value::Bool(order(call)?.is_gt()))
     }),
-    entry("isLessThan", Called::On, (2, 2), |own| {
-        Ok(Value::Bool(order(own)?.is_lt()))
+    entry("isLessThan", Called::On, (2, 2), |call| {
+        Ok(Value::Bool(order(call)?.is_lt()))
     }),
-    entry("compareTo", Called::On, (2, 2), |own| {
-        Ok(Value::Int(order(own)? as i64))
+    entry("compareTo", Called::On, (2, 2), |call| {
+        Ok(Value::Int(order(call)? as i64))
     }),
-    entry("sign", Called::On, (1, 1), |own| {
-        Ok(Value::Int(quantity(own)?.cmp(&Quantity::count(0)) as i64))
+    entry("sign", Called::On, (1, 1), |call| {
+        Ok(Value::Int(quantity(call)?.cmp(&Quantity::count(0)) as i64))
     }),
-    entry("isInteger", Called::On, (1, 1), |own| {
-        Ok(Value::Bool(whole(quantity(own)?).is_some()))
+    entry("isInteger", Called::On, (1, 1), |call| {
+        Ok(Value::Bool(whole(quantity(call)?).is_some()))
     }),
-    entry("asInteger", Called::On, (1, 1), |own| {
-        let own = quantity(own)?;
-        let whole = whole(own).map(Value::Int);
-        whole.ok_or_else(|| Fault::error(format!("asInteger: {own} is no integer")))
+    entry("asInteger", Called::On, (1, 1), |call| {
+        let quantity = quantity(call)?;
+        let whole = whole(quantity).map(Value::Int);
+        whole.ok_or_else(|| Fault::error(format!("asInteger: {quantity} is no integer")))
     }),
-    entry("asApproximateFloat", Called::On, (1, 1), |own| {
+    entry("asApproximateFloat", Called::On, (1, 1), |call| {
         #[expect(
             clippy::cast_precision_loss,
             reason = "it is asked for an approximation"
         )]
-        Ok(Value::Double(quantity(own)?.nano_value() as f64 / 1e9))
+        Ok(Value::Double(quantity(call)?.nano_value() as f64 / 1e9))
     }),
-    entry("add", Called::On, (2, 2), |own| {
-        let (one, other) = (quantity(own)?, amount(own)?);
+    entry("add", Called::On, (2, 2), |call| {
+        let (one, other) = (quantity(call)?, amount(call)?);
         Ok(Value::Quantity(one + other))
     }),
-    entry("sub", Called::On, (2, 2), |own| {
-        let (one, other) = (quantity(own)?, amount(own)?);
+    entry("sub", Called::On, (2, 2), |call| {
+        let (one, other) = (quantity(call)?, amount(call)?);
         Ok(Value::Quantity(one - other))
     }),
-    entry("major", Called::On, (1, 1), |own| {
-        part(own, |version| version.major)
+    entry("major", Called::On, (1, 1), |call| {
+        part(call, |version| version.major)
     }),
-    entry("minor", Called::On, (1, 1), |own| {
-        part(own, |version| version.minor)
+    entry("minor", Called::On, (1, 1), |call| {
+        part(call, |version| version.minor)
     }),
-    entry("patch", Called::On, (1, 1), |own| {
-        part(own, |version| version.patch)
+    entry("patch", Called::On, (1, 1), |call| {
+        part(call, |version| version.patch)
     }),
 ];
 
-/// A text that is about to be parsed.
-fn read(own: &mut Given<'_, '_>) -> Result<Arc<str>, Fault> {
-    let text = own.text(0)?;
-    own.meter.traverse(own.arg(0).size(), 1)?;
+/// A string to be parsed.
+fn read(call: &mut Invocation<'_, '_>) -> Result<Arc<str>, Fault> {
+    let text = call.text(0)?;
+    call.meter.traverse(call.arg(0).size(), 1)?;
     Ok(text)
 }
 
-/// A version. Where that is asked for, `v1.02` is `1.2.0`.
-fn version(own: &mut Given<'_, '_>) -> Result<Result<Version, semver::Error>, Fault> {
-    let text = read(own)?;
-    match own.args.get(1) {
+/// Parses a version. Normalization turns `v1.02` into `1.2.0`.
+fn version(call: &mut Invocation<'_, '_>) -> Result<Result<Version, semver::Error>, Fault> {
+    let text = read(call)?;
+    match call.args.get(1) {
         None | Some(Value::Bool(false)) => Ok(Version::parse(&text)),
         Some(Value::Bool(true)) => {
-            own.meter.handle(text.len())?;
+            call.meter.handle(text.len())?;
             Ok(Version::parse(&normalized(&text)))
         }
         Some(_) => Err(Fault::no_overload()),
     }
 }
 
-/// Without a `v` and zeros before the numbers, and with those that are missing.
+/// Removes a `v` and leading zeros, and appends missing numbers.
 fn normalized(text: &str) -> String {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+']).unwrap_or(text.len());
     let (numbers, rest) = text.split_at(end);
-    let numbers = numbers.split('.').map(|own| {
-        let own = own.trim_start_matches('0');
-        if own.is_empty() { "0" } else { own }
+    let numbers = numbers.split('.').map(|number| {
+        let number = number.trim_start_matches('0');
+        if number.is_empty() { "0" } else { number }
     });
     let mut numbers: Vec<&str> = numbers.collect();
     while numbers.len() < 3 {
@@ -108,46 +108,46 @@ fn normalized(text: &str) -> String {
     format!("{}{rest}", numbers.join("."))
 }
 
-fn order(own: &mut Given<'_, '_>) -> Result<Ordering, Fault> {
-    own.plain()?;
-    match (own.arg(0), own.arg(1)) {
+fn order(call: &mut Invocation<'_, '_>) -> Result<Ordering, Fault> {
+    call.plain()?;
+    match (call.arg(0), call.arg(1)) {
         (Value::Quantity(one), Value::Quantity(other)) => Ok(one.cmp(other)),
         (Value::Version(one), Value::Version(other)) => {
             let (one, other) = (Arc::clone(one), Arc::clone(other));
-            compare_versions(&one, &other, own.meter)
+            compare_versions(&one, &other, call.meter)
         }
         _ => Err(Fault::no_overload()),
     }
 }
 
-/// The target of a function of quantities, charged as such.
-fn quantity(own: &mut Given<'_, '_>) -> Result<Quantity, Fault> {
-    own.plain()?;
-    match own.arg(0) {
-        Value::Quantity(own) => Ok(*own),
+/// The target of a quantity function, with its charge.
+fn quantity(call: &mut Invocation<'_, '_>) -> Result<Quantity, Fault> {
+    call.plain()?;
+    match call.arg(0) {
+        Value::Quantity(quantity) => Ok(*quantity),
         _ => Err(Fault::no_overload()),
     }
 }
 
-/// What is added or taken away.
-fn amount(own: &Given<'_, '_>) -> Result<Quantity, Fault> {
-    match own.arg(1) {
-        Value::Quantity(own) => Ok(*own),
-        Value::Int(own) => Ok(Quantity::count(*own)),
+/// The amount to add or subtract.
+fn amount(call: &Invocation<'_, '_>) -> Result<Quantity, Fault> {
+    match call.arg(1) {
+        Value::Quantity(quantity) => Ok(*quantity),
+        Value::Int(number) => Ok(Quantity::count(*number)),
         _ => Err(Fault::no_overload()),
     }
 }
 
-/// The amount as a whole number, if it is one.
-fn whole(own: Quantity) -> Option<i64> {
-    let value = own.value();
-    (Quantity::count(value) == own).then_some(value)
+/// The quantity as an integer, if it is one.
+fn whole(quantity: Quantity) -> Option<i64> {
+    let value = quantity.value();
+    (Quantity::count(value) == quantity).then_some(value)
 }
 
-fn part(own: &mut Given<'_, '_>, part: fn(&Version) -> u64) -> Outcome {
-    own.plain()?;
-    match own.arg(0) {
-        Value::Version(own) => Ok(Value::Int(i64::try_from(part(own)).unwrap_or(i64::MAX))),
+fn part(call: &mut Invocation<'_, '_>, part: fn(&Version) -> u64) -> Outcome {
+    call.plain()?;
+    match call.arg(0) {
+        Value::Version(version) => Ok(Value::Int(i64::try_from(part(version)).unwrap_or(i64::MAX))),
         _ => Err(Fault::no_overload()),
     }
 }

@@ -1,5 +1,5 @@
-//! The functions of expressions, and what each costs: those of the language, of its strings, lists and sets libraries, and of
-//! Kubernetes' own. A table says how each is called.
+//! The functions of expressions and their costs: the standard library, the strings, lists and sets extensions, and
+//! Kubernetes' own library. Each table lists the calling form of its functions.
 
 mod addresses;
 mod convert;
@@ -14,19 +14,19 @@ use super::pattern::Pattern;
 use super::value::Value;
 use std::sync::Arc;
 
-/// A function. It charges what it costs before it does it.
-pub(crate) type Function = fn(&mut Given<'_, '_>) -> Result<Value, Fault>;
+/// A function. It charges its cost before it does the work.
+pub(crate) type Function = fn(&mut Invocation<'_, '_>) -> Result<Value, Fault>;
 
-/// What a function is called with.
-pub(crate) struct Given<'e, 'm> {
-    /// The target first, if there is one.
+/// The arguments of a call.
+pub(crate) struct Invocation<'e, 'm> {
+    /// The target comes first, if there is one.
     pub(crate) args: Vec<Value>,
-    /// A constant regular expression among them.
+    /// The compiled argument, if it is a constant regular expression.
     pub(crate) pattern: Option<&'e Pattern>,
     pub(crate) meter: &'m mut Meter,
 }
 
-impl Given<'_, '_> {
+impl Invocation<'_, '_> {
     /// Charges one unit.
     fn plain(&mut self) -> Result<(), Fault> {
         self.meter.charge(1)
@@ -39,24 +39,24 @@ impl Given<'_, '_> {
     fn take(&mut self, at: usize) -> Value {
         self.args
             .get_mut(at)
-            .map_or(Value::Null, |own| std::mem::replace(own, Value::Null))
+            .map_or(Value::Null, |slot| std::mem::replace(slot, Value::Null))
     }
 
     fn text(&self, at: usize) -> Result<Arc<str>, Fault> {
         match self.arg(at) {
-            Value::Text(own) => Ok(Arc::clone(own)),
+            Value::Text(value) => Ok(Arc::clone(value)),
             _ => Err(Fault::no_overload()),
         }
     }
 
     fn int(&self, at: usize) -> Result<i64, Fault> {
         match self.arg(at) {
-            Value::Int(own) => Ok(*own),
+            Value::Int(value) => Ok(*value),
             _ => Err(Fault::no_overload()),
         }
     }
 
-    /// An argument that may be left out.
+    /// An optional argument.
     fn int_or(&self, at: usize, absent: i64) -> Result<i64, Fault> {
         if at < self.args.len() {
             return self.int(at);
@@ -65,10 +65,10 @@ impl Given<'_, '_> {
     }
 }
 
-/// How a function is called.
+/// The calling form of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Called {
-    /// On a target, which counts as its first argument.
+    /// Only on a target, which counts as the first argument.
     On,
     Alone,
     Either,
@@ -77,10 +77,10 @@ enum Called {
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     called: Called,
-    /// The fewest and the most arguments.
+    /// The minimum and maximum number of arguments.
     arguments: (usize, usize),
     pub(crate) function: Function,
-    /// The argument that is a regular expression.
+    /// The index of the argument that is a regular expression.
     pub(crate) pattern: Option<usize>,
 }
 
@@ -116,24 +116,24 @@ const TABLES: [&[Entry]; 7] = [
     addresses::TABLE,
 ];
 
-/// A function that can be called with so many arguments.
+/// The function with this name, calling form and number of arguments.
 pub(crate) fn find(name: &str, on_target: bool, count: usize) -> Option<&'static Entry> {
     let called = if on_target { Called::On } else { Called::Alone };
     let mut entries = TABLES.into_iter().flatten();
-    entries.find(|own| {
-        let (fewest, most) = own.arguments;
-        own.name == name
-            && (own.called == called || own.called == Called::Either)
+    entries.find(|entry| {
+        let (fewest, most) = entry.arguments;
+        entry.name == name
+            && (entry.called == called || entry.called == Called::Either)
             && (fewest..=most).contains(&count)
     })
 }
 
 pub(crate) fn is_known(name: &str) -> bool {
     let mut entries = TABLES.into_iter().flatten();
-    entries.any(|own| own.name == name)
+    entries.any(|entry| entry.name == name)
 }
 
 #[cfg(test)]
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    TABLES.into_iter().flatten().map(|own| own.name)
+    TABLES.into_iter().flatten().map(|entry| entry.name)
 }

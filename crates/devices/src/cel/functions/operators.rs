@@ -1,6 +1,6 @@
 //! Operators.
 
-use super::{Called, Entry, Given, entry};
+use super::{Called, Entry, Invocation, entry};
 use crate::cel::meter::Fault;
 use crate::cel::value::{Key, Value};
 use cel::common::ast::operators;
@@ -12,27 +12,27 @@ type Outcome = Result<Value, Fault>;
 pub(super) const TABLE: &[Entry] = &[
     entry(operators::EQUALS, Called::Alone, (2, 2), equals),
     entry(operators::NOT_EQUALS, Called::Alone, (2, 2), differs),
-    entry(operators::LESS, Called::Alone, (2, 2), |own| {
-        order(own, Ordering::is_lt)
+    entry(operators::LESS, Called::Alone, (2, 2), |call| {
+        order(call, Ordering::is_lt)
     }),
-    entry(operators::LESS_EQUALS, Called::Alone, (2, 2), |own| {
-        order(own, Ordering::is_le)
+    entry(operators::LESS_EQUALS, Called::Alone, (2, 2), |call| {
+        order(call, Ordering::is_le)
     }),
-    entry(operators::GREATER, Called::Alone, (2, 2), |own| {
-        order(own, Ordering::is_gt)
+    entry(operators::GREATER, Called::Alone, (2, 2), |call| {
+        order(call, Ordering::is_gt)
     }),
-    entry(operators::GREATER_EQUALS, Called::Alone, (2, 2), |own| {
-        order(own, Ordering::is_ge)
+    entry(operators::GREATER_EQUALS, Called::Alone, (2, 2), |call| {
+        order(call, Ordering::is_ge)
     }),
     entry(operators::IN, Called::Alone, (2, 2), contains),
     entry(operators::ADD, Called::Alone, (2, 2), add),
-    entry(operators::SUBSTRACT, Called::Alone, (2, 2), |own| {
-        arithmetic(own, i64::checked_sub, u64::checked_sub, |one, other| {
+    entry(operators::SUBSTRACT, Called::Alone, (2, 2), |call| {
+        arithmetic(call, i64::checked_sub, u64::checked_sub, |one, other| {
             one - other
         })
     }),
-    entry(operators::MULTIPLY, Called::Alone, (2, 2), |own| {
-        arithmetic(own, i64::checked_mul, u64::checked_mul, |one, other| {
+    entry(operators::MULTIPLY, Called::Alone, (2, 2), |call| {
+        arithmetic(call, i64::checked_mul, u64::checked_mul, |one, other| {
             one * other
         })
     }),
@@ -42,47 +42,47 @@ pub(super) const TABLE: &[Entry] = &[
     entry(operators::LOGICAL_NOT, Called::Alone, (1, 1), not),
 ];
 
-fn equals(own: &mut Given<'_, '_>) -> Outcome {
-    let [one, other] = own.args.as_slice() else {
+fn equals(call: &mut Invocation<'_, '_>) -> Outcome {
+    let [one, other] = call.args.as_slice() else {
         return Err(Fault::no_overload());
     };
-    one.equals_charged(other, own.meter).map(Value::Bool)
+    one.equals_charged(other, call.meter).map(Value::Bool)
 }
 
-fn differs(own: &mut Given<'_, '_>) -> Outcome {
-    let [one, other] = own.args.as_slice() else {
+fn differs(call: &mut Invocation<'_, '_>) -> Outcome {
+    let [one, other] = call.args.as_slice() else {
         return Err(Fault::no_overload());
     };
-    let equals = one.equals_charged(other, own.meter)?;
+    let equals = one.equals_charged(other, call.meter)?;
     Ok(Value::Bool(!equals))
 }
 
-fn order(own: &mut Given<'_, '_>, holds: fn(Ordering) -> bool) -> Outcome {
-    let [one, other] = own.args.as_slice() else {
+fn order(call: &mut Invocation<'_, '_>, holds: fn(Ordering) -> bool) -> Outcome {
+    let [one, other] = call.args.as_slice() else {
         return Err(Fault::no_overload());
     };
-    let order = one.compare(other, own.meter)?;
+    let order = one.compare(other, call.meter)?;
     Ok(Value::Bool(order.is_some_and(holds)))
 }
 
-fn contains(own: &mut Given<'_, '_>) -> Outcome {
-    let element = own.take(0);
-    match own.take(1) {
+fn contains(call: &mut Invocation<'_, '_>) -> Outcome {
+    let element = call.take(0);
+    match call.take(1) {
         Value::List(list) => {
-            own.meter.charge(list.len())?;
+            call.meter.charge(list.len())?;
             for one in list.iter() {
-                if one.equals(&element, own.meter)? {
+                if one.equals(&element, call.meter)? {
                     return Ok(Value::Bool(true));
                 }
             }
             Ok(Value::Bool(false))
         }
         Value::Map(map) => {
-            own.plain()?;
+            call.plain()?;
             let is_number = matches!(element, Value::Double(_));
             match Key::of(&element) {
                 Some(key) => {
-                    key.read(own.meter)?;
+                    key.read(call.meter)?;
                     Ok(Value::Bool(map.entries.contains_key(&key)))
                 }
                 None if is_number => Ok(Value::Bool(false)),
@@ -93,30 +93,30 @@ fn contains(own: &mut Given<'_, '_>) -> Outcome {
     }
 }
 
-fn add(own: &mut Given<'_, '_>) -> Outcome {
-    match (own.arg(0), own.arg(1)) {
+fn add(call: &mut Invocation<'_, '_>) -> Outcome {
+    match (call.arg(0), call.arg(1)) {
         (Value::Text(one), Value::Text(other)) => {
             let (one, other) = (Arc::clone(one), Arc::clone(other));
-            let size = own.arg(0).size().saturating_add(own.arg(1).size());
-            own.meter.traverse(size, 1)?;
-            own.meter.handle(one.len().saturating_add(other.len()))?;
+            let size = call.arg(0).size().saturating_add(call.arg(1).size());
+            call.meter.traverse(size, 1)?;
+            call.meter.handle(one.len().saturating_add(other.len()))?;
             Ok(Value::Text([&*one, &*other].concat().into()))
         }
         (Value::Bytes(one), Value::Bytes(other)) => {
             let (one, other) = (Arc::clone(one), Arc::clone(other));
             let size = one.len().saturating_add(other.len());
-            own.meter.traverse(size as u64, 1)?;
-            own.meter.handle(size)?;
+            call.meter.traverse(size as u64, 1)?;
+            call.meter.handle(size)?;
             Ok(Value::Bytes([&*one, &*other].concat().into()))
         }
         (Value::List(_), Value::List(_)) => {
-            own.plain()?;
-            let (Value::List(one), Value::List(other)) = (own.take(0), own.take(1)) else {
+            call.plain()?;
+            let (Value::List(one), Value::List(other)) = (call.take(0), call.take(1)) else {
                 return Err(Fault::no_overload());
             };
-            one.and(other, own.meter).map(Value::List)
+            one.and(other, call.meter).map(Value::List)
         }
-        _ => arithmetic(own, i64::checked_add, u64::checked_add, |one, other| {
+        _ => arithmetic(call, i64::checked_add, u64::checked_add, |one, other| {
             one + other
         }),
     }
@@ -127,13 +127,13 @@ fn overflow(value: Option<Value>) -> Outcome {
 }
 
 fn arithmetic(
-    own: &mut Given<'_, '_>,
+    call: &mut Invocation<'_, '_>,
     ints: fn(i64, i64) -> Option<i64>,
     unsigned: fn(u64, u64) -> Option<u64>,
     doubles: fn(f64, f64) -> f64,
 ) -> Outcome {
-    own.plain()?;
-    match (own.arg(0), own.arg(1)) {
+    call.plain()?;
+    match (call.arg(0), call.arg(1)) {
         (Value::Int(one), Value::Int(other)) => overflow(ints(*one, *other).map(Value::Int)),
         (Value::UInt(one), Value::UInt(other)) => overflow(unsigned(*one, *other).map(Value::UInt)),
         (Value::Double(one), Value::Double(other)) => Ok(Value::Double(doubles(*one, *other))),
@@ -141,40 +141,40 @@ fn arithmetic(
     }
 }
 
-fn divide(own: &mut Given<'_, '_>) -> Outcome {
-    if matches!(own.arg(1), Value::Int(0) | Value::UInt(0)) {
-        own.plain()?;
+fn divide(call: &mut Invocation<'_, '_>) -> Outcome {
+    if matches!(call.arg(1), Value::Int(0) | Value::UInt(0)) {
+        call.plain()?;
         return Err(Fault::error("division by zero"));
     }
-    arithmetic(own, i64::checked_div, u64::checked_div, |one, other| {
+    arithmetic(call, i64::checked_div, u64::checked_div, |one, other| {
         one / other
     })
 }
 
-fn modulo(own: &mut Given<'_, '_>) -> Outcome {
-    if matches!(own.arg(1), Value::Int(0) | Value::UInt(0)) {
-        own.plain()?;
+fn modulo(call: &mut Invocation<'_, '_>) -> Outcome {
+    if matches!(call.arg(1), Value::Int(0) | Value::UInt(0)) {
+        call.plain()?;
         return Err(Fault::error("modulus by zero"));
     }
-    if matches!(own.arg(0), Value::Double(_)) {
+    if matches!(call.arg(0), Value::Double(_)) {
         return Err(Fault::no_overload());
     }
-    arithmetic(own, i64::checked_rem, u64::checked_rem, |one, _| one)
+    arithmetic(call, i64::checked_rem, u64::checked_rem, |one, _| one)
 }
 
-fn negate(own: &mut Given<'_, '_>) -> Outcome {
-    own.plain()?;
-    match own.arg(0) {
-        Value::Int(own) => overflow(own.checked_neg().map(Value::Int)),
-        Value::Double(own) => Ok(Value::Double(-own)),
+fn negate(call: &mut Invocation<'_, '_>) -> Outcome {
+    call.plain()?;
+    match call.arg(0) {
+        Value::Int(number) => overflow(number.checked_neg().map(Value::Int)),
+        Value::Double(number) => Ok(Value::Double(-number)),
         _ => Err(Fault::no_overload()),
     }
 }
 
-fn not(own: &mut Given<'_, '_>) -> Outcome {
-    own.plain()?;
-    match own.arg(0) {
-        Value::Bool(own) => Ok(Value::Bool(!own)),
+fn not(call: &mut Invocation<'_, '_>) -> Outcome {
+    call.plain()?;
+    match call.arg(0) {
+        Value::Bool(value) => Ok(Value::Bool(!value)),
         _ => Err(Fault::no_overload()),
     }
 }

@@ -1,6 +1,6 @@
-//! Functions of texts. Places in a text count characters.
+//! Functions of strings. Indices count characters.
 
-use super::{Called, Entry, Given, entry, lists, with_pattern};
+use super::{Called, Entry, Invocation, entry, lists, with_pattern};
 use crate::cel::meter::{Fault, Meter};
 use crate::cel::pattern::Pattern;
 use crate::cel::value::Value;
@@ -11,78 +11,80 @@ type Outcome = Result<Value, Fault>;
 
 pub(super) const TABLE: &[Entry] = &[
     entry("contains", Called::On, (2, 2), contains),
-    entry("startsWith", Called::On, (2, 2), |own| {
-        let [text, other] = traversed(own)?;
+    entry("startsWith", Called::On, (2, 2), |call| {
+        let [text, other] = traversed(call)?;
         Ok(Value::Bool(text.starts_with(&*other)))
     }),
-    entry("endsWith", Called::On, (2, 2), |own| {
-        let [text, other] = traversed(own)?;
+    entry("endsWith", Called::On, (2, 2), |call| {
+        let [text, other] = traversed(call)?;
         Ok(Value::Bool(text.ends_with(&*other)))
     }),
     with_pattern(&entry("matches", Called::Either, (2, 2), matches)),
     with_pattern(&entry("find", Called::On, (2, 2), find)),
     with_pattern(&entry("findAll", Called::On, (2, 3), find_all)),
     entry("charAt", Called::On, (2, 2), char_at),
-    entry("indexOf", Called::On, (2, 3), |own| index_of(own, false)),
-    entry("lastIndexOf", Called::On, (2, 3), |own| index_of(own, true)),
-    entry("lowerAscii", Called::On, (1, 1), |own| {
-        changed(own, str::to_ascii_lowercase)
+    entry("indexOf", Called::On, (2, 3), |call| index_of(call, false)),
+    entry("lastIndexOf", Called::On, (2, 3), |call| {
+        index_of(call, true)
     }),
-    entry("upperAscii", Called::On, (1, 1), |own| {
-        changed(own, str::to_ascii_uppercase)
+    entry("lowerAscii", Called::On, (1, 1), |call| {
+        changed(call, str::to_ascii_lowercase)
     }),
-    entry("trim", Called::On, (1, 1), |own| {
-        changed(own, |text| text.trim().to_owned())
+    entry("upperAscii", Called::On, (1, 1), |call| {
+        changed(call, str::to_ascii_uppercase)
+    }),
+    entry("trim", Called::On, (1, 1), |call| {
+        changed(call, |text| text.trim().to_owned())
     }),
     entry("substring", Called::On, (2, 3), substring),
     entry("replace", Called::On, (3, 4), replace),
     entry("split", Called::On, (2, 3), split),
     entry("join", Called::On, (1, 2), join),
     entry("format", Called::On, (2, 2), format),
-    entry("strings.quote", Called::Alone, (1, 1), |own| {
-        changed(own, quoted)
+    entry("strings.quote", Called::Alone, (1, 1), |call| {
+        changed(call, quoted)
     }),
     entry("reverse", Called::On, (1, 1), reverse),
 ];
 
-/// Two texts of which the first is read once.
-fn traversed(own: &mut Given<'_, '_>) -> Result<[std::sync::Arc<str>; 2], Fault> {
-    let texts = [own.text(0)?, own.text(1)?];
-    own.meter.traverse(own.arg(0).size(), 1)?;
+/// Two strings; the first is charged as read once.
+fn traversed(call: &mut Invocation<'_, '_>) -> Result<[std::sync::Arc<str>; 2], Fault> {
+    let texts = [call.text(0)?, call.text(1)?];
+    call.meter.traverse(call.arg(0).size(), 1)?;
     Ok(texts)
 }
 
-fn contains(own: &mut Given<'_, '_>) -> Outcome {
-    let (text, other) = (own.text(0)?, own.text(1)?);
-    let cost = own.arg(0).size().div_ceil(10);
-    own.meter
-        .charge(cost.saturating_mul(own.arg(1).size().div_ceil(10)))?;
-    own.meter.handle(text.len())?;
+fn contains(call: &mut Invocation<'_, '_>) -> Outcome {
+    let (text, other) = (call.text(0)?, call.text(1)?);
+    let cost = call.arg(0).size().div_ceil(10);
+    call.meter
+        .charge(cost.saturating_mul(call.arg(1).size().div_ceil(10)))?;
+    call.meter.handle(text.len())?;
     Ok(Value::Bool(text.contains(&*other)))
 }
 
-/// The regular expression, ready to be used on a text for which it is charged.
-fn pattern<'e>(own: &mut Given<'e, '_>) -> Result<Cow<'e, Pattern>, Fault> {
-    let text = own.text(0)?;
-    let expression = own.text(1)?;
-    let of_text = own.arg(0).size().saturating_add(1).div_ceil(10);
-    let of_pattern = own.arg(1).size().div_ceil(4);
-    own.meter.charge(of_text.saturating_mul(of_pattern))?;
-    let pattern = if let Some(known) = own.pattern {
+/// The regular expression, and the charge for using it on a string.
+fn pattern<'e>(call: &mut Invocation<'e, '_>) -> Result<Cow<'e, Pattern>, Fault> {
+    let text = call.text(0)?;
+    let expression = call.text(1)?;
+    let of_text = call.arg(0).size().saturating_add(1).div_ceil(10);
+    let of_pattern = call.arg(1).size().div_ceil(4);
+    call.meter.charge(of_text.saturating_mul(of_pattern))?;
+    let pattern = if let Some(known) = call.pattern {
         Cow::Borrowed(known)
     } else {
-        own.meter.handle(expression.len().saturating_mul(16))?;
+        call.meter.handle(expression.len().saturating_mul(16))?;
         let pattern = Pattern::new(&expression).map_err(Fault::error)?;
-        own.meter.handle(pattern.work())?;
+        call.meter.handle(pattern.work())?;
         Cow::Owned(pattern)
     };
-    own.meter.handle(pattern.work_on(text.len()))?;
+    call.meter.handle(pattern.work_on(text.len()))?;
     Ok(pattern)
 }
 
-fn matches(own: &mut Given<'_, '_>) -> Outcome {
-    let pattern = pattern(own)?;
-    let text = own.text(0)?;
+fn matches(call: &mut Invocation<'_, '_>) -> Outcome {
+    let pattern = pattern(call)?;
+    let text = call.text(0)?;
     let found = pattern
         .regex()
         .map_err(Fault::error)?
@@ -90,33 +92,33 @@ fn matches(own: &mut Given<'_, '_>) -> Outcome {
     Ok(Value::Bool(found))
 }
 
-fn find(own: &mut Given<'_, '_>) -> Outcome {
-    let pattern = pattern(own)?;
-    let text = own.text(0)?;
+fn find(call: &mut Invocation<'_, '_>) -> Outcome {
+    let pattern = pattern(call)?;
+    let text = call.text(0)?;
     let found = pattern.regex().map_err(Fault::error)?.find(text.as_bytes());
     let found = found.and_then(|found| text.get(found.range()));
-    own.meter.handle(text.len())?;
+    call.meter.handle(text.len())?;
     Ok(Value::text(found.unwrap_or_default()))
 }
 
-fn find_all(own: &mut Given<'_, '_>) -> Outcome {
-    let pattern = pattern(own)?;
-    let text = own.text(0)?;
-    let most = usize::try_from(own.int_or(2, -1)?).unwrap_or(usize::MAX);
+fn find_all(call: &mut Invocation<'_, '_>) -> Outcome {
+    let pattern = pattern(call)?;
+    let text = call.text(0)?;
+    let most = usize::try_from(call.int_or(2, -1)?).unwrap_or(usize::MAX);
     let mut values = Vec::new();
     let regex = pattern.regex().map_err(Fault::error)?;
     for found in regex.find_iter(text.as_bytes()).take(most) {
-        own.meter.handle_values(2)?;
-        own.meter.handle(found.len())?;
-        // Each search may read the text to its end before it knows that it has found something.
+        call.meter.handle_values(2)?;
+        call.meter.handle(found.len())?;
+        // Each search may scan the rest of the string before it finds a match.
         let rest = text.len() - found.end();
-        own.meter.handle(pattern.work_on(rest))?;
+        call.meter.handle(pattern.work_on(rest))?;
         values.push(Value::text(text.get(found.range()).unwrap_or_default()));
     }
     Ok(Value::List(values.into()))
 }
 
-/// The place in bytes of a character; the length of the text for the place after its last one.
+/// The byte offset of a character. The index after the last character gives the length.
 fn place(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     if text.is_ascii() {
@@ -131,33 +133,33 @@ fn outside(index: i64) -> Fault {
     Fault::error(format!("index out of range: {index}"))
 }
 
-fn char_at(own: &mut Given<'_, '_>) -> Outcome {
-    own.plain()?;
-    let (text, index) = (own.text(0)?, own.int(1)?);
-    own.meter.handle(text.len() / 8)?;
+fn char_at(call: &mut Invocation<'_, '_>) -> Outcome {
+    call.plain()?;
+    let (text, index) = (call.text(0)?, call.int(1)?);
+    call.meter.handle(text.len() / 8)?;
     let at = place(&text, index).ok_or_else(|| outside(index))?;
     let character = text[at..].chars().next().map(String::from);
     Ok(Value::text(&character.unwrap_or_default()))
 }
 
-/// Also of an element of a list.
-fn index_of(own: &mut Given<'_, '_>, last: bool) -> Outcome {
-    if matches!(own.arg(0), Value::List(_)) {
-        return lists::index_of(own, last);
+/// Works on lists, too.
+fn index_of(call: &mut Invocation<'_, '_>, last: bool) -> Outcome {
+    if matches!(call.arg(0), Value::List(_)) {
+        return lists::index_of(call, last);
     }
-    let (text, other) = (own.text(0)?, own.text(1)?);
-    own.meter.charge(text.len() as u64 / 10)?;
-    own.meter.handle(text.len())?;
+    let (text, other) = (call.text(0)?, call.text(1)?);
+    call.meter.charge(text.len() as u64 / 10)?;
+    call.meter.handle(text.len())?;
     let characters = |text: &str| i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     let length = characters(&text);
-    let from = own.int_or(2, if last { length } else { 0 })?;
+    let from = call.int_or(2, if last { length } else { 0 })?;
     if from < 0 {
         return Err(outside(from));
     }
     if other.is_empty() {
         return Ok(Value::Int(from.min(length)));
     }
-    let is_outside = from >= length && own.args.len() > 2;
+    let is_outside = from >= length && call.args.len() > 2;
     let at = place(&text, from).filter(|_| !is_outside);
     let found = at.and_then(|at| {
         if last {
@@ -169,21 +171,21 @@ fn index_of(own: &mut Given<'_, '_>, last: bool) -> Outcome {
     Ok(Value::Int(found.map_or(-1, |at| characters(&text[..at]))))
 }
 
-/// A text of at most the length of the target.
-fn changed(own: &mut Given<'_, '_>, change: fn(&str) -> String) -> Outcome {
-    let text = own.text(0)?;
-    own.meter.traverse(own.arg(0).size(), 1)?;
-    own.meter.handle(text.len().saturating_mul(2))?;
+/// Transforms the target into a string of at most the same length.
+fn changed(call: &mut Invocation<'_, '_>, change: fn(&str) -> String) -> Outcome {
+    let text = call.text(0)?;
+    call.meter.traverse(call.arg(0).size(), 1)?;
+    call.meter.handle(text.len().saturating_mul(2))?;
     Ok(Value::Text(change(&text).into()))
 }
 
-fn substring(own: &mut Given<'_, '_>) -> Outcome {
-    let text = own.text(0)?;
-    own.meter.traverse(own.arg(0).size(), 1)?;
-    own.meter.handle(text.len())?;
-    let (from, to) = (own.int(1)?, own.int_or(2, -1)?);
+fn substring(call: &mut Invocation<'_, '_>) -> Outcome {
+    let text = call.text(0)?;
+    call.meter.traverse(call.arg(0).size(), 1)?;
+    call.meter.handle(text.len())?;
+    let (from, to) = (call.int(1)?, call.int_or(2, -1)?);
     let start = place(&text, from).ok_or_else(|| outside(from))?;
-    let end = if own.args.len() > 2 {
+    let end = if call.args.len() > 2 {
         place(&text, to).ok_or_else(|| outside(to))?
     } else {
         text.len()
@@ -195,25 +197,25 @@ fn substring(own: &mut Given<'_, '_>) -> Outcome {
     Ok(Value::text(part))
 }
 
-fn replace(own: &mut Given<'_, '_>) -> Outcome {
-    let (text, from, to) = (own.text(0)?, own.text(1)?, own.text(2)?);
-    own.meter.traverse(own.arg(0).size(), 2)?;
-    own.meter.handle(text.len())?;
-    let most = usize::try_from(own.int_or(3, -1)?).unwrap_or(usize::MAX);
+fn replace(call: &mut Invocation<'_, '_>) -> Outcome {
+    let (text, from, to) = (call.text(0)?, call.text(1)?, call.text(2)?);
+    call.meter.traverse(call.arg(0).size(), 2)?;
+    call.meter.handle(text.len())?;
+    let most = usize::try_from(call.int_or(3, -1)?).unwrap_or(usize::MAX);
     let count = text.matches(&*from).take(most).count();
-    own.meter.handle(count.saturating_mul(to.len()))?;
+    call.meter.handle(count.saturating_mul(to.len()))?;
     Ok(Value::Text(text.replacen(&*from, &to, most).into()))
 }
 
-fn split(own: &mut Given<'_, '_>) -> Outcome {
-    let (text, separator) = (own.text(0)?, own.text(1)?);
-    own.meter.traverse(own.arg(0).size(), 2)?;
-    own.meter.handle(text.len())?;
-    let most = own.int_or(2, -1)?;
+fn split(call: &mut Invocation<'_, '_>) -> Outcome {
+    let (text, separator) = (call.text(0)?, call.text(1)?);
+    call.meter.traverse(call.arg(0).size(), 2)?;
+    call.meter.handle(text.len())?;
+    let most = call.int_or(2, -1)?;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut values = Vec::new();
     let mut put = |part: &str| {
-        own.meter.handle_values(2)?;
+        call.meter.handle_values(2)?;
         values.push(Value::text(part));
         Ok(())
     };
@@ -238,13 +240,13 @@ fn split(own: &mut Given<'_, '_>) -> Outcome {
     Ok(Value::List(values.into()))
 }
 
-/// It costs what comes out of it.
-fn join(own: &mut Given<'_, '_>) -> Outcome {
-    let Value::List(list) = own.take(0) else {
+/// The cost depends on the result.
+fn join(call: &mut Invocation<'_, '_>) -> Outcome {
+    let Value::List(list) = call.take(0) else {
         return Err(Fault::no_overload());
     };
-    let separator = if own.args.len() > 1 {
-        own.text(1)?
+    let separator = if call.args.len() > 1 {
+        call.text(1)?
     } else {
         "".into()
     };
@@ -253,8 +255,8 @@ fn join(own: &mut Given<'_, '_>) -> Outcome {
         let Value::Text(text) = one else {
             return Err(Fault::no_overload());
         };
-        own.meter.handle_values(1)?;
-        own.meter
+        call.meter.handle_values(1)?;
+        call.meter
             .handle(text.len().saturating_add(separator.len()))?;
         if at > 0 {
             joined.push_str(&separator);
@@ -262,22 +264,22 @@ fn join(own: &mut Given<'_, '_>) -> Outcome {
         joined.push_str(text);
     }
     let joined = Value::Text(joined.into());
-    own.meter.traverse(joined.size(), 2)?;
+    call.meter.traverse(joined.size(), 2)?;
     Ok(joined)
 }
 
 /// `'%s has %d'.format([name, count])`, with the verbs `s`, `d`, `f`, `x`, `X`, `o` and `b`.
-fn format(own: &mut Given<'_, '_>) -> Outcome {
-    let text = own.text(0)?;
-    own.meter.traverse(own.arg(0).size(), 1)?;
-    let Value::List(list) = own.take(1) else {
+fn format(call: &mut Invocation<'_, '_>) -> Outcome {
+    let text = call.text(0)?;
+    call.meter.traverse(call.arg(0).size(), 1)?;
+    let Value::List(list) = call.take(1) else {
         return Err(Fault::no_overload());
     };
     let mut values = list.iter();
     let mut written = String::new();
     let mut rest = text.chars();
     while let Some(next) = rest.next() {
-        own.meter.handle(4)?;
+        call.meter.handle(4)?;
         if next != '%' {
             written.push(next);
             continue;
@@ -297,17 +299,17 @@ fn format(own: &mut Given<'_, '_>) -> Outcome {
         let value = values
             .next()
             .ok_or_else(|| Fault::error("index out of range in format"))?;
-        write_value(&mut written, verb, precision, value, own.meter)?;
+        write_value(&mut written, verb, precision, value, call.meter)?;
     }
     Ok(Value::Text(written.into()))
 }
 
-/// A number of at most two digits, and what is after it.
+/// Parses a number of at most two digits. Returns the rest, too.
 fn digits(mut rest: std::str::Chars<'_>) -> (usize, std::str::Chars<'_>) {
     let mut number = 0;
     for _ in 0..2 {
         let mut ahead = rest.clone();
-        let Some(digit) = ahead.next().and_then(|own| own.to_digit(10)) else {
+        let Some(digit) = ahead.next().and_then(|character| character.to_digit(10)) else {
             break;
         };
         number = number * 10 + digit as usize;
@@ -327,21 +329,23 @@ fn write_value(
     #[expect(clippy::cast_precision_loss, reason = "so the language has it")]
     let done = match (verb, value) {
         (Some('s'), value) => return write_text(written, value, meter),
-        (Some('d'), Value::Int(own)) => write!(written, "{own}"),
-        (Some('d'), Value::UInt(own)) => write!(written, "{own}"),
-        (Some('f'), Value::Double(own)) => write!(written, "{own:.precision$}"),
-        (Some('f'), Value::Int(own)) => write!(written, "{:.precision$}", *own as f64),
-        (Some('f'), Value::UInt(own)) => write!(written, "{:.precision$}", *own as f64),
-        (Some(verb @ ('x' | 'X' | 'o' | 'b')), Value::Int(own)) => {
-            let sign = if *own < 0 { "-" } else { "" };
-            write!(written, "{sign}{}", digits_of(own.unsigned_abs(), verb))
+        (Some('d'), Value::Int(number)) => write!(written, "{number}"),
+        (Some('d'), Value::UInt(number)) => write!(written, "{number}"),
+        (Some('f'), Value::Double(number)) => write!(written, "{number:.precision$}"),
+        (Some('f'), Value::Int(number)) => write!(written, "{:.precision$}", *number as f64),
+        (Some('f'), Value::UInt(number)) => write!(written, "{:.precision$}", *number as f64),
+        (Some(verb @ ('x' | 'X' | 'o' | 'b')), Value::Int(number)) => {
+            let sign = if *number < 0 { "-" } else { "" };
+            write!(written, "{sign}{}", digits_of(number.unsigned_abs(), verb))
         }
-        (Some(verb @ ('x' | 'X' | 'o' | 'b')), Value::UInt(own)) => {
-            write!(written, "{}", digits_of(*own, verb))
+        (Some(verb @ ('x' | 'X' | 'o' | 'b')), Value::UInt(number)) => {
+            write!(written, "{}", digits_of(*number, verb))
         }
-        (Some('b'), Value::Bool(own)) => write!(written, "{}", i32::from(*own)),
-        (Some(verb @ ('x' | 'X')), Value::Text(own)) => hexadecimal(written, own.as_bytes(), verb),
-        (Some(verb @ ('x' | 'X')), Value::Bytes(own)) => hexadecimal(written, own, verb),
+        (Some('b'), Value::Bool(value)) => write!(written, "{}", i32::from(*value)),
+        (Some(verb @ ('x' | 'X')), Value::Text(text)) => {
+            hexadecimal(written, text.as_bytes(), verb)
+        }
+        (Some(verb @ ('x' | 'X')), Value::Bytes(bytes)) => hexadecimal(written, bytes, verb),
         _ => return Err(Fault::error("could not parse formatting clause")),
     };
     done.map_err(|_| Fault::error("could not write a text"))
@@ -357,40 +361,40 @@ fn digits_of(number: u64, verb: char) -> String {
 }
 
 fn hexadecimal(written: &mut String, bytes: &[u8], verb: char) -> std::fmt::Result {
-    bytes.iter().try_for_each(|own| match verb {
-        'x' => write!(written, "{own:02x}"),
-        _ => write!(written, "{own:02X}"),
+    bytes.iter().try_for_each(|byte| match verb {
+        'x' => write!(written, "{byte:02x}"),
+        _ => write!(written, "{byte:02X}"),
     })
 }
 
-/// A value as `%s` shows it, with what is in it.
+/// Formats a value and its contents as `%s` does.
 fn write_text(written: &mut String, value: &Value, meter: &mut Meter) -> Result<(), Fault> {
     meter.handle(value.bytes().saturating_add(2))?;
     let done = match value {
-        Value::Text(own) => write!(written, "{own}"),
-        Value::Bytes(own) => write!(written, "{}", String::from_utf8_lossy(own)),
-        Value::Bool(own) => write!(written, "{own}"),
-        Value::Int(own) => write!(written, "{own}"),
-        Value::UInt(own) => write!(written, "{own}"),
-        Value::Double(own) => write!(written, "{own}"),
+        Value::Text(text) => write!(written, "{text}"),
+        Value::Bytes(bytes) => write!(written, "{}", String::from_utf8_lossy(bytes)),
+        Value::Bool(value) => write!(written, "{value}"),
+        Value::Int(number) => write!(written, "{number}"),
+        Value::UInt(number) => write!(written, "{number}"),
+        Value::Double(number) => write!(written, "{number}"),
         Value::Null => write!(written, "null"),
-        Value::Type(own) => write!(written, "{own}"),
+        Value::Type(name) => write!(written, "{name}"),
         Value::List(list) => {
             written.push('[');
-            for (at, own) in list.iter().enumerate() {
+            for (at, element) in list.iter().enumerate() {
                 written.push_str(if at > 0 { ", " } else { "" });
-                write_text(written, own, meter)?;
+                write_text(written, element, meter)?;
             }
             written.push(']');
             Ok(())
         }
         Value::Map(map) => {
             written.push('{');
-            for (at, (key, own)) in map.entries.iter().enumerate() {
+            for (at, (key, value)) in map.entries.iter().enumerate() {
                 written.push_str(if at > 0 { ", " } else { "" });
                 write_text(written, &key.value(), meter)?;
                 written.push_str(": ");
-                write_text(written, own, meter)?;
+                write_text(written, value, meter)?;
             }
             written.push('}');
             Ok(())
@@ -408,8 +412,8 @@ fn write_text(written: &mut String, value: &Value, meter: &mut Meter) -> Result<
 
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
-    for own in text.chars() {
-        match own {
+    for character in text.chars() {
+        match character {
             '\u{7}' => quoted.push_str("\\a"),
             '\u{8}' => quoted.push_str("\\b"),
             '\u{b}' => quoted.push_str("\\v"),
@@ -419,22 +423,22 @@ fn quoted(text: &str) -> String {
             '\t' => quoted.push_str("\\t"),
             '\\' => quoted.push_str("\\\\"),
             '"' => quoted.push_str("\\\""),
-            own => quoted.push(own),
+            call => quoted.push(call),
         }
     }
     quoted.push('"');
     quoted
 }
 
-/// Also of a list.
-fn reverse(own: &mut Given<'_, '_>) -> Outcome {
-    own.plain()?;
-    match own.take(0) {
+/// Works on lists, too.
+fn reverse(call: &mut Invocation<'_, '_>) -> Outcome {
+    call.plain()?;
+    match call.take(0) {
         Value::Text(text) => {
-            own.meter.handle(text.len())?;
+            call.meter.handle(text.len())?;
             Ok(Value::text(&text.chars().rev().collect::<String>()))
         }
-        Value::List(list) => lists::reversed(&list, own.meter),
+        Value::List(list) => lists::reversed(&list, call.meter),
         _ => Err(Fault::no_overload()),
     }
 }
