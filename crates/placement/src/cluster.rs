@@ -500,7 +500,7 @@ impl Cluster {
     /// Releases a selector that [`Cluster::pod_selector`] compiled.
     #[allow(
         clippy::needless_pass_by_value,
-        reason = "nobody may use it afterwards"
+        reason = "the value must not be used afterwards"
     )]
     pub fn release_selector(&mut self, selector: PodSelector) {
         let keys = std::iter::once(&selector.selector);

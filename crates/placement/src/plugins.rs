@@ -269,8 +269,8 @@ fn unresolvable(reason: Option<String>) -> PreFilter {
 #[derive(Debug)]
 pub struct PodTopologySpread {
     /// Default constraints of kind `DoNotSchedule`. Their selector comes from the pod's services and owner.
-    forbidding: Box<[Spread]>,
-    advising: Box<[Spread]>,
+    hard: Box<[Spread]>,
+    soft: Box<[Spread]>,
     /// Whether the default constraints ignore nodes that lack a topology key.
     all_keys: bool,
 }
@@ -279,26 +279,26 @@ impl PodTopologySpread {
     /// Without default constraints.
     pub fn without_defaults() -> Self {
         Self {
-            forbidding: Box::new([]),
-            advising: Box::new([]),
+            hard: Box::new([]),
+            soft: Box::new([]),
             all_keys: true,
         }
     }
 
     /// With the default constraints of Kubernetes (S5-091).
     pub fn of_system(cluster: &mut Cluster) -> Self {
-        let advising = cluster.compile_for_good(|symbols| {
+        let soft = cluster.compile_for_good(|symbols| {
             let keys = [
                 ("kubernetes.io/hostname", 3),
                 ("topology.kubernetes.io/zone", 5),
             ];
-            let spread = keys.map(|(key, skew)| Spread::advice(symbols.intern(key), skew));
+            let spread = keys.map(|(key, skew)| Spread::soft(symbols.intern(key), skew));
             Ok(spread.into())
         });
         let plugin = Self {
-            forbidding: Box::default(),
+            hard: Box::default(),
             // The built-in constraints are valid.
-            advising: advising.unwrap_or_default(),
+            soft: soft.unwrap_or_default(),
             all_keys: false,
         };
         plugin.keep_topologies(cluster);
@@ -311,19 +311,19 @@ impl PodTopologySpread {
         constraints: &[wire::TopologySpreadConstraint],
     ) -> Result<Self, InvalidObject> {
         let plugin = cluster.compile_for_good(|symbols| {
-            let (mut forbidding, mut advising) = (Vec::new(), Vec::new());
+            let (mut hard, mut soft) = (Vec::new(), Vec::new());
             for (index, wire) in constraints.iter().enumerate() {
                 let field = || format!("defaultConstraints[{index}]");
                 let spread = Spread::of_profile(symbols, wire);
                 let spread = spread.map_err(|error| InvalidObject::new(field(), error))?;
                 match wire.when_unsatisfiable.as_str() {
-                    "ScheduleAnyway" => advising.push(spread),
-                    _ => forbidding.push(spread),
+                    "ScheduleAnyway" => soft.push(spread),
+                    _ => hard.push(spread),
                 }
             }
             Ok(Self {
-                forbidding: forbidding.into(),
-                advising: advising.into(),
+                hard: hard.into(),
+                soft: soft.into(),
                 all_keys: true,
             })
         });
@@ -331,7 +331,7 @@ impl PodTopologySpread {
     }
 
     fn keep_topologies(&self, cluster: &mut Cluster) {
-        for spread in self.forbidding.iter().chain(&self.advising) {
+        for spread in self.hard.iter().chain(&self.soft) {
             cluster.keep_topology(spread.topology_key);
         }
     }
@@ -366,15 +366,15 @@ impl Plugin for PodTopologySpread {
 
     fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         let constraints = &cluster.template(pod).spread;
-        let spread = Self::of_pod(cluster, pod, constraints, &self.forbidding);
+        let spread = Self::of_pod(cluster, pod, constraints, &self.hard);
         filter::topology_spread::new(cluster, pod, &spread)
     }
 
     fn score(&self, cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Box<dyn Score>> {
         let template = cluster.template(pod);
-        let says = !(template.spread.is_empty() && template.soft_spread.is_empty());
-        let spread = Self::of_pod(cluster, pod, &template.soft_spread, &self.advising);
-        let all_keys = says || self.all_keys;
+        let has_constraints = !(template.spread.is_empty() && template.soft_spread.is_empty());
+        let spread = Self::of_pod(cluster, pod, &template.soft_spread, &self.soft);
+        let all_keys = has_constraints || self.all_keys;
         score::topology_spread::new(cluster, pod, nodes, &spread, all_keys)
     }
 }

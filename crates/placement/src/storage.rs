@@ -62,7 +62,7 @@ pub(crate) struct VolumeAttachment {
 pub(crate) struct Capacity {
     pub(crate) class: Symbol,
     /// Bytes of the largest volume that can be provisioned; `None` is unknown and counts as none.
-    pub(crate) most: Option<i64>,
+    pub(crate) largest_volume: Option<i64>,
     /// The nodes to which it applies.
     pub(crate) nodes: Selector,
 }
@@ -144,7 +144,7 @@ pub(crate) struct Zone {
 #[derive(Debug)]
 pub(crate) struct StorageClass {
     /// Whether its binding mode is `WaitForFirstConsumer`.
-    pub(crate) waits: bool,
+    pub(crate) is_delayed: bool,
     /// The provisioner; `None` if volumes are not provisioned.
     pub(crate) provisioner: Option<Symbol>,
     /// The driver that attaches its volumes.
@@ -279,12 +279,12 @@ impl Storage {
     ) -> Result<(), InvalidObject> {
         let topologies = topologies(&wire.allowed_topologies);
         let topologies = topologies.map(|topologies| NodeSelector::new(symbols, &topologies));
-        let nobody = wire.provisioner == "kubernetes.io/no-provisioner";
+        let is_static = wire.provisioner == "kubernetes.io/no-provisioner";
         let attacher = attached::by_provisioner(&wire.provisioner);
         let class = StorageClass {
-            attacher: given(symbols, attacher).filter(|_| !nobody),
-            waits: wire.volume_binding_mode == "WaitForFirstConsumer",
-            provisioner: given(symbols, &wire.provisioner).filter(|_| !nobody),
+            attacher: given(symbols, attacher).filter(|_| !is_static),
+            is_delayed: wire.volume_binding_mode == "WaitForFirstConsumer",
+            provisioner: given(symbols, &wire.provisioner).filter(|_| !is_static),
             topologies: topologies
                 .transpose()
                 .map_err(mistake("allowedTopologies"))?,
@@ -305,10 +305,10 @@ impl Storage {
         wire: &wire::CsiStorageCapacity,
     ) -> Result<(), InvalidObject> {
         let nodes = Selector::new(symbols, wire.node_topology.as_ref());
-        let most = wire.maximum_volume_size.or(wire.capacity);
+        let largest_volume = wire.maximum_volume_size.or(wire.capacity);
         let capacity = Capacity {
             class: symbols.intern(&wire.storage_class_name),
-            most: most.map(|most| units("storage", most)),
+            largest_volume: largest_volume.map(|largest_volume| units("storage", largest_volume)),
             nodes: nodes.map_err(mistake("nodeTopology"))?,
         };
         let namespace = symbols.intern(wire.metadata.namespace_or_default());

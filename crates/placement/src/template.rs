@@ -193,7 +193,7 @@ impl Spread {
 
 impl Spread {
     /// A soft default constraint.
-    pub(crate) const fn advice(topology_key: Symbol, max_skew: i64) -> Self {
+    pub(crate) const fn soft(topology_key: Symbol, max_skew: i64) -> Self {
         Self {
             max_skew,
             topology_key,
@@ -462,11 +462,12 @@ pub(crate) fn preferred_nodes(
     symbols: &mut Symbols,
     affinity: &wire::NodeAffinity,
 ) -> Result<Box<[(i64, NodeSelector)]>, InvalidObject> {
-    let says = |term: &wire::NodeSelectorTerm| {
+    let has_requirements = |term: &wire::NodeSelectorTerm| {
         !(term.match_expressions.is_empty() && term.match_fields.is_empty())
     };
     let preferred = affinity.preferred.iter().enumerate();
-    let preferred = preferred.filter(|(_, wire)| wire.weight != 0 && says(&wire.preference));
+    let preferred =
+        preferred.filter(|(_, wire)| wire.weight != 0 && has_requirements(&wire.preference));
     preferred
         .map(|(index, wire)| {
             let selector = wire::NodeSelector {

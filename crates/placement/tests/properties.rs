@@ -1,12 +1,12 @@
 //! Properties of every cluster: incremental counts match a scan of all pods, and a trial restores its node.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod looking;
+mod reference;
 
 use evictd_placement::{Checks, Cluster};
-use looking::{Incoming, Node, Pod, Scene, Selector, Spread, Term};
 use proptest::prelude::*;
 use proptest::sample::select;
+use reference::{Incoming, Node, Pod, Scene, Selector, Spread, Term};
 use serde_json::from_value;
 
 const KEYS: [&str; 2] = ["zone", "rack"];
@@ -145,7 +145,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn s5_088_s5_090_counting_says_what_looking_at_every_pod_says(
+    fn s5_088_s5_090_incremental_counts_match_a_scan_of_all_pods(
         scene in scene(),
         steps in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
     ) {

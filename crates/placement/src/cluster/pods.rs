@@ -49,22 +49,22 @@ impl Cluster {
         });
         let mut pod = match self.compile(wire, node.is_some()) {
             Ok(pod) => pod,
-            Err(mistake) => {
+            Err(invalid) => {
                 node.inspect(|name| self.symbols.release(*name));
-                return Err(mistake);
+                return Err(invalid);
             }
         };
         let known_as: Arc<str> = named.unwrap_or_else(|| Arc::clone(&pod.identity.uid));
         self.join_group(&mut pod);
         if is_known {
-            let at = node.and_then(|name| self.place_of_same(&known_as, name, &pod));
+            let at = node.and_then(|name| self.unchanged_location(&known_as, name, &pod));
             if let (Some(name), Some((id, at))) = (node, at) {
                 let old = std::mem::replace(&mut self.nodes[id.index()].pods[at], pod);
                 self.release_kept(old);
                 self.symbols.release(name);
                 return Ok(());
             }
-            self.take_away(&known_as);
+            self.remove_by_key(&known_as);
         }
         let location = match node {
             Some(name) => {
@@ -92,7 +92,7 @@ impl Cluster {
     /// [`Cluster::add_pod`] replaces it, and [`Cluster::remove_pod`] removes it.
     pub fn assume(&mut self, mut pod: Pod, node: NodeId) {
         let known_as = self.known_as(&pod);
-        self.take_away(&known_as);
+        self.remove_by_key(&known_as);
         self.join_group(&mut pod);
         let name = self.nodes[node.index()].name;
         self.symbols.hold_again(name);
@@ -104,7 +104,7 @@ impl Cluster {
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
         let known_as = key(metadata);
         self.devices.give_back(&known_as);
-        self.take_away(&known_as)
+        self.remove_by_key(&known_as)
     }
 
     /// Removes a pod that is kept only for its nomination. Returns whether it existed.
@@ -149,7 +149,7 @@ impl Cluster {
     /// Releases a pod from [`Cluster::pod`] and everything that only it referred to.
     #[allow(
         clippy::needless_pass_by_value,
-        reason = "nobody may use it afterwards"
+        reason = "the value must not be used afterwards"
     )]
     pub fn release(&mut self, pod: Pod) {
         let symbols = &mut self.symbols;
@@ -220,7 +220,7 @@ impl Cluster {
         }
     }
 
-    fn take_away(&mut self, known_as: &str) -> bool {
+    fn remove_by_key(&mut self, known_as: &str) -> bool {
         let Some(location) = self.locations.remove(known_as) else {
             return false;
         };
@@ -243,7 +243,12 @@ impl Cluster {
 
     /// The pod's location if it was on this node already and no filter or score sees a difference. Every assumed pod
     /// takes this path when its binding is observed.
-    fn place_of_same(&self, known_as: &str, name: Symbol, pod: &Pod) -> Option<(NodeId, usize)> {
+    fn unchanged_location(
+        &self,
+        known_as: &str,
+        name: Symbol,
+        pod: &Pod,
+    ) -> Option<(NodeId, usize)> {
         let PodLocation::Node(before) = self.locations.get(known_as)? else {
             return None;
         };
@@ -277,10 +282,10 @@ impl Cluster {
         self.symbols.keep();
         let template = match Template::new(&mut self.symbols, &wire, &labels, placed) {
             Ok(template) => template,
-            Err(mistake) => {
+            Err(invalid) => {
                 self.symbols.give_back();
                 labels.release(&mut self.symbols);
-                return Err(mistake);
+                return Err(invalid);
             }
         };
         let template = TemplateId(self.templates.intern(&mut self.symbols, template));
@@ -373,7 +378,7 @@ impl Cluster {
     fn unplace(&mut self, node: Symbol, known_as: &str) -> Option<Pod> {
         if let Some(id) = self.node_by_name.get(&node).copied() {
             let at = self.find(&self.node(id).pods, known_as)?;
-            return Some(self.take_off(id, at));
+            return Some(self.remove_from_node(id, at));
         }
         let at = self.find(self.orphaned.get(&node)?, known_as)?;
         let orphaned = self.orphaned.get_mut(&node)?;

@@ -15,7 +15,7 @@ pub(crate) struct Chosen(BTreeMap<String, Choice>);
 struct Choice {
     /// The pods that use the claim; never empty.
     pods: BTreeSet<Arc<str>>,
-    what: ChosenVolume,
+    volume: ChosenVolume,
 }
 
 /// The chosen volume of a claim.
@@ -24,19 +24,19 @@ pub(crate) enum ChosenVolume {
     /// An existing volume.
     Volume(String),
     /// A volume to provision on this node.
-    MadeFor(String),
+    ProvisionedOn(String),
 }
 
 impl Chosen {
     /// The choice for this claim.
     pub(crate) fn of(&self, claim: &str) -> Option<&ChosenVolume> {
-        Some(&self.0.get(claim)?.what)
+        Some(&self.0.get(claim)?.volume)
     }
 
     /// Whether some claim has chosen this volume.
     pub(crate) fn has_volume(&self, volume: &str) -> bool {
         let mut all = self.0.values();
-        all.any(|choice| matches!(&choice.what, ChosenVolume::Volume(chosen) if chosen == volume))
+        all.any(|choice| matches!(&choice.volume, ChosenVolume::Volume(chosen) if chosen == volume))
     }
 
     fn give_back(&mut self, pod: &str) {
@@ -77,15 +77,17 @@ impl Cluster {
             return;
         };
         for choice in choices {
-            let (claim, what) = match choice {
+            let (claim, volume) = match choice {
                 VolumeChoice::Bind { claim, volume } => {
                     (claim, ChosenVolume::Volume(volume.clone()))
                 }
-                VolumeChoice::Provision { claim } => (claim, ChosenVolume::MadeFor(node.clone())),
+                VolumeChoice::Provision { claim } => {
+                    (claim, ChosenVolume::ProvisionedOn(node.clone()))
+                }
             };
             let choice = chosen.entry(format!("{namespace}/{claim}"));
             let pods = BTreeSet::new();
-            let choice = choice.or_insert(Choice { pods, what });
+            let choice = choice.or_insert(Choice { pods, volume });
             choice.pods.insert(Arc::clone(&known_as));
         }
     }

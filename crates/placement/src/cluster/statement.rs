@@ -42,7 +42,7 @@ impl Statement {
     /// [`Statement::take_back`].
     pub fn place(&mut self, cluster: &mut Cluster, mut pod: Pod, node: NodeId) -> usize {
         let known_as = cluster.known_as(&pod);
-        let before = cluster.lift(&known_as);
+        let before = cluster.detach(&known_as);
         cluster.join_group(&mut pod);
         let name = cluster.nodes[node.index()].name;
         cluster.symbols.hold_again(name);
@@ -65,7 +65,7 @@ impl Statement {
 
     /// Removes a pod from its node by its index. The returned number identifies the removal in [`Statement::put_back`].
     pub fn remove(&mut self, cluster: &mut Cluster, node: NodeId, index: usize) -> usize {
-        let pod = cluster.take_off(node, index);
+        let pod = cluster.remove_from_node(node, index);
         self.removed.push(Removed {
             node,
             known_as: cluster.known_as(&pod),
@@ -89,7 +89,7 @@ impl Statement {
         if removed.pod.is_none()
             && let Some(index) = cluster.find(pods, &removed.known_as)
         {
-            removed.pod = Some(cluster.take_off(removed.node, index));
+            removed.pod = Some(cluster.remove_from_node(removed.node, index));
         }
     }
 
@@ -106,7 +106,7 @@ impl Statement {
         for mut placed in self.placed.drain(..).rev() {
             pods.extend(placed.take_back(cluster));
             if let Some((location, index, before)) = placed.before {
-                cluster.put_down(placed.known_as, location, index, before);
+                cluster.reattach(placed.known_as, location, index, before);
             }
         }
         pods.reverse();
@@ -137,7 +137,7 @@ impl Placed {
     fn take_back(&mut self, cluster: &mut Cluster) -> Option<Pod> {
         let node = self.node.take()?;
         let at = cluster.find(&cluster.nodes[node.index()].pods, &self.known_as)?;
-        let mut pod = cluster.take_off(node, at);
+        let mut pod = cluster.remove_from_node(node, at);
         cluster.leave_chosen(&self.known_as);
         cluster.leave_group(&mut pod);
         if let Some(PodLocation::Node(name)) = cluster.locations.remove(&self.known_as) {
@@ -149,7 +149,7 @@ impl Placed {
 
 impl Cluster {
     /// Removes a pod from a node by its index.
-    pub(super) fn take_off(&mut self, id: NodeId, index: usize) -> Pod {
+    pub(super) fn remove_from_node(&mut self, id: NodeId, index: usize) -> Pod {
         let node = &mut self.nodes[id.index()];
         let pod = node.pods.remove(index);
         let template = &self.templates.items()[pod.template.index()];
@@ -160,7 +160,7 @@ impl Cluster {
     }
 
     /// Removes a pod from its location without releasing anything.
-    fn lift(&mut self, known_as: &str) -> Option<(PodLocation, usize, Pod)> {
+    fn detach(&mut self, known_as: &str) -> Option<(PodLocation, usize, Pod)> {
         let location = self.locations.remove(known_as)?;
         let (index, pod) = match location {
             PodLocation::Nominated => {
@@ -171,7 +171,7 @@ impl Cluster {
             PodLocation::Node(name) => {
                 if let Some(id) = self.node_by_name.get(&name).copied() {
                     let index = self.find(&self.node(id).pods, known_as)?;
-                    (index, self.take_off(id, index))
+                    (index, self.remove_from_node(id, index))
                 } else {
                     let index = self.find(self.orphaned.get(&name)?, known_as)?;
                     let orphaned = self.orphaned.get_mut(&name)?;
@@ -182,8 +182,8 @@ impl Cluster {
         Some((location, index, pod))
     }
 
-    /// Puts back a pod that [`Cluster::lift`] removed.
-    fn put_down(&mut self, known_as: Arc<str>, location: PodLocation, index: usize, pod: Pod) {
+    /// Puts back a pod that [`Cluster::detach`] removed.
+    fn reattach(&mut self, known_as: Arc<str>, location: PodLocation, index: usize, pod: Pod) {
         match location {
             PodLocation::Nominated => {
                 self.changes.all();

@@ -95,8 +95,8 @@ pub(crate) fn unusable(cluster: &Cluster, pod: &Pod) -> Option<String> {
         let class = claim
             .class
             .and_then(|class| cluster.storage().classes.get(&class));
-        let waits = class.is_some_and(|class| class.waits);
-        claim.state != ClaimState::Bound && (claim.volume.is_some() || !waits)
+        let is_delayed = class.is_some_and(|class| class.is_delayed);
+        claim.state != ClaimState::Bound && (claim.volume.is_some() || !is_delayed)
     };
     let mut known = known(cluster, template);
     let any = known.any(|(_, claim)| immediate(claim));
@@ -123,7 +123,7 @@ pub(crate) fn unreachable(cluster: &Cluster, pod: &Pod) -> Option<String> {
             let class = text(class);
             return Some(format!("storageclass.storage.k8s.io {class:?} not found"));
         };
-        (!settings.waits).then(|| "PersistentVolume had no name".to_owned())
+        (!settings.is_delayed).then(|| "PersistentVolume had no name".to_owned())
     })
 }
 
@@ -154,12 +154,12 @@ fn is_overdue(cluster: &Cluster, claim: &PersistentClaim) -> bool {
     let class = claim
         .class
         .map(|class| cluster.storage().classes.get(&class));
-    let waits = match class {
+    let is_delayed = match class {
         None => false,
         // A class that the input does not hold has an unknown binding mode.
-        Some(class) => class.is_none_or(|class| class.waits),
+        Some(class) => class.is_none_or(|class| class.is_delayed),
     };
-    claim.state != ClaimState::Bound && (claim.volume.is_some() || !waits)
+    claim.state != ClaimState::Bound && (claim.volume.is_some() || !is_delayed)
 }
 
 /// The message about the claim with this index.

@@ -20,7 +20,7 @@ struct Fit {
     wanted: Amounts,
     /// Scalar resources: requested, allocatable and used amounts.
     scalars: Box<[ScalarResource]>,
-    asks_for_nothing: bool,
+    requests_nothing: bool,
     allowed_pods: i64,
     allocatable: Amounts,
     pods: i64,
@@ -73,7 +73,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, ignored: &Ignored) -> Option<Box
     let common = [wanted.cpu, wanted.memory, wanted.ephemeral_storage];
     Some(Box::new(Fit {
         wanted,
-        asks_for_nothing: common == [0; 3] && scalars.is_empty(),
+        requests_nothing: common == [0; 3] && scalars.is_empty(),
         scalars,
         allowed_pods: 0,
         allocatable: Amounts::default(),
@@ -146,7 +146,7 @@ impl Fit {
         let (wanted, there, taken) = (&self.wanted, &self.allocatable, &self.taken);
         let mut scalars = self.scalars.iter();
         !self.too_many()
-            && (self.asks_for_nothing
+            && (self.requests_nothing
                 || enough(wanted.cpu, there.cpu, taken.cpu)
                     && enough(wanted.memory, there.memory, taken.memory)
                     && enough(
@@ -160,7 +160,7 @@ impl Fit {
 
     /// The resources that the node lacks.
     fn short(&self) -> impl Iterator<Item = (u64, i64, i64, i64)> {
-        let resources = self.resources().take_while(|_| !self.asks_for_nothing);
+        let resources = self.resources().take_while(|_| !self.requests_nothing);
         resources.filter(|(_, wanted, there, taken)| is_short(*wanted, *there, *taken))
     }
 }

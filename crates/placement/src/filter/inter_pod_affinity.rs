@@ -16,11 +16,11 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
     /// Affinity: a matching pod must be in the domain.
-    Near,
+    Affinity,
     /// Anti-affinity: no matching pod may be in the domain.
-    Away,
+    AntiAffinity,
     /// Anti-affinity of existing pods against the incoming one.
-    Unwanted,
+    ExistingAntiAffinity,
 }
 
 /// The pods that one rule counts in each domain of one label. Terms with the same rule and label share a tally. A pod
@@ -95,22 +95,25 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     filter.count(cluster);
     // As in kube-scheduler, nominated pods do not count if no existing pod matches any term.
     let mut tallies = filter.tallies.iter();
-    let any = tallies.any(|tally| tally.rule != Rule::Unwanted || tally.all > 0);
+    let any = tallies.any(|tally| tally.rule != Rule::ExistingAntiAffinity || tally.all > 0);
     any.then(|| Box::new(filter) as _)
 }
 
 /// Every rule and label with pods to count.
 fn columns(cluster: &Cluster, pod: &Pod) -> Vec<(Rule, Symbol)> {
     let template = cluster.template(pod);
-    let near = template.affinity.iter().map(|term| (Rule::Near, term));
-    let away = template.anti_affinity.iter().map(|term| (Rule::Away, term));
+    let affinity = template.affinity.iter().map(|term| (Rule::Affinity, term));
+    let away = template
+        .anti_affinity
+        .iter()
+        .map(|term| (Rule::AntiAffinity, term));
     let others = cluster.groups().iter();
     let others = others.flat_map(|other| &other.anti_affinity);
-    let unwanted = others
+    let existing_anti_affinity = others
         .filter(|term| selects(cluster, term, template.namespace, pod.labels()))
-        .map(|term| (Rule::Unwanted, term));
+        .map(|term| (Rule::ExistingAntiAffinity, term));
     let mut columns = Vec::new();
-    for (rule, term) in near.chain(away).chain(unwanted) {
+    for (rule, term) in affinity.chain(away).chain(existing_anti_affinity) {
         let column = (rule, term.topology_key);
         if !columns.contains(&column) {
             columns.push(column);
@@ -127,9 +130,9 @@ fn counts(cluster: &Cluster, rule: Rule, key: Symbol, pod: &Pod, other: &Group) 
         terms.any(|term| selects(cluster, term, namespace, labels))
     };
     match rule {
-        Rule::Near => all_select(cluster, &template.affinity, other.namespace, &other.labels),
-        Rule::Away => any(&template.anti_affinity, other.namespace, &other.labels),
-        Rule::Unwanted => any(&other.anti_affinity, template.namespace, pod.labels()),
+        Rule::Affinity => all_select(cluster, &template.affinity, other.namespace, &other.labels),
+        Rule::AntiAffinity => any(&template.anti_affinity, other.namespace, &other.labels),
+        Rule::ExistingAntiAffinity => any(&other.anti_affinity, template.namespace, pod.labels()),
     }
 }
 
@@ -171,22 +174,22 @@ impl InterPodAffinity {
     }
 
     /// The tally of the first violated rule.
-    fn broken(&self) -> Option<&Tally> {
+    fn violated(&self) -> Option<&Tally> {
         self.tallies.iter().find(|tally| match tally.rule {
-            Rule::Near => tally.here.is_none() || tally.is_empty_here() && !self.is_first(),
-            Rule::Away | Rule::Unwanted => !tally.is_empty_here(),
+            Rule::Affinity => tally.here.is_none() || tally.is_empty_here() && !self.is_first(),
+            Rule::AntiAffinity | Rule::ExistingAntiAffinity => !tally.is_empty_here(),
         })
     }
 
     /// Whether the pod may be the first of those that have affinity to each other.
     fn is_first(&self) -> bool {
-        let near = self.tallies.iter();
-        let mut near = near.filter(|tally| tally.rule == Rule::Near);
-        self.selects_itself && near.all(|tally| tally.all == 0)
+        let affinity = self.tallies.iter();
+        let mut affinity = affinity.filter(|tally| tally.rule == Rule::Affinity);
+        self.selects_itself && affinity.all(|tally| tally.all == 0)
     }
 
     /// A pod that counts in a tally here, with its node if that is another one.
-    fn somebody(
+    fn example_pod(
         &self,
         here: Here<'_>,
         away: &dyn Fn(usize) -> bool,
@@ -207,6 +210,7 @@ impl InterPodAffinity {
             return Some(name(pod));
         }
         let domain = wanted.here?;
+        // The recorded node is tried first, because its pod may be the only one in a large domain.
         let others = cluster.node_ids();
         let others = others.filter(|id| wanted.topology.of(*id) == Some(domain));
         wanted.example[domain]
@@ -243,31 +247,37 @@ impl Filter for InterPodAffinity {
     }
 
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
-        let Some(tally) = self.broken() else {
+        let Some(tally) = self.violated() else {
             return Ok(());
         };
         Err(match tally.rule {
-            Rule::Near => Rejection::unresolvable("node(s) didn't match pod affinity rules"),
-            Rule::Away => Rejection::unschedulable("node(s) didn't match pod anti-affinity rules"),
-            Rule::Unwanted => {
+            Rule::Affinity => Rejection::unresolvable("node(s) didn't match pod affinity rules"),
+            Rule::AntiAffinity => {
+                Rejection::unschedulable("node(s) didn't match pod anti-affinity rules")
+            }
+            Rule::ExistingAntiAffinity => {
                 Rejection::unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
             }
         })
     }
 
     fn obstacle(&self, here: Here<'_>, away: &dyn Fn(usize) -> bool) -> Option<String> {
-        let tally = self.broken()?;
+        let tally = self.violated()?;
         let text = |symbol| here.cluster.symbols().text(symbol);
         let key = tally.topology.key;
-        let somebody = || self.somebody(here, away, tally);
+        let example_pod = || self.example_pod(here, away, tally);
         match (tally.rule, here.node.labels.get(key)) {
-            (Rule::Near, None) => Some(format!("the node has no label {}", text(key))),
-            (Rule::Near, Some(value)) => {
+            (Rule::Affinity, None) => Some(format!("the node has no label {}", text(key))),
+            (Rule::Affinity, Some(value)) => {
                 let value = text(value);
                 Some(format!("no pod that it must be near in {value}"))
             }
-            (Rule::Away, _) => Some(format!("required anti-affinity with {}", somebody()?)),
-            (Rule::Unwanted, _) => Some(format!("required anti-affinity of {}", somebody()?)),
+            (Rule::AntiAffinity, _) => {
+                Some(format!("required anti-affinity with {}", example_pod()?))
+            }
+            (Rule::ExistingAntiAffinity, _) => {
+                Some(format!("required anti-affinity of {}", example_pod()?))
+            }
         }
     }
 }

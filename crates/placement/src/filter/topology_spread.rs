@@ -28,16 +28,16 @@ struct Constraint {
     domains: usize,
     /// The two smallest domains and their pods. A trial changes one domain at a time, so the smallest of the others is
     /// always among the two.
-    emptiest: [(usize, i64); 2],
+    critical_paths: [(usize, i64); 2],
     /// As in kube-scheduler, an empty selector counts no pod at first but every pod that is added or removed (S5-090).
     counts_all: bool,
     /// 1 if the pod matches its own selector.
-    itself: i64,
+    self_match: i64,
     here: Option<usize>,
     /// Matching pods in this domain when the node was entered.
-    settled: i64,
+    matching_on_enter: i64,
     counted_here: bool,
-    emptiest_elsewhere: i64,
+    min_elsewhere: i64,
 }
 
 /// The minimum over no domains.
@@ -66,13 +66,13 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
             pods: vec![0; topology.count].into(),
             is_domain: vec![false; topology.count].into(),
             domains: 0,
-            emptiest: [NONE; 2],
+            critical_paths: [NONE; 2],
             counts_all: spread.selector.is_everything(),
-            itself: i64::from(counts(template.namespace, pod.labels(), spread)),
+            self_match: i64::from(counts(template.namespace, pod.labels(), spread)),
             here: None,
-            settled: 0,
+            matching_on_enter: 0,
             counted_here: false,
-            emptiest_elsewhere: 0,
+            min_elsewhere: 0,
             topology,
         }
     });
@@ -83,7 +83,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
     filter.find_domains(&Inclusion::new(cluster, pod, spread), spread);
     filter.count(cluster);
     for constraint in &mut filter.constraints {
-        constraint.find_emptiest();
+        constraint.find_critical_paths();
     }
     Some(Box::new(filter))
 }
@@ -92,6 +92,7 @@ impl TopologySpread {
     /// Finds the nodes that count and their domains. A node must have the labels of all constraints. Its inclusion
     /// policy is evaluated per constraint.
     fn find_domains(&mut self, inclusion: &Inclusion, spread: &[Spread]) {
+        // The usual case needs no pass over the nodes.
         let mut all = self.constraints.iter();
         if inclusion.is_all() && all.all(|constraint| constraint.topology.cover_all()) {
             for constraint in &mut self.constraints {
@@ -136,7 +137,7 @@ impl TopologySpread {
     }
 
     /// The first violated constraint.
-    fn broken(&self) -> Option<&Constraint> {
+    fn violated(&self) -> Option<&Constraint> {
         let mut constraints = self.constraints.iter();
         constraints.find(|constraint| {
             constraint
@@ -163,15 +164,15 @@ impl Constraint {
         }
     }
 
-    fn find_emptiest(&mut self) {
-        self.emptiest = [NONE; 2];
-        let topology = self.pods.iter().enumerate();
-        for (domain, pods) in topology.filter(|(domain, _)| self.is_domain[*domain]) {
-            let [first, second] = self.emptiest;
+    fn find_critical_paths(&mut self) {
+        self.critical_paths = [NONE; 2];
+        let domains = self.pods.iter().enumerate();
+        for (domain, pods) in domains.filter(|(domain, _)| self.is_domain[*domain]) {
+            let [first, second] = self.critical_paths;
             if *pods < first.1 {
-                self.emptiest = [(domain, *pods), first];
+                self.critical_paths = [(domain, *pods), first];
             } else if *pods < second.1 {
-                self.emptiest[1] = (domain, *pods);
+                self.critical_paths[1] = (domain, *pods);
             }
         }
     }
@@ -180,16 +181,16 @@ impl Constraint {
         // A trial may have left the previous node with pods removed.
         if self
             .here
-            .is_some_and(|domain| self.pods[domain] != self.settled)
+            .is_some_and(|domain| self.pods[domain] != self.matching_on_enter)
         {
-            self.find_emptiest();
+            self.find_critical_paths();
         }
         self.here = self.topology.of(id);
-        self.settled = self.here.map_or(0, |domain| self.pods[domain]);
+        self.matching_on_enter = self.here.map_or(0, |domain| self.pods[domain]);
         self.counted_here = self.counted[id.index()];
-        let [first, second] = self.emptiest;
+        let [first, second] = self.critical_paths;
         let first_is_here = self.here == Some(first.0);
-        self.emptiest_elsewhere = if first_is_here { second.1 } else { first.1 };
+        self.min_elsewhere = if first_is_here { second.1 } else { first.1 };
     }
 
     fn too_few_domains(&self) -> bool {
@@ -200,12 +201,13 @@ impl Constraint {
     fn skew(&self) -> Option<i64> {
         let domain = self.here?;
         let matching = self.pods[domain];
-        let emptiest = match (self.too_few_domains(), self.is_domain[domain]) {
+        let minimum = match (self.too_few_domains(), self.is_domain[domain]) {
             (true, _) => 0,
-            (false, true) => self.emptiest_elsewhere.min(matching),
-            (false, false) => self.emptiest_elsewhere,
+            (false, true) => self.min_elsewhere.min(matching),
+            // A domain without a counted node takes no part in the global minimum.
+            (false, false) => self.min_elsewhere,
         };
-        Some((matching + self.itself).saturating_sub(emptiest))
+        Some((matching + self.self_match).saturating_sub(minimum))
     }
 }
 
@@ -232,7 +234,7 @@ impl Filter for TopologySpread {
     }
 
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
-        match self.broken() {
+        match self.violated() {
             None => Ok(()),
             Some(constraint) if constraint.here.is_none() => Err(Rejection::unresolvable(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
@@ -244,7 +246,7 @@ impl Filter for TopologySpread {
     }
 
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
-        let constraint = self.broken()?;
+        let constraint = self.violated()?;
         let text = |symbol| here.cluster.symbols().text(symbol);
         let key = text(constraint.topology.key);
         let Some(value) = here.node.labels.get(constraint.topology.key) else {

@@ -64,7 +64,7 @@ fn of_claim(cluster: &Cluster, claim: &PersistentClaim) -> Option<String> {
         None => Some(format!(
             "NodeVolumeLimits, VolumeBinding: storage class {class} of {name} is not in the input"
         )),
-        Some(known) => (known.waits && known.provisioner.is_some()).then(|| {
+        Some(known) => (known.is_delayed && known.provisioner.is_some()).then(|| {
             format!("VolumeBinding: the room left in storage class {class} is not in the input")
         }),
     }

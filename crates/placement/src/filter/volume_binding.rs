@@ -17,7 +17,7 @@ const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes 
 struct VolumeBinding {
     bound: Box<[Bound]>,
     /// Delayed claims, the smallest request first.
-    waiting: Box<[Waiting]>,
+    delayed: Box<[DelayedClaim]>,
 }
 
 /// A claim whose bound volume is reachable from some nodes only.
@@ -27,7 +27,7 @@ struct Bound {
 }
 
 /// A claim that waits for its first consumer.
-struct Waiting {
+struct DelayedClaim {
     claim: String,
     requested: i64,
     /// The node on which its volume is being provisioned.
@@ -35,11 +35,11 @@ struct Waiting {
     /// Volumes that match the claim where they are reachable, the smallest first.
     volumes: Box<[(Symbol, Option<NodeSelector>)]>,
     /// Whether a volume can be provisioned.
-    can_be_made: bool,
+    can_be_provisioned: bool,
     /// The nodes where it can be provisioned.
     topologies: Option<NodeSelector>,
     /// The nodes with enough storage capacity, if the driver publishes capacities.
-    room: Option<Box<[Selector]>>,
+    capacity_nodes: Option<Box<[Selector]>>,
 }
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
@@ -52,15 +52,15 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             affinity: volume.affinity.clone()?,
         })
     });
-    let waiting = known().filter(|claim| claim.state == ClaimState::Unbound);
-    let waiting = waiting.filter_map(|claim| Waiting::new(cluster, claim));
-    let mut waiting: Vec<_> = waiting.collect();
-    waiting.sort_by_key(|claim| claim.requested);
+    let delayed = known().filter(|claim| claim.state == ClaimState::Unbound);
+    let delayed = delayed.filter_map(|claim| DelayedClaim::new(cluster, claim));
+    let mut delayed: Vec<_> = delayed.collect();
+    delayed.sort_by_key(|claim| claim.requested);
     let filter = VolumeBinding {
         bound: bound.collect(),
-        waiting: waiting.into(),
+        delayed: delayed.into(),
     };
-    let nothing = filter.bound.is_empty() && filter.waiting.is_empty();
+    let nothing = filter.bound.is_empty() && filter.delayed.is_empty();
     (!nothing).then(|| Box::new(filter) as _)
 }
 
@@ -68,15 +68,15 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 pub fn volume_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<VolumeChoice> {
     let here = Here::new(cluster, node);
     let known = claims::known(cluster, cluster.template(pod)).map(|(_, claim)| claim);
-    let waiting = known.filter(|claim| claim.state == ClaimState::Unbound);
-    let waiting = waiting.filter_map(|claim| Some((claim, Waiting::new(cluster, claim)?)));
-    let mut waiting: Vec<_> = waiting.collect();
-    waiting.sort_by_key(|(_, waiting)| waiting.requested);
+    let delayed = known.filter(|claim| claim.state == ClaimState::Unbound);
+    let delayed = delayed.filter_map(|claim| Some((claim, DelayedClaim::new(cluster, claim)?)));
+    let mut delayed: Vec<_> = delayed.collect();
+    delayed.sort_by_key(|(_, delayed)| delayed.requested);
     let text = |symbol| cluster.symbols().text(symbol).to_owned();
     let mut taken = Vec::new();
-    let choices = waiting.into_iter().map(|(claim, waiting)| {
-        let found = match waiting.selected_node {
-            None => waiting.find(here, &taken),
+    let choices = delayed.into_iter().map(|(claim, delayed)| {
+        let found = match delayed.selected_node {
+            None => delayed.find(here, &taken),
             Some(_) => None,
         };
         taken.extend(found);
@@ -97,7 +97,7 @@ fn reaches(here: Here<'_>, affinity: Option<&NodeSelector>) -> bool {
     affinity.is_none_or(|affinity| affinity.matches(symbols, node.name, &node.labels))
 }
 
-impl Waiting {
+impl DelayedClaim {
     /// `None` if the input does not hold the claim's class.
     fn new(cluster: &Cluster, claim: &PersistentClaim) -> Option<Self> {
         let storage = cluster.storage();
@@ -106,21 +106,21 @@ impl Waiting {
         let chosen = cluster.chosen();
         let choice = chosen.and_then(|chosen| chosen.of(&full_name));
         // Volumes that other claims have chosen are not available.
-        let is_left = |volume: &str| match (choice, chosen) {
+        let is_available = |volume: &str| match (choice, chosen) {
             (Some(ChosenVolume::Volume(choice)), _) => choice == volume,
             (_, Some(chosen)) => !chosen.has_volume(volume),
             (_, None) => true,
         };
-        let made_for = match choice {
-            Some(ChosenVolume::MadeFor(node)) => cluster.symbols().get(node),
+        let provisioned_on = match choice {
+            Some(ChosenVolume::ProvisionedOn(node)) => cluster.symbols().get(node),
             _ => None,
         };
         let same_class = storage.volumes.iter();
         let same_class = same_class.filter(|(_, volume)| volume.class == claim.class);
         let name = |volume: &Symbol| cluster.symbols().text(*volume);
         let mut volumes: Vec<_> = same_class
-            .filter(|(_, volume)| suffices(cluster, volume, claim))
-            .filter(|(symbol, _)| is_left(name(symbol)))
+            .filter(|(_, volume)| matches_claim(cluster, volume, claim))
+            .filter(|(symbol, _)| is_available(name(symbol)))
             .collect();
         // A volume with a `claimRef` to this claim is the only match.
         if volumes.iter().any(|(_, volume)| volume.claim.is_some()) {
@@ -131,13 +131,13 @@ impl Waiting {
         Some(Self {
             claim: full_name,
             requested: claim.requested,
-            selected_node: claim.selected_node.or(made_for),
+            selected_node: claim.selected_node.or(provisioned_on),
             volumes: volumes
                 .map(|(symbol, volume)| (*symbol, volume.affinity.clone()))
                 .collect(),
-            can_be_made: class.provisioner.is_some(),
+            can_be_provisioned: class.provisioner.is_some(),
             topologies: class.topologies.clone(),
-            room: room(cluster, claim, class.provisioner),
+            capacity_nodes: capacity_nodes(cluster, claim, class.provisioner),
         })
     }
 
@@ -150,38 +150,44 @@ impl Waiting {
     }
 
     /// Why no volume can be provisioned here.
-    fn why_not_made(&self, here: Here<'_>) -> Option<&'static str> {
-        if !self.can_be_made || !reaches(here, self.topologies.as_ref()) {
+    fn provisioning_problem(&self, here: Here<'_>) -> Option<&'static str> {
+        if !self.can_be_provisioned || !reaches(here, self.topologies.as_ref()) {
             return Some(NOTHING_TO_BIND);
         }
         let (symbols, labels) = (here.cluster.symbols(), &here.node.labels);
-        let covers = |room: &[Selector]| room.iter().any(|nodes| nodes.matches(symbols, labels));
-        let has_room = self.room.as_deref().is_none_or(covers);
-        (!has_room).then_some(TOO_LITTLE_ROOM)
+        let covers = |capacity_nodes: &[Selector]| {
+            capacity_nodes
+                .iter()
+                .any(|nodes| nodes.matches(symbols, labels))
+        };
+        let has_capacity = self.capacity_nodes.as_deref().is_none_or(covers);
+        (!has_capacity).then_some(TOO_LITTLE_ROOM)
     }
 }
 
 /// The nodes with enough storage capacity for the claim; `None` if the driver publishes no capacities.
-fn room(
+fn capacity_nodes(
     cluster: &Cluster,
     claim: &PersistentClaim,
     driver: Option<Symbol>,
 ) -> Option<Box<[Selector]>> {
     let storage = cluster.storage();
-    let tells = driver.and_then(|driver| storage.drivers.get(&driver));
-    if tells != Some(&true) || claim.requested == 0 {
+    let publishes_capacity = driver.and_then(|driver| storage.drivers.get(&driver));
+    if publishes_capacity != Some(&true) || claim.requested == 0 {
         return None;
     }
     let all = storage.capacities.iter().map(|(_, capacity)| capacity);
     let enough = all.filter(|capacity| {
         claim.class == Some(capacity.class)
-            && capacity.most.is_some_and(|most| most >= claim.requested)
+            && capacity
+                .largest_volume
+                .is_some_and(|largest_volume| largest_volume >= claim.requested)
     });
     Some(enough.map(|capacity| capacity.nodes.clone()).collect())
 }
 
 /// Whether a volume matches a claim, regardless of the node.
-fn suffices(cluster: &Cluster, volume: &PersistentVolume, claim: &PersistentClaim) -> bool {
+fn matches_claim(cluster: &Cluster, volume: &PersistentVolume, claim: &PersistentClaim) -> bool {
     let selector = claim.selector.as_ref();
     let selected = |selector: &Selector| selector.matches(cluster.symbols(), &volume.labels);
     let fits = volume.capacity >= claim.requested
@@ -198,33 +204,33 @@ fn suffices(cluster: &Cluster, volume: &PersistentVolume, claim: &PersistentClai
 }
 
 impl VolumeBinding {
-    fn out_of_reach(&self, here: Here<'_>) -> Option<&Bound> {
+    fn unreachable(&self, here: Here<'_>) -> Option<&Bound> {
         let mut bound = self.bound.iter();
         bound.find(|bound| !reaches(here, Some(&bound.affinity)))
     }
 
     /// The first claim without a volume here, and why.
-    fn unserved(&self, here: Here<'_>) -> Option<(&Waiting, &'static str)> {
-        let elsewhere = |claim: &&Waiting| {
+    fn unbound(&self, here: Here<'_>) -> Option<(&DelayedClaim, &'static str)> {
+        let elsewhere = |claim: &&DelayedClaim| {
             let selected = claim.selected_node;
             selected.is_some_and(|node| node != here.node.name)
         };
         let mut taken = Vec::new();
-        let mut why_not = |claim: &Waiting| {
+        let mut why_not = |claim: &DelayedClaim| {
             let found = match claim.selected_node {
                 None => claim.find(here, &taken),
                 Some(_) => None,
             };
             // A single claim needs no record of used volumes.
-            taken.extend(found.filter(|_| self.waiting.len() > 1));
+            taken.extend(found.filter(|_| self.delayed.len() > 1));
             match found {
                 Some(_) => None,
-                None => claim.why_not_made(here),
+                None => claim.provisioning_problem(here),
             }
         };
-        let first = self.waiting.iter().find(elsewhere);
+        let first = self.delayed.iter().find(elsewhere);
         first.map(|claim| (claim, NOTHING_TO_BIND)).or_else(|| {
-            let mut all = self.waiting.iter();
+            let mut all = self.delayed.iter();
             all.find_map(|claim| Some((claim, why_not(claim)?)))
         })
     }
@@ -232,7 +238,7 @@ impl VolumeBinding {
 
 impl Filter for VolumeBinding {
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
-        let reason = match (self.out_of_reach(here), self.unserved(here)) {
+        let reason = match (self.unreachable(here), self.unbound(here)) {
             (None, None) => return Ok(()),
             (Some(_), None) => Reason::Message(OUT_OF_REACH),
             (None, Some((_, why))) => Reason::Message(why),
@@ -245,11 +251,11 @@ impl Filter for VolumeBinding {
     }
 
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
-        if let Some(bound) = self.out_of_reach(here) {
+        if let Some(bound) = self.unreachable(here) {
             let values = bound.affinity.values(here.cluster.symbols());
             return Some(super::reach(&bound.claim, &values));
         }
-        let (claim, why) = self.unserved(here)?;
+        let (claim, why) = self.unbound(here)?;
         let name = &claim.claim;
         if why == TOO_LITTLE_ROOM {
             return Some(format!("too little storage is left here for volume {name}"));
@@ -259,7 +265,7 @@ impl Filter for VolumeBinding {
                 let node = here.cluster.symbols().text(node);
                 format!("volume {name} is being made on {node}")
             }
-            None if claim.can_be_made => format!("volume {name} cannot be made here"),
+            None if claim.can_be_provisioned => format!("volume {name} cannot be made here"),
             None => format!("no volume is left here for {name}, and nobody makes one"),
         })
     }

@@ -20,9 +20,9 @@ struct VolumeLimits {
     /// The volumes of the pod itself.
     wanted: Box<[usize]>,
     /// Volumes that were in use since the node was entered.
-    seen: Vec<usize>,
+    in_use: Vec<usize>,
     /// An upper bound of the volumes attached here.
-    at_most: i64,
+    upper_bound: i64,
     /// Whether the volumes were counted. The count is skipped if the upper bound fits, because with a claim per pod
     /// every pod needs a lookup.
     counted: bool,
@@ -97,8 +97,8 @@ impl VolumeLimits {
             indices: HashMap::new(),
             of: HashMap::new(),
             wanted: Box::default(),
-            seen: Vec::new(),
-            at_most: 0,
+            in_use: Vec::new(),
+            upper_bound: 0,
             counted: false,
             uncounted: Vec::new(),
         };
@@ -138,7 +138,7 @@ impl VolumeLimits {
         let before = volume.counts();
         change(volume);
         if !before {
-            self.seen.push(index);
+            self.in_use.push(index);
         }
         let change = i64::from(volume.counts()) - i64::from(before);
         self.drivers[volume.driver].attached += change;
@@ -173,7 +173,7 @@ impl VolumeLimits {
     /// Counts the volumes here if the limit may be exceeded.
     fn count(&mut self, here: Here<'_>) {
         let wanted = i64::try_from(self.wanted.len()).unwrap_or(i64::MAX);
-        let most = self.at_most.saturating_add(wanted);
+        let most = self.upper_bound.saturating_add(wanted);
         let mut limits = self.drivers.iter().filter_map(|driver| driver.limit);
         if self.counted || limits.all(|limit| most <= limit) {
             return;
@@ -189,7 +189,7 @@ impl VolumeLimits {
     }
 
     /// The first driver over its limit, the limit and the number of added volumes.
-    fn overfull(&self) -> Option<(&Driver, i64, i64)> {
+    fn over_limit(&self) -> Option<(&Driver, i64, i64)> {
         self.drivers.iter().enumerate().find_map(|(index, driver)| {
             let limit = driver.limit?;
             // A pod that names a volume twice adds it once.
@@ -214,7 +214,7 @@ impl Filter for VolumeLimits {
     }
 
     fn enter(&mut self, here: Here<'_>) {
-        for index in self.seen.drain(..) {
+        for index in self.in_use.drain(..) {
             self.volumes[index].users = 0;
             self.volumes[index].attached = false;
         }
@@ -229,7 +229,7 @@ impl Filter for VolumeLimits {
         }
         let attachments = here.cluster.storage().attachments_of(here.node.name).len();
         let attachments = i64::try_from(attachments).unwrap_or(i64::MAX);
-        self.at_most = here.node.volumes.saturating_add(attachments);
+        self.upper_bound = here.node.volumes.saturating_add(attachments);
         self.counted = false;
         self.uncounted.clear();
         self.count(here);
@@ -241,19 +241,19 @@ impl Filter for VolumeLimits {
             return;
         }
         self.uncounted.push((pod.template, times));
-        self.at_most += here.cluster.template(pod).named_volumes() * times;
+        self.upper_bound += here.cluster.template(pod).named_volumes() * times;
         self.count(here);
     }
 
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
-        match self.overfull() {
+        match self.over_limit() {
             None => Ok(()),
             Some(_) => Err(Rejection::unschedulable("node(s) exceed max volume count")),
         }
     }
 
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
-        let (driver, limit, new) = self.overfull()?;
+        let (driver, limit, new) = self.over_limit()?;
         let (name, attached) = (here.cluster.symbols().text(driver.name), driver.attached);
         Some(format!(
             "{attached} of {limit} volumes of {name} are attached, and {new} more wanted"

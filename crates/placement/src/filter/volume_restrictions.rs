@@ -10,7 +10,7 @@ struct VolumeRestrictions {
     /// For each template, whether its pods use a disk that this pod cannot share.
     disks: Box<[bool]>,
     /// How many such pods are on the node.
-    holders: i64,
+    conflicting_pods: i64,
     /// For each template, how many of this pod's `ReadWriteOncePod` claims its pods use.
     claims: Box<[i64]>,
     /// How many of these claims are used on any node, and one such node.
@@ -47,7 +47,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             .iter()
             .map(|other| conflict(template, other))
             .collect(),
-        holders: 0,
+        conflicting_pods: 0,
         claims: templates.iter().map(uses).collect(),
         used: 0,
         user: None,
@@ -114,19 +114,19 @@ impl Filter for VolumeRestrictions {
 
     fn enter(&mut self, here: Here<'_>) {
         let pods = here.node.pods.iter();
-        let holders = pods.filter(|pod| self.disks[pod.template.index()]);
+        let conflicting_pods = pods.filter(|pod| self.disks[pod.template.index()]);
         // The number of a node's pods fits into `i64`.
-        self.holders = i64::try_from(holders.count()).unwrap_or(i64::MAX);
+        self.conflicting_pods = i64::try_from(conflicting_pods.count()).unwrap_or(i64::MAX);
     }
 
     fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
         let template = pod.template.index();
-        self.holders += i64::from(self.disks[template]) * times;
+        self.conflicting_pods += i64::from(self.disks[template]) * times;
         self.used += self.claims[template] * times;
     }
 
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
-        if self.holders > 0 {
+        if self.conflicting_pods > 0 {
             return Err(Rejection::unschedulable("node(s) had no available disk"));
         }
         if self.used > 0 {
@@ -149,7 +149,7 @@ impl Filter for VolumeRestrictions {
             let found = pods.find(|(index, pod)| !away(*index) && wanted(pod));
             found.map(|(_, pod)| name(pod))
         };
-        if self.holders > 0 {
+        if self.conflicting_pods > 0 {
             return Some(format!("a disk that it shares with {}", of(&disk)?));
         }
         let elsewhere = || {

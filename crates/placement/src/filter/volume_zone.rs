@@ -37,21 +37,21 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 
 impl VolumeZone {
     /// The first label that the node does not match. A node without any zone label matches all.
-    fn broken(&self, here: Here<'_>) -> Option<&(String, Zone)> {
+    fn mismatched(&self, here: Here<'_>) -> Option<&(String, Zone)> {
         let label = |key: Symbol| here.node.labels.get(key);
-        let tells = self.labels.iter().any(|key| label(*key).is_some());
+        let has_zone = self.labels.iter().any(|key| label(*key).is_some());
         let matches = |zone: &Zone| {
             let value = label(zone.key).or_else(|| label(zone.modern));
             value.is_some_and(|value| zone.values.contains(&value))
         };
         let mut zones = self.zones.iter();
-        zones.find(|(_, zone)| tells && !matches(zone))
+        zones.find(|(_, zone)| has_zone && !matches(zone))
     }
 }
 
 impl Filter for VolumeZone {
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
-        match self.broken(here) {
+        match self.mismatched(here) {
             None => Ok(()),
             Some(_) => Err(Rejection::unresolvable(
                 "node(s) had no available volume zone",
@@ -60,7 +60,7 @@ impl Filter for VolumeZone {
     }
 
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
-        let (claim, zone) = self.broken(here)?;
+        let (claim, zone) = self.mismatched(here)?;
         let values = zone.values.iter();
         let values: Vec<&str> = values
             .map(|value| here.cluster.symbols().text(*value))
