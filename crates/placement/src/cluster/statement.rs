@@ -37,7 +37,7 @@ struct Removed {
 }
 
 impl Statement {
-    /// TopologyDomains a pod from [`Cluster::pod`] on a node. It counts there as if bound, and its nomination no longer counts.
+    /// Places a pod from [`Cluster::pod`] on a node. It counts there as if bound, and its nomination no longer counts.
     /// A pod that this statement removed must not be placed. The returned number identifies the placement in
     /// [`Statement::take_back`].
     pub fn place(&mut self, cluster: &mut Cluster, mut pod: Pod, node: NodeId) -> usize {
