@@ -9,7 +9,7 @@ use crate::symbol::Symbol;
 use evictd_pod::wire;
 use jiff::SignedDuration;
 
-/// The result of PreFilter (S5-043).
+/// The result of `PreFilter` (S5-043).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreFilter {
     /// No restriction.
@@ -42,7 +42,7 @@ pub enum Permit {
     Reject(String),
 }
 
-/// A scheduling plugin. It may implement PreFilter, Filter, Score, Reserve, Permit and PreBind. It decides by its
+/// A scheduling plugin. It may implement `PreFilter`, Filter, Score, Reserve, Permit and `PreBind`. It decides by its
 /// arguments and by its own reservations.
 pub trait Plugin: Send + Sync {
     /// Its name in configurations and messages.

@@ -61,7 +61,7 @@ pub(crate) fn cleared<'c>(
     })
 }
 
-/// Whether a pod without a candidate loses its own nomination (S3-015, S4-004, S4-009). V1_36 clears it in any case,
+/// Whether a pod without a candidate loses its own nomination (S3-015, S4-004, S4-009). `V1_36` clears it in any case,
 /// older versions only if preemption helps on no node. It stays if extenders rejected all candidates.
 fn clears_own_nomination(plan: &Plan, compat: Compat) -> bool {
     let tried = plan.not_candidates.len();

@@ -7,7 +7,7 @@ use evictd_placement::{Cluster, NO_START, Pod};
 /// The rules that compare candidates, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// A node without victims. Only V1_18 has such candidates (S3-025).
+    /// A node without victims. Only `V1_18` has such candidates (S3-025).
     NoVictims,
     /// The fewest violated budgets (S3-026).
     FewestViolations,

@@ -52,7 +52,7 @@ impl Plan {
         self.filter.iter().any(Result::is_ok)
     }
 
-    /// A candidate's victims. V1_36 lists the most important first; older versions list those that violate a budget
+    /// A candidate's victims. `V1_36` lists the most important first; older versions list those that violate a budget
     /// first.
     pub fn victims(&self, candidate: &Candidate) -> &[u32] {
         &self.victims[candidate.victims.start as usize..candidate.victims.end as usize]

@@ -168,7 +168,7 @@ fn rotate(potential: &mut [NodeId], nodes: Nodes, compat: Compat) -> usize {
     let Nodes::Sample { offset } = nodes else {
         return usize::MAX;
     };
-    // V1_18 tries all nodes (S3-017).
+    // `V1_18` tries all nodes (S3-017).
     if count == 0 || compat == Compat::V1_18 {
         return usize::MAX;
     }

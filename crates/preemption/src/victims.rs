@@ -48,7 +48,7 @@ impl Scratch {
 }
 
 /// Tries one node and leaves the victims in `scratch`, in the order of the version (S3-023). Returns how many victims
-/// violate a budget. The trial evict in its first state.
+/// violate a budget. The trial ends in its first state.
 pub(crate) fn select(
     mut trial: Trial<'_, '_>,
     preemptor: &Pod,

@@ -415,7 +415,7 @@ impl Node {
                 visit(key);
             }
             Self::And(children) | Self::Or(children) | Self::Bind(children) => {
-                children.iter().for_each(visit)
+                children.iter().for_each(visit);
             }
             Self::Condition(children) => children.iter().for_each(visit),
             Self::NotFalse(child) | Self::Among(child, _) => visit(child),

@@ -58,7 +58,7 @@ impl Statement {
         self.placed.len() - 1
     }
 
-    /// Takes back a placed pod, to location it elsewhere or to release it. Its nomination counts again only after the end.
+    /// Takes back a placed pod, to place it elsewhere or to release it. Its nomination counts again only after the end.
     pub fn take_back(&mut self, cluster: &mut Cluster, placed: usize) -> Option<Pod> {
         self.placed[placed].take_back(cluster)
     }

@@ -1,4 +1,4 @@
-//! The claims of a pod, and PreFilter of `VolumeBinding`, which rejects a pod before any node is filtered.
+//! The claims of a pod, and `PreFilter` of `VolumeBinding`, which rejects a pod before any node is filtered.
 
 use super::{Code, Filter, Here, Reason, Rejection};
 use crate::cluster::Cluster;

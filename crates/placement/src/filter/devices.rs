@@ -78,7 +78,7 @@ fn is_full(cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
         && reserved.iter().all(|consumer| consumer.uid != pod.uid())
 }
 
-/// The DynamicResources score of the claims that are allocated already.
+/// The `DynamicResources` score of the claims that are allocated already.
 pub(crate) fn preference_of_allocated(cluster: &Cluster, pod: &Pod) -> i64 {
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
     let allocated = claims.filter_map(|claim| Some(preference(claim, allocation(cluster, claim)?)));

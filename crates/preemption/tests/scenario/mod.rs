@@ -88,7 +88,7 @@ pub(crate) struct Answer {
     pub(crate) victims: Vec<String>,
     /// Nodes that could be freed.
     pub(crate) candidates: Vec<String>,
-    /// The actions in short compat.
+    /// The actions in short form.
     pub(crate) actions: Vec<String>,
     pub(crate) message: Option<String>,
     pub(crate) why: Vec<String>,
