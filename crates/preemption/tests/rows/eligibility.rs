@@ -51,7 +51,7 @@ fn s3_012_s4_012_a_pod_waits_for_terminating_victims_on_its_nominated_node() {
             "{compat:?}"
         );
         assert!(!waits(pod("one", 1, 4), compat), "{compat:?}");
-        // The newest compat waits for victims of preemption only.
+        // Only victims of preemption delay the pod in `V1_36`.
         let ordinary = waits(terminating(pod("one", 1, 4)), compat);
         assert_eq!(ordinary, compat < Compat::V1_36, "{compat:?}");
     }
