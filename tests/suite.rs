@@ -252,7 +252,7 @@ fn tells_why(pod: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_dry_run_decides_and_ends_nobody() {
+async fn a_dry_run_decides_and_ends_no_pod() {
     let _one = NODE.lock().await;
     let Some(mut ward) = Ward::start("dryrun", Driver::Cgroupfs).await else {
         return;

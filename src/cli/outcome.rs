@@ -35,7 +35,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_ended_nobody_does_not_read_like_an_eviction() {
+    fn a_decision_without_an_eviction_does_not_read_like_one() {
         let survivor = json!({ "pid": 7, "name": "deaf", "state": "D" });
         let survivors = json!({ "lastProcessGoneSeconds": null, "survivors": [survivor] });
         for (decision, told, remarked) in [

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unknown_is_a_dash() {
+    fn an_unknown_value_is_a_dash() {
         assert_eq!(amount(Some(Signal::MemoryAvailable), None), "-");
         assert_eq!(or_dash(None::<&str>), "-");
         assert_eq!(or_dash(Some("words \n")), "words");

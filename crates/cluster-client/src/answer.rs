@@ -3,10 +3,10 @@
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::{Client, core::Status};
 
-/// An error quotes so many characters of an answer that is not an API server's.
+/// How many characters of a foreign answer an error quotes.
 const LONGEST_MESSAGE: usize = 1000;
 
-/// Like `Client::request_text`, but of at most so many bytes.
+/// Like `Client::request_text`, with a limit in bytes.
 pub(crate) async fn text(
     client: Client,
     request: hyper::Request<Vec<u8>>,

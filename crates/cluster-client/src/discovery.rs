@@ -4,8 +4,8 @@ use crate::{Actions, ApiError, CALL_TIMEOUT};
 use hyper::Request;
 use serde_json::Value;
 
-/// Whether the server has the kind at this path, as `/apis/GROUP/VERSION/KIND`. Everybody may ask that; a request for the
-/// kind itself may be answered with 403 although there is none.
+/// Whether the server has the kind at this path, as `/apis/GROUP/VERSION/KIND`. Every client may ask that. A request
+/// for the kind itself may be answered with 403 although the kind does not exist.
 pub async fn serves(actions: &Actions, path: &str) -> Result<bool, ApiError> {
     let Some((version, kind)) = path.rsplit_once('/') else {
         return Ok(false);

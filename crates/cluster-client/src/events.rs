@@ -72,8 +72,8 @@ pub enum Subject {
 pub enum Group {
     /// `events.k8s.io/v1`: a time in microseconds, and a series of repeats.
     Events,
-    /// `v1`: `firstTimestamp`, `lastTimestamp` and `count`, as Volcano's events have them. Who waits for those looks at
-    /// nothing else, and the other group refuses them.
+    /// `v1`: `firstTimestamp`, `lastTimestamp` and `count`, as Volcano's events have them. Clients of those read no
+    /// other group, and the other group refuses them.
     Core,
 }
 

@@ -143,13 +143,13 @@ impl ApiError {
     }
 
     /// Whether the same call may succeed later: there was no answer, the server is overloaded or failing, or it refused
-    /// who asks. An API server that has just started refuses everybody until it has loaded its roles.
+    /// the client. An API server that has just started refuses every client until it has loaded its roles.
     pub fn may_pass(&self) -> bool {
         let code = self.status().map(|status| status.code);
         code.is_none_or(|code| matches!(code, 401 | 403 | 408 | 429) || code >= 500)
     }
 
-    /// Whether the server refused who asks.
+    /// Whether the server refused the client.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self.status().map(|status| status.code), Some(401 | 403))
     }

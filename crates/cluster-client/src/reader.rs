@@ -37,7 +37,7 @@ impl Reader {
             .await
     }
 
-    /// The collection at this path, of which one page is in memory at a time.
+    /// The collection at this path; one page is in memory at a time.
     pub fn pages(&self, path: impl Into<String>) -> Pages {
         Pages {
             reader: self.clone(),

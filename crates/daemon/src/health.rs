@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_told_in_the_words_of_kubernetes() {
+    fn health_is_reported_in_the_words_of_kubernetes() {
         let health = Health::default();
         let is = |path, query, code: u16, text: &str| {
             let (found, page) = health.answer(path, query).unwrap();

@@ -34,7 +34,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Takes part from now on, logs who leads, and reports each change to `leads`. Must be called inside the runtime.
+    /// Takes part from now on, logs the leader, and reports each change to `leads`. Must be called inside the runtime.
     pub fn begin(
         cluster: &Cluster,
         settings: LeaseSettings,

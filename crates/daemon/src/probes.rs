@@ -19,7 +19,7 @@ pub async fn serve(listener: impl Accept, probe: impl Probe) {
     server::serve(listener, None, router(probe), Limits::PROBES, never).await;
 }
 
-/// The router of probes, for those who serve more beside them.
+/// The router of probes, for servers with more paths.
 pub fn router<P: Probe>(probe: P) -> Router {
     Router::new().fallback(answer::<P>).with_state(probe)
 }

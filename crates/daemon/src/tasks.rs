@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_under_way_is_finished_and_all_else_ends_with_the_daemon() {
+    async fn requests_under_way_are_finished_and_other_tasks_end_with_the_daemon() {
         let (daemon, running) = (Daemon::without_signals(), Arc::default());
         let beside = counted(&running);
         daemon.spawn(async move {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_end_is_given_up() {
+    async fn a_task_that_does_not_end_is_given_up() {
         let (daemon, running) = (Daemon::without_signals(), Arc::default());
         let own = counted(&running);
         daemon.finish(async move {

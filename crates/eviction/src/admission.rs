@@ -40,7 +40,7 @@ pub struct Insufficient {
 }
 
 impl Insufficient {
-    /// A shortage of which only the missing amount is known, not the request, the use and the capacity.
+    /// A shortage with only the missing amount known, without the request, the use and the capacity.
     pub const fn missing(resource: String, amount: i64) -> Self {
         Self {
             resource,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_003_s2_004_only_what_is_missing_is_freed() {
+    fn s2_003_s2_004_only_the_missing_amount_is_freed() {
         let Failure::Insufficient(insufficient) = out_of_cpu() else {
             unreachable!()
         };

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_005_who_may_go_for_whom() {
+    fn s2_005_which_pods_may_be_preempted_for_which() {
         let table = [
             (r#"{"spec":{"priority":2000000000}}"#, "{}", true),
             (
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_007_what_is_missing_even_then() {
+    fn s2_007_the_error_names_the_remaining_shortfall() {
         let needs = [need("cpu", 300), need("memory", 50), need("pods", 1)];
         let error = victims(&critical(), &[burstable(100, 70)], &needs).unwrap_err();
         assert_eq!(
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_009_s2_010_a_softer_class_gives_only_what_the_firmer_ones_leave_open() {
+    fn s2_009_s2_010_a_higher_qos_class_gives_only_the_rest_of_the_need() {
         let best_effort = || pod("{}");
         let pods = [best_effort(), burstable(500, 0), best_effort()];
         let of = |needs: &[Need]| victims(&critical(), &pods, needs).unwrap();

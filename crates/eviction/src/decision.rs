@@ -176,7 +176,7 @@ pub struct RankedPod {
     /// The amount of the signal that its end frees. `None` where that is unknown, and for pressure signals, whose gain
     /// cannot be predicted.
     pub gain: Option<Quantity>,
-    /// Whether it uses more than `usage`, of which counting was cut short.
+    /// Whether its usage is larger than `usage`, because counting was cut short.
     pub at_least: bool,
     /// Whether a part of it is not known yet, such as the writable layer of a container that has just begun.
     pub partly_unknown: bool,
@@ -274,7 +274,7 @@ pub struct UnevictableGrowth {
     pub because: Option<String>,
     /// By how much all that may not be evicted grows in a second.
     pub per_second: Quantity,
-    /// The relief has to last for so many seconds.
+    /// How many seconds the relief has to last.
     pub seconds: i64,
 }
 

@@ -78,21 +78,21 @@ pub struct Figure<U> {
 }
 
 impl Figure<Bytes> {
-    /// So many bytes, all of them.
+    /// A complete figure in bytes.
     pub const fn bytes(value: i64) -> Self {
         Self::new(value)
     }
 }
 
 impl Figure<Inodes> {
-    /// So many files and directories, all of them.
+    /// A complete figure of files and directories.
     pub const fn inodes(value: i64) -> Self {
         Self::new(value)
     }
 }
 
 impl Figure<Processes> {
-    /// So many processes, all of them.
+    /// A complete figure of processes.
     pub const fn processes(value: i64) -> Self {
         Self::new(value)
     }
@@ -147,7 +147,7 @@ impl<U> ops::Add for Figure<U> {
     }
 }
 
-/// The sum of those that are known; `None` if none is.
+/// The sum of the known figures; `None` without any.
 pub fn sum<U>(figures: impl Iterator<Item = Option<Figure<U>>>) -> Option<Figure<U>> {
     figures.flatten().reduce(ops::Add::add)
 }

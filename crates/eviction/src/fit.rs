@@ -42,7 +42,7 @@ pub fn failures(pod: &Pod, pods: &[impl Borrow<Pod>], node: &Node) -> Vec<Failur
     failures
 }
 
-/// The resources of which `pod` requests more than `node` has free beside those of `pods` that run there.
+/// The resources that `pod` requests beyond the free ones of `node`, beside the `pods` that run there.
 pub fn shortages(pod: &Pod, pods: &[impl Borrow<Pod>], node: &Node) -> Vec<Failure> {
     let others: Vec<&Pod> = others(pod, pods, node).collect();
     let insufficient = |resource: &str, shortage: Shortage| {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_022_what_is_short_with_all_figures() {
+    fn s2_022_a_shortage_names_all_its_figures() {
         let new = asking(
             "new",
             r#""cpu":"1500m","memory":"5Gi","hugepages-2Mi":"2Mi""#,

@@ -1,13 +1,13 @@
-//! How fast a signal falls, and when nothing is left of it at that rate.
+//! The rate at which a signal falls, and when it is exhausted at that rate.
 //!
-//! A single jump is no trend: of the steps between the last observations the fastest is left out. While too few of them
-//! are known, there is no rate, and no forecast either: unknown is not "never".
+//! A single jump is no trend: the fastest step between the last observations is left out. While too few steps are
+//! known, there is no rate, and no forecast either: unknown is not "never".
 
 use crate::{Observations, Signal, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::VecDeque;
 
-/// So many readings are kept.
+/// The number of kept readings.
 const READINGS: usize = 8;
 /// Readings that are nearer to each other say little about a rate.
 const NEAREST: SignedDuration = SignedDuration::from_millis(20);
@@ -56,8 +56,8 @@ impl Forecast {
         (rate < 0).then(|| rate.saturating_neg())
     }
 
-    /// The time from `now` until nothing of the signal is left, at the rate by which it falls; zero if that moment is
-    /// past. `None` under the conditions of [`Forecast::falls_by`].
+    /// The time from `now` until the signal is exhausted, at the rate at which it falls; zero if that moment is past.
+    /// `None` under the conditions of [`Forecast::falls_by`].
     pub fn exhausted_in(&self, now: Timestamp, signal: Signal) -> Option<SignedDuration> {
         self.reaches_in(now, signal, 0)
     }
@@ -80,7 +80,8 @@ impl Forecast {
         self.falls_to(now, signal, level, (step.fell, step.within))
     }
 
-    /// The time from `now` until the signal has fallen to `level`, while it falls by `fell` within so many nanoseconds.
+    /// The time from `now` until the signal has fallen to `level`, while it falls by `fell` within this many
+    /// nanoseconds.
     fn falls_to(
         &self,
         now: Timestamp,
@@ -126,7 +127,7 @@ struct Reading {
 }
 
 impl Trend {
-    /// Takes in a reading; one that is not newer than the last is left out.
+    /// Adds a reading; one that is not newer than the last is left out.
     pub(crate) fn observe(&mut self, at: Timestamp, value: i64) {
         if self.latest.is_some_and(|latest| at <= latest.at) {
             return;
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_lasts_as_long_as_it_falls_now() {
+    fn a_signal_lasts_as_long_as_its_present_rate_allows() {
         let forecast = after(&[(0, 1000), (100, 900), (200, 800)]);
         assert_eq!(forecast.falls_by(MEMORY), Some(1000 * MI));
         let exhausted = |now| forecast.exhausted_in(at(now), MEMORY);
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fall_or_is_not_known_has_no_forecast() {
+    fn a_signal_that_does_not_fall_or_is_unknown_has_no_forecast() {
         let table: [(&str, &[(i64, i64)]); 6] = [
             ("nothing", &[]),
             ("one", &[(0, 1000)]),

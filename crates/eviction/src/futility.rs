@@ -77,7 +77,7 @@ impl Futile {
         }
     }
 
-    /// Notes that this pod was not terminated: that says nothing about whether its end would have helped.
+    /// Notes that this pod was not terminated, so the effect of its end is unknown.
     pub(crate) fn not_terminated(&mut self, uid: &str) {
         for trial in self.trials.values_mut().flatten() {
             if trial.victim == uid && matches!(trial.outcome, Outcome::DueAt(_)) {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// Readings that are nearer to each other say little.
 const NEAREST: SignedDuration = SignedDuration::from_millis(500);
-/// Readings that are farther from each other do not tell who writes now.
+/// Readings that are farther apart do not show the present rate of writes.
 const FARTHEST: SignedDuration = SignedDuration::from_secs(60);
 
 /// The last reading of each holder.

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_that_is_over_at_once_is_not_told() {
+    fn a_short_peak_is_not_reported() {
         let steps = [
             (0, 900),
             (1, 150),

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_what_they_say() {
+    fn texts_and_their_values() {
         let table = [
             ("full avg10 > 20% for 5s", "full avg10 > 20% for 5s"),
             ("some avg60>12.5%", "some avg60 > 12.5%"),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_say_nothing_and_what_was_meant() {
+    fn invalid_texts_and_their_suggestions() {
         let table = [
             ("20%", "full avg10 > 20%"),
             ("100Mi", "full avg10 > 20%"),

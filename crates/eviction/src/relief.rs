@@ -59,7 +59,7 @@ impl Shares {
 pub(crate) struct Eligible<'a> {
     /// These may be chosen.
     pub(crate) pods: Vec<&'a RankedPod>,
-    /// So many are passed over, since the others can lift the signal without them.
+    /// How many are passed over, since the others can lift the signal without them.
     pub(crate) small: usize,
 }
 

@@ -25,7 +25,7 @@ pub struct FilesystemLayout {
     pub split_container_fs: bool,
 }
 
-/// The signals on whose filesystems the container runtime keeps its files, by its own word. Only there their removal
+/// The signals on whose filesystems the container runtime keeps its files, as it reports. Only there their removal
 /// frees anything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RuntimeFiles {
@@ -266,7 +266,7 @@ pub struct Rules {
     pub messages_name_what_counted: bool,
     /// Enforce limits on local storage of init containers that run on beside the others. Kubelets do from 1.37 on (S7-282).
     pub limits_sidecars: bool,
-    /// A signal of which the node has a capacity of 0 counts as observed, as in the kubelet.
+    /// A signal with a capacity of 0 counts as observed, as in the kubelet.
     pub zero_capacity_counts: bool,
     /// Why no pod may be evicted for a disk signal with a node-level reclaim, if nothing on this node can do that
     /// reclaim.

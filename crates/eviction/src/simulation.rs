@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_of_a_plain_configuration_is_told() {
+    fn every_mistake_of_a_plain_configuration_is_reported() {
         let config = r#"{"evictionHard":{"memory.free":"1Gi","pid.available":"0"},"evictionPressureTransitionPeriod":"1M"}"#;
         let config: PlainConfig = serde_json::from_str(config).unwrap();
         assert_eq!(

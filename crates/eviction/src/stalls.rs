@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table of cases")]
-    fn who_waits_and_for_what() {
+    fn the_cause_of_a_stall_is_found() {
         use StallCause::{Contention, OwnLimits, Unknown};
         let calm = || Some(group(0, Some(0)));
         let waits = |all, own| Some(group(all, Some(own)));

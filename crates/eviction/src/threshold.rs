@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_at_once() {
+    fn every_mistake_is_reported_at_once() {
         let mut config = maps(&[("memory.free", "1Gi"), ("pid.available", "x")]);
         config.soft.insert("nodefs.available".into(), "10%".into());
         assert_eq!(config.parse().unwrap_err().len(), 3);

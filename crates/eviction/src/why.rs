@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 
 pub use human::human_bytes;
 
-/// Of the pods that stay, so many are named.
+/// How many of the pods that stay are named.
 const STAYING_NAMED: usize = 2;
 
 /// The victim chosen from a ranking.
@@ -30,7 +30,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) runner_up: Option<&'a RankedPod>,
     /// How many pods are passed over because their end gains next to nothing.
     pub(crate) small: usize,
-    /// So many evictions in a row gained too little.
+    /// How many evictions in a row gained too little.
     pub(crate) in_vain: Option<u32>,
 }
 

@@ -383,7 +383,7 @@ proptest! {
     }
 
     #[test]
-    fn with_ours_no_pod_whose_end_gives_nothing_goes_before_one_whose_end_gives_something(
+    fn with_ours_no_pod_without_a_gain_ranks_before_one_with_a_gain(
         (pods, usage) in pods(), signal in select(Signal::ALL.to_vec()),
     ) {
         let rows = rank(&Rules::evictd(), signal, &pods, &usage);
@@ -410,7 +410,7 @@ proptest! {
     }
 
     #[test]
-    fn above_the_request_goes_before_within_and_unknown_never_before_above_with_ours(
+    fn above_the_request_ranks_before_within_and_unknown_never_before_above_with_ours(
         (pods, usage) in pods(), rules in rules(), signal in select(Signal::ALL.to_vec()),
     ) {
         let ours = rules.unknown_stats == UnknownStats::Last;
@@ -421,7 +421,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_goes_who_is_spared_and_one_at_most_for_pressure(
+    fn no_spared_pod_is_evicted_and_one_at_most_for_pressure(
         pods in pods(), rules in rules(), cycles in prop::collection::vec(cycle(), 1..25),
     ) {
         let ours = rules.unknown_stats == UnknownStats::Last;

@@ -148,7 +148,7 @@ fn check(removal: &Removal, inventory: &Inventory, policy: &Policy, now: Timesta
 
 proptest! {
     #[test]
-    fn what_is_used_pinned_or_young_stays_and_every_reclaim_ends(
+    fn used_pinned_and_young_objects_stay_and_every_reclaim_ends(
         inventories in prop::collection::vec(inventory(), 1..8),
         policy in policy(),
         answers in prop::collection::vec(any::<(bool, bool)>(), 64),

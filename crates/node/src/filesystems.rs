@@ -8,8 +8,8 @@ use evictd_cri::usual_root;
 use evictd_kernel::signals::{FilesystemPaths, RuntimePaths};
 use std::path::{Path, PathBuf};
 
-/// The directories that are watched: as configured, else where the container runtime keeps its files by its own word,
-/// else where kubelets and runtimes usually keep them.
+/// The directories that are watched: as configured, else where the container runtime reports its files, else where
+/// kubelets and runtimes usually keep them.
 #[derive(Debug, Clone)]
 pub struct WatchedPaths {
     configured: Filesystems,
@@ -40,7 +40,7 @@ impl WatchedPaths {
         &self.paths
     }
 
-    /// Takes in where the runtime keeps its files; the directories to watch from now on if they are others.
+    /// Applies the places of the runtime's files. Returns the directories to watch from now on if they have changed.
     pub fn follow(&mut self, places: Option<Places>) -> Option<FilesystemPaths> {
         if places.is_none() || self.places == places {
             return None;

@@ -31,7 +31,7 @@ pub fn client(config: &Effective) -> Result<Client, Error> {
     })
 }
 
-/// Where the runtime keeps its files, by its own word.
+/// Where the runtime keeps its files, as it reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// A directory on the filesystem of images.

@@ -18,7 +18,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The most nodes that are named if the user must choose one.
 const NAMES_SHOWN: usize = 10;
 
-/// Which node of which cluster.
+/// The cluster and the node to fetch.
 pub(super) struct Asked<'a> {
     pub(super) credentials: Credentials,
     /// `None`: the only one, or this machine.

@@ -7,7 +7,7 @@ use evictd_pod::Node;
 /// The first version whose summary leaves huge pages out.
 const LEFT_OUT_SINCE: (u32, u32) = (1, 37);
 
-/// By which figure of memory it is decided.
+/// The figure of memory that decides.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MemoryFigure {
     /// The summary's, which leaves the huge pages out already.

@@ -62,7 +62,7 @@ pub(super) struct Ranked {
 }
 
 impl Report {
-    /// Signals of which practically nothing is left, and for which nothing will be done.
+    /// Signals that are practically exhausted without any action to come.
     pub(super) fn exhausted(&self) -> Vec<(Signal, Observation)> {
         let unwatched = self
             .signals

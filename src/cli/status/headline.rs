@@ -78,7 +78,7 @@ fn met(status: &Status) -> impl Iterator<Item = (&SignalStatus, &ThresholdStatus
     pairs.filter(|(_, threshold)| threshold.met)
 }
 
-/// Signals without a threshold of which practically nothing is left.
+/// Signals without a threshold that are practically exhausted.
 fn exhausted(status: &Status) -> Vec<(Signal, Observation)> {
     let unwatched = status
         .signals

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_told_as_it_was_configured() {
+    fn pressure_is_shown_as_it_was_configured() {
         let mut signal = SignalStatus::new(Signal::IoPsi);
         (signal.available, signal.capacity) = (Some(WHOLE), Some(WHOLE));
         signal.thresholds.push(ThresholdStatus {

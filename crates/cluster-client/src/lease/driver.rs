@@ -174,7 +174,7 @@ impl LeaseLock {
         match self.ask(http::Method::GET, path, &Value::Null).await {
             Ok(lease) => {
                 let record = serde_json::from_value(lease["spec"].clone());
-                // One that cannot be understood is no one's; writing it anew mends it.
+                // An unreadable one has no holder; writing it anew mends it.
                 (
                     Event::Found(Ok(Some(record.unwrap_or_default()))),
                     Some(lease),

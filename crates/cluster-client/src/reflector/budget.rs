@@ -48,7 +48,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget in bytes.
     pub fn of(bytes: usize) -> Self {
         Self(Arc::new(Shared {
             bytes,
@@ -57,7 +57,7 @@ impl Budget {
         }))
     }
 
-    /// Whether an object of so many bytes is a large one.
+    /// Whether an object of this size is a large one.
     pub(super) const fn counts(bytes: usize) -> bool {
         bytes >= LARGE
     }

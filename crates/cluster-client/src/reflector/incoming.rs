@@ -10,7 +10,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// A longer object is parsed while it arrives.
 const SHORT: usize = 64 << 10;
-/// A longer object is skipped. etcd takes 1.5 MiB, of which each byte may take six in JSON.
+/// A longer object is skipped. etcd takes 1.5 MiB, and each byte may take six in JSON.
 const LONGEST: usize = 32 << 20;
 /// An object of more objects and lists is skipped: `{}` may take a hundred times its length in memory.
 const MOST_PARTS: usize = 32 << 10;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc};
 
-/// So much news may wait before the reflectors read no further.
+/// The most news that may wait before the reflectors stop reading.
 const MOST: usize = 16 << 10;
 
 /// Passes news on. Clones share the channel.
@@ -122,7 +122,7 @@ mod tests {
     use tokio::time::timeout;
 
     #[tokio::test(start_paused = true)]
-    async fn who_tells_waits_until_there_is_room_and_nothing_is_lost() {
+    async fn a_sender_waits_until_there_is_room_and_no_news_is_lost() {
         let (send, mut receive) = at_most(3);
         let teller = send.clone();
         let told = tokio::spawn(async move {

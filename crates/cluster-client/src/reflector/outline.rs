@@ -1,6 +1,6 @@
 //! The identity of an object, read while its text passes by, however long the text is.
 
-/// The deepest field that is looked for, with the event around the object.
+/// The depth of the deepest field, with the event around the object.
 const DEEPEST: usize = 3;
 /// Longer texts identify nothing.
 const LONGEST_TEXT: usize = 256;

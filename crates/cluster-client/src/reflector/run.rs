@@ -18,7 +18,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(5);
 const CLOCK_SKEW: Duration = Duration::from_secs(1);
 /// A known kind counts as deleted only after this long: a restarted server may not know it at once.
 const GONE_AFTER: Duration = Duration::from_mins(1);
-/// The first and the longest pause between two attempts of a program of which there are few.
+/// The first and the longest pause between two attempts of a program with few instances.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -40,14 +40,14 @@ impl Connect for Access {
 /// How long to wait after a failure.
 #[derive(Debug)]
 pub enum Retry {
-    /// A program of which a cluster has few: it comes back soon.
+    /// A program with few instances in a cluster: it comes back soon.
     Soon(Backoff),
     /// One of many agents, which come back one after the other.
     Spread(Fleet, Box<Stagger>),
 }
 
 impl Retry {
-    /// For a program of which a cluster has few.
+    /// For a program with few instances in a cluster.
     pub const fn soon() -> Self {
         Self::Soon(Backoff::new(FIRST_PAUSE, LONGEST_PAUSE))
     }

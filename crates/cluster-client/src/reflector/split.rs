@@ -1,5 +1,5 @@
-//! Takes a body apart into its objects while it arrives. Two thousand pods may be 40 MB of text; only one object at a time
-//! is looked at.
+//! Splits a body into its objects while it arrives. Two thousand pods may be 40 MB of text; only one object at a time
+//! is in memory.
 
 /// The most bytes of a list apart from its items.
 const LONGEST_REST: usize = 1 << 20;

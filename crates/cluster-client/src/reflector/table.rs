@@ -12,7 +12,7 @@ pub trait Keyed {
     fn key(&self) -> Key<'_>;
 }
 
-/// Kept objects of one kind, each of which has its key itself.
+/// Kept objects of one kind, each with its own key.
 pub trait Table<K>: Default + Send {
     /// How many there are.
     fn len(&self) -> usize;

@@ -32,7 +32,7 @@ const LISTED: &str = "k8s.io/initial-events-end";
 pub struct Watch {
     path: &'static str,
     fields: String,
-    /// Whether the server can stream lists (`sendInitialEvents`), as far as known.
+    /// Whether the server can stream lists (`sendInitialEvents`), if known.
     streaming: bool,
     /// The last resourceVersion; all changes up to it were reported.
     version: Option<String>,

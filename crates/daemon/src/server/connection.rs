@@ -27,7 +27,7 @@ const BUFFER: usize = 32 << 10;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Who sent a request; an extension of it.
+/// The client that sent a request; an extension of it.
 #[derive(Debug, Clone)]
 pub struct Client {
     /// `None`: there are no addresses on this kind of listener.

@@ -50,7 +50,7 @@ impl Places {
     }
 
     /// Closes the connection that is idle for the longest time. Where peers have a limit, it takes one of the peer with
-    /// the most connections. So many strangers do not close the only connection of a probe.
+    /// the most connections. Otherwise a crowd of strangers would close the only connection of a probe.
     pub(super) fn close_oldest(&mut self) -> bool {
         self.close(|_| true)
     }

@@ -106,7 +106,7 @@ fn hello() -> Router {
 }
 
 #[tokio::test(start_paused = true)]
-async fn six_hundred_silent_connections_of_many_peers_keep_nobody_out() {
+async fn six_hundred_silent_connections_of_many_peers_keep_no_client_out() {
     let server = Server::start(hello(), Limits::PROBES);
     let silent: Vec<_> = (0..600_u16)
         .map(|index| server.connect((index % 200) as u8))
@@ -153,7 +153,7 @@ async fn a_head_has_two_seconds_and_a_later_one_has_them_from_its_first_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_reads_or_makes_has_an_end() {
+async fn an_answer_without_a_reader_or_a_writer_has_an_end() {
     let stuck = get(|| async { std::future::pending::<()>().await });
     let server = Server::start(Router::new().route("/", stuck), Limits::PROBES);
     let mut client = server.connect(1);

@@ -18,7 +18,7 @@ pub enum Event {
     CutGraces {
         /// Since when it is met.
         hard_since: Timestamp,
-        /// When nothing is left of its signal, where that is known.
+        /// When its signal is exhausted, where known.
         exhausted_at: Option<Timestamp>,
     },
     /// SIGKILL has reached every process of the pod.

@@ -13,7 +13,7 @@ use std::borrow::Borrow;
 
 /// The longest wait: runtimes count writable layers every 10 s.
 const LONGEST: SignedDuration = SignedDuration::from_secs(10);
-/// The wait ends so long before nothing is left of the signal, because a pod takes time to end.
+/// The wait ends this long before the signal is exhausted, because a pod takes time to end.
 const RESERVE: SignedDuration = SignedDuration::from_secs(1);
 
 /// Decisions that wait for usage, and the available amounts when signals crossed their thresholds.

@@ -20,9 +20,9 @@ const LEAST: i64 = 100;
 pub(super) enum Candidates {
     /// Each pod.
     All,
-    /// Those that hold so much memory.
+    /// Those with at least this much memory.
     Holding(Quantity),
-    /// The pod with this index, which waits at a limit of its own for so many hundredths of a percent of the time.
+    /// The pod with this index, and the hundredths of a percent of the time that it waits at a limit of its own.
     AtOwnLimit(usize, u16),
     /// None.
     None(Box<Withheld>),
@@ -124,7 +124,7 @@ impl Housekeeper {
     }
 }
 
-/// The available memory, if it is so much that no pod waits for memory of the node or of the pods' cgroup.
+/// The available memory, if it is plenty: then no pod waits for memory of the node or of the pods' cgroup.
 fn plenty_of_memory(seen: &Observations) -> Option<Observation> {
     let is_plenty = |seen: &Observation| {
         i128::from(seen.available) * 100 > i128::from(seen.capacity) * i128::from(PLENTY)

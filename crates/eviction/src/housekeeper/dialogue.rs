@@ -20,7 +20,7 @@ pub(super) const REPEAT_AFTER_GROWTH: SignedDuration = SignedDuration::from_mill
 /// The same for disk signals, which need a walk through directories: the interval of the kubelet (S1-017).
 const REPEAT_AFTER_DISK: SignedDuration = SignedDuration::from_secs(10);
 
-/// A step that would have to be repeated more often until nothing is left is no sign of the end.
+/// A step that takes more than this number of repetitions to exhaust the signal is no sign of the end.
 const MOST_STEPS: i128 = 20;
 
 /// The answer to a [`Step`].
@@ -94,8 +94,8 @@ impl Housekeeper {
         })
     }
 
-    /// When nothing is left of the first signal of an acting hard threshold, where that is known. Of the trend and the
-    /// last step the faster counts: a jump may be the beginning of a trend, and there is no time to wait for it.
+    /// When the first signal of an acting hard threshold is exhausted, where known. The faster of the trend and the
+    /// last step counts: a jump may be the beginning of a trend, and there is no time to wait for it.
     fn hard_exhausted_at(&self, now: Timestamp) -> Option<Timestamp> {
         let acting = self.watched.iter().filter(|watched| {
             let Threshold { signal, .. } = watched.threshold;

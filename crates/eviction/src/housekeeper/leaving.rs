@@ -62,8 +62,8 @@ impl Housekeeper {
         freeing.cloned().collect()
     }
 
-    /// The effect of an eviction is compared once the pod can free nothing more. If the pod was not terminated, the
-    /// eviction says nothing about its use.
+    /// The effect of an eviction is compared once the pod can free nothing more. If the pod was not terminated, there
+    /// is no effect to compare.
     fn schedule_comparison(&mut self, uid: &str) {
         let departure = self.departures.get(uid);
         match departure.map(Departure::stage) {

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pods_with_the_most_cache_above_their_requests_give_what_is_short_and_no_more() {
+    fn the_pods_with_the_most_cache_above_their_requests_give_the_shortage_and_no_more() {
         let pods = [
             ("10Mi", Some([60, 5])),
             ("100Mi", Some([90, 1])),

@@ -28,7 +28,7 @@ pub struct Inventory {
 /// A container, running or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Container {
-    /// By which the runtime knows it.
+    /// The runtime's id of it.
     pub id: String,
     /// The id of its sandbox.
     pub sandbox: String,
@@ -49,7 +49,7 @@ pub struct Container {
 /// A sandbox, which the containers of one pod share.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// By which the runtime knows it.
+    /// The runtime's id of it.
     pub id: String,
     /// UID of its pod; empty if the runtime does not say.
     pub pod: String,
@@ -62,7 +62,7 @@ pub struct Sandbox {
 /// An image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// By which the runtime knows it.
+    /// The runtime's id of it.
     pub id: String,
     /// Its names with tags and with digests; it can have none.
     pub names: Vec<String>,

@@ -85,7 +85,7 @@ pub enum Command {
 enum State {
     Listing,
     Removing(Removal),
-    /// Until so many bytes are available, or this time.
+    /// Until this many bytes are available, or this time.
     Settling {
         until: Timestamp,
         goal: Option<i64>,

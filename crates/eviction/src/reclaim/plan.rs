@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Removal {
     /// A dead container.
     Container {
-        /// By which the runtime knows it.
+        /// The runtime's id of it.
         id: String,
         /// Its name in the pod.
         name: String,
@@ -21,12 +21,12 @@ pub enum Removal {
     },
     /// A sandbox without containers.
     Sandbox {
-        /// By which the runtime knows it.
+        /// The runtime's id of it.
         id: String,
     },
     /// An unused image.
     Image {
-        /// By which the runtime knows it.
+        /// The runtime's id of it.
         id: String,
         /// One of its names, else its id.
         name: String,
@@ -37,7 +37,7 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// By which the runtime knows it.
+    /// The runtime's id of it.
     pub fn id(&self) -> &str {
         match self {
             Self::Container { id, .. } | Self::Sandbox { id } | Self::Image { id, .. } => id,

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_removed_is_told_in_one_sentence() {
+    fn one_sentence_names_the_removed_objects() {
         let mut done = Reclaimed {
             containers: 1,
             sandboxes: 2,

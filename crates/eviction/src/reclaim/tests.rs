@@ -274,7 +274,7 @@ fn it_ends_as_soon_as_it_is_enough() {
 }
 
 #[test]
-fn users_15_what_is_deleted_in_the_background_is_waited_for() {
+fn users_15_background_deletions_are_waited_for() {
     let mut run = Run::start(policy(&[]));
     run.list(&["a"]);
     run.tell(Event::Removed);
@@ -296,7 +296,7 @@ fn users_15_what_is_deleted_in_the_background_is_waited_for() {
 }
 
 #[test]
-fn what_was_seen_before_a_removal_does_not_end_the_wait_for_it() {
+fn an_observation_before_a_removal_does_not_end_the_wait_for_it() {
     let mut run = Run::start(policy(&[]));
     run.list(&["a"]);
     run.now += 1;
@@ -310,7 +310,7 @@ fn what_was_seen_before_a_removal_does_not_end_the_wait_for_it() {
 }
 
 #[test]
-fn removals_that_fail_are_told_and_not_repeated() {
+fn failed_removals_are_reported_and_not_repeated() {
     let mut run = Run::start(policy(&[]));
     run.list(&["a", "b"]);
     run.tell(Event::Failed("in use".to_owned()));
@@ -407,7 +407,7 @@ fn size(mebibytes: i64, inodes: i64) -> Size {
 }
 
 #[test]
-fn images_give_back_their_share_of_what_is_on_the_disk_and_containers_their_layers() {
+fn images_free_their_share_of_the_disk_usage_and_containers_their_layers() {
     let mut dead = container("c", "gone", "main", Some(5), "elsewhere");
     dead.layer = Some(size(7, 3));
     let mut inventory = Inventory {
@@ -449,7 +449,7 @@ fn images_give_back_their_share_of_what_is_on_the_disk_and_containers_their_laye
 }
 
 #[test]
-fn what_was_removed_and_is_not_back_yet_still_counts_and_nothing_counts_twice() {
+fn removed_bytes_count_until_they_are_back_and_never_twice() {
     let mut run = Run::start(policy(&[]));
     let known = |run: &Run, inventory: &Inventory| {
         let outlook = run

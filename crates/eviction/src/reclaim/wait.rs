@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_covers_the_shortage_is_waited_for_while_time_is_left() {
+    fn a_reclaim_that_covers_the_shortage_is_waited_for_while_time_is_left() {
         let until = |millisecond| Wait::Until(at(millisecond));
         let table = [
             ("enough", 10, gain(10, false), None, until(15_000)),
@@ -113,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_wait_outlasts_what_is_left_and_less_to_gain_is_never_waited_for_longer(
+        fn no_wait_outlasts_the_signal_and_a_smaller_gain_never_waits_longer(
             short in 0_i64..100,
             known in 0_i64..100,
             less in 0_i64..100,

@@ -30,7 +30,7 @@ impl Outcome {
         self.ended()?.last_process_gone_seconds
     }
 
-    /// The outcome for a pod of which no process was ever started.
+    /// The outcome for a pod that never had a process.
     pub fn not_started() -> Self {
         Self::Ended(Ended {
             method: Method::NotStarted,

@@ -24,7 +24,7 @@ pub struct RankingRow {
     pub priority: i32,
     /// Usage of the starved resource.
     pub usage: Option<Quantity>,
-    /// Whether it used more than that, of which counting was cut short.
+    /// Whether its usage was larger than that, because counting was cut short.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
     /// The amount of the signal that its end would free; absent where unknown.

@@ -16,7 +16,7 @@ fn read(line: &Value) -> Record {
 }
 
 #[test]
-fn what_an_older_version_wrote_is_read_and_written_without_a_difference() {
+fn records_of_older_versions_are_read_and_written_unchanged() {
     assert!(lines().count() > 10);
     for line in lines() {
         let again = serde_json::to_value(read(&line)).unwrap();
@@ -59,7 +59,7 @@ fn evidence_in_words_of_another_version_is_left_out_and_the_decision_is_kept() {
 }
 
 #[test]
-fn what_is_no_decision_is_no_record() {
+fn a_line_without_a_decision_is_no_record() {
     for line in [
         json!({ "note": "of another version" }),
         json!({ "id": "1" }),
@@ -104,7 +104,7 @@ fn departure() -> Record {
 }
 
 #[test]
-fn a_decision_is_open_until_what_became_of_the_pod_and_of_telling_it_is_known() {
+fn a_decision_is_open_until_its_outcome_and_its_publication_are_known() {
     let mut record = departure();
     assert!(record.is_open() && record.is_waiting() && !record.is_told());
     record.conclude(Outcome::not_started());

@@ -39,7 +39,7 @@ mod tests {
     use jiff::SignedDuration;
 
     #[test]
-    fn what_leaves_less_than_half_to_be_used_is_inverted() {
+    fn a_threshold_above_half_of_the_capacity_is_inverted() {
         let table = [
             ("90%", Some(10)),
             ("51%", Some(49)),

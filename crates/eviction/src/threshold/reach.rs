@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_reached_never_ends() {
+    fn a_threshold_out_of_reach_never_ends() {
         const GI: i64 = 1 << 30;
         let table = [
             ("15%", "90%", None, true),

@@ -33,7 +33,7 @@ fn pod(name: &str, usage: Option<i64>, request: i64) -> RankedPod {
 }
 
 #[test]
-fn the_key_that_decided_is_the_one_that_is_told() {
+fn the_reported_key_is_the_deciding_one() {
     use StarvedResource::{Memory, Pids};
     let first = pod("a", Some(300 << 20), 50 << 20);
     let lower = |priority| RankedPod {
@@ -77,7 +77,7 @@ fn the_key_that_decided_is_the_one_that_is_told() {
 }
 
 #[test]
-fn amounts_are_in_words_what_they_count() {
+fn amounts_are_printed_in_their_units() {
     use StarvedResource::{Inodes, Memory, Pids};
     let shares = |resource| Shares {
         resource,

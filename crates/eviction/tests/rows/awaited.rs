@@ -100,7 +100,7 @@ fn a_decision_waits_for_the_layer_of_a_young_writer_and_its_idle_neighbour_stays
 }
 
 #[test]
-fn what_the_disk_lost_counts_for_the_unknown_ones_when_the_wait_is_over() {
+fn the_loss_of_the_disk_counts_for_unmeasured_pods_when_the_wait_is_over() {
     let mut node = Young::new(&evictd(Vec::new()), 0);
     for second in 0..10 {
         assert!(node.cycle(second, 900 - 20 * second).is_none(), "{second}");

@@ -150,7 +150,7 @@ fn s1_024_without_thresholds_and_isolation_there_is_nothing_to_do() {
 }
 
 #[test]
-fn s1_025_s1_026_a_cycle_without_stats_evicts_nobody_and_forgets_nothing() {
+fn s1_025_s1_026_a_cycle_without_stats_evicts_no_pod_and_forgets_nothing() {
     let short = json!({ "node": { "rlimit": { "maxpid": 100, "curproc": 99 } } });
     let timeline = json!({
         "now": "2026-01-01T00:00:00Z",
@@ -287,7 +287,7 @@ fn s1_032_a_grace_has_passed_when_it_is_reached() {
 }
 
 #[test]
-fn s1_033_a_stale_sample_keeps_the_condition_but_evicts_nobody() {
+fn s1_033_a_stale_sample_keeps_the_condition_but_evicts_no_pod() {
     let thresholds = hard(&[("pid.available", "100")]);
     for rules in [kubelet(thresholds.clone()), evictd(thresholds)] {
         let mut node = empty_node(rules);

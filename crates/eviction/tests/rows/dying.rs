@@ -38,7 +38,7 @@ fn enough() -> Withheld {
 }
 
 #[test]
-fn what_a_dying_pod_holds_is_credited_by_ours_and_not_by_the_kubelet() {
+fn usage_of_a_dying_pod_is_credited_by_ours_and_not_by_the_kubelet() {
     let mut ours = large_one_dying(evictd(threshold()), 0);
     assert_eq!(ours.withheld(1, &[(MEMORY, 50 * MI)]), Some(enough()));
     let mut kubelets = large_one_dying(kubelet(threshold()), 0);
@@ -117,7 +117,7 @@ fn a_grace_cut_short_shortens_the_credit() {
 }
 
 #[test]
-fn a_credit_that_is_not_enough_holds_nobody_back() {
+fn a_credit_that_is_not_enough_delays_no_eviction() {
     let mut node = large_one_dying(evictd(threshold()), 0);
     let next = node.evicted(1, &[(MEMORY, 39 * MI)]);
     assert_eq!(next.as_deref(), Some("default/small"));
@@ -154,7 +154,7 @@ fn a_pod_that_was_chosen_is_not_chosen_again() {
 }
 
 #[test]
-fn a_sample_from_before_the_last_action_evicts_nobody_by_ours_and_somebody_by_the_kubelets() {
+fn a_sample_from_before_the_last_action_evicts_no_pod_by_ours_and_one_by_the_kubelets() {
     let two = || {
         vec![
             (priority("a", 0), memory(MI)),
@@ -176,7 +176,7 @@ fn a_sample_from_before_the_last_action_evicts_nobody_by_ours_and_somebody_by_th
 }
 
 #[test]
-fn a_pod_that_somebody_else_is_ending_stays_a_candidate_and_goes_before_its_equals() {
+fn a_pod_deleted_by_another_client_stays_a_candidate_and_ranks_before_its_equals() {
     let spec = json!({ "terminationGracePeriodSeconds": 600 });
     let pods = || {
         vec![

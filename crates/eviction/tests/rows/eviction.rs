@@ -49,7 +49,7 @@ fn s1_044_one_pod_a_cycle_the_first_in_rank() {
 }
 
 #[test]
-fn s1_045_critical_pods_are_ranked_and_the_next_one_goes() {
+fn s1_045_critical_pods_are_ranked_and_the_next_one_is_evicted() {
     let thresholds = hard(&[("memory.available", "100Mi")]);
     for rules in [kubelet(thresholds.clone()), evictd(thresholds)] {
         let mut pods: Vec<_> = critical_pods()
@@ -65,7 +65,7 @@ fn s1_045_critical_pods_are_ranked_and_the_next_one_goes() {
 }
 
 #[test]
-fn s1_045_where_all_are_critical_nobody_goes() {
+fn s1_045_where_all_are_critical_no_pod_is_evicted() {
     let pods = critical_pods();
     let pods = pods.into_iter().map(|(pod, _)| (pod, memory(9 * MI)));
     let rules = kubelet(hard(&[("memory.available", "100Mi")]));

@@ -79,7 +79,7 @@ fn ours() -> Rules {
 }
 
 #[test]
-fn nobody_else_goes_while_the_filesystem_frees_the_removed_files() {
+fn no_other_pod_is_evicted_while_the_filesystem_frees_the_removed_files() {
     for listed in [true, false] {
         let mut node = chosen(ours());
         removed(&mut node, 1, "filler", listed);
@@ -139,7 +139,7 @@ fn a_victim_is_watched_although_a_signal_without_a_victim_has_its_pause() {
 }
 
 #[test]
-fn a_disk_that_never_shows_it_holds_nobody_up_for_more_than_ten_seconds() {
+fn a_disk_that_never_shows_the_freed_space_delays_evictions_by_ten_seconds_at_most() {
     for (second, waited) in [(10, true), (11, false)] {
         let mut node = chosen(ours());
         removed(&mut node, 1, "filler", true);

@@ -64,7 +64,7 @@ fn one_that_helped_begins_the_count_anew() {
 }
 
 #[test]
-fn just_below_one_percent_or_a_tenth_of_what_is_missing_is_too_little_and_just_above_is_enough() {
+fn a_gain_below_one_percent_or_a_tenth_of_the_missing_amount_is_too_little() {
     let large = || hard(&[("memory.available", "400Mi")]);
     for (gain, thresholds, stopped) in [
         (10 * MI, large(), true),
@@ -90,7 +90,7 @@ fn just_below_one_percent_or_a_tenth_of_what_is_missing_is_too_little_and_just_a
 }
 
 #[test]
-fn a_minimum_reclaim_is_what_all_evictions_gain_together_and_not_each() {
+fn a_minimum_reclaim_is_the_gain_of_all_evictions_together() {
     let thresholds = hard_with_reclaim(
         &[("memory.available", "100Mi")],
         &[("memory.available", "15Mi")],
@@ -103,7 +103,7 @@ fn a_minimum_reclaim_is_what_all_evictions_gain_together_and_not_each() {
 }
 
 #[test]
-fn it_starts_again_when_what_is_available_has_moved_that_much() {
+fn evictions_start_again_when_the_available_amount_has_moved_that_much() {
     for (available, stopped) in [(55, false), (54, true), (46, true), (45, false)] {
         let mut node = after_three_in_vain(evictd(threshold()));
         assert_eq!(node.withheld(30, &[(MEMORY, 50 * MI)]), STOPPED);

@@ -50,7 +50,7 @@ fn victim(decision: &Decision) -> Option<&str> {
 }
 
 #[test]
-fn a_pod_that_gains_next_to_nothing_goes_only_where_the_others_do_not_suffice() {
+fn a_pod_with_a_negligible_gain_is_evicted_only_where_the_others_do_not_suffice() {
     let small_first = |rules| Rules {
         small_gains_last: false,
         ..rules
@@ -111,7 +111,7 @@ fn a_decoy_does_not_go_after_evictions_in_vain_either() {
 }
 
 #[test]
-fn who_gains_nothing_never_goes_and_who_is_not_known_to_is_not_taken_for_nothing() {
+fn a_pod_without_a_gain_is_never_evicted_and_an_unknown_gain_is_not_zero() {
     // What it has in swap does not come back to memory.
     let swapped = PodUsage {
         working_set: Some(Figure::bytes(0)),
@@ -150,7 +150,7 @@ fn until_300() -> Vec<Threshold> {
 }
 
 #[test]
-fn a_minimum_reclaim_is_wanted_where_it_can_be_reached_and_evicts_nobody_where_it_cannot() {
+fn a_minimum_reclaim_evicts_no_pod_where_it_is_out_of_reach() {
     let pods = |held: &[i64]| {
         let held = held.iter().enumerate();
         let pods =
@@ -198,7 +198,7 @@ fn a_minimum_reclaim_is_wanted_where_it_can_be_reached_and_evicts_nobody_where_i
 }
 
 #[test]
-fn what_terminating_pods_free_is_enough_where_it_ends_the_shortage_and_no_more_can_be_reached() {
+fn terminating_pods_are_enough_where_they_end_the_shortage_and_no_more_can_be_reached() {
     let pods = ["a", "b"].map(|name| (priority(name, 0), memory(60 * MI)));
     let mut node = Node::new(ours(until_300()), pods.into());
     assert_eq!(
@@ -296,7 +296,7 @@ fn bystanders() -> Vec<(Pod, Option<PodUsage>)> {
 }
 
 #[test]
-fn nobody_goes_for_a_critical_pod_that_grows_and_it_is_named() {
+fn no_pod_is_evicted_for_a_growing_critical_pod_and_it_is_named() {
     let mut pods = bystanders();
     pods.push((critical("agent"), memory(100 * MI)));
     let mut falling = Falling::new(pods, 300);
@@ -328,7 +328,7 @@ fn nobody_goes_for_a_critical_pod_that_grows_and_it_is_named() {
 }
 
 #[test]
-fn nobody_goes_for_a_program_of_the_host_that_grows() {
+fn no_pod_is_evicted_for_a_growing_program_of_the_host() {
     let mut falling = Falling::new(bystanders(), 300);
     let decision = falling.until_decided(40, &[0; 3]);
     assert_eq!(growth(&decision).unwrap().pod, None);
@@ -337,7 +337,7 @@ fn nobody_goes_for_a_program_of_the_host_that_grows() {
 }
 
 #[test]
-fn what_a_pod_of_unknown_usage_may_take_is_not_growth_of_the_host() {
+fn usage_of_an_unmeasured_pod_is_not_growth_of_the_host() {
     let mut pods = bystanders();
     pods.push((priority("hog", -1), memory(200 * MI)));
     pods.push((priority("young", 0), None));
@@ -407,7 +407,7 @@ fn a_record_of_an_older_version_is_read() {
 
 proptest! {
     #[test]
-    fn a_hog_that_grows_goes_and_a_host_that_grows_costs_nobody(
+    fn a_growing_hog_is_evicted_and_a_growing_host_costs_no_pod(
         hog in 0_i64..60, host in 0_i64..60,
     ) {
         prop_assume!(hog + host > 2);

@@ -4,7 +4,7 @@ use crate::node::{MI, disk, evictd, files, priority, ranked};
 use evictd_eviction::{Signal, usage::PodUsage};
 
 #[test]
-fn of_equals_on_a_disk_the_one_that_writes_fastest_goes_first_where_that_is_asked_for() {
+fn of_equals_on_a_disk_the_fastest_writer_is_evicted_first_where_configured() {
     let grows = |name, held: i64, disk_growth| {
         let held = disk(files(held, 1), files(0, 0), files(0, 0));
         (

@@ -149,7 +149,7 @@ fn s1_071_on_a_dedicated_image_filesystem_the_writable_layer_counts_with_ours_on
 }
 
 #[test]
-fn s7_282_a_sidecar_above_its_own_limit_goes_with_ours_and_an_init_container_stays() {
+fn s7_282_a_sidecar_above_its_own_limit_is_evicted_with_ours_and_an_init_container_stays() {
     let evicted = |restart: &str| {
         let limits = json!({ "limits": { "ephemeral-storage": "10Mi" } });
         let mut init = json!({ "name": "c", "resources": limits });
@@ -179,7 +179,7 @@ fn s7_282_a_sidecar_above_its_own_limit_goes_with_ours_and_an_init_container_sta
 }
 
 #[test]
-fn what_a_container_writes_into_its_termination_log_counts_for_the_limit_of_the_pod_with_ours() {
+fn a_termination_log_counts_for_the_limit_of_the_pod_with_ours() {
     let usage = |held| PodUsage {
         kubelet_files: files(held, 1),
         ephemeral_storage: Some(Figure::bytes(MI)),
@@ -248,7 +248,7 @@ fn s1_072_many_go_in_one_cycle_and_critical_ones_stay() {
 }
 
 #[test]
-fn whoever_is_never_chosen_is_not_chosen_for_its_own_limit_either() {
+fn a_spared_pod_is_not_evicted_for_its_own_limit_either() {
     let annotations = json!({ PREFERENCE_ANNOTATION: "never" });
     let never = pod_with(
         "never",
@@ -341,7 +341,7 @@ fn a_pod_under_way_or_out_of_reach_does_not_go_again_for_its_limit() {
 }
 
 #[test]
-fn s1_073_without_isolation_nobody_looks_at_limits() {
+fn s1_073_without_isolation_limits_are_not_enforced() {
     let mut keeper = Housekeeper::new(Rules {
         local_storage_capacity_isolation: false,
         ..Rules::evictd()

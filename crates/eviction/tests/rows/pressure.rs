@@ -88,7 +88,7 @@ fn each_threshold_looks_at_the_average_that_it_names() {
 }
 
 #[test]
-fn an_average_of_before_the_last_eviction_ends_nobody() {
+fn an_average_from_before_the_last_eviction_evicts_no_pod() {
     let mut node = Node::new(
         evictd(ours(&[("memory.psi", "full avg10 > 20%")])),
         two_pods(),
@@ -112,7 +112,7 @@ fn an_average_of_before_the_last_eviction_ends_nobody() {
 }
 
 #[test]
-fn while_somebody_goes_nobody_else_does_for_pressure() {
+fn while_a_pod_terminates_no_other_pod_is_evicted_for_pressure() {
     let mut node = Node::new(
         evictd(ours(&[("memory.psi", "full avg10 > 20%")])),
         two_pods(),
@@ -272,7 +272,7 @@ fn the_soft_pair_is_another_pair_and_its_grace_begins_when_both_are_low() {
 }
 
 #[test]
-fn for_io_goes_who_reads_and_writes_more_than_an_even_share_and_no_condition_is_raised() {
+fn for_io_a_pod_with_more_than_an_even_share_of_the_traffic_is_evicted_without_a_condition() {
     let busy = |bytes| {
         Some(PodUsage {
             io: Some(Figure::bytes(bytes)),
@@ -333,7 +333,7 @@ fn a_hard_pressure_cuts_no_grace_before_it_may_act_itself() {
 }
 
 #[test]
-fn a_busy_disk_for_which_nobody_can_go_hides_no_other_signal_hard_or_soft() {
+fn a_busy_disk_without_a_victim_hides_no_other_signal_hard_or_soft() {
     let inodes = Signal::NodefsInodesFree;
     let hard = [
         ("io.psi", "some avg10 > 20% for 2s"),
@@ -374,7 +374,7 @@ fn swapped(working_set: i64, swap: i64) -> PodUsage {
 }
 
 #[test]
-fn what_a_pod_has_in_swap_counts_with_ours_and_not_with_the_kubelet() {
+fn usage_of_swap_counts_with_ours_and_not_with_the_kubelet() {
     let pods = vec![
         (requesting("in-memory", "1Mi"), Some(swapped(60 * MI, 0))),
         (

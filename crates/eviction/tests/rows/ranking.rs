@@ -185,7 +185,7 @@ fn s1_062_the_kubelet_subtracts_bytes_from_inodes_and_ours_do_not() {
 }
 
 #[test]
-fn s1_067_what_is_in_a_host_path_comes_back_to_nobody_with_ours() {
+fn s1_067_files_in_a_host_path_are_no_gain_with_ours() {
     let of = |name: &str, volume: Value| {
         let mut volume = volume;
         volume["name"] = json!("v");
@@ -214,7 +214,7 @@ fn s1_067_what_is_in_a_host_path_comes_back_to_nobody_with_ours() {
 }
 
 #[test]
-fn what_is_on_another_filesystem_gives_nothing_back_and_deleted_files_give_all_with_ours() {
+fn files_on_another_filesystem_are_no_gain_and_deleted_files_are_with_ours() {
     let volume = json!({ "volumes": [{ "name": "v", "emptyDir": {} }] });
     let mut elsewhere = disk(files(0, 0), files(0, 0), files(900 * MI, 9)).unwrap();
     elsewhere.volumes[0].usage.extent = Extent::Elsewhere;
@@ -238,7 +238,7 @@ fn what_is_on_another_filesystem_gives_nothing_back_and_deleted_files_give_all_w
 }
 
 #[test]
-fn a_pod_whose_end_gives_nothing_back_goes_after_all_others_with_ours() {
+fn a_pod_without_a_gain_ranks_after_all_others_with_ours() {
     let pods = [
         (priority("nothing", -9), processes(0)),
         (priority("unknown", 0), None),
@@ -456,7 +456,7 @@ fn s1_068_the_request_that_counts() {
 }
 
 #[test]
-fn a_pod_that_would_come_straight_back_goes_after_its_equals_with_ours() {
+fn a_pod_that_would_come_straight_back_ranks_after_its_equals_with_ours() {
     let pods = [
         (of_daemon_set("returning", &json!({})), memory(900 * MI)),
         (priority("above", 0), memory(MI)),
@@ -482,7 +482,7 @@ fn a_pod_that_would_come_straight_back_goes_after_its_equals_with_ours() {
 }
 
 #[test]
-fn an_ending_pod_goes_before_its_equals_with_ours() {
+fn a_terminating_pod_ranks_before_its_equals_with_ours() {
     let nothing = json!({});
     let pods = [
         (priority("running", 0), memory(9 * MI)),

@@ -79,7 +79,7 @@ fn s1_035_memory_first_then_hard_then_soft_and_one_signal_a_cycle() {
 }
 
 #[test]
-fn s1_035_a_soft_threshold_on_memory_goes_before_a_hard_one_by_the_kubelet_and_after_it_by_ours() {
+fn s1_035_a_soft_memory_threshold_acts_before_a_hard_one_by_the_kubelet_and_after_it_by_ours() {
     let mut thresholds = hard(&[("pid.available", "100")]);
     thresholds.extend(soft("memory.available", "100Mi", "10s", "0"));
     let low = [(MEMORY, 0), (PID, 0)];
@@ -95,7 +95,7 @@ fn s1_035_a_soft_threshold_on_memory_goes_before_a_hard_one_by_the_kubelet_and_a
 }
 
 #[test]
-fn s1_035_a_generated_hard_threshold_goes_before_a_soft_one_too() {
+fn s1_035_a_generated_hard_threshold_acts_before_a_soft_one_too() {
     let mut thresholds = hard(&[("nodefs.available", "100Mi")]);
     thresholds.extend(soft("pid.available", "100", "10s", "0"));
     let mut node = Node::new(evictd(thresholds), vec![(priority("a", 0), memory(MI))]);
@@ -118,7 +118,7 @@ fn s1_035_allocatable_memory_is_as_urgent_as_memory() {
 }
 
 #[test]
-fn a_disk_signal_for_which_nobody_may_go_does_not_hide_another() {
+fn a_disk_signal_without_a_victim_does_not_hide_another() {
     let thresholds = hard(&[("nodefs.available", "100Mi"), ("pid.available", "100")]);
     let reason = "nothing can free disk here";
     let mut node = Node::new(
@@ -357,7 +357,7 @@ fn a_filesystem_that_waits_for_its_reclaim_does_not_hold_another_back() {
 }
 
 #[test]
-fn no_pod_goes_for_a_read_only_filesystem_and_nothing_is_removed_there() {
+fn no_pod_is_evicted_for_a_read_only_filesystem_and_nothing_is_removed_there() {
     let thresholds = hard(&[("nodefs.available", "100Mi"), ("pid.available", "100")]);
     for (rules, spared) in [
         (evictd(thresholds.clone()), true),
@@ -526,7 +526,7 @@ fn s1_041_split_image_and_container_filesystem() {
 }
 
 #[test]
-fn s1_042_without_pods_nobody_goes() {
+fn s1_042_without_pods_there_is_no_victim() {
     let mut node = Node::new(kubelet(hard(&[("pid.available", "100")])), Vec::new());
     assert_eq!(node.withheld(0, &[(PID, 0)]), Some(Withheld::NoPods));
 }

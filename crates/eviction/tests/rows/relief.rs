@@ -40,7 +40,7 @@ fn decide(rules: Rules, pods: Vec<(Pod, Option<PodUsage>)>) -> Option<Withheld> 
 }
 
 #[test]
-fn nobody_goes_where_all_who_may_go_hold_less_than_is_missing() {
+fn no_pod_is_evicted_where_all_eligible_pods_hold_less_than_the_missing_amount() {
     let pods = |each: [i64; 2]| vec![holding("a", each[0]), holding("b", each[1])];
     assert_eq!(
         decide(ours(threshold()), pods([30, 20])),
@@ -71,7 +71,7 @@ fn nobody_goes_where_all_who_may_go_hold_less_than_is_missing() {
 }
 
 #[test]
-fn it_is_said_who_holds_what_those_who_may_go_cannot_give() {
+fn the_message_names_the_unevictable_pods_that_hold_most() {
     let mut node = Node::new(
         ours(threshold()),
         vec![
@@ -87,7 +87,7 @@ fn it_is_said_who_holds_what_those_who_may_go_cannot_give() {
 }
 
 #[test]
-fn what_is_not_known_to_help_does_not_count_as_help() {
+fn an_unknown_gain_does_not_count_as_relief() {
     let table = [
         vec![holding("a", 49), (requesting("unknown", "1Mi"), None)],
         vec![holding("a", 49), (critical("etcd"), memory(500 * MI))],
@@ -107,7 +107,7 @@ fn what_is_not_known_to_help_does_not_count_as_help() {
 }
 
 #[test]
-fn what_is_on_its_way_counts_and_is_not_enough_by_itself() {
+fn usage_of_terminating_pods_counts_and_is_not_enough_by_itself() {
     let mut node = Node::new(
         ours(threshold()),
         vec![holding("a", 30), holding("b", 20), holding("c", 10)],
@@ -159,7 +159,7 @@ fn files_in_memory_that_outlive_their_pod_are_waited_for() {
 }
 
 #[test]
-fn after_three_in_vain_the_one_goes_that_alone_holds_what_is_missing() {
+fn after_three_futile_evictions_the_pod_that_alone_holds_the_missing_amount_is_evicted() {
     let decoy = |name: &str| (priority(name, -1), memory(2 * MI));
     let mut node = Node::new(
         ours(threshold()),
@@ -250,7 +250,7 @@ fn memory_and_pids(bytes: i64) -> Node {
 }
 
 #[test]
-fn a_signal_that_nobody_can_lift_does_not_hide_another() {
+fn a_signal_that_no_pod_can_lift_does_not_hide_another() {
     let mut node = memory_and_pids(MI);
     let seen = [(MEMORY, 50 * MI), (Signal::PidAvailable, 50)];
     let first = turn(&mut node, 0, &seen);
@@ -262,7 +262,7 @@ fn a_signal_that_nobody_can_lift_does_not_hide_another() {
 }
 
 #[test]
-fn a_signal_that_nobody_could_lift_an_hour_ago_has_its_place_again() {
+fn a_signal_that_no_pod_could_lift_an_hour_ago_acts_again() {
     let mut node = memory_and_pids(200 * MI);
     let pods = std::mem::take(&mut node.pods);
     let left = |pids| [(MEMORY, 50 * MI), (Signal::PidAvailable, pids)];
@@ -273,7 +273,7 @@ fn a_signal_that_nobody_could_lift_an_hour_ago_has_its_place_again() {
 }
 
 #[test]
-fn an_overdue_pod_goes_before_all_others_and_its_kubelet_has_its_time_first() {
+fn an_overdue_pod_ranks_before_all_others_after_its_kubelet_has_had_its_time() {
     use evictd_eviction::departures::Departures;
     use jiff::SignedDuration;
     let mut node = Node::new(

@@ -22,7 +22,7 @@ fn resized(name: &str, at_pod_level: bool, reason: &str) -> Pod {
 }
 
 #[test]
-fn s1_068_what_the_node_did_not_grant_protects_nobody() {
+fn s1_068_an_amount_that_the_node_did_not_grant_protects_no_pod() {
     for (reason, state) in [
         ("Infeasible", "infeasible"),
         ("Deferred", "deferred"),

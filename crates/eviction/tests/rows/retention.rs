@@ -82,7 +82,7 @@ fn the_old_go_oldest_first_and_pods_of_jobs_stay() {
 }
 
 #[test]
-fn an_owner_keeps_its_newest_and_whoever_has_none_keeps_all() {
+fn an_owner_keeps_its_newest_pods_and_pods_without_an_owner_stay() {
     let mut pods = vec![
         left("a", 1, &of("ReplicaSet", "r")),
         left("b", 3, &of("ReplicaSet", "r")),

@@ -52,7 +52,7 @@ impl Node {
 }
 
 #[test]
-fn each_return_doubles_what_the_condition_is_held_and_from_the_third_eviction_on_the_taint() {
+fn each_return_doubles_the_condition_and_the_third_eviction_adds_the_taint() {
     let (mut node, web) = (ours(), owner("shop", "1"));
     let table = [
         None,
@@ -110,7 +110,7 @@ fn an_eviction_is_forgotten_after_three_times_the_longest_back_off() {
 }
 
 #[test]
-fn a_decision_tells_whose_pod_goes_and_which_of_its_that_is_and_the_kubelets_does_not() {
+fn a_decision_names_the_owner_and_the_count_of_its_evictions_and_the_kubelets_does_not() {
     let controller = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true,
     });

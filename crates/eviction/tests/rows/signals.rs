@@ -10,7 +10,7 @@ fn observed(node: &Value, signal: Signal) -> Option<(i64, i64)> {
 }
 
 #[test]
-fn s1_018_the_capacity_of_memory_is_what_is_left_and_what_works() {
+fn s1_018_the_capacity_of_memory_is_the_available_amount_and_the_working_set() {
     let memory =
         json!({ "memory": { "availableBytes": 70, "workingSetBytes": 30, "usageBytes": 90 } });
     assert_eq!(observed(&memory, Signal::MemoryAvailable), Some((70, 100)));

@@ -79,7 +79,7 @@ fn memory_that_comes_back_slowly_costs_one_pod_under_our_rules() {
 }
 
 #[test]
-fn once_no_summary_lists_it_and_nothing_comes_back_the_next_goes() {
+fn the_next_pod_is_evicted_once_no_summary_lists_the_victim_and_no_memory_comes_back() {
     let low = hard(&[("memory.available", "100Mi")]);
     let steps = [step(0, 80, true), step(10, 80, false)];
     let outcome = run(evictd(low), 30, &steps);

@@ -157,7 +157,7 @@ fn a_switch_lets_it_alone_go() {
 }
 
 #[test]
-fn if_the_others_wait_as_well_the_pod_goes_that_holds_most_above_its_request() {
+fn if_other_pods_wait_as_well_the_pod_with_the_most_above_its_request_is_evicted() {
     let contended = Stalls {
         pods: vec![waits(40, 0), waits(30, 0), waits(60, 60), waits(35, 0)],
         others: Vec::new(),
@@ -220,7 +220,7 @@ fn more_than_three_tenths_of_the_memory_available_is_most_of_it() {
 }
 
 #[test]
-fn where_no_pods_own_pressure_is_known_no_pod_goes_unless_that_is_wanted() {
+fn without_pressure_of_pods_no_pod_is_evicted_unless_configured() {
     for signal in [Signal::MemoryPsi, Signal::IoPsi] {
         for (requires_relief, goes) in [(true, false), (false, true)] {
             let rules = Rules {
@@ -298,7 +298,7 @@ fn a_throttled_pod_costs_no_other_reader_and_a_full_device_ends_the_one_that_rea
 }
 
 #[test]
-fn what_harms_no_other_pod_ends_no_grace_period_and_hides_no_signal() {
+fn a_stall_that_harms_no_other_pod_ends_no_grace_period_and_hides_no_signal() {
     let hard = [("memory.psi", "some avg10 > 20%"), ("pid.available", "100")];
     let mut rules = memory_rules();
     rules.thresholds = maps(&hard, &[], &[], &[]).parse_with_ours().unwrap();

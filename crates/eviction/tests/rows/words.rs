@@ -180,7 +180,7 @@ fn s1_055_no_container_is_named_for_inodes_or_process_ids() {
 }
 
 #[test]
-fn s1_056_pod_level_memory_is_told_first_and_whether_exceeded_or_not() {
+fn s1_056_pod_level_memory_is_named_first_whether_exceeded_or_not() {
     let mut spec = requests(&json!({ "memory": "1Mi" }));
     spec["resources"] = json!({ "requests": { "memory": "1Gi" } });
     let mut usage = using(&[("c", Some(2 * MI))]);
@@ -201,7 +201,7 @@ fn s1_056_pod_level_memory_is_told_first_and_whether_exceeded_or_not() {
 }
 
 #[test]
-fn s1_057_with_stats_the_annotations_are_there_even_when_nobody_offends() {
+fn s1_057_with_stats_the_annotations_exist_even_when_no_container_offends() {
     let pod = pod("p", &requests(&json!({ "memory": "1Gi" })));
     let (_, annotations) = message("memory.available", &pod, memory(MI).as_ref());
     let expected = [

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_may_pass_is_borne_and_what_cannot_is_not() {
+    async fn transient_errors_are_retried_and_permanent_ones_are_not() {
         use rustix::io::Errno;
         for errno in [
             Errno::MFILE,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_borne_in_vain_is_told_with_how_often_and_how_long() {
+    async fn a_retry_in_vain_is_reported_with_its_count_and_duration() {
         let spare = SpareFiles::default();
         let mut retry = Retry::new(&spare);
         assert!(retry.take_error(Path::new("pod")).is_none());

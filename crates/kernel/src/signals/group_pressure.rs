@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const NEAR: u64 = 64;
 /// Usage is this near at least.
 const LEAST_NEAR: u64 = 2 << 20;
-/// How many cgroups below one are looked at, because who runs in a cgroup may make others below it.
+/// How many cgroups below one are searched, because the processes of a cgroup may make others below it.
 const MOST_GROUPS: u32 = 64;
 /// How many levels below a cgroup are searched: containers, and the cgroups that they make.
 const LEVELS: u32 = 3;

@@ -42,7 +42,7 @@ pub struct SignalHealth {
     /// When the current series of observations without an answer began.
     #[serde(skip)]
     unanswered_since: Option<Timestamp>,
-    /// Whether there has been no answer for so long that it is reported.
+    /// Whether an answer is overdue enough to be reported.
     #[serde(skip)]
     pub hangs: bool,
 }

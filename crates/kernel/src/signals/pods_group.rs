@@ -1,4 +1,4 @@
-//! The cgroup with all pods in it, of which the kubelet may use one of several paths.
+//! The cgroup with all pods in it. The kubelet may use one of several paths for it.
 
 use super::Renewal;
 use crate::kernel_file::ReadError;

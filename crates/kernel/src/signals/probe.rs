@@ -193,8 +193,8 @@ impl Probe {
         self.read_only.1 = None;
     }
 
-    /// Whether the filesystem cannot be written. A mount of it that is read-only, as a container has it, says nothing of
-    /// the filesystem: that is in the mount table, which is read now and then.
+    /// Whether the filesystem cannot be written. A read-only mount of it, as in a container, is no proof. The mount
+    /// table is, and it is read now and then.
     pub(super) fn is_read_only(
         &mut self,
         now: Timestamp,

@@ -22,7 +22,7 @@ use std::{
 
 /// The most directories that are watched. Each costs about 1 KiB of the kernel's memory.
 const MAX_DIRECTORIES: usize = 16 * 1024;
-/// After so long a tree is walked again, because some writes are not reported.
+/// After this time a tree is walked again, because some writes are not reported.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(10);
 /// The size of a read; events are shorter than 300 bytes.
 const EVENTS: usize = 16 * 1024;

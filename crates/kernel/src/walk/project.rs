@@ -32,7 +32,7 @@ pub fn project_usage(path: &Path) -> Option<ProjectUsage> {
     let project = fstatvfs(&directory).ok()?;
     let whole = least(&before, &fstatvfs(&above).ok()?);
     let blocks = used(blocks(&project), blocks(&whole))?;
-    // XFS makes up the number of all inodes from the free space, so that it moves: only a limit far below it is one.
+    // XFS derives the number of all inodes from the free space, so it changes: only a limit far below it is one.
     let inodes = used(inodes(&project), [whole.f_files / 2, whole.f_ffree]);
     Some(ProjectUsage {
         bytes: i64::try_from(blocks.checked_mul(project.f_frsize)?).ok()?,

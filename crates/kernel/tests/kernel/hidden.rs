@@ -80,8 +80,8 @@ async fn all_ways(test: &str, hide: impl Fn(&Path, u32)) {
 }
 
 #[tokio::test]
-async fn a_group_whose_name_is_no_text_hides_nobody() {
-    let test = "a_group_whose_name_is_no_text_hides_nobody";
+async fn a_group_whose_name_is_no_text_hides_no_process() {
+    let test = "a_group_whose_name_is_no_text_hides_no_process";
     all_ways(test, |pod, pid| {
         let below = pod.join(OsStr::from_bytes(b"\xff\xfe")).join("deeper");
         fs::create_dir_all(&below).unwrap();
@@ -91,8 +91,8 @@ async fn a_group_whose_name_is_no_text_hides_nobody() {
 }
 
 #[tokio::test]
-async fn a_group_deeper_than_any_path_reaches_hides_nobody() {
-    let test = "a_group_deeper_than_any_path_reaches_hides_nobody";
+async fn a_group_deeper_than_any_path_reaches_hides_no_process() {
+    let test = "a_group_deeper_than_any_path_reaches_hides_no_process";
     all_ways(test, |pod, pid| {
         let name = OsString::from("n".repeat(250));
         let mut here = File::open(pod).unwrap();

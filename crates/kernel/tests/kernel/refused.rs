@@ -228,7 +228,7 @@ async fn in_the_one_tree_a_pod_is_killed_before_anybody_is_looked_for() {
 
 /// What the kernel counts and does not list is there.
 #[tokio::test(start_paused = true)]
-async fn a_group_that_lists_nobody_and_is_populated_is_not_gone() {
+async fn an_empty_list_of_a_populated_group_does_not_end_the_kill() {
     let (dir, evictor) = fixture("");
     let pod = dir.path().join("cgroup/pods/app");
     fs::write(pod.join("cgroup.events"), "populated 1\n").unwrap();

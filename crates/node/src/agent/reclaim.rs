@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// While a reclaim is under way, a cycle runs at least this often, to see how much it has freed.
 pub(super) const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
-/// How often it is looked whether the container runtime's socket is there by now.
+/// The period of checks for the container runtime's socket.
 const SOCKET_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 
 /// A static pod is listed by the UID of its mirror, and the runtime knows it by this one.
@@ -66,8 +66,8 @@ impl Agent {
         self.decide(now, answer, None).await
     }
 
-    /// While a soft memory threshold waits for its grace period, pods give page cache above their requests. Where there is
-    /// swap the kernel would write their memory to it instead, so nothing is done there.
+    /// While a soft memory threshold waits for its grace period, pods give page cache above their requests. Not where
+    /// there is swap, because the kernel would write their memory to it instead.
     pub(super) fn reclaim_page_cache(&mut self, now: Timestamp, sample: &Sample) {
         if let Some(reclaimed) = self.ports.memory_reclaimer.finished() {
             let signal = Signal::MemoryAvailable;
@@ -134,7 +134,7 @@ impl Agent {
         thresholds.any(|threshold| threshold.signal.condition() == disk)
     }
 
-    /// Disk evictions that are held back for want of a container runtime begin once its socket is there.
+    /// Disk evictions that wait for a container runtime begin once its socket exists.
     fn look_for_socket(&mut self, now: Timestamp) {
         let recent = |last: Timestamp| now.duration_since(last) < SOCKET_PERIOD;
         let withheld = self.housekeeper.rules().withhold_disk_evictions.is_some();

@@ -456,7 +456,7 @@ impl Effective {
         }
     }
 
-    /// Whether nothing is terminated: as configured, or because this source does not tell the pods' priorities.
+    /// Whether nothing is terminated: as configured, or because this source does not report the pods' priorities.
     pub fn is_dry(&self, pods: PodsSource) -> bool {
         self.dry_run
             || (pods == PodsSource::Cri && self.priority_unknown == PriorityUnknown::DryRun)

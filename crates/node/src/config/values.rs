@@ -154,7 +154,7 @@ pub(super) mod whole_seconds {
     }
 }
 
-/// In humantime's notation, but without its months and years, of which `1M` looks like a minute.
+/// In humantime's notation without months and years, because `1M` looks like a minute.
 pub(super) mod human_duration {
     use super::{Fault, Json, Node, SignedDuration, Value, json, text};
 

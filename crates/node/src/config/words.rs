@@ -140,7 +140,7 @@ pub enum UnknownPods {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PriorityUnknown {
-    /// It is decided and reported who would be evicted; nothing is terminated.
+    /// Evictions are decided and reported, but not carried out.
     DryRun,
     /// Every pod counts as having priority 0.
     Accept,

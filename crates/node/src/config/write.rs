@@ -10,7 +10,7 @@ use evictd_command::View;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
 
-/// A line with a comment has at most so many columns.
+/// The longest line with a comment, in columns.
 const COMMENT_COLUMNS: usize = 80;
 
 /// One setting, or one entry of a signals' map.

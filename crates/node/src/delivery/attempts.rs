@@ -52,7 +52,7 @@ const REASON_AFTER: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs
 const REASON_PERIOD: Duration = Duration::from_secs(15);
 /// How often to check: for 10 minutes, which is longer than nearly any grace period.
 const REASON_CHECKS: usize = 42;
-/// A reason that is there for so long after all containers have exited stays: kubelets write every 10 s.
+/// A reason that has lasted this long after all containers have exited stays: kubelets write every 10 s.
 const REASON_STAYS_AFTER: Duration = Duration::from_secs(12);
 /// How often the reason is written again.
 const REASON_WRITES: u32 = 3;
@@ -215,8 +215,7 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Whether the status stays as written: its kubelet has adopted it, or has been silent for so long that it will
-    /// not overwrite it any more.
+    /// Whether the status stays as written: its kubelet has adopted it, or has been silent too long to overwrite it.
     async fn is_kept(&mut self) -> bool {
         if let Way::Delete(_) = self.notice.way {
             // No kubelet reverts a deletion.

@@ -18,8 +18,9 @@ const LABELS: usize = 4 << 10;
 const CONDITIONS: [&str; 2] = ["DisruptionTarget", "PodResizePending"];
 /// Longer annotations are dropped; none that evictd uses is longer.
 const ANNOTATION: usize = 256;
-/// Of a reduced pod so many directories of the node are kept, whose paths have at most so many bytes.
+/// The most directories of the node that a reduced pod keeps.
 const HOST_PATHS: usize = 16;
+/// The longest path of such a directory, in bytes.
 const HOST_PATH: usize = 256;
 /// The most bytes of one pod.
 const POD: usize = 32 << 10;

@@ -1,4 +1,4 @@
-//! Pods of which only the cgroup is known (`unknownPods: rank`): the placeholders that represent them in a ranking.
+//! Pods that are known only by their cgroup (`unknownPods: rank`): the placeholders that represent them in a ranking.
 
 use super::{BoundCgroup, LocalPod};
 use evictd_kernel::cgroup::{Controller, Hierarchies, OwnCgroups, PodCgroup, Version};
@@ -9,8 +9,8 @@ use std::{fs, path::Path};
 const NAMESPACE: &str = "(unknown)";
 /// The highest priority of a user's pod: pods that are known to be less important are evicted first.
 const PRIORITY: i32 = 1_000_000_000;
-/// On cgroup v1 "no limit" is a number that depends on the page size. It is larger than this; no machine has so
-/// many bytes.
+/// On cgroup v1 "no limit" is a number that depends on the page size. It is larger than this, which exceeds the memory
+/// of any machine.
 const UNLIMITED: i64 = 1 << 60;
 
 /// The placeholder for a pod. `None` for pods that are never chosen: evictd's own, static pods, and pods whose

@@ -69,7 +69,7 @@ impl MemoryReclaimer {
         self.hierarchies.is_some() && self.round.is_none() && !self.begun.is_some_and(recent)
     }
 
-    /// Begins a round, `short` bytes of which would be enough.
+    /// Begins a round that needs `short` bytes.
     pub fn begin(&mut self, now: Timestamp, short: u64, targets: Vec<Target>) {
         self.begun = Some(now);
         let Some(hierarchies) = self.hierarchies.clone().filter(|_| !targets.is_empty()) else {

@@ -38,7 +38,7 @@ use tracker::Tracker;
 /// A reclaim that could remove nothing is not tried again for this time, the kubelet's own period (S1-017). It doubles
 /// each time. An object that has become removable since is tried at once.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(10);
-/// It doubles so often at most: up to 5 min 20 s.
+/// The most doublings: up to 5 min 20 s.
 const DOUBLINGS: u32 = 5;
 /// The kubelet's period of image collection, for `imageGC.mode: full`.
 const COLLECTION_PERIOD: SignedDuration = SignedDuration::from_mins(5);
@@ -67,7 +67,7 @@ fn mode(config: &Effective, pods: PodsSource) -> ImageGcMode {
     }
 }
 
-/// Where the container runtime is looked for.
+/// Where the container runtime may listen.
 pub(crate) fn sockets(config: &Effective) -> Vec<String> {
     let configured = config.container_runtime_endpoint.as_str();
     match configured {
@@ -168,7 +168,7 @@ struct BackOff {
 pub struct Reclaimer {
     runtime: Option<Arc<dyn Runtime>>,
     settings: ImageGc,
-    /// Where the container runtime is looked for.
+    /// Where the container runtime may listen.
     sockets: Vec<String>,
     job: Option<Job>,
     /// How many were begun.

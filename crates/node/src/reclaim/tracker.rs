@@ -16,7 +16,7 @@ const FAR: Duration = Duration::from_mins(1);
 const NEAR: Duration = Duration::from_secs(10);
 /// An older list does not exclude that more is removable by now.
 const FRESH: SignedDuration = SignedDuration::from_secs(15);
-/// A list that is older says nothing.
+/// An older list does not count.
 const STALE: SignedDuration = SignedDuration::from_secs(90);
 
 /// The last reports of the runtime.

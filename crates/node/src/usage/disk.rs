@@ -71,7 +71,7 @@ pub enum Method {
     /// Every directory is walked.
     Walk,
     /// For limits of pods, which are checked all the time. A tree that was walked before is read again only where the
-    /// kernel reports changes. HostPath volumes are left out, because no limit counts them. A pod that exceeds a limit
+    /// kernel reports changes. Directories of the node are left out, because no limit counts them. A pod that exceeds a limit
     /// by these figures is walked.
     Changes,
 }
@@ -107,7 +107,7 @@ pub struct DiskMeter {
     found_no_directory: bool,
     /// Whether there were containers of a runtime in the last walk whose layers were not found.
     lacks_layers: bool,
-    /// Figures from before this moment do not say who caused the pressure.
+    /// Figures from before this moment do not show which pod caused the pressure.
     since: Timestamp,
     /// Whether the layer of a container was not found in the last walk, or not reached.
     walks_no_layer: bool,

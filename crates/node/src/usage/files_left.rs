@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-/// How often it is looked.
+/// The period of the checks.
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 /// A walk that takes longer is stopped: then there is something left.
 const PATIENCE: Duration = Duration::from_secs(1);

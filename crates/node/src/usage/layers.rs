@@ -27,7 +27,7 @@ use tokio::{
 
 /// The longest wait for the runtime. Directories are walked after it, so it must leave time for them.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A runtime that gave no answer in time is not asked again for so long.
+/// A runtime that gave no answer in time is not asked again for this time.
 const PAUSE: SignedDuration = SignedDuration::from_secs(30);
 /// The longest wait for the filesystems of the layers, which may hang.
 const FILESYSTEM_PATIENCE: Duration = Duration::from_millis(200);
@@ -120,8 +120,8 @@ impl Layers {
         self.problem.clone()
     }
 
-    /// Why the layers of containers are not known that a runtime must have made. Without such containers there are no
-    /// layers, and nothing is missing.
+    /// Why the layers of existing containers are unknown. Without containers there are no layers, and nothing is
+    /// missing.
     pub(super) fn missing(&self) -> Option<String> {
         let absent = self.absent.as_ref()?;
         Some(format!(

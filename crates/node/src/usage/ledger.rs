@@ -413,7 +413,7 @@ impl Findings {
         }
     }
 
-    /// Whether this filesystem has the role. One that no path is known of lies with the one before it.
+    /// Whether this filesystem has the role. A role without a known path belongs to the filesystem before it.
     fn is_role(&self, space: &Space, role: &'static str) -> bool {
         let of = |role| self.spaces.iter().find(|space| space.roles.contains(&role));
         let found = of(role).or_else(|| of("imagefs")).or_else(|| of("nodefs"));

@@ -34,7 +34,7 @@ const TOLD: SignedDuration = SignedDuration::from_mins(2);
 /// The figures that a decision needs under the rules.
 #[derive(Debug, Clone, Copy)]
 struct Needs {
-    /// Decisions on disks wait until it is known who writes.
+    /// Decisions on disks wait until the rates of writes are known.
     growth: bool,
     /// Writable layers count for the signal that is decided on.
     layers: bool,

@@ -37,7 +37,7 @@ pub(super) struct LayerTarget {
     pub(super) place: Place,
     /// The pod's, relative to the roots of the hierarchies.
     pub(super) cgroup: PathBuf,
-    /// By which the container's cgroup is named.
+    /// The id in the name of the container's cgroup.
     pub(super) id: String,
     /// Whether the pod's cgroup is that of the container if there is none below.
     pub(super) alone: bool,
@@ -120,8 +120,8 @@ fn processes(hierarchies: &Hierarchies, one: &LayerTarget) -> Option<Vec<u32>> {
     Some(processes)
 }
 
-/// The upper directories by device number. This daemon's own root is none: where it is an overlay, its directories
-/// are named as another mount namespace sees them.
+/// The upper directories by device number, without this daemon's own root: where that is an overlay, its directories
+/// are paths of another mount namespace.
 fn overlays(table: &str) -> HashMap<&str, &str> {
     let root_device = table.lines().find_map(|line| overlay(line, "/"));
     let root_device = root_device.map(|found| found.device);

@@ -51,7 +51,7 @@ fn update(commands: &[Command]) -> &Record {
 }
 
 #[test]
-fn a_lease_that_nobody_has_is_made_and_led() {
+fn a_lease_without_a_holder_is_created_and_held() {
     let mut election = election("a");
     assert_eq!(election.on_event(at(0.0), Event::Wake), [Command::Read]);
     let commands = election.on_event(at(0.1), Event::Found(Ok(None)));

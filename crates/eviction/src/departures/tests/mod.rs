@@ -153,13 +153,13 @@ fn the_next_one_waits_two_seconds_from_the_kill_and_20_looks() {
 }
 
 #[test]
-fn s1_059_an_error_that_may_pass_frees_nobody_else_before_30_seconds() {
+fn s1_059_after_a_transient_error_no_other_pod_is_chosen_for_30_seconds() {
     let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
     assert_eq!(bench.frees_others(0, MEMORY), 30_000);
 }
 
 #[test]
-fn a_soft_victim_has_all_its_grace_before_another_goes_for_the_same_signal() {
+fn a_soft_victim_has_its_whole_grace_period_before_the_next_victim_of_its_signal() {
     let hour = 3_600_000;
     let mut bench = Bench::of(leaving("a", soft(), seconds(3600)));
     assert!(bench.blocks(hour - 1, MEMORY));
@@ -195,7 +195,7 @@ fn a_hard_crossing_cuts_the_grace_of_soft_victims_before_it_and_of_those_who_go_
 }
 
 #[test]
-fn what_a_pod_without_processes_still_holds_is_credited_until_it_is_back_or_30_seconds() {
+fn remaining_usage_of_an_ended_pod_is_credited_for_30_seconds_at_most() {
     let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
     bench.gone(1000, "a");
     let mut pod_state = listed("a", false);
@@ -244,7 +244,7 @@ fn what_a_pod_without_processes_still_holds_is_credited_until_it_is_back_or_30_s
 }
 
 #[test]
-fn s1_059_only_disks_wait_for_files_until_nobody_lists_the_pod_or_it_takes_too_long() {
+fn s1_059_only_disk_signals_wait_for_files_until_the_pod_is_unlisted_or_the_wait_times_out() {
     let purpose = || eviction(Cause::Hard, Signal::NodefsInodesFree);
     let mut bench = Bench::of(leaving("a", purpose(), seconds(0)));
     bench.gone(1000, "a");
@@ -267,7 +267,7 @@ fn s1_059_only_disks_wait_for_files_until_nobody_lists_the_pod_or_it_takes_too_l
 }
 
 #[test]
-fn s1_059_the_wait_for_files_ends_when_they_are_gone_although_the_pod_is_listed() {
+fn s1_059_the_wait_for_files_ends_when_they_are_removed_although_the_pod_is_listed() {
     let mut bench = Bench::of(leaving(
         "a",
         eviction(Cause::Hard, Signal::NodefsAvailable),
@@ -306,7 +306,7 @@ fn a_pod_that_could_not_be_ended_or_that_its_budget_keeps_is_passed_over_for_its
 }
 
 #[test]
-fn one_that_runs_again_before_it_is_told_is_ended_again_while_its_pressure_lasts() {
+fn a_pod_that_runs_again_before_its_notice_is_sent_is_terminated_again_under_pressure() {
     let owed = || {
         let mut departure = leaving("a", hard(), seconds(2));
         departure.notice_state = NoticeState::Pending;
@@ -354,7 +354,7 @@ fn one_that_runs_again_before_it_is_told_is_ended_again_while_its_pressure_lasts
 }
 
 #[test]
-fn one_that_is_told_is_forgotten_once_it_runs_anew_or_is_listed_no_more() {
+fn a_pod_with_a_sent_notice_is_forgotten_once_it_runs_again_or_is_unlisted() {
     for gone_from_list in [false, true] {
         let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
         bench.gone(1000, "a");
@@ -373,7 +373,7 @@ fn one_that_is_told_is_forgotten_once_it_runs_anew_or_is_listed_no_more() {
 }
 
 #[test]
-fn what_was_turned_away_is_ended_whenever_it_runs_as_long_as_its_reason_holds() {
+fn a_rejected_pod_is_terminated_whenever_it_runs_while_its_reason_holds() {
     let rejected = || {
         let conditions = vec![NodeCondition::MemoryPressure];
         let mut departure = leaving("a", Purpose::Rejection { conditions }, seconds(0));
@@ -492,7 +492,7 @@ fn a_deleted_pod_that_runs_on_is_credited_for_its_grace_and_two_seconds_and_then
 }
 
 #[test]
-fn what_a_kubelet_ends_too_late_for_a_hard_threshold_is_overdue_at_once() {
+fn a_pod_that_its_kubelet_ends_too_late_for_a_hard_threshold_is_overdue_at_once() {
     let names = || ("a/a".to_owned(), "a".to_owned());
     let group = || PathBuf::from("a");
     let deleted = || Departures::deleted(at(0), names(), group(), seconds(0));

@@ -38,7 +38,7 @@ proptest! {
     /// Whatever happens in whatever order: only who is in it is ended, the one whose end may still come blocks or is credited,
     /// and every departure comes to an end once nothing more happens.
     #[test]
-    fn every_departure_ends_and_nobody_is_ended_that_is_not_in_it(
+    fn every_departure_ends_and_no_other_pod_is_terminated(
         happenings in prop::collection::vec(happening(), 1..60)
     ) {
         let mut bench = Bench::default();

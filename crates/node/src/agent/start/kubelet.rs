@@ -96,7 +96,7 @@ fn later_than_the_kubelet(
         let of_signal = theirs.iter().filter(|one| one.signal == signal.signal);
         // Before the kubelet's soft threshold at least the highest of evictd must be crossed; before its hard one, all.
         let mut late = of_signal.map(|one| (one, if one.is_hard() { lowest } else { highest }));
-        // An unknown capacity is not 0, of which every percentage is the same.
+        // An unknown capacity is not 0: every percentage of 0 is the same.
         let capacity = signal.capacity?;
         let is_late = |one: &Threshold, our: &ThresholdStatus| {
             our.value <= one.value.at(capacity).value()

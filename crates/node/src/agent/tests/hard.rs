@@ -17,7 +17,7 @@ fn priority(priority: i32) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hog_is_killed_at_once_and_nobody_else() {
+async fn a_hog_is_killed_at_once_and_no_other_pod() {
     let mut bench = Bench::new();
     bench.pod("hog", 100);
     bench.pod("modest", 50);
@@ -36,7 +36,7 @@ async fn a_hog_is_killed_at_once_and_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s1_058_nobody_goes_while_the_one_before_gives_back_what_it_holds() {
+async fn s1_058_no_pod_is_evicted_while_the_victim_before_frees_its_memory() {
     let mut bench = Bench::new();
     bench.pod_with("first", 600, priority(0));
     bench.pod_with("second", 399, priority(5));
@@ -123,7 +123,7 @@ async fn evictions_that_do_not_help_are_tried_again_after_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_goes_in_vain_and_it_is_said_who_holds_what_is_missing() {
+async fn no_pod_is_evicted_in_vain_and_the_holders_of_the_missing_amount_are_named() {
     let mut bench = Bench::new();
     for name in ["a", "b", "c"] {
         bench.pod(name, 1);
@@ -141,7 +141,7 @@ async fn nobody_goes_in_vain_and_it_is_said_who_holds_what_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_goes_for_a_static_pod_that_grows_and_one_does_once_it_stops() {
+async fn no_pod_is_evicted_for_a_growing_static_pod_until_it_stops() {
     let mut bench = Bench::new();
     for name in ["api", "cron", "mail"] {
         bench.pod(name, 45);
@@ -184,7 +184,7 @@ async fn decoys_of_low_priority_protect_no_hog() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hog_that_was_deleted_by_force_goes_and_nobody_else() {
+async fn a_hog_that_was_deleted_by_force_is_killed_and_no_other_pod() {
     let mut bench = Bench::new();
     bench.pod("hog", 20);
     for name in ["a", "b", "c"] {
@@ -268,7 +268,7 @@ async fn a_pod_of_a_daemon_set_goes_after_its_equals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_decides_and_ends_nobody() {
+async fn a_dry_run_decides_and_ends_no_pod() {
     let mut bench = Bench::new();
     bench.pod("hog", 950);
     bench.start(&format!("{HARD}\ndryRun: true"));
@@ -395,7 +395,7 @@ async fn a_crossed_threshold_is_looked_at_every_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_being_killed_at_the_end_is_waited_for_two_seconds_at_most() {
+async fn a_kill_at_the_end_of_the_daemon_is_waited_for_two_seconds_at_most() {
     let mut bench = Bench::new();
     bench.pod("hog", 950);
     bench.never_dies("hog");
@@ -476,7 +476,7 @@ async fn the_longest_sleep_is_the_housekeeping_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_figure_that_cannot_be_read_ends_nobody_and_is_read_again() {
+async fn an_unreadable_figure_ends_no_pod_and_is_read_again() {
     let mut bench = Bench::new();
     bench.pod("hog", 100);
     bench.start(HARD);
@@ -490,7 +490,7 @@ async fn a_figure_that_cannot_be_read_ends_nobody_and_is_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_calm_day_tells_nothing() {
+async fn a_calm_day_reports_nothing() {
     let mut bench = Bench::new();
     bench.pod("pod", 100);
     bench.start(HARD);

@@ -53,7 +53,7 @@ async fn who_is_on_the_way_out_is_seen_off_under_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_soft_victim_on_the_way_out_is_seen_off_under_a_pause_and_nobody_follows() {
+async fn a_terminating_soft_victim_is_finished_under_a_pause_and_no_other_pod_follows() {
     let soft = "evictionHard: {memory.available: 1Mi}\nevictionSoft: {memory.available: 600Mi}\n\
                 evictionSoftGracePeriod: {memory.available: 60s}\nevictionMaxPodGracePeriod: 30";
     let mut bench = Bench::new();

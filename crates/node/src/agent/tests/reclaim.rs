@@ -186,7 +186,7 @@ fn evictd_disk_says_what_could_go_without_a_pod() {
 }
 
 #[test]
-fn users_15_no_pod_goes_while_what_was_removed_is_not_back_yet() {
+fn users_15_no_pod_is_evicted_until_the_removed_bytes_are_back() {
     on_a_full_disk(
         "what_was_removed_is_not_back_yet",
         async |mut bench, fake| {
@@ -370,7 +370,7 @@ fn images_of_another_filesystem_stay_and_the_pod_goes_at_once() {
 }
 
 #[test]
-fn no_pod_goes_for_a_disk_that_is_read_only_and_nothing_is_removed() {
+fn no_pod_is_evicted_for_a_read_only_disk_and_nothing_is_removed() {
     on_a_full_disk("a_disk_that_is_read_only", async |mut bench, fake| {
         let whole = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
         let none = None::<&str>;
@@ -452,7 +452,7 @@ fn in_place_of_the_kubelet_images_go_from_the_high_threshold_to_the_low_one() {
 }
 
 #[test]
-fn no_pod_goes_for_a_disk_until_the_runtimes_socket_is_there() {
+fn no_pod_is_evicted_for_a_disk_until_the_runtimes_socket_exists() {
     on_a_full_disk(
         "no_pod_goes_until_the_socket_is_there",
         async |mut bench, fake| {

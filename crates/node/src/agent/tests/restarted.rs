@@ -46,7 +46,7 @@ async fn a_pod_that_went_meanwhile_is_found_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_boot_nobody_is_ended_for_what_was_decided_before() {
+async fn after_a_boot_no_pod_is_ended_by_an_earlier_decision() {
     let mut bench = away_for(10.0).await;
     bench.grow("hog", 100);
     bench.reboot();
@@ -138,7 +138,7 @@ async fn rejecting() -> Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_keeps_a_condition_and_whom_it_rejects_for_the_rest_of_the_transition_period() {
+async fn a_restart_keeps_a_condition_and_its_rejections_for_the_rest_of_the_transition_period() {
     let mut bench = rejecting().await;
     for _ in 0..3 {
         bench.kill_agent();

@@ -39,7 +39,7 @@ async fn s1_048_no_pod_has_more_grace_than_the_configured_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dip_that_ends_within_the_grace_ends_nobody_and_the_grace_begins_anew() {
+async fn a_dip_within_the_grace_period_ends_no_pod_and_the_next_one_starts_anew() {
     let mut bench = Bench::new();
     bench.pod("hog", 850);
     bench.start(SOFT);
@@ -70,7 +70,7 @@ async fn a_pod_that_leaves_within_its_grace_is_not_killed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_else_is_chosen_while_one_has_its_grace() {
+async fn no_other_pod_is_chosen_during_a_grace_period() {
     let mut bench = Bench::new();
     bench.pod("hog", 600);
     bench.pod("other", 290);
@@ -83,7 +83,7 @@ async fn nobody_else_is_chosen_while_one_has_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hard_threshold_cuts_the_grace_and_ends_nobody_else() {
+async fn a_hard_threshold_cuts_the_grace_period_and_ends_no_other_pod() {
     let mut bench = Bench::new();
     bench.pod("hog", 700);
     bench.pod("other", 150);

@@ -116,7 +116,7 @@ impl Floor {
 }
 
 #[tokio::test]
-async fn the_oldest_go_first_and_one_that_is_refused_holds_up_nobody() {
+async fn the_oldest_are_deleted_first_and_a_refusal_delays_no_other() {
     let floor = Floor::new(false);
     let pods = [
         floor.evicted("a1", "a", 9),
@@ -134,7 +134,7 @@ async fn the_oldest_go_first_and_one_that_is_refused_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn who_has_the_name_now_stays_and_nobody_asks_twice() {
+async fn a_new_pod_with_the_same_name_stays_and_is_not_asked_for_twice() {
     let floor = Floor::new(false);
     let mut pods = vec![
         floor.evicted("replaced", "a", 9),

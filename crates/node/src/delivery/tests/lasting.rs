@@ -154,7 +154,7 @@ fn notice(way: Way) -> Notice {
 }
 
 #[tokio::test(start_paused = true)]
-async fn told_is_what_its_kubelet_has_taken_over() {
+async fn a_notice_is_delivered_once_its_kubelet_has_adopted_it() {
     let mut story = Story::of(
         notice(Way::Status),
         running(),
@@ -171,7 +171,7 @@ async fn told_is_what_its_kubelet_has_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_kubelet_writes_over_is_told_again_with_another_record_until_it_lasts() {
+async fn an_overwritten_status_is_patched_again_with_another_record_until_it_lasts() {
     let mut story = Story::of(
         notice(Way::Status),
         running(),

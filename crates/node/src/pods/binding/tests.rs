@@ -239,7 +239,7 @@ fn evictds_own_pod_is_not_touched_and_nobody_is_warned_of_it() {
 }
 
 #[test]
-fn a_cgroup_that_two_claim_is_nobodys() {
+fn a_cgroup_that_two_pods_claim_belongs_to_neither() {
     let machine = Machine::new(
         &[
             "r/a/b/c",

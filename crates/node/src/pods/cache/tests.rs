@@ -304,7 +304,7 @@ fn a_pod_that_is_said_to_have_ended_is_alive_while_it_runs() {
 }
 
 #[test]
-fn a_mirror_unties_nobody_and_hides_nobody() {
+fn a_mirror_pod_unbinds_no_pod_and_hides_none() {
     let mut bench = Bench::new();
     let mirror = |uid: &str, of: &str| listed(uid, &json!({ "kubernetes.io/config.mirror": of }));
     for uid in ["hog", "forger", "cafe", "beef"] {

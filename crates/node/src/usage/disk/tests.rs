@@ -160,7 +160,7 @@ fn hang(meter: &mut DiskMeter, uid: &str) -> std::sync::mpsc::Sender<()> {
 }
 
 #[tokio::test]
-async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
+async fn a_hanging_filesystem_costs_only_its_pod_the_figure() {
     let top = tempfile::tempdir().unwrap();
     write(&top.path().join("logs/default_p1_u1/c/0.log"), 1);
     for uid in ["u0", "u1"] {
