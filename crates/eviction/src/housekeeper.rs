@@ -327,6 +327,7 @@ impl Housekeeper {
         let victim_pod = victim.map(|victim| pods[victim.index].borrow());
         if let Some((victim, pod)) = victim.zip(victim_pod) {
             let uid = &pod.uid;
+            // The kubelet never waits for a disk to show the freed space.
             let ours = self.rules.credit_terminating_pods;
             let available = ours.then_some(acting.observed.available);
             self.departures.choose(victim.gain.map(|held| Chosen {
@@ -368,6 +369,7 @@ impl Housekeeper {
             eviction,
             withheld,
             ranked,
+            // Pressure is a share of time and no sum of the pods' usage.
             shares: Some(shares).filter(|_| !signal.is_pressure()),
         })
     }

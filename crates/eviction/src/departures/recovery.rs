@@ -96,6 +96,7 @@ impl Departures {
             let again = false;
             return vec![Command::Terminate { uid, left, again }];
         }
+        // Its end may not have been observed; the end of its grace period is the best estimate.
         departure.stage = Stage::Gone {
             at: departure.kill_at(),
         };

@@ -41,6 +41,7 @@ impl Housekeeper {
         for (signal, met) in met {
             let before = &mut self.awaited.at_crossing[signal];
             let seen = observations.get(signal).map(|seen| seen.available);
+            // The first amount is kept: the loss is counted from the crossing, not from the last cycle.
             *before = before.or(seen).filter(|_| met);
             let since = &mut self.awaited.since[signal];
             *since = since.filter(|_| met);
@@ -84,6 +85,7 @@ impl Housekeeper {
         ranked: &[RankedPod],
     ) -> bool {
         let unknown = |row: &RankedPod| row.partly_unknown && row.spared.is_none();
+        // For the kubelet an unknown figure is zero (S1-060), so it never waits for one.
         if self.rules.figures == Figures::Kubelet || !ranked.iter().any(unknown) {
             return false;
         }

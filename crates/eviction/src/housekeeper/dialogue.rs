@@ -72,6 +72,7 @@ impl Housekeeper {
         let step = self.observe(now, observations);
         if let Some(cut) = self.cut_graces(now) {
             let cut = self.on_event(now, cut);
+            // Victims end earlier now, so decisions that found no victim are worth repeating.
             if !cut.is_empty() {
                 self.pauses.forget_victims();
             }
@@ -192,6 +193,7 @@ impl Housekeeper {
     ) -> Option<Vec<RankedPod>> {
         if let Some(fresh) = fresh {
             self.observe(now, fresh);
+            // The shortage may be over by now, or another signal may be more urgent.
             if self.need() != Some(need) {
                 return None;
             }
@@ -221,6 +223,7 @@ impl Housekeeper {
         let Step::Rank(need) = step else {
             return step;
         };
+        // Disruption budgets hold back soft thresholds only.
         if need.hard && self.departures.unblock() {
             self.pauses.forget_victims();
         }
@@ -242,6 +245,7 @@ impl Housekeeper {
         if !self.rules.hard_thresholds_first || self.pauses.waits_for_departure(need.signal) {
             return None;
         }
+        // From here on this signal ranks behind the others, so that the next choice is another one if it acts.
         self.pauses.wait_for_departure(need.signal);
         let other = self.pressure();
         let is_other = match other {

@@ -104,6 +104,7 @@ impl Housekeeper {
         let Some(observed) = self.last.get(signal).copied().filter(|_| wanted) else {
             return;
         };
+        // Without it the remaining usage of ended pods would look like growth of the host.
         let (_, released) = self.departures.remaining(now, signal);
         let when = (now, signal);
         self.unevictable

@@ -331,6 +331,7 @@ impl Agent {
         self.update_cgroups(seen);
         let set = Arc::clone(self.active.set());
         let thresholds = self.housekeeper.first_observed();
+        // Figures from before the first crossing do not show which pod caused it.
         let of_signal = thresholds.filter(|(threshold, _)| threshold.signal == need.signal);
         let crossed = of_signal.map(|(_, since)| since).min().unwrap_or(seen);
         let reader = self.ports.usage.with(self.housekeeper.rules(), need.signal);
@@ -343,6 +344,7 @@ impl Agent {
         let Some(ranked) = ranked else {
             return self.decide(now, Answer::NotYet, None).await;
         };
+        // The message names the containers of the victim only, so those of other pods are not read.
         if let Some(first) = ranked.iter().find(|pod| pod.spared.is_none()) {
             self.ports
                 .usage

@@ -375,6 +375,7 @@ impl Reclaimer {
         if now.duration_since(until) > COLLECTION_PERIOD {
             *back_off = BackOff::default();
         }
+        // An image whose last container has ended since is worth a try before the back-off is over.
         let is_new = |tried: &BTreeSet<String>| {
             let inventory = self.tracker.inventory(now).map(|(_, inventory)| inventory);
             let all = inventory.map(|held| all_removals(now, Inventory::clone(&held), policy));

@@ -243,6 +243,7 @@ impl UsageReader {
             _ => None,
         });
         let is_pending = self.summary.as_ref().is_some_and(SummaryUsage::is_pending);
+        // While the kubelet's answer is pending, no figures at all are no reason to decide without it.
         let nothing = usage.pods.iter().all(Option::is_none);
         (!(is_pending && nothing)).then(|| (usage, unread.collect()))
     }

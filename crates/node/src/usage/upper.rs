@@ -94,6 +94,7 @@ pub(super) fn find(
     }
     let upper = |one: LayerTarget| {
         let processes = processes(hierarchies, &one)?;
+        // A process of another pid namespace is shown as 0.
         let mut processes = processes.iter().filter(|pid| **pid > 0).take(PROCESSES);
         let path = processes.find_map(|pid| {
             let shown = head(&proc.join(format!("{pid}/mountinfo"))).ok()?;
