@@ -23,7 +23,7 @@ pub struct Inventory {
     /// By namespace and name.
     claims: BTreeMap<(String, String), Arc<Claim>>,
     /// Assumed allocations by the claim's UID, with their pods.
-    promised: HashMap<String, Promise>,
+    assumed: HashMap<String, AssumedAllocation>,
     /// Claims with an assumed allocation since the current gang began.
     shared: Option<BTreeSet<String>>,
     /// How many claims use a device, by driver and pool, then by name.
@@ -31,7 +31,7 @@ pub struct Inventory {
 }
 
 #[derive(Debug)]
-struct Promise {
+struct AssumedAllocation {
     /// Never empty.
     pods: BTreeSet<String>,
     allocation: Allocation,
@@ -90,6 +90,7 @@ impl Inventory {
         {
             return;
         }
+        // The old version's devices are freed before the new version's devices count.
         self.forget_claim(&key);
         if let Some(allocation) = &wire.status.allocation {
             self.withdraw(&wire.metadata.uid);
@@ -141,27 +142,27 @@ impl Inventory {
     }
 
     /// Assumes an allocation until the API server shows it, or until every pod that relies on it calls
-    /// [`Inventory::give_back`].
-    pub fn promise(&mut self, claim: &str, pod: &str, allocation: Allocation) {
-        if let Some(promise) = self.promised.get_mut(claim)
-            && promise.allocation.has_devices_of(&allocation)
+    /// [`Inventory::withdraw_pod`].
+    pub fn assume(&mut self, claim: &str, pod: &str, allocation: Allocation) {
+        if let Some(assumption) = self.assumed.get_mut(claim)
+            && assumption.allocation.has_devices_of(&allocation)
         {
-            promise.pods.insert(pod.to_owned());
+            assumption.pods.insert(pod.to_owned());
             return;
         }
         self.withdraw(claim);
         count(&mut self.taken, &allocation, true);
         let pods = BTreeSet::from([pod.to_owned()]);
-        let promise = Promise { pods, allocation };
-        self.promised.insert(claim.to_owned(), promise);
+        let assumption = AssumedAllocation { pods, allocation };
+        self.assumed.insert(claim.to_owned(), assumption);
         if let Some(shared) = &mut self.shared {
             shared.insert(claim.to_owned());
         }
     }
 
     /// Whether a claim, by UID, has an assumed allocation.
-    pub fn is_promised(&self, claim: &str) -> bool {
-        self.promised.contains_key(claim)
+    pub fn is_assumed(&self, claim: &str) -> bool {
+        self.assumed.contains_key(claim)
     }
 
     /// From now on pods may use the assumed allocations of earlier pods of their gang.
@@ -179,16 +180,16 @@ impl Inventory {
         self.shared
             .as_ref()
             .filter(|claims| claims.contains(claim))?;
-        let promise = self.promised.get(claim)?;
-        Some((&promise.allocation, promise.pods.len()))
+        let assumption = self.assumed.get(claim)?;
+        Some((&assumption.allocation, assumption.pods.len()))
     }
 
     /// Withdraws a pod from assumed allocations, and frees those without other pods. Returns whether it had any.
-    pub fn give_back(&mut self, pod: &str) -> bool {
-        let promised = self.promised.iter_mut();
-        let withdrawn = promised.filter_map(|(claim, promise)| {
-            let was = promise.pods.remove(pod);
-            was.then(|| (claim.clone(), promise.pods.is_empty()))
+    pub fn withdraw_pod(&mut self, pod: &str) -> bool {
+        let assumed = self.assumed.iter_mut();
+        let withdrawn = assumed.filter_map(|(claim, assumption)| {
+            let was = assumption.pods.remove(pod);
+            was.then(|| (claim.clone(), assumption.pods.is_empty()))
         });
         let withdrawn: Vec<(String, bool)> = withdrawn.collect();
         for (claim, _) in withdrawn.iter().filter(|(_, was_last)| *was_last) {
@@ -198,8 +199,8 @@ impl Inventory {
     }
 
     fn withdraw(&mut self, claim: &str) {
-        if let Some(promise) = self.promised.remove(claim) {
-            count(&mut self.taken, &promise.allocation, false);
+        if let Some(assumption) = self.assumed.remove(claim) {
+            count(&mut self.taken, &assumption.allocation, false);
         }
         if let Some(shared) = &mut self.shared {
             shared.remove(claim);

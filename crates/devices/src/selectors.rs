@@ -87,7 +87,8 @@ impl Selectors {
         if !may_evaluate {
             return None;
         }
-        let verdict = uncached(selector, slice, device);
+        // Evaluated without the lock, so that a concurrent search does not wait.
+        let verdict = fresh_verdict(selector, slice, device);
         let mut verdicts = verdicts();
         if verdicts.len() >= MOST_VERDICTS {
             verdicts.clear();
@@ -98,7 +99,7 @@ impl Selectors {
     }
 }
 
-fn uncached(selector: &Selector, slice: &Slice, device: usize) -> Verdict {
+fn fresh_verdict(selector: &Selector, slice: &Slice, device: usize) -> Verdict {
     let fails = |error: &str| Verdict {
         selects: Err(error.into()),
         cost: 0,

@@ -160,18 +160,18 @@ fn the_claims_of_a_pod_get_different_devices_that_no_other_claim_uses() {
     let both = allocate(&known, &["first", "second"]).unwrap();
     assert_eq!(both, [["r=a"], ["r=c"]]);
     let demand = Demand::new(&known, "shop", ["first"]).unwrap();
-    let promised = demand.allocate(&known, &node("one")).unwrap().remove(0);
-    known.promise("uid-of-first", "pod", promised.clone());
-    assert!(known.is_promised("uid-of-first"));
+    let assumed = demand.allocate(&known, &node("one")).unwrap().remove(0);
+    known.assume("uid-of-first", "pod", assumed.clone());
+    assert!(known.is_assumed("uid-of-first"));
     assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=c"]]);
-    assert!(known.give_back("pod") && !known.give_back("pod"));
+    assert!(known.withdraw_pod("pod") && !known.withdraw_pod("pod"));
     assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=a"]]);
     // Once the API server shows the allocation, the device counts only once.
-    known.promise("uid-of-first", "pod", promised.clone());
+    known.assume("uid-of-first", "pod", assumed.clone());
     let mut kept = claim("first", one());
-    kept.status.allocation = Some(promised);
+    kept.status.allocation = Some(assumed);
     known.put_claim(kept);
-    assert!(!known.is_promised("uid-of-first"));
+    assert!(!known.is_assumed("uid-of-first"));
     assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=c"]]);
     assert!(known.remove_claim("shop", "first"));
     assert_eq!(allocate(&known, &["second"]).unwrap(), [["r=a"]]);
@@ -189,13 +189,13 @@ fn admin_access_allocates_used_devices_and_does_not_use_them() {
     let place = node("one");
     let all = Demand::new(&known, "shop", ["use"]).unwrap();
     let used = all.allocate(&known, &place).unwrap().remove(0);
-    known.promise("uid-of-use", "pod", used);
+    known.assume("uid-of-use", "pod", used);
     let watch = Demand::new(&known, "shop", ["watch"]).unwrap();
     let watched = watch.allocate(&known, &place).unwrap().remove(0);
     assert_eq!(names(&watched), ["r=a", "r=b", "r=c", "r=d"]);
     assert_eq!(watched.devices.results[0].admin_access, Some(true));
-    known.give_back("pod");
-    known.promise("uid-of-watch", "pod", watched);
+    known.withdraw_pod("pod");
+    known.assume("uid-of-watch", "pod", watched);
     assert!(all.allocate(&known, &place).is_ok());
 }
 

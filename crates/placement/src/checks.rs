@@ -271,6 +271,7 @@ impl Drop for Trial<'_, '_> {
             away,
             ..
         } = &mut *self.checks;
+        // Only these would miss the removed pods on the next node; the others start over when they enter it.
         for index in stateful {
             let away = self.here.node.pods.iter().zip(away.iter());
             for (pod, _) in away.filter(|(_, away)| **away) {

@@ -42,6 +42,7 @@ impl<T: Hash + Eq + Default> Table<T> {
             .known
             .find(hash, |known| items[*known as usize] == item)
         {
+            // The first value holds references to the same symbols.
             symbols.give_back();
             self.uses[*index as usize].references += 1;
             return *index;

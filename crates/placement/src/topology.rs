@@ -119,6 +119,7 @@ impl Topologies {
     /// Adds a node at the end, or updates its labels.
     pub(crate) fn put(&mut self, id: NodeId, labels: &Labels) {
         for topology in self.0.values_mut() {
+            // A compiled filter may still share the domains; it then keeps its copy.
             let domains = Arc::make_mut(&mut topology.domains);
             if id.index() == domains.of.len() {
                 domains.of.push(NO_DOMAIN);

@@ -99,6 +99,7 @@ fn ask(
             )));
         }
     }
+    // Only an ignorable extender gets here with a node without victims, and that node is dropped.
     answer.retain(|offer| !offer.victims.is_empty());
     answer.sort_by_key(|offer| offer.node);
     Ok(answer)

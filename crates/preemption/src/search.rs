@@ -159,6 +159,7 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
             Err(why) => plan.not_candidates.push((id, why)),
         }
     }
+    // A sample starts at an offset, so the candidates are not in the order of the nodes yet.
     plan.candidates.sort_by_key(|candidate| candidate.node);
 }
 

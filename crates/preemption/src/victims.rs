@@ -66,6 +66,7 @@ pub(crate) fn select(
         return Err(NotCandidate::NoVictims);
     }
     let mut end = Ok(());
+    // A later grouping is tried only if the earlier one frees too little.
     for grouping in Grouping::of(policy) {
         scratch.indices().for_each(|index| trial.put_back(index));
         group(pods, first, usage, *grouping, scratch);

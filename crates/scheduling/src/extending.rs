@@ -227,7 +227,7 @@ fn offered(cluster: &Cluster, offer: &Offer) -> Offered {
     Offered {
         node: cluster.node_name(offer.node).into(),
         victims: victims
-            .map(|index| cluster.known_as(&pods[*index as usize]))
+            .map(|index| cluster.pod_key(&pods[*index as usize]))
             .collect(),
         violations: offer.violations,
     }
@@ -238,7 +238,7 @@ fn offer(cluster: &Cluster, agreed: &Offered) -> Result<Offer, String> {
     let node = id.ok_or_else(|| format!("there is no node {:?}", agreed.node))?;
     let pods = &cluster.node(node).pods;
     let find = |uid: &Arc<str>| {
-        let index = pods.iter().position(|pod| cluster.known_as(pod) == *uid);
+        let index = pods.iter().position(|pod| cluster.pod_key(pod) == *uid);
         // A node's pods are counted in 32 bits.
         let index = index.and_then(|index| u32::try_from(index).ok());
         let name = &agreed.node;

@@ -50,7 +50,7 @@ impl Preparations {
     /// The same; its devices are nobody else's from now on.
     pub(crate) fn begin(cluster: &mut Cluster, pod: &Pod, node: NodeId) -> Self {
         let new = Self::of(cluster, pod, node);
-        cluster.promise_devices(pod, &new.devices);
+        cluster.assume_devices(pod, &new.devices);
         new
     }
 

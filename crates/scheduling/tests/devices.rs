@@ -84,7 +84,7 @@ impl Scene {
 
     fn is_promised(&self, claim: &str) -> bool {
         let devices = self.scheduler.cluster().devices();
-        devices.is_promised(&format!("claim-{claim}"))
+        devices.is_assumed(&format!("claim-{claim}"))
     }
 }
 

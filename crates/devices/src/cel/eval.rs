@@ -139,6 +139,7 @@ impl<'e> Evaluation<'e> {
         let left = self.value(left);
         match left {
             Ok(Value::Bool(value)) if value == decides => return left,
+            // The cost limit ends every evaluation, so the right side must not hide it.
             Err(Fault::Cost) => return left,
             _ => {}
         }

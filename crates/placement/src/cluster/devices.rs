@@ -37,12 +37,12 @@ impl Cluster {
 
     /// Assumes these devices for a pod, so that no other pod gets them. [`Cluster::remove_pod`] releases them unless
     /// the claims themselves show the allocation.
-    pub fn promise_devices(&mut self, pod: &Pod, choices: &[DeviceChoice]) {
-        let known_as = self.known_as(pod);
+    pub fn assume_devices(&mut self, pod: &Pod, choices: &[DeviceChoice]) {
+        let pod_key = self.pod_key(pod);
         for choice in choices {
             if let Some(allocation) = &choice.allocation {
                 let (uid, allocation) = (&choice.uid, allocation.clone());
-                self.devices.promise(uid, &known_as, allocation);
+                self.devices.assume(uid, &pod_key, allocation);
             }
         }
     }

@@ -54,17 +54,17 @@ impl Cluster {
                 return Err(invalid);
             }
         };
-        let known_as: Arc<str> = named.unwrap_or_else(|| Arc::clone(&pod.identity.uid));
+        let pod_key: Arc<str> = named.unwrap_or_else(|| Arc::clone(&pod.identity.uid));
         self.join_group(&mut pod);
         if is_known {
-            let at = node.and_then(|name| self.unchanged_location(&known_as, name, &pod));
+            let at = node.and_then(|name| self.unchanged_location(&pod_key, name, &pod));
             if let (Some(name), Some((id, at))) = (node, at) {
                 let old = std::mem::replace(&mut self.nodes[id.index()].pods[at], pod);
                 self.release_kept(old);
                 self.symbols.release(name);
                 return Ok(());
             }
-            self.remove_by_key(&known_as);
+            self.remove_by_key(&pod_key);
         }
         let location = match node {
             Some(name) => {
@@ -84,27 +84,27 @@ impl Cluster {
                 return Ok(());
             }
         };
-        self.locations.insert(known_as, location);
+        self.locations.insert(pod_key, location);
         Ok(())
     }
 
     /// Assumes that a pod from [`Cluster::pod`] is on a node before the API server shows it. A later
     /// [`Cluster::add_pod`] replaces it, and [`Cluster::remove_pod`] removes it.
     pub fn assume(&mut self, mut pod: Pod, node: NodeId) {
-        let known_as = self.known_as(&pod);
-        self.remove_by_key(&known_as);
+        let pod_key = self.pod_key(&pod);
+        self.remove_by_key(&pod_key);
         self.join_group(&mut pod);
         let name = self.nodes[node.index()].name;
         self.symbols.hold_again(name);
         self.place(node, pod);
-        self.locations.insert(known_as, PodLocation::Node(name));
+        self.locations.insert(pod_key, PodLocation::Node(name));
     }
 
     /// Removes a pod by UID, or by name without one. Returns whether it existed.
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
-        let known_as = key(metadata);
-        self.devices.give_back(&known_as);
-        self.remove_by_key(&known_as)
+        let pod_key = key(metadata);
+        self.devices.withdraw_pod(&pod_key);
+        self.remove_by_key(&pod_key)
     }
 
     /// Removes a pod that is kept only for its nomination. Returns whether it existed.
@@ -220,17 +220,17 @@ impl Cluster {
         }
     }
 
-    fn remove_by_key(&mut self, known_as: &str) -> bool {
-        let Some(location) = self.locations.remove(known_as) else {
+    fn remove_by_key(&mut self, pod_key: &str) -> bool {
+        let Some(location) = self.locations.remove(pod_key) else {
             return false;
         };
         let pod = match location {
             PodLocation::Nominated => {
                 self.changes.all();
-                let at = self.find(&self.nominated, known_as);
+                let at = self.find(&self.nominated, pod_key);
                 at.map(|at| self.nominated.remove(at))
             }
-            PodLocation::Node(name) => self.unplace(name, known_as),
+            PodLocation::Node(name) => self.unplace(name, pod_key),
         };
         if let Some(pod) = pod {
             self.release_kept(pod);
@@ -245,16 +245,16 @@ impl Cluster {
     /// takes this path when its binding is observed.
     fn unchanged_location(
         &self,
-        known_as: &str,
+        pod_key: &str,
         name: Symbol,
         pod: &Pod,
     ) -> Option<(NodeId, usize)> {
-        let PodLocation::Node(before) = self.locations.get(known_as)? else {
+        let PodLocation::Node(before) = self.locations.get(pod_key)? else {
             return None;
         };
         let id = *self.node_by_name.get(&name).filter(|_| *before == name)?;
         let pods = &self.node(id).pods;
-        let at = self.find(pods, known_as)?;
+        let at = self.find(pods, pod_key)?;
         let same = pods[at].counts_as(pod)
             && (pods[at].template == pod.template
                 || self.template(&pods[at]).as_placed() == self.template(pod).as_placed());
@@ -262,10 +262,10 @@ impl Cluster {
     }
 
     /// The index of a pod in a list.
-    pub(super) fn find(&self, pods: &[Pod], known_as: &str) -> Option<usize> {
+    pub(super) fn find(&self, pods: &[Pod], pod_key: &str) -> Option<usize> {
         pods.iter().position(|pod| match pod.uid() {
-            "" => self.full_name(pod) == known_as,
-            uid => uid == known_as,
+            "" => self.full_name(pod) == pod_key,
+            uid => uid == pod_key,
         })
     }
 
@@ -375,12 +375,12 @@ impl Cluster {
     }
 
     /// Removes a pod from the node of this name, or from its orphaned pods.
-    fn unplace(&mut self, node: Symbol, known_as: &str) -> Option<Pod> {
+    fn unplace(&mut self, node: Symbol, pod_key: &str) -> Option<Pod> {
         if let Some(id) = self.node_by_name.get(&node).copied() {
-            let at = self.find(&self.node(id).pods, known_as)?;
+            let at = self.find(&self.node(id).pods, pod_key)?;
             return Some(self.remove_from_node(id, at));
         }
-        let at = self.find(self.orphaned.get(&node)?, known_as)?;
+        let at = self.find(self.orphaned.get(&node)?, pod_key)?;
         let orphaned = self.orphaned.get_mut(&node)?;
         let pod = orphaned.swap_remove(at);
         if orphaned.is_empty() {

@@ -70,7 +70,7 @@ impl Cluster {
         if self.chosen.is_none() || choices.is_empty() {
             return;
         }
-        let known_as = self.known_as(pod);
+        let pod_key = self.pod_key(pod);
         let namespace = self.symbols.text(self.template(pod).namespace).to_owned();
         let node = self.node_name(node).to_owned();
         let Some(Chosen(chosen)) = &mut self.chosen else {
@@ -88,15 +88,15 @@ impl Cluster {
             let choice = chosen.entry(format!("{namespace}/{claim}"));
             let pods = BTreeSet::new();
             let choice = choice.or_insert(Choice { pods, volume });
-            choice.pods.insert(Arc::clone(&known_as));
+            choice.pods.insert(Arc::clone(&pod_key));
         }
     }
 
     /// Drops the choices that only this pod made.
-    pub(super) fn leave_chosen(&mut self, known_as: &str) {
-        self.devices.give_back(known_as);
+    pub(super) fn leave_chosen(&mut self, pod_key: &str) {
+        self.devices.withdraw_pod(pod_key);
         if let Some(chosen) = &mut self.chosen {
-            chosen.give_back(known_as);
+            chosen.give_back(pod_key);
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct Statement {
 /// A pod that was placed on a node.
 #[derive(Debug)]
 struct Placed {
-    known_as: Arc<str>,
+    pod_key: Arc<str>,
     /// `None` after `take_back`.
     node: Option<NodeId>,
     /// Its previous location, the index there, and the previous pod.
@@ -31,7 +31,7 @@ struct Placed {
 #[derive(Debug)]
 struct Removed {
     node: NodeId,
-    known_as: Arc<str>,
+    pod_key: Arc<str>,
     /// `None` after `put_back`.
     pod: Option<Pod>,
 }
@@ -41,17 +41,17 @@ impl Statement {
     /// A pod that this statement removed must not be placed. The returned number identifies the placement in
     /// [`Statement::take_back`].
     pub fn place(&mut self, cluster: &mut Cluster, mut pod: Pod, node: NodeId) -> usize {
-        let known_as = cluster.known_as(&pod);
-        let before = cluster.detach(&known_as);
+        let pod_key = cluster.pod_key(&pod);
+        let before = cluster.detach(&pod_key);
         cluster.join_group(&mut pod);
         let name = cluster.nodes[node.index()].name;
         cluster.symbols.hold_again(name);
         cluster.place(node, pod);
         cluster
             .locations
-            .insert(Arc::clone(&known_as), PodLocation::Node(name));
+            .insert(Arc::clone(&pod_key), PodLocation::Node(name));
         self.placed.push(Placed {
-            known_as,
+            pod_key,
             node: Some(node),
             before,
         });
@@ -68,7 +68,7 @@ impl Statement {
         let pod = cluster.remove_from_node(node, index);
         self.removed.push(Removed {
             node,
-            known_as: cluster.known_as(&pod),
+            pod_key: cluster.pod_key(&pod),
             pod: Some(pod),
         });
         self.removed.len() - 1
@@ -87,7 +87,7 @@ impl Statement {
         let removed = &mut self.removed[removed];
         let pods = &cluster.nodes[removed.node.index()].pods;
         if removed.pod.is_none()
-            && let Some(index) = cluster.find(pods, &removed.known_as)
+            && let Some(index) = cluster.find(pods, &removed.pod_key)
         {
             removed.pod = Some(cluster.remove_from_node(removed.node, index));
         }
@@ -106,7 +106,7 @@ impl Statement {
         for mut placed in self.placed.drain(..).rev() {
             pods.extend(placed.take_back(cluster));
             if let Some((location, index, before)) = placed.before {
-                cluster.reattach(placed.known_as, location, index, before);
+                cluster.reattach(placed.pod_key, location, index, before);
             }
         }
         pods.reverse();
@@ -125,7 +125,7 @@ impl Statement {
         }
         for removed in self.removed {
             if let Some(pod) = removed.pod
-                && let Some(location) = cluster.locations.remove(&removed.known_as)
+                && let Some(location) = cluster.locations.remove(&removed.pod_key)
             {
                 cluster.forget(location, pod);
             }
@@ -136,11 +136,11 @@ impl Statement {
 impl Placed {
     fn take_back(&mut self, cluster: &mut Cluster) -> Option<Pod> {
         let node = self.node.take()?;
-        let at = cluster.find(&cluster.nodes[node.index()].pods, &self.known_as)?;
+        let at = cluster.find(&cluster.nodes[node.index()].pods, &self.pod_key)?;
         let mut pod = cluster.remove_from_node(node, at);
-        cluster.leave_chosen(&self.known_as);
+        cluster.leave_chosen(&self.pod_key);
         cluster.leave_group(&mut pod);
-        if let Some(PodLocation::Node(name)) = cluster.locations.remove(&self.known_as) {
+        if let Some(PodLocation::Node(name)) = cluster.locations.remove(&self.pod_key) {
             cluster.symbols.release(name);
         }
         Some(pod)
@@ -160,20 +160,20 @@ impl Cluster {
     }
 
     /// Removes a pod from its location without releasing anything.
-    fn detach(&mut self, known_as: &str) -> Option<(PodLocation, usize, Pod)> {
-        let location = self.locations.remove(known_as)?;
+    fn detach(&mut self, pod_key: &str) -> Option<(PodLocation, usize, Pod)> {
+        let location = self.locations.remove(pod_key)?;
         let (index, pod) = match location {
             PodLocation::Nominated => {
                 self.changes.all();
-                let index = self.find(&self.nominated, known_as)?;
+                let index = self.find(&self.nominated, pod_key)?;
                 (index, self.nominated.remove(index))
             }
             PodLocation::Node(name) => {
                 if let Some(id) = self.node_by_name.get(&name).copied() {
-                    let index = self.find(&self.node(id).pods, known_as)?;
+                    let index = self.find(&self.node(id).pods, pod_key)?;
                     (index, self.remove_from_node(id, index))
                 } else {
-                    let index = self.find(self.orphaned.get(&name)?, known_as)?;
+                    let index = self.find(self.orphaned.get(&name)?, pod_key)?;
                     let orphaned = self.orphaned.get_mut(&name)?;
                     (index, orphaned.remove(index))
                 }
@@ -183,7 +183,7 @@ impl Cluster {
     }
 
     /// Puts back a pod that [`Cluster::detach`] removed.
-    fn reattach(&mut self, known_as: Arc<str>, location: PodLocation, index: usize, pod: Pod) {
+    fn reattach(&mut self, pod_key: Arc<str>, location: PodLocation, index: usize, pod: Pod) {
         match location {
             PodLocation::Nominated => {
                 self.changes.all();
@@ -194,7 +194,7 @@ impl Cluster {
                 None => self.orphaned.entry(name).or_default().insert(index, pod),
             },
         }
-        self.locations.insert(known_as, location);
+        self.locations.insert(pod_key, location);
     }
 
     /// Releases all references of a pod that is no longer in a list.
@@ -216,7 +216,7 @@ impl Cluster {
     }
 
     /// The key of a pod: its UID, or `namespace/name` without one.
-    pub fn known_as(&self, pod: &Pod) -> Arc<str> {
+    pub fn pod_key(&self, pod: &Pod) -> Arc<str> {
         match pod.uid() {
             "" => Arc::from(self.full_name(pod)),
             _ => Arc::clone(&pod.identity.uid),

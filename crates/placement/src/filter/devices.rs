@@ -101,7 +101,7 @@ pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
     let waiting: Vec<_> = waiting.collect();
     if let Some(claim) = waiting
         .iter()
-        .find(|claim| known.is_promised(&claim.metadata.uid))
+        .find(|claim| known.is_assumed(&claim.metadata.uid))
     {
         let metadata = &claim.metadata;
         let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);

@@ -68,6 +68,7 @@ impl Filter for Ports {
     }
 
     fn visit(&mut self, here: Here<'_>, pod: &Pod) {
+        // Removing a visiting pod may free a port that the node's own pod uses, so the set is restored instead.
         if self.visitors == 0 {
             self.before.clone_from(&self.taken);
         }

@@ -139,7 +139,7 @@ impl Member {
     /// Puts it on a node, and promises it the devices that were chosen there.
     fn put(&mut self, cluster: &mut Cluster, statement: &mut Statement, node: NodeId) {
         if let Some(pod) = self.pod.take() {
-            cluster.promise_devices(&pod, &self.prepares.devices);
+            cluster.assume_devices(&pod, &self.prepares.devices);
             cluster.choose_volumes(&pod, node, &self.prepares.volumes);
             self.placed = Some((node, statement.place(cluster, pod, node)));
         }

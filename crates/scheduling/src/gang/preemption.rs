@@ -97,7 +97,7 @@ fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
         .filter(|id| !preemptor.not_freed.contains(id))
     {
         for (index, pod) in cluster.node(id).pods.iter().enumerate() {
-            let together = preemptor.together.pods.get(&*cluster.known_as(pod));
+            let together = preemptor.together.pods.get(&*cluster.pod_key(pod));
             let priority = together.map_or(pod.priority, |(_, priority)| *priority);
             if priority >= preemptor.priority {
                 continue;

@@ -67,7 +67,7 @@ impl Scene {
 
     fn is_promised(&self, claim: &str) -> bool {
         let devices = self.scheduler.cluster().devices();
-        devices.is_promised(&format!("uid-of-{claim}"))
+        devices.is_assumed(&format!("uid-of-{claim}"))
     }
 
     fn bind_failed(&mut self, pod: &str) {

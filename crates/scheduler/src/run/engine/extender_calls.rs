@@ -31,7 +31,7 @@ impl Engine {
             let id = cluster.find_node(&offer.node);
             let pods = id.map_or(&[][..], |id| &cluster.node(id).pods);
             let victims = offer.victims.iter().map(|uid| {
-                let pod = pods.iter().find(|pod| cluster.known_as(pod) == *uid);
+                let pod = pods.iter().find(|pod| cluster.pod_key(pod) == *uid);
                 match pod.filter(|_| !by_name) {
                     Some(pod) => pod_of(cluster, pod, &offer.node),
                     None => json!({ "UID": &**uid }),
