@@ -48,8 +48,8 @@ pub enum UnknownStats {
 /// How figures of usage are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figures {
-    /// The kubelet's way: a missing figure is zero (S1-060), a request in bytes is subtracted from a count of inodes
-    /// (S1-062), and a hostPath counts as far as the summary has an entry for it (S1-067).
+    /// The kubelet's way: a missing figure is zero (S1-060), and a request in bytes is subtracted from a count of inodes
+    /// (S1-062). A hostPath counts as far as the summary has an entry for it (S1-067).
     Kubelet,
     /// A missing figure is unknown, units do not mix, and only the amount that the pod's end frees counts.
     Evictd,

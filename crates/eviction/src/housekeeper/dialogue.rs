@@ -64,8 +64,8 @@ pub enum Answer<'a, P> {
 }
 
 impl Housekeeper {
-    /// Begins a cycle with new observations and returns the first step. If a hard threshold is met while victims of
-    /// soft thresholds are in their grace period, their grace period is cut short before another pod is chosen.
+    /// Begins a cycle with new observations and returns the first step. A hard threshold cuts the grace periods of
+    /// victims of soft thresholds short, before another pod is chosen.
     pub fn begin(&mut self, now: Timestamp, observations: &Observations) -> Step {
         self.reclaim.next_cycle();
         self.pauses.next_cycle();
