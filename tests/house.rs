@@ -292,7 +292,7 @@ fn files_tell_one_story() {
     }
 }
 
-/// Channels without a bound of their own, and what bounds them.
+/// Files with unbounded channels, and the bound on their senders.
 const UNBOUNDED: [(&str, &str); 8] = [
     (
         "crates/batch-controller/src/controllers/engine.rs",

@@ -22,7 +22,7 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 /// A part of a body as it comes from the network.
 const PART: usize = 16 << 10;
-/// What is allocated beside the object: parts on their way, and the text of a line up to which it counts as short.
+/// Bytes allocated beside the object: received parts, and the longest line that counts as short.
 const BESIDE: usize = 1 << 20;
 
 /// A body whose parts are shared, so that they are not counted.
@@ -124,14 +124,14 @@ async fn peak<T: Named + DeserializeOwned + Send + 'static>(parts: usize) -> usi
     ALLOCATOR.max_allocated().saturating_sub(before)
 }
 
-/// In order, since what was allocated at most only grows.
+/// One test, from the smallest peak to the largest, because the allocator reports only the highest peak.
 #[tokio::test]
 async fn a_long_object_takes_no_more_memory_than_what_is_kept_of_it() {
     // Of 30 MiB on the wire nothing is kept.
     let parts = 5 * 64;
     let nothing = peak::<NameOnly>(parts).await;
     assert!(nothing < BESIDE, "{nothing} bytes");
-    // The text, and what it is put together in.
+    // The kept text, and the buffers that it is assembled in.
     let text = parts * PART;
     let whole = peak::<WithText>(parts).await;
     assert!(whole < 3 * text + BESIDE, "{whole} bytes for {text}");

@@ -102,7 +102,7 @@ impl Scene {
         })));
     }
 
-    /// Tries all that can be tried; what became of each. Each attempt has the whole time.
+    /// Tries every active pod, each with the whole time. Returns the outcomes by pod.
     fn attempts(&mut self) -> BTreeMap<String, String> {
         let mut ends = BTreeMap::new();
         loop {

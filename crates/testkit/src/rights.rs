@@ -22,7 +22,7 @@ pub fn packaged(manifest: &str) -> Value {
     rules.into()
 }
 
-/// What rules grant.
+/// The rights that rules grant.
 pub fn granted(rules: &Value) -> BTreeSet<String> {
     let texts = |list: &Value| -> Vec<String> {
         let list = list.as_array().into_iter().flatten();
@@ -42,16 +42,20 @@ pub fn granted(rules: &Value) -> BTreeSet<String> {
     all
 }
 
-/// What this user has used.
+/// The rights that this user has used.
 ///
 /// # Panics
 /// If something was refused.
 pub fn used(log: &[Entry], user: &str) -> BTreeSet<String> {
-    let own = log
+    let requests = log
         .iter()
         .filter(|entry| entry.user == user && !entry.verb.is_empty());
-    let refused: Vec<_> = own.clone().filter(|entry| entry.status == 403).collect();
+    let refused: Vec<_> = requests
+        .clone()
+        .filter(|entry| entry.status == 403)
+        .collect();
     assert!(refused.is_empty(), "{refused:?}");
-    own.map(|entry| format!("{} {} {}", entry.verb, entry.what, entry.group))
+    requests
+        .map(|entry| format!("{} {} {}", entry.verb, entry.what, entry.group))
         .collect()
 }

@@ -157,8 +157,8 @@ fn time(text: &str) -> Option<wire::Time> {
     text.parse::<Timestamp>().ok().map(wire::Time::from)
 }
 
-/// What an object or a list within an object takes in memory beside its texts, about as much as a container: `{}` may be all
-/// that is written.
+/// The memory of one nested object or list beside its texts, in bytes: about that of a container, of which `{}` may be all the
+/// text.
 const PART: usize = 512;
 /// An ordinary pod has no more of them, and counts with its texts alone.
 const FEW_PARTS: usize = 128;
@@ -322,7 +322,7 @@ impl Object for wire::Pod {
         }
     }
 
-    /// The size of what is kept of it: most of a long text may be of fields that are not.
+    /// The size of the kept fields: most of a long text may belong to others.
     fn size(&self, _bytes: usize) -> usize {
         if self.spec.node_name.is_empty() {
             return length(self);

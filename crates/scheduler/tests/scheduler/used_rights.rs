@@ -15,7 +15,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use tempfile::NamedTempFile;
 
-/// What cannot be seen here, and why.
+/// Granted rights of which the test sees no request, and why.
 const UNSEEN: [&str; 3] = [
     // Repeats of an event are written after five minutes.
     "patch events events.k8s.io",
@@ -142,7 +142,7 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
     }
     use_volumes(&live);
     with_cards(&live, &[("one", 2)]);
-    // The first attempt to bind fails: what was written for the claim is taken back.
+    // The first attempt to bind fails, so that the allocation of the claim is withdrawn.
     live.api
         .fault(Fault::answer(422).on("create", "pods/binding").times(1));
     claim(&live, "card");
@@ -150,7 +150,7 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
     user["spec"]["resourceClaims"] = json!([{ "name": "card", "resourceClaimName": "card" }]);
     live.admin.create(user).unwrap();
     live.bound("default/user");
-    // Somebody asks which pods wait.
+    // A client lists the pending pods.
     live.api.grant("asks", "somebody", None);
     let asks = kubeconfig(&live.api, "asks");
     let mut pending = scheduler();

@@ -5,23 +5,23 @@ use super::Scheduler;
 use crate::decider::Decider;
 
 impl Scheduler {
-    /// Has attempts end where this says so. It is asked often, by several threads, and only while one is under way.
+    /// Ends attempts once `ask` returns true. It is called often, by several threads, and only during an attempt.
     pub fn interrupt_where(&mut self, ask: impl Fn() -> bool + Send + Sync + 'static) {
         self.cluster.interrupt_mut().ask(ask);
     }
 
-    /// Makes an attempt that may be ended.
+    /// Runs an attempt that may be ended.
     pub(super) fn interruptible<T>(&mut self, attempt: impl FnOnce(&mut Self) -> T) -> T {
         self.cluster.interrupt_mut().begin();
         let made = attempt(self);
         if self.cluster.interrupt_mut().end() {
-            // What nodes said at its end was no answer.
+            // It may have cached the answers of checks that were ended.
             self.decider = Decider::default();
         }
         made
     }
 
-    /// Whether the attempt was ended: then nothing that it has found counts.
+    /// Whether the attempt was ended. Then its results do not count.
     pub(super) fn is_interrupted(&self) -> bool {
         self.cluster.interrupt().is_raised()
     }

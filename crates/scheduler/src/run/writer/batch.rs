@@ -1,4 +1,4 @@
-//! What batch sessions have written and deleted: statuses of pod groups and queues, and pods that go for others.
+//! Writes of batch sessions: statuses of pod groups and queues, and evictions.
 
 use super::calls::Calls;
 use super::latest::{Merge, Turns};
@@ -23,7 +23,7 @@ pub struct BatchStatus {
 
 impl Merge for BatchStatus {
     fn then(mut self, newer: Self) -> Self {
-        // What was said of an object before that of another UID is of no use.
+        // The older write was to a deleted object of the same name.
         if self.body["metadata"] != newer.body["metadata"] {
             return newer;
         }
@@ -32,13 +32,13 @@ impl Merge for BatchStatus {
     }
 }
 
-/// Two merge patches as one: what is removed by either stays removed unless the newer one sets it.
+/// Merges two JSON merge patches. A field that one of them removes stays removed, unless the newer one sets it.
 fn merge(older: &mut Value, newer: Value) {
     match (older, newer) {
         (Value::Object(older), Value::Object(newer)) => {
             for (key, value) in newer {
                 match older.get_mut(&key) {
-                    Some(own) => merge(own, value),
+                    Some(older) => merge(older, value),
                     None => {
                         older.insert(key, value);
                     }
@@ -85,15 +85,14 @@ impl BatchStatus {
     }
 }
 
-/// Writes one after the other. Sessions take for written what they have handed over, so that it is tried until the server has
-/// answered.
+/// Writes one status after the other. Each is tried until the server has answered, because sessions count it as written.
 pub(super) async fn write(calls: Calls, mut statuses: Turns<BatchStatus>) {
     while let Some((path, BatchStatus { body, .. })) = statuses.next().await {
         patient::until_answered(&path, || calls.merge(&path, &body)).await;
     }
 }
 
-/// A pod that goes for another one.
+/// A pod that is evicted for another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eviction {
     /// The pod.
@@ -106,7 +105,7 @@ pub struct Eviction {
     pub time: Timestamp,
 }
 
-/// Says of a pod that it goes (S6-119); whether it has to be deleted then, since one that is gone already has not.
+/// Writes the conditions of an eviction (S6-119). Returns false if the pod is deleted already.
 async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
     let Ok(_turn) = shared.victims.acquire().await else {
         return Err(Failure::stopped());
@@ -142,7 +141,7 @@ async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
     Ok(!or_gone(patched)?)
 }
 
-/// A pod that is gone already is as good as deleted.
+/// A pod that is already deleted is no failure.
 async fn delete(shared: &Shared, eviction: &Eviction) -> Result<(), Failure> {
     let Ok(_turn) = shared.victims.acquire().await else {
         return Err(Failure::stopped());
@@ -156,8 +155,8 @@ async fn delete(shared: &Shared, eviction: &Eviction) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of each pod is said that it goes before the first is deleted: whoever begins after a crash finds by that who was to go with
-/// those that are gone, and takes no others in their place. Ends in [`Outcome::NotEvicted`] for each pod that stays.
+/// Writes the conditions of all pods before it deletes the first. After a crash the next leader finds the remaining victims by
+/// them, and chooses no others in their place. Ends in [`Outcome::NotEvicted`] for each pod that stays.
 pub(super) async fn evict(shared: &Arc<Shared>, evictions: Vec<Eviction>) {
     let mut marks = JoinSet::new();
     for eviction in evictions {

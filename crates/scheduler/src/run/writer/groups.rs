@@ -59,14 +59,14 @@ impl Merge for GroupStatus {
             return newer;
         }
         for condition in newer.conditions {
-            self.conditions.retain(|own| own.kind != condition.kind);
+            self.conditions.retain(|older| older.kind != condition.kind);
             self.conditions.push(condition);
         }
         self
     }
 }
 
-/// Writes one after the other. What was handed over is taken for written, so that it is tried until the server has answered.
+/// Writes one status after the other. Each is tried until the server has answered, because the scheduler counts it as written.
 pub(super) async fn write(calls: Calls, mut statuses: Turns<GroupStatus>) {
     while let Some((path, status)) = statuses.next().await {
         let conditions: Vec<Value> = status.conditions.iter().map(GroupCondition::body).collect();

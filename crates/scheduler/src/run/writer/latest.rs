@@ -1,22 +1,22 @@
-//! What is to be written of objects, in the order in which they were first wanted. However slow the server is, one write waits for
-//! each object, and what is wanted meanwhile becomes a part of it.
+//! Pending writes, at most one for each object. A newer write is merged into the pending one, so that a slow server does not make
+//! memory grow. Objects are written in the order of their first pending write.
 
 use super::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// Part of a write to one object.
+/// A write to one object.
 pub(super) trait Merge {
-    /// Both writes as one; the newer one's fields count.
+    /// Merges two writes. Where both set a field, the newer write counts.
     #[must_use]
     fn then(self, newer: Self) -> Self;
 }
 
-/// Takes writes. Those that wait at its end are still carried out.
+/// The end that adds writes. After its drop the pending writes are still carried out.
 pub(super) struct Wanted<T>(Arc<Shared<T>>);
 
-/// Hands the writes out.
+/// The end that takes writes.
 pub(super) struct Turns<T>(Arc<Shared<T>>);
 
 struct Shared<T> {
@@ -25,7 +25,7 @@ struct Shared<T> {
 }
 
 struct Waiting<T> {
-    /// By path.
+    /// By path; the same paths as in `order`.
     next: HashMap<String, T>,
     order: VecDeque<String>,
     is_over: bool,
@@ -45,7 +45,7 @@ pub(super) fn latest<T: Merge>() -> (Wanted<T>, Turns<T>) {
 }
 
 impl<T: Merge> Wanted<T> {
-    /// Has this written to the object at this path.
+    /// Adds a write to the object at this path.
     pub(super) fn put(&self, path: String, write: T) {
         let mut waiting = lock(&self.0.waiting);
         let write = if let Some(older) = waiting.next.remove(&path) {
@@ -68,16 +68,17 @@ impl<T> Drop for Wanted<T> {
 }
 
 impl<T> Turns<T> {
-    /// The next path, and what is to be written there; `None` at the end.
+    /// The next write and its path. `None` once all are taken and no more can come.
     pub(super) async fn next(&mut self) -> Option<(String, T)> {
         loop {
             {
                 let mut waiting = lock(&self.0.waiting);
-                if let Some(path) = waiting.order.pop_front() {
-                    let write = waiting.next.remove(&path);
-                    return write.map(|write| (path, write));
+                while let Some(path) = waiting.order.pop_front() {
+                    if let Some(write) = waiting.next.remove(&path) {
+                        return Some((path, write));
+                    }
                 }
-                // What a crowd has left behind is not kept for the next one.
+                // A burst must not keep its memory.
                 waiting.next.shrink_to(1024);
                 waiting.order.shrink_to(1024);
                 if waiting.is_over {

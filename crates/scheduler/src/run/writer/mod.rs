@@ -269,12 +269,12 @@ impl Writer {
         self.0.statuses.write(pod.into(), patch, None);
     }
 
-    /// Writes conditions of a pod group. What is not yet on its way is replaced by what is newer.
+    /// Writes conditions of a pod group. A pending write to the same group is merged with it.
     pub fn group(&self, status: GroupStatus) {
         self.0.groups.put(status.path(), status);
     }
 
-    /// Writes the status of a pod group or a queue of batch sessions. What is not yet on its way is replaced by what is newer.
+    /// Writes the status of a pod group or a queue of batch sessions. A pending write to the same object is merged with it.
     pub fn batch_status(&self, status: BatchStatus) {
         self.0.of_batch.put(status.path.clone(), status);
     }

@@ -5,7 +5,6 @@ use super::{Hints, at, binding, rejectors, waiting};
 use crate::plugins::PluginSet;
 use crate::queue::{self, Scope, Settings};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -172,7 +171,7 @@ impl World {
         }
     }
 
-    /// The pod is gone, or has its node. What waited for permits is dropped then.
+    /// The pod is gone, or has its node. Then a wait for permits ends.
     fn leave(&mut self, pod: &Arc<str>, event: Event<'_, bool>) {
         let waited = self.lifecycles.take_waiting_pod(pod).is_some();
         self.on(pod, event);
@@ -307,8 +306,6 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 2000,
-        rng_seed: RngSeed::Fixed(29),
-        failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
@@ -353,8 +350,6 @@ fn session_step() -> impl Strategy<Value = SessionStep> {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 2000,
-        rng_seed: RngSeed::Fixed(29),
-        failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
