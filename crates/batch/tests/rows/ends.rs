@@ -1,6 +1,11 @@
 //! What is said at the end.
 
 use crate::scenario::{Scenario, conf, told};
+use evictd_batch::compat::Compat;
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Cache, Setting};
+use evictd_placement::Cluster;
+use evictd_pod::wire;
 use serde_json::json;
 
 const GANG: &[&str] = &["priority", "gang"];
@@ -179,6 +184,45 @@ fn s6_139_pods_are_told_why_they_wait_once() {
         message,
         "pod group is not ready, 1 Pending, 1 minAvailable; Pending: 1 Unschedulable"
     );
+}
+
+#[test]
+fn s6_139_a_condition_that_is_being_written_is_not_reported_again_until_a_watch_shows_another_one()
+{
+    let objects = gangs()
+        .job("j", 2, "Inqueue")
+        .waiting("j", 2, "2")
+        .objects();
+    let conf = Conf::read(&objects.conf).unwrap();
+    let mut cluster = Cluster::new();
+    for node in &objects.nodes {
+        cluster.add_node(node);
+    }
+    let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+    let pod = "default/j-work-1";
+    let reported = |cache: &mut Cache, cluster: &mut Cluster| {
+        let mut outcome = cache.session(cluster, &conf, Compat::EVICTD);
+        outcome.pod_conditions.remove(pod)
+    };
+    let condition = reported(&mut cache, &mut cluster).unwrap();
+    cache.assume_condition(pod, &condition);
+    assert_eq!(reported(&mut cache, &mut cluster), None);
+    // An event from before the write.
+    let mut older = objects.pods[1].clone();
+    assert_eq!(older.metadata.full_name(), pod);
+    cache.pod(&mut cluster, &older);
+    assert_eq!(reported(&mut cache, &mut cluster), None);
+    cache.forget_condition(pod);
+    assert_eq!(reported(&mut cache, &mut cluster), Some(condition.clone()));
+    // Another writer has changed the condition since.
+    cache.assume_condition(pod, &condition);
+    older.status.conditions = vec![wire::Condition {
+        kind: "PodScheduled".to_owned(),
+        status: "True".to_owned(),
+        ..wire::Condition::default()
+    }];
+    cache.pod(&mut cluster, &older);
+    assert_eq!(reported(&mut cache, &mut cluster), Some(condition));
 }
 
 #[test]

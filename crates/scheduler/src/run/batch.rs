@@ -4,7 +4,8 @@ use super::watches::BatchChange;
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
-    Cache, Known, Outcome, Setting, Turns, UpstreamOutcome, upstream_job, upstream_job_of,
+    Cache, Known, Outcome, PodCondition, Setting, Turns, UpstreamOutcome, upstream_job,
+    upstream_job_of,
 };
 use evictd_batch::wire::{PodGroupStatus, Queue};
 use evictd_cluster_client::lease::Memo;
@@ -288,6 +289,16 @@ impl Batch {
             Some(group) => self.cache.group(&group),
             None => self.cache.assume_status(key, status),
         }
+    }
+
+    /// The condition of a pod is being written.
+    pub fn assume_condition(&mut self, pod: &str, condition: &PodCondition) {
+        self.cache.assume_condition(pod, condition);
+    }
+
+    /// The status of a pod was not written. The next session reports the condition again.
+    pub fn forget_condition(&mut self, pod: &str) {
+        self.cache.forget_condition(pod);
     }
 
     /// What groups of `scheduling.k8s.io` are told that were not told just that before.

@@ -374,6 +374,9 @@ impl Engine {
             }
             Outcome::StatusNotWritten { pod, failure } => {
                 debug!("status of {pod}: {}", failure.message);
+                if let Some((batch, _)) = &mut self.batch {
+                    batch.forget_condition(&pod.to_string());
+                }
             }
             Outcome::LastVictim { preemptor, victim } => self.last_victim(&preemptor, &victim),
             Outcome::Preempted { preemptor, failure } => self.preempted(&preemptor, failure),

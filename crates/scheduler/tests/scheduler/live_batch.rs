@@ -7,6 +7,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::time::Duration;
 use tempfile::NamedTempFile;
 
 const GROUPS: &str = "podgroups.scheduling.volcano.sh";
@@ -154,7 +155,11 @@ fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
     }
     // It is not even let in.
     let told_of = phase(&live, "default/train", "Pending");
-    let told = |pod: &Value| pod["status"]["conditions"][0]["reason"].is_string();
+    // A session that sees only some of the pods reports their number, and the next one reports another number.
+    let told = |pod: &Value| {
+        let message = pod["status"]["conditions"][0]["message"].as_str();
+        message.is_some_and(|message| message.contains("3 Pending"))
+    };
     for index in 0..3 {
         live.until(&format!("default/train-work-{index}"), "told", told);
         assert!(node_of(&live, &format!("train-work-{index}")).is_null());
@@ -186,6 +191,47 @@ fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
         told_of["status"]["conditions"][0]["lastTransitionTime"].is_string(),
         "{told_of}"
     );
+}
+
+#[test]
+fn s6_139_a_condition_is_written_once_although_sessions_follow_before_the_server_has_answered() {
+    let conf = conf("enqueue, allocate, backfill");
+    let live = start(&[("one", "2500m")], &conf);
+    live.admin
+        .create(group("train", "default", 3, "3"))
+        .unwrap();
+    phase(&live, "default/train", "Pending");
+    // Longer than the second by which the times of two conditions differ.
+    let slow = Fault::delay(Duration::from_millis(1500));
+    live.api.fault(slow.on("patch", "pods/status").times(1));
+    live.admin
+        .create(member("train-work-0", "train", "1"))
+        .unwrap();
+    let session_after = |name: &str| {
+        live.admin.create(group(name, "default", 1, "100")).unwrap();
+        phase(&live, &format!("default/{name}"), "Pending");
+    };
+    let has_condition = || {
+        let pod = live.admin.get("pods", "default/train-work-0").unwrap();
+        pod["status"]["conditions"][0]["message"].is_string()
+    };
+    let mut sessions = 0;
+    while !has_condition() {
+        session_after(&format!("meanwhile-{sessions}"));
+        sessions += 1;
+    }
+    assert!(
+        sessions > 1,
+        "no session ran while the server did not answer"
+    );
+    for name in ["after", "last"] {
+        session_after(name);
+    }
+    let log = live.api.log();
+    let writes = log
+        .iter()
+        .filter(|entry| entry.verb == "patch" && entry.path.contains("/train-work-0/status"));
+    assert_eq!(writes.count(), 1, "{sessions} sessions");
 }
 
 /// What the group of a job says of a kind.

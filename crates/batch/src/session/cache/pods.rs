@@ -4,10 +4,11 @@ use super::{Cache, Kept};
 use crate::session::objects::{
     GROUP, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, is_critical, is_true, key, request_of, status_of,
 };
+use crate::session::outcome::PodCondition;
 use crate::session::plain::plain_job;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
-use crate::session::snapshot::task::{Status, Task, index_of};
+use crate::session::snapshot::task::{ConditionText, PodScheduled, Status, Task, index_of};
 use crate::session::snapshot::upstream::upstream_job_of;
 use crate::wire::PodGroupPhase;
 use crate::wire::{PodGroupStatus, queue_of};
@@ -20,6 +21,7 @@ impl Cache {
     /// pod is compiled for the cluster.
     pub fn pod(&mut self, cluster: &mut Cluster, pod: &Pod) {
         let before = self.status_of_plain(pod);
+        let pod_scheduled = self.pod_scheduled_of(pod);
         self.remove_pod(cluster, &pod.metadata);
         let key = key(&pod.metadata);
         let status = status_of(pod);
@@ -35,6 +37,10 @@ impl Cache {
             self.snapshot.nodes[node.index()].put(&request, status);
         }
         let task = self.task_of(cluster, pod, (status, &request), node);
+        if let (Some(task), Some(earlier)) = (task, pod_scheduled) {
+            let pod_scheduled = &mut self.snapshot.tasks[task].pod_scheduled;
+            pod_scheduled.keep_pending_write(earlier);
+        }
         let kept = Kept {
             node_name: node_name.into(),
             request,
@@ -77,6 +83,40 @@ impl Cache {
         self.snapshot.tasks[index].role = 0;
         self.free_tasks.push(index);
         self.drop_unused(job_id);
+    }
+
+    /// The condition `PodScheduled` of a pod is being written. Until a watch shows it, sessions count it as written: otherwise
+    /// each session in between would write it again.
+    pub fn assume_condition(&mut self, key: &str, condition: &PodCondition) {
+        if let Some(pod_scheduled) = self.pod_scheduled_mut(key) {
+            let text = ConditionText {
+                status: condition.status.as_str().into(),
+                reason: condition.reason.as_str().into(),
+                message: condition.message.as_str().into(),
+            };
+            pod_scheduled.write(text, condition.nominated_node_name.as_deref());
+        }
+    }
+
+    /// A condition of a pod was not written. The next session reports it again.
+    pub fn forget_condition(&mut self, key: &str) {
+        if let Some(pod_scheduled) = self.pod_scheduled_mut(key) {
+            pod_scheduled.write_failed();
+        }
+    }
+
+    fn pod_scheduled_mut(&mut self, key: &str) -> Option<&mut PodScheduled> {
+        let task = self.pods.get(key)?.task?;
+        Some(&mut self.snapshot.tasks[task].pod_scheduled)
+    }
+
+    /// The condition of a pod as known so far, if it is still the same pod with the same nomination.
+    fn pod_scheduled_of(&mut self, pod: &Pod) -> Option<PodScheduled> {
+        let task = self.pods.get(&key(&pod.metadata))?.task?;
+        let task = &mut self.snapshot.tasks[task];
+        let same =
+            *task.uid == *pod.metadata.uid && *task.nominated == *pod.status.nominated_node_name;
+        same.then(|| std::mem::take(&mut task.pod_scheduled))
     }
 
     /// A node came: pods that name it take room there.
@@ -157,14 +197,12 @@ impl Cache {
         let role = role.map_or(0, |name| self.snapshot.roles.of(name));
         let preemptable = annotation(PREEMPTABLE).or_else(|| metadata.labels.get(PREEMPTABLE));
         let priority = annotation(TASK_PRIORITY).and_then(|text| text.parse().ok());
-        let conditions = pod.status.conditions.iter().rev();
-        let mut last_condition = conditions.filter(|condition| condition.kind == "PodScheduled");
-        let last_condition = last_condition.next().map(|condition| {
-            [
-                condition.status.as_str().into(),
-                condition.reason.as_str().into(),
-                condition.message.as_str().into(),
-            ]
+        let mut conditions = pod.status.conditions.iter().rev();
+        let condition = conditions.find(|condition| condition.kind == "PodScheduled");
+        let pod_scheduled = condition.map(|condition| ConditionText {
+            status: condition.status.as_str().into(),
+            reason: condition.reason.as_str().into(),
+            message: condition.message.as_str().into(),
         });
         Task {
             key: key(metadata),
@@ -189,7 +227,7 @@ impl Cache {
             removed: None,
             evicts: false,
             last: None,
-            last_condition,
+            pod_scheduled: PodScheduled::shown(pod_scheduled),
             nominated: pod.status.nominated_node_name.as_str().into(),
             mistake: None,
         }

@@ -240,12 +240,9 @@ fn report_pod(session: &mut Session<'_>, task: TaskId, text: &str, outcome: &mut
     let message = message.unwrap_or_else(|| text.to_owned());
     let task = &session.tx.snapshot.tasks[task];
     let nominated = nominated.map(|node| session.tx.node_name(node).to_owned());
-    let nominated = nominated.filter(|node| **node != *task.nominated);
-    let last_condition = task.last_condition.as_ref();
-    let same = last_condition.is_some_and(|[status, old, words]| {
-        &**status == "False" && **old == *reason && **words == *message
-    });
-    if same && nominated.is_none() {
+    let nominated = nominated
+        .filter(|node| **node != *task.nominated && !task.pod_scheduled.is_nominating(node));
+    if task.pod_scheduled.is_unscheduled_because(reason, &message) && nominated.is_none() {
         return;
     }
     session.tx.events.push(Event::new(

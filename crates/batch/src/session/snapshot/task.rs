@@ -124,11 +124,83 @@ pub(crate) struct Task {
     pub(crate) evicts: bool,
     /// Where it stood in the last try that was given up.
     pub(crate) last: Option<Context>,
-    /// Its last condition `PodScheduled`: status, reason and message.
-    pub(crate) last_condition: Option<[Box<str>; 3]>,
+    pub(crate) pod_scheduled: PodScheduled,
     pub(crate) nominated: Box<str>,
     /// Why its pod cannot be read.
     pub(crate) mistake: Option<Box<str>>,
+}
+
+/// The condition `PodScheduled` of a pod: as the last watch event shows it, and as it was written since.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PodScheduled {
+    shown: Option<ConditionText>,
+    /// A write that no watch event shows yet.
+    written: Option<Box<PendingWrite>>,
+}
+
+/// A condition and a nomination that are being written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PendingWrite {
+    condition: ConditionText,
+    nominated: Option<Box<str>>,
+}
+
+/// Status, reason and message of a condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConditionText {
+    pub(crate) status: Box<str>,
+    pub(crate) reason: Box<str>,
+    pub(crate) message: Box<str>,
+}
+
+impl PodScheduled {
+    pub(crate) fn shown(shown: Option<ConditionText>) -> Self {
+        Self {
+            shown,
+            written: None,
+        }
+    }
+
+    /// Whether the pod has this reason and message already, or will have them once the pending write arrives.
+    pub(crate) fn is_unscheduled_because(&self, reason: &str, message: &str) -> bool {
+        let written = self.written.as_ref().map(|write| &write.condition);
+        let current = written.or(self.shown.as_ref());
+        current.is_some_and(|current| {
+            &*current.status == "False"
+                && *current.reason == *reason
+                && *current.message == *message
+        })
+    }
+
+    /// Whether this node is being written as the nominated one.
+    pub(crate) fn is_nominating(&self, node: &str) -> bool {
+        let nominated = self
+            .written
+            .as_ref()
+            .and_then(|write| write.nominated.as_deref());
+        nominated == Some(node)
+    }
+
+    pub(crate) fn write(&mut self, condition: ConditionText, nominated: Option<&str>) {
+        // A write without a nomination leaves the earlier one as it is.
+        let earlier = self.written.take().and_then(|write| write.nominated);
+        self.written = Some(Box::new(PendingWrite {
+            condition,
+            nominated: nominated.map(Into::into).or(earlier),
+        }));
+    }
+
+    pub(crate) fn write_failed(&mut self) {
+        self.written = None;
+    }
+
+    /// Takes over the pending write of an earlier state of the same pod. A watch event that shows the state before the write
+    /// is older than the write. Any other state is newer, and counts alone.
+    pub(crate) fn keep_pending_write(&mut self, earlier: Self) {
+        if self.shown == earlier.shown {
+            self.written = earlier.written;
+        }
+    }
 }
 
 impl Task {

@@ -224,12 +224,13 @@ impl Engine {
     }
 
     fn report_of_session(&mut self, now: Timestamp, key: &str, condition: PodCondition) {
-        let Some((batch, _)) = &self.batch else {
+        let Some((batch, _)) = &mut self.batch else {
             return;
         };
         let Some(pod) = batch.known().pod(key).cloned() else {
             return;
         };
+        batch.assume_condition(key, &condition);
         let mut conditions = pod.status.conditions.iter();
         let old = conditions.find(|old| old.kind == "PodScheduled" && old.status == "False");
         let since = old.and_then(|old| old.last_transition_time).unwrap_or(now);
