@@ -11,7 +11,7 @@
 
 use evictd_placement::{Chosen, Cluster, Permit, Plugin};
 use evictd_scheduler::cli::Cli;
-use evictd_scheduling::OwnPlugin;
+use evictd_scheduling::CustomPlugin;
 use evictd_scheduling::config::Point;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -55,7 +55,7 @@ fn make(_cluster: &mut Cluster, args: &Value) -> Result<Arc<dyn Plugin>, String>
 }
 
 fn main() -> ExitCode {
-    let own = OwnPlugin {
+    let own = CustomPlugin {
         name: "FeederOn",
         points: &[Point::Permit],
         make,

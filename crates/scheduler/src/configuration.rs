@@ -3,15 +3,15 @@
 use anyhow::Context;
 use evictd_command::Failure;
 use evictd_document::{Document, DocumentError, SMALL};
-use evictd_scheduling::OwnPlugin;
+use evictd_scheduling::CustomPlugin;
 use evictd_scheduling::config::{
-    API_VERSION, Configuration, KubeSchedulerConfiguration, Point, wrong_version,
+    API_VERSION, Configuration, KubeSchedulerConfiguration, Point, version_error,
 };
 use serde::Deserialize;
 use std::path::Path;
 
 /// The configuration in a file, which may name these plugins beside the built-in ones; every mistake is told with its place.
-pub(crate) fn read(path: &Path, own: &[OwnPlugin]) -> Result<Configuration, DocumentError> {
+pub(crate) fn read(path: &Path, own: &[CustomPlugin]) -> Result<Configuration, DocumentError> {
     let document = Document::read(path, SMALL)?;
     parse(&document, own)
 }
@@ -33,12 +33,12 @@ struct Versioned {
 /// The same from a text.
 pub(crate) fn parse(
     document: &Document,
-    own: &[OwnPlugin],
+    own: &[CustomPlugin],
 ) -> Result<Configuration, DocumentError> {
     // Fields of another version need not be told one by one.
     let Versioned { api_version } = document.parse()?;
     if api_version != API_VERSION {
-        let field = ("apiVersion".to_owned(), wrong_version(&api_version));
+        let field = ("apiVersion".to_owned(), version_error(&api_version));
         return Err(document.wrong_fields([field]));
     }
     let wire: KubeSchedulerConfiguration = document.parse()?;

@@ -14,7 +14,7 @@ mod recipe;
 
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire;
-use evictd_scheduling::{Decider, Framework, Part, Workers};
+use evictd_scheduling::{Chunk, Framework, Parallelizer, SchedulingAlgorithm};
 use recipe::{Extra, build};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ fn incoming(scenario: &Scenario, index: usize, own: bool) -> wire::Pod {
 fn place(
     cluster: &mut Cluster,
     framework: &Framework,
-    decider: &mut Decider,
+    decider: &mut SchedulingAlgorithm,
     pod: wire::Pod,
 ) -> NodeId {
     let pod = cluster.pod(pod).expect("well formed");
@@ -152,7 +152,7 @@ fn run(
     let pods: Vec<wire::Pod> = (0..50)
         .map(|index| incoming(scenario, index, own))
         .collect();
-    let mut decider = Decider::default();
+    let mut decider = SchedulingAlgorithm::default();
     let (start, before) = (Instant::now(), processor());
     let nodes: Vec<NodeId> = pods
         .iter()
@@ -182,7 +182,7 @@ const MANY: usize = if cfg!(debug_assertions) {
 /// Places many pods, each with a label of its own, and tells how long one of each tenth of them took.
 fn run_many(cluster: &mut Cluster, framework: &Framework) {
     let plain = &SCENARIOS[0];
-    let mut decider = Decider::default();
+    let mut decider = SchedulingAlgorithm::default();
     for tenth in 0..10 {
         let indices = tenth * MANY / 10..(tenth + 1) * MANY / 10;
         let pods: Vec<wire::Pod> = indices
@@ -202,12 +202,12 @@ fn run_many(cluster: &mut Cluster, framework: &Framework) {
 /// Two threads.
 struct Two;
 
-impl Workers for Two {
+impl Parallelizer for Two {
     fn count(&self) -> usize {
         2
     }
 
-    fn run(&self, mut parts: Vec<Part<'_>>) {
+    fn run(&self, mut parts: Vec<Chunk<'_>>) {
         let own = parts.pop();
         std::thread::scope(|threads| {
             for part in parts {
@@ -230,7 +230,7 @@ fn main() {
         let cluster = &mut recipe.cluster;
         let one = Framework::of_default(cluster);
         let mut two = one.clone();
-        two.workers = Arc::new(Two);
+        two.parallelizer = Arc::new(Two);
         for scenario in &SCENARIOS {
             for (own, kind) in [(false, "equal templates"), (true, "a template a pod")] {
                 let (hash, took, processor) = run(cluster, &one, scenario, own);

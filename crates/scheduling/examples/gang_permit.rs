@@ -7,7 +7,7 @@ use evictd_placement::{Chosen, Cluster, Permit, Plugin};
 use evictd_pod::{Node, wire};
 use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration, Point};
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Framework, Outcome, OwnPlugin, Scheduler, Settings,
+    Attempt, Change, CustomPlugin, Delta, Event, Framework, Outcome, Scheduler, Settings,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
@@ -67,7 +67,7 @@ fn told(scheduler: &mut Scheduler, now: Timestamp) -> Vec<&'static str> {
     let mut told = Vec::new();
     while let Some(Attempt { key, outcome, .. }) = scheduler.attempt(now) {
         let what = match outcome {
-            Outcome::Waits { .. } => "waits",
+            Outcome::WaitsOnPermit { .. } => "waits",
             Outcome::Placed { .. } => "is bound",
             _ => "gives its node back",
         };
@@ -79,7 +79,7 @@ fn told(scheduler: &mut Scheduler, now: Timestamp) -> Vec<&'static str> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let points: &[Point] = &[Point::Permit];
-    let own = OwnPlugin {
+    let own = CustomPlugin {
         name: NAME,
         points,
         make,

@@ -1,9 +1,9 @@
 //! One attempt to place a pod: which nodes will do, which is best, and if none does, what could be done about it.
 
 use crate::framework::{Framework, PostFilter};
+use crate::parallelize::split;
 use crate::plugins::PluginName;
-use crate::preparations::ClaimRef;
-use crate::workers::split;
+use crate::pre_bind::ClaimRef;
 use evictd_placement::{
     Checks, Cluster, Code, DEVICES_GO_ON, Here, NodeId, Pod, PreFilter, Reason, Rejection, Score,
     Symbol, unavailable_claim,
@@ -90,7 +90,7 @@ pub struct Scores {
 
 /// What a pod is told that fits nowhere.
 #[derive(Debug)]
-pub struct Failure {
+pub struct PostFilterResult {
     /// kube-scheduler's words about the nodes (S5-051).
     pub fit_error: String,
     /// The plugins that kept the pod away, by name (S5-052).
@@ -140,7 +140,7 @@ impl Framework {
             _ => {
                 let make = || self.checks(cluster, pod).0;
                 split(
-                    &*self.workers,
+                    &*self.parallelizer,
                     count,
                     &mut checks,
                     &make,
@@ -290,7 +290,7 @@ impl Framework {
             }
             rows
         };
-        let rows = split(&*self.workers, nodes.len(), &mut (), &|| (), &rows);
+        let rows = split(&*self.parallelizer, nodes.len(), &mut (), &|| (), &rows);
         let column = |index: usize| {
             let own = rows.iter().skip(index).step_by(scores.len());
             own.copied().collect()
@@ -306,7 +306,7 @@ impl Framework {
         (budgets, options): (&[Budget], Options),
         extenders: &mut [&mut dyn Extender],
         waiting: &dyn Fn(&Pod) -> bool,
-    ) -> Result<Failure, PlanError> {
+    ) -> Result<PostFilterResult, PlanError> {
         let fit_error = filtered.fit_error(cluster, pod);
         let (mut checks, _) = self.checks(cluster, pod);
         let mut said = Vec::new();
@@ -343,7 +343,7 @@ impl Framework {
         } else {
             format!("{fit_error} {}", said.join(", "))
         };
-        Ok(Failure {
+        Ok(PostFilterResult {
             plugins: self.rejectors(filtered),
             fit_error,
             plan,

@@ -1,8 +1,8 @@
 //! A profile, ready to decide: its plugins in their order.
 
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
+use crate::parallelize::{Parallelizer, Sequential};
 use crate::plugins::PluginName;
-use crate::workers::{OneByOne, Workers};
 use evictd_placement::{Chosen, Cluster, InvalidObject, NodeId, Permit, Plugin, agent, plugins};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A plugin that a decision asks.
-pub type Shared = Arc<dyn Plugin>;
+pub type SharedPlugin = Arc<dyn Plugin>;
 
 /// What is tried for a pod that fits nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,31 +36,31 @@ impl PostFilter {
 pub struct Framework {
     /// `schedulerName` of the pods that it decides about.
     pub scheduler_name: String,
-    /// Asked before any node is looked at.
-    pub pre_filters: Vec<Shared>,
-    /// Asked about each node.
-    pub filters: Vec<Shared>,
+    /// ExtenderState before any node is looked at.
+    pub pre_filters: Vec<SharedPlugin>,
+    /// ExtenderState about each node.
+    pub filters: Vec<SharedPlugin>,
     /// Tried for a pod that fits nowhere.
     pub post_filters: Vec<PostFilter>,
     /// Score the nodes that passed, each with its weight.
-    pub scores: Vec<(Shared, i64)>,
+    pub scores: Vec<(SharedPlugin, i64)>,
     /// Plugins of one's own that set aside what a pod needs on its node.
-    pub reserves: Vec<Shared>,
+    pub reserves: Vec<SharedPlugin>,
     /// Those that say when a pod may be bound.
-    pub permits: Vec<Shared>,
+    pub permits: Vec<SharedPlugin>,
     /// Those that look once more before it is.
-    pub pre_binds: Vec<Shared>,
+    pub pre_binds: Vec<SharedPlugin>,
     /// Run the parts of a decision about many nodes.
-    pub workers: Arc<dyn Workers>,
+    pub parallelizer: Arc<dyn Parallelizer>,
     /// Which of the best nodes is chosen.
-    pub ties: Ties,
+    pub tie_break: TieBreak,
     /// A plugin that is not built in may go by any label of a pod.
-    pub(crate) has_own_plugins: bool,
+    pub(crate) has_custom_plugins: bool,
 }
 
 /// Which of several nodes with the highest total is chosen (S5-056). For kube-scheduler it is whichever was ready first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Ties {
+pub enum TieBreak {
     /// The first by name.
     #[default]
     FirstByName,
@@ -69,7 +69,7 @@ pub enum Ties {
     FewestPods,
 }
 
-impl Ties {
+impl TieBreak {
     /// The node that is chosen; `None` where there is none.
     pub(crate) fn choose(self, cluster: &Cluster, top: &[NodeId]) -> Option<NodeId> {
         match self {
@@ -90,13 +90,13 @@ const LONGEST: SignedDuration = SignedDuration::from_mins(15);
 
 /// A plugin that is not built in: its name, where it takes part, and how it is made from its arguments.
 #[derive(Clone)]
-pub struct OwnPlugin {
+pub struct CustomPlugin {
     /// Its name in configurations.
     pub name: &'static str,
     /// Where it takes part.
     pub points: &'static [Point],
     /// Makes it from its `pluginConfig`, which is an empty map where there is none.
-    pub make: fn(&mut Cluster, &Value) -> Result<Shared, String>,
+    pub make: fn(&mut Cluster, &Value) -> Result<SharedPlugin, String>,
 }
 
 impl Framework {
@@ -116,9 +116,9 @@ impl Framework {
             reserves: Vec::new(),
             permits: Vec::new(),
             pre_binds: Vec::new(),
-            workers: Arc::new(OneByOne),
-            ties: Ties::default(),
-            has_own_plugins: false,
+            parallelizer: Arc::new(Sequential),
+            tie_break: TieBreak::default(),
+            has_custom_plugins: false,
         })
     }
 
@@ -129,9 +129,9 @@ impl Framework {
     pub fn new(
         cluster: &mut Cluster,
         profile: &Profile,
-        own: &[OwnPlugin],
+        own: &[CustomPlugin],
     ) -> Result<Self, String> {
-        let mut made: BTreeMap<String, Option<Shared>> = BTreeMap::new();
+        let mut made: BTreeMap<String, Option<SharedPlugin>> = BTreeMap::new();
         let nothing = Value::Object(serde_json::Map::new());
         for point in [
             Point::PreFilter,
@@ -146,7 +146,7 @@ impl Framework {
                     continue;
                 }
                 let mine = own.iter().find(|own| own.name == *name);
-                let args = profile.own_args.get(name).unwrap_or(&nothing);
+                let args = profile.custom_args.get(name).unwrap_or(&nothing);
                 let plugin = match mine {
                     Some(own) => Some(
                         (own.make)(cluster, args).map_err(|error| format!("{name}: {error}"))?,
@@ -160,7 +160,7 @@ impl Framework {
         let at = |point| {
             let names = profile.points.at(point).iter();
             let plugins = names.filter_map(|name| Some((name, made.get(name)?.clone()?)));
-            plugins.collect::<Vec<(&String, Shared)>>()
+            plugins.collect::<Vec<(&String, SharedPlugin)>>()
         };
         let post_filters = profile.points.at(Point::PostFilter).iter();
         let post_filters = post_filters.filter_map(|name| match name.as_str() {
@@ -186,9 +186,9 @@ impl Framework {
             reserves: mine(Point::Reserve),
             permits: mine(Point::Permit),
             pre_binds: mine(Point::PreBind),
-            workers: Arc::new(OneByOne),
-            ties: Ties::default(),
-            has_own_plugins: !own.is_empty(),
+            parallelizer: Arc::new(Sequential),
+            tie_break: TieBreak::default(),
+            has_custom_plugins: !own.is_empty(),
         })
     }
 
@@ -256,8 +256,8 @@ fn built_in(
     cluster: &mut Cluster,
     name: &str,
     args: &Args,
-) -> Result<Option<Shared>, InvalidObject> {
-    let plugin: Shared = match name {
+) -> Result<Option<SharedPlugin>, InvalidObject> {
+    let plugin: SharedPlugin = match name {
         "NodeUnschedulable" => Arc::new(plugins::NodeUnschedulable),
         "NodeName" => Arc::new(plugins::NodeName),
         "TaintToleration" => Arc::new(plugins::TaintToleration),

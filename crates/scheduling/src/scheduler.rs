@@ -5,22 +5,22 @@ mod binding;
 mod extenders;
 mod gang_extenders;
 mod gangs;
-mod help;
 mod interrupted;
 mod reject;
 mod stuck_victims;
+mod suggest;
 mod waiting_pods;
 
 use crate::change::{Change, Delta, pod_key};
 use crate::config;
-use crate::decider::{Decided, Decider};
 use crate::evidence::RejectedNodes;
-use crate::extending::{Asked, Question};
+use crate::extenders::{ExtenderRequest, ExtenderState};
 use crate::framework::Framework;
-use crate::gang::{GroupNews, group_of};
-use crate::moves::Moves;
-use crate::preparations::{ClaimRef, Preparations};
+use crate::gang::{GroupResult, group_of};
+use crate::incoming_pods::IncomingPods;
+use crate::pre_bind::{ClaimRef, PreBindPlan};
 use crate::queue::{Pool, Settings};
+use crate::scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
 use crate::scheduling_queue::SchedulingQueue;
 use evictd_placement::{Cluster, INTERRUPTED, InvalidObject, Pod, SpreadSource};
 use evictd_pod::wire;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use stuck_victims::StuckVictims;
 
 pub use binding::NotBound;
-pub use help::Help;
+pub use suggest::Suggestions;
 
 /// Why a pod is not tried whose earlier binding may still succeed.
 const UNANSWERED: &str = "the API server has not answered an earlier binding of this pod";
@@ -76,17 +76,17 @@ pub enum Outcome {
         /// The node.
         node: Arc<str>,
         /// The decision, with its evidence.
-        decided: Decided,
+        decided: ScheduleResult,
         /// The `PreBind` plan of its claims.
-        prepares: Preparations,
+        pre_bind: PreBindPlan,
     },
     /// It has a node and waits for plugins to permit its binding. A later attempt reports the result.
-    Waits {
+    WaitsOnPermit {
         /// The node.
         node: Arc<str>,
     },
-    /// Extenders must be asked. [`Scheduler::answered`] continues the attempt, or that of its gang.
-    Ask(Question),
+    /// Extenders must be asked. [`Scheduler::on_extender_response`] continues the attempt, or that of its gang.
+    AskExtenders(ExtenderRequest),
     /// It fits nowhere.
     Unschedulable(Rejected),
     /// There was no decision: the pod is invalid, or there is no node.
@@ -127,7 +127,7 @@ pub struct Scheduler {
     cluster: Cluster,
     queue: SchedulingQueue,
     frameworks: Vec<Framework>,
-    decider: Decider,
+    decider: SchedulingAlgorithm,
     /// The last pod that fits nowhere. Until it is released its texts keep their symbols, so the next equal pod is recognised.
     last: Option<Pod>,
     budgets: Vec<Budget>,
@@ -135,11 +135,11 @@ pub struct Scheduler {
     /// Errors in the input, a line each.
     mistakes: Vec<String>,
     /// The moves in the queue since they were last taken.
-    moved: Moves,
+    moved: IncomingPods,
     /// Finished attempts of gangs and waiting pods, to be returned one by one.
     decided: VecDeque<Attempt>,
     /// Results of pod groups since they were last taken.
-    groups: Vec<GroupNews>,
+    groups: Vec<GroupResult>,
     /// Gangs to be bound all or none, since they were last taken.
     together: Vec<Vec<Arc<str>>>,
     stuck: StuckVictims,
@@ -147,7 +147,7 @@ pub struct Scheduler {
     permits_asked_at: u64,
     extenders: Vec<config::Extender>,
     /// Pods that wait for answers of extenders.
-    asked: HashMap<Arc<str>, Asked>,
+    asked: HashMap<Arc<str>, ExtenderState>,
     /// Gangs that wait for answers of extenders, by the name of the group.
     asking: HashMap<Arc<str>, Asking>,
 }
@@ -176,12 +176,12 @@ impl Scheduler {
             queue: SchedulingQueue::new(settings, names, has_extenders),
             cluster,
             frameworks,
-            decider: Decider::default(),
+            decider: SchedulingAlgorithm::default(),
             last: None,
             budgets: Vec::new(),
             options: Options::default(),
             mistakes: Vec::new(),
-            moved: Moves::default(),
+            moved: IncomingPods::default(),
             decided: VecDeque::new(),
             groups: Vec::new(),
             together: Vec::new(),
@@ -204,16 +204,16 @@ impl Scheduler {
     }
 
     /// The `PreBind` plan of a pod that a batch session sends to this node.
-    pub fn prepare(&mut self, pod: &wire::Pod, node: &str) -> Preparations {
+    pub fn pre_bind_plan(&mut self, pod: &wire::Pod, node: &str) -> PreBindPlan {
         let Some(node) = self.cluster.find_node(node) else {
-            return Preparations::default();
+            return PreBindPlan::default();
         };
         let Ok(pod) = self.cluster.pod(pod.clone()) else {
-            return Preparations::default();
+            return PreBindPlan::default();
         };
-        let prepares = Preparations::begin(&mut self.cluster, &pod, node);
+        let pre_bind = PreBindPlan::begin(&mut self.cluster, &pod, node);
         self.cluster.release(pod);
-        prepares
+        pre_bind
     }
 
     /// The pods that wait.
@@ -222,24 +222,26 @@ impl Scheduler {
     }
 
     /// Errors in the input since the last call, a line each.
-    pub fn take_mistakes(&mut self) -> Vec<String> {
+    pub fn take_invalid_objects(&mut self) -> Vec<String> {
         std::mem::take(&mut self.mistakes)
     }
 
     /// How many pods moved in the queue since the last call, by the pool that they entered and the event that brought them
     /// there.
-    pub fn take_moved(&mut self) -> impl Iterator<Item = (Pool, &'static str, u64)> + use<> {
+    pub fn take_incoming_pods(
+        &mut self,
+    ) -> impl Iterator<Item = (Pool, &'static str, u64)> + use<> {
         self.moved.take()
     }
 
     /// Results of pod groups since the last call.
-    pub fn take_groups(&mut self) -> Vec<GroupNews> {
+    pub fn take_group_results(&mut self) -> Vec<GroupResult> {
         std::mem::take(&mut self.groups)
     }
 
     /// The keys of pods that were placed since the last call, a list for each gang. No pod of a list may be bound before the
     /// claims of all its pods are prepared.
-    pub fn take_together(&mut self) -> Vec<Vec<Arc<str>>> {
+    pub fn take_gang_bindings(&mut self) -> Vec<Vec<Arc<str>>> {
         std::mem::take(&mut self.together)
     }
 

@@ -10,7 +10,7 @@ use crate::events::{self, ClusterEvent, Kind};
 use crate::gang::group_of;
 use crate::plugins::PluginSet;
 use crate::pod_lifecycle::{Command, Event as PodEvent, Phase, PodLifecycles};
-use crate::queue::{Event, Moved, Pool, Popped, QueueError, Scope, Settings, Waiting};
+use crate::queue::{Event, Moved, Pool, Popped, QueueError, QueuedPod, Scope, Settings};
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -450,7 +450,7 @@ impl SchedulingQueue {
     }
 
     /// The queue state of a waiting pod.
-    pub fn waiting(&self, pod: &str) -> Option<Waiting> {
+    pub fn waiting(&self, pod: &str) -> Option<QueuedPod> {
         self.lifecycles.queue().waiting(pod)
     }
 

@@ -5,7 +5,7 @@
 use evictd_placement::Cluster;
 use evictd_pod::wire;
 use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration};
-use evictd_scheduling::{Framework, PluginName, waking};
+use evictd_scheduling::{Framework, PluginName, waking_events};
 use serde_json::{Value, from_value, json};
 
 fn framework(cluster: &mut Cluster) -> Framework {
@@ -148,8 +148,8 @@ fn a_node_that_says_the_same_again_changes_nothing() {
 
 #[test]
 fn every_event_wakes_a_pod_that_a_plugin_rejected_which_is_not_kube_schedulers() {
-    let events = waking([PluginName::Other].into_iter().collect());
-    let of_all = waking(PluginName::ALL.iter().copied().collect());
+    let events = waking_events([PluginName::Other].into_iter().collect());
+    let of_all = waking_events(PluginName::ALL.iter().copied().collect());
     assert_eq!(events.len(), of_all.len());
     assert!(events.len() > 20, "{events:?}");
 }

@@ -4,7 +4,7 @@
 use evictd_placement::{Cluster, Pod};
 use evictd_preemption::Options;
 use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration};
-use evictd_scheduling::{Filtered, FitFailure, Framework, Scores, Verdict};
+use evictd_scheduling::{Filtered, Framework, PostFilterResult, Scores, Verdict};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ impl Scene {
         words.collect()
     }
 
-    fn failure(&mut self, incoming: Value) -> FitFailure {
+    fn failure(&mut self, incoming: Value) -> PostFilterResult {
         let (pod, filtered) = self.filter(incoming);
         let by = (&[][..], Options::default());
         let failed = self

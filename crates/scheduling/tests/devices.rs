@@ -3,7 +3,7 @@
 
 use evictd_pod::wire;
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Framework, Outcome, Preparations, Scheduler, Settings,
+    Attempt, Change, Delta, Event, Framework, Outcome, PreBindPlan, Scheduler, Settings,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -72,8 +72,8 @@ impl Scene {
     fn placed(&mut self) -> BTreeMap<String, String> {
         let mut placed = BTreeMap::new();
         while let Some(Attempt { key, outcome, .. }) = self.scheduler.attempt(self.now) {
-            if let Outcome::Placed { prepares, .. } = outcome {
-                let Preparations { devices, .. } = prepares;
+            if let Outcome::Placed { pre_bind, .. } = outcome {
+                let PreBindPlan { devices, .. } = pre_bind;
                 let allocation = devices[0].allocation.as_ref().unwrap();
                 let pool = allocation.devices.results[0].pool.clone();
                 placed.insert(key.to_string(), pool);

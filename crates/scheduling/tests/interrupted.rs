@@ -185,9 +185,9 @@ fn a_gang_that_takes_too_long_is_placed_later_or_not_at_all() {
     scene.most(NODES + NODES / 2);
     let ended = ends([("slow-0", ENDED), ("slow-1", ENDED), ("slow-2", ENDED)]);
     assert_eq!(scene.attempts(), ended);
-    let news = scene.scheduler.take_groups();
+    let news = scene.scheduler.take_group_results();
     let preempted = |own: &GroupOutcome| matches!(own, GroupOutcome::Preempted);
-    assert!(!news.iter().any(|own| preempted(&own.what)));
+    assert!(!news.iter().any(|own| preempted(&own.outcome)));
     let cluster = scene.scheduler.cluster();
     let requested = cluster.nodes().iter().map(|node| node.requested.cpu);
     assert_eq!(requested.sum::<i64>(), 0, "no member has a place");

@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Where a pod is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    Waiting,
+    QueuedPod,
     Binding(String),
     Bound(String),
 }
@@ -104,7 +104,7 @@ impl Run {
             "priority": priority, "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu.to_string() } } }] } });
         let pod: Arc<wire::Pod> = Arc::new(serde_json::from_value(pod).unwrap());
         self.tell(None, Some(Arc::clone(&pod)));
-        self.pods.insert(name, (pod, State::Waiting));
+        self.pods.insert(name, (pod, State::QueuedPod));
     }
 
     fn delete(&mut self, index: Index) {
@@ -127,7 +127,7 @@ impl Run {
         let (_, state) = self.pods.get_mut(&name).unwrap();
         assert_eq!(
             *state,
-            State::Waiting,
+            State::QueuedPod,
             "{name} is tried although it has a node"
         );
         if let Outcome::Placed { node, .. } = attempt.outcome {
@@ -148,7 +148,7 @@ impl Run {
         };
         let old = Arc::clone(pod);
         if !succeeds {
-            *state = State::Waiting;
+            *state = State::QueuedPod;
             self.scheduler
                 .bind_failed(self.now, &pod_key(&old.metadata));
             return;
@@ -170,7 +170,7 @@ impl Run {
                 .queue()
                 .waiting(&pod_key(&pod.metadata))
                 .is_some();
-            assert_eq!(waits, *state == State::Waiting, "{name} is {state:?}");
+            assert_eq!(waits, *state == State::QueuedPod, "{name} is {state:?}");
             if let State::Binding(node) | State::Bound(node) = state {
                 let cpu = pod.spec.containers[0]
                     .resources
@@ -220,7 +220,7 @@ proptest! {
             while run.attempt() {}
         }
         run.check();
-        let waiting: Vec<_> = run.pods.iter().filter(|(_, (_, state))| *state == State::Waiting).collect();
+        let waiting: Vec<_> = run.pods.iter().filter(|(_, (_, state))| *state == State::QueuedPod).collect();
         prop_assert!(waiting.is_empty(), "{:?}", waiting);
     }
 }

@@ -193,7 +193,7 @@ fn s5_059_a_pod_holds_its_place_until_all_have_permitted_it() {
     scene.says("b", wait(60));
     scene.change(None, Some(&pod("web", 0)));
     let attempt = scene.after(1).unwrap();
-    assert!(matches!(attempt.outcome, Outcome::Waits { node } if &*node == "one"));
+    assert!(matches!(attempt.outcome, Outcome::WaitsOnPermit { node } if &*node == "one"));
     assert_eq!(scene.requested(), 2000);
     assert!(scene.after(1).is_none());
     scene.says("a", Permit::Allow);
@@ -250,7 +250,7 @@ fn s5_060_one_that_rejects_counts_for_more_than_all_that_allow() {
     scene.touch(5);
     assert!(matches!(
         scene.after(30).unwrap().outcome,
-        Outcome::Waits { .. }
+        Outcome::WaitsOnPermit { .. }
     ));
     scene.says("a", Permit::Allow);
     scene.says("b", Permit::Reject("not at all".to_owned()));

@@ -3,7 +3,7 @@
 use super::subject::Subject;
 use super::what_if::WhatIf;
 use evictd_pod::{Node, Quantity};
-use evictd_scheduling::Remedy;
+use evictd_scheduling::Suggestion;
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub enum Change {
         change: String,
         /// The same.
         #[serde(skip)]
-        remedy: Remedy,
+        suggestion: Suggestion,
     },
     /// Nodes are added.
     MoreNodes {
@@ -97,11 +97,11 @@ pub enum Change {
 
 impl Change {
     /// A change of a node or of the job's pods.
-    pub(super) fn of(node: &str, remedy: Remedy) -> Self {
+    pub(super) fn of(node: &str, suggestion: Suggestion) -> Self {
         Self::Node {
             node: node.to_owned(),
-            change: remedy.to_string(),
-            remedy,
+            change: suggestion.to_string(),
+            suggestion,
         }
     }
 
@@ -138,7 +138,9 @@ impl Change {
             Self::Weight { queue, to, .. } => {
                 what_if.change_queue(queue, |queue| queue.spec.weight = *to);
             }
-            Self::Node { node, remedy, .. } => change_node(what_if, subject, node, remedy),
+            Self::Node {
+                node, suggestion, ..
+            } => change_node(what_if, subject, node, suggestion),
             Self::MoreNodes { like, count } => more_nodes(what_if, like, *count),
             Self::MinMember { to, .. } => smaller_gang(what_if, subject, *to),
             Self::Priority { to, .. } => raise(what_if, subject, *to),
@@ -163,8 +165,8 @@ fn make_queue(what_if: &mut WhatIf<'_>, name: &str) {
     what_if.set_queue(name, Some(Arc::new(queue)));
 }
 
-/// A remedy changes a node, the pods of the job that wait, or both.
-fn change_node(what_if: &mut WhatIf<'_>, subject: &Subject, name: &str, remedy: &Remedy) {
+/// A suggestion changes a node, the pods of the job that wait, or both.
+fn change_node(what_if: &mut WhatIf<'_>, subject: &Subject, name: &str, suggestion: &Suggestion) {
     let Some(mut node) = what_if.nodes.get(name).cloned() else {
         return;
     };
@@ -172,10 +174,10 @@ fn change_node(what_if: &mut WhatIf<'_>, subject: &Subject, name: &str, remedy: 
         let mut scratch = (*node).clone();
         let waits = |pod: &evictd_pod::wire::Pod| pod.spec.node_name.is_empty();
         if what_if.pods.get(&key).is_some_and(|pod| waits(pod)) {
-            what_if.change_pod(&key, |pod| remedy.apply(&mut scratch, pod));
+            what_if.change_pod(&key, |pod| suggestion.apply(&mut scratch, pod));
         }
     }
-    remedy.apply(
+    suggestion.apply(
         Arc::make_mut(&mut node),
         &mut evictd_pod::wire::Pod::default(),
     );
@@ -266,18 +268,22 @@ impl fmt::Display for Change {
             Self::Weight { queue, from, to } => {
                 write!(f, "queue {queue}'s weight is raised to {to} (from {from})")
             }
-            Self::Node { node, remedy, .. } => match remedy {
-                Remedy::Uncordon => write!(f, "node {node} is uncordoned"),
-                Remedy::Label { key, value } => {
+            Self::Node {
+                node, suggestion, ..
+            } => match suggestion {
+                Suggestion::Uncordon => write!(f, "node {node} is uncordoned"),
+                Suggestion::AddLabel { key, value } => {
                     write!(f, "node {node} gets the label {key}={value}")
                 }
-                Remedy::NoLabel(key) => write!(f, "node {node} loses the label {key}"),
-                Remedy::Toleration(_) => write!(f, "its pods have {remedy} (node {node})"),
-                Remedy::NoSelector(_) | Remedy::NoNodeAffinity => {
-                    write!(f, "there is {remedy} (node {node})")
+                Suggestion::RemoveLabel(key) => write!(f, "node {node} loses the label {key}"),
+                Suggestion::AddToleration(_) => {
+                    write!(f, "its pods have {suggestion} (node {node})")
                 }
-                Remedy::More { .. } => write!(f, "node {node} has {remedy}"),
-                Remedy::Away(pods) => write!(f, "{} leave node {node}", named(pods)),
+                Suggestion::RemoveNodeSelector(_) | Suggestion::RemoveNodeAffinity => {
+                    write!(f, "there is {suggestion} (node {node})")
+                }
+                Suggestion::AddCapacity { .. } => write!(f, "node {node} has {suggestion}"),
+                Suggestion::RemovePods(pods) => write!(f, "{} leave node {node}", named(pods)),
             },
             Self::MoreNodes { like, count } => {
                 write!(f, "{} like {like} added", counted(*count, "more node"))

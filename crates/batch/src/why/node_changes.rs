@@ -6,7 +6,7 @@ use super::search::{Proposal, Search};
 use crate::session::{JobDiagnosis, NearMiss};
 use evictd_placement::Pod;
 use evictd_pod::{Quantity, wire};
-use evictd_scheduling::{Framework, Remedy, Verdict, remedies};
+use evictd_scheduling::{Framework, Suggestion, Verdict, suggestions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn for_pods(near: &NearMiss, request: &BTreeMap<String, Quantity>, pods: i64) ->
         let resource = resource.clone();
         Some(Change::of(
             &near.node,
-            Remedy::More {
+            Suggestion::AddCapacity {
                 resource,
                 amount: shortfall,
             },
@@ -77,7 +77,7 @@ impl Search<'_, '_> {
         proposal.changes.iter().all(|change| {
             let Change::Node {
                 node,
-                remedy: Remedy::More { resource, amount },
+                suggestion: Suggestion::AddCapacity { resource, amount },
                 ..
             } = change
             else {
@@ -143,7 +143,7 @@ impl Search<'_, '_> {
             if changes.len() >= COMBINED {
                 return None;
             }
-            changes.extend(self.remedy(&changes)?);
+            changes.extend(self.suggestion(&changes)?);
         }
         let changes = self.needed(changes, <[Change]>::to_vec);
         let changes = self.tightened(changes);
@@ -151,7 +151,7 @@ impl Search<'_, '_> {
     }
 
     /// The fewest changes of one node that let the first unplaced pod fit, after these changes.
-    fn remedy(&mut self, changes: &[Change]) -> Option<Vec<Change>> {
+    fn suggestion(&mut self, changes: &[Change]) -> Option<Vec<Change>> {
         let mark = self.what_if.mark();
         for change in self.first.iter().chain(changes) {
             change.apply(self.what_if, self.subject);
@@ -189,19 +189,26 @@ impl Search<'_, '_> {
                 *verdict = Verdict::NotTried;
             }
         }
-        let found = remedies(cluster, &framework, &waiting, &filtered, ASKED);
+        let found = suggestions(cluster, &framework, &waiting, &filtered, ASKED);
         let ways = found.into_iter().flat_map(|way| {
             let node: Arc<str> = way.node.into();
             let ways = way.alternatives.into_iter();
             ways.map(move |way| (Arc::clone(&node), way))
         });
-        let room = |remedy: &Remedy| matches!(remedy, Remedy::More { .. } | Remedy::Away(_));
+        let room = |suggestion: &Suggestion| {
+            matches!(
+                suggestion,
+                Suggestion::AddCapacity { .. } | Suggestion::RemovePods(_)
+            )
+        };
         let ways = ways.filter(|(_, way)| !way.iter().any(room));
         // A cluster's administrator can change a node, but not a job.
-        let of_pods = |remedy: &Remedy| {
+        let of_pods = |suggestion: &Suggestion| {
             matches!(
-                remedy,
-                Remedy::Toleration(_) | Remedy::NoSelector(_) | Remedy::NoNodeAffinity
+                suggestion,
+                Suggestion::AddToleration(_)
+                    | Suggestion::RemoveNodeSelector(_)
+                    | Suggestion::RemoveNodeAffinity
             )
         };
         let (node, way) =

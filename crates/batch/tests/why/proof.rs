@@ -4,7 +4,7 @@ use evictd_batch::compat::Compat;
 use evictd_batch::session::{Objects, Outcome, Setting, simulate};
 use evictd_batch::why::{Answer, Change, State};
 use evictd_pod::wire::Pod;
-use evictd_scheduling::Remedy;
+use evictd_scheduling::Suggestion;
 
 /// Each proposal starts the job; and where there is none to make, nothing has to be changed.
 pub(crate) fn check(objects: &Objects, answer: &Answer) {
@@ -77,18 +77,20 @@ pub(crate) fn apply(change: &Change, objects: &mut Objects) {
             let at = queue(name).unwrap();
             queues[at].spec.weight = *to;
         }
-        Change::Node { node, remedy, .. } => {
+        Change::Node {
+            node, suggestion, ..
+        } => {
             let node = nodes
                 .iter_mut()
                 .find(|own| own.metadata.name == *node)
                 .unwrap();
-            if let Remedy::Away(_) = remedy {
+            if let Suggestion::RemovePods(_) = suggestion {
                 panic!("nobody is sent away");
             }
             for pod in pods.iter_mut().filter(|pod| is_own(pod)) {
-                remedy.apply(&mut node.clone(), pod);
+                suggestion.apply(&mut node.clone(), pod);
             }
-            remedy.apply(node, &mut Pod::default());
+            suggestion.apply(node, &mut Pod::default());
         }
         Change::MoreNodes { like, count } => {
             let like = nodes

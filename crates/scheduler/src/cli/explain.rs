@@ -5,7 +5,7 @@ use crate::configuration;
 use crate::explain::{Answer, Case, page};
 use clap::Args;
 use evictd_command::{Failure, Output, warn};
-use evictd_scheduling::OwnPlugin;
+use evictd_scheduling::CustomPlugin;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn run(self, own: &[OwnPlugin]) -> Result<(), Failure> {
+    pub(super) fn run(self, own: &[CustomPlugin]) -> Result<(), Failure> {
         let (loaded, pod) = self.input.read(true)?;
         let read = |path| configuration::read(path, own);
         let config = self.config.as_deref().map(read).transpose();

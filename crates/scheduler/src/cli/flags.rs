@@ -12,7 +12,7 @@ use evictd_command::Failure;
 use evictd_daemon::logging::Logging;
 use evictd_daemon::server::ListenAddress;
 use evictd_daemon::tls::NamedFile;
-use evictd_scheduling::OwnPlugin;
+use evictd_scheduling::CustomPlugin;
 use evictd_scheduling::config::{Configuration, LeaderElection};
 use jiff::SignedDuration;
 use std::net::SocketAddr;
@@ -135,7 +135,7 @@ impl Flags {
     ///
     /// # Errors
     /// A file that cannot be used, or flags that do not go together.
-    pub(super) fn effective(&self, own: &[OwnPlugin]) -> Result<Configuration, Failure> {
+    pub(super) fn effective(&self, own: &[CustomPlugin]) -> Result<Configuration, Failure> {
         let file = self.config.as_deref();
         let file = file.map(|path| configuration::read(path, own));
         let mut config = match file.transpose().map_err(Failure::input)? {

@@ -14,7 +14,7 @@ mod without_effect;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
-use evictd_scheduling::OwnPlugin;
+use evictd_scheduling::CustomPlugin;
 
 const FILES: [(&str, &str); 1] = [(
     "$KUBECONFIG, ~/.kube/config",
@@ -51,7 +51,7 @@ impl Cli {
     }
 
     /// The same with plugins of one's own, which the configurations of `run` and `explain` may name.
-    pub fn run_with(self, own: &[OwnPlugin]) -> Result<(), Failure> {
+    pub fn run_with(self, own: &[CustomPlugin]) -> Result<(), Failure> {
         match self.command {
             Command::Explain(arguments) => arguments.run(own),
             Command::Pending(arguments) => arguments.run(),

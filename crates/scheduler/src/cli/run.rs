@@ -7,7 +7,7 @@ use crate::run::process::{self, RunError};
 use clap::Args;
 use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
-use evictd_scheduling::OwnPlugin;
+use evictd_scheduling::CustomPlugin;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn run(self, own: &[OwnPlugin]) -> Result<(), Failure> {
+    pub(super) fn run(self, own: &[CustomPlugin]) -> Result<(), Failure> {
         let config = self.flags.effective(own)?;
         if let Some(path) = &self.flags.write_config_to {
             return configuration::write(path, &config);

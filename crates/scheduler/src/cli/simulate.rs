@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Output, Progress, warn};
 use evictd_document::{Document, LARGE};
-use evictd_scheduling::config::Invalid;
+use evictd_scheduling::config::InvalidField;
 use evictd_scheduling::simulation::{self, Sequence, SequenceOutcome, Timeline};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -138,14 +138,14 @@ impl Arguments {
 }
 
 /// Places the pods, and shows how far it is.
-fn placed(sequence: &Sequence) -> Result<SequenceOutcome, Vec<Invalid>> {
+fn placed(sequence: &Sequence) -> Result<SequenceOutcome, Vec<InvalidField>> {
     let mut bar = Progress::default();
     simulation::run_sequence(sequence, &mut |done, all| {
         progress::placed(&mut bar, done, all);
     })
 }
 
-fn refused(mistakes: &[Invalid]) -> Failure {
+fn refused(mistakes: &[InvalidField]) -> Failure {
     let lines = mistakes.iter().map(ToString::to_string);
     Failure::Input(anyhow!(lines.collect::<Vec<_>>().join("\n")))
 }

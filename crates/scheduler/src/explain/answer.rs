@@ -3,7 +3,9 @@
 use super::Case;
 use evictd_placement::{NodeId, Pod};
 use evictd_preemption::{Options, PlanError};
-use evictd_scheduling::{Filtered, FitFailure, PluginName, Scores, Verdict, remedies, waking};
+use evictd_scheduling::{
+    Filtered, PluginName, PostFilterResult, Scores, Verdict, suggestions, waking_events,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,7 +113,7 @@ impl Answer {
                 .plugins
                 .iter()
                 .map(|name| PluginName::parse(name).unwrap_or(PluginName::Other));
-            answer.wakes = waking(rejectors.collect()).into_iter().collect();
+            answer.wakes = waking_events(rejectors.collect()).into_iter().collect();
             answer.obstacles = obstacles(case, &filtered);
             answer.failure = Some(Failure::of(case, &filtered, failure));
             answer.remedies = told_remedies(case, &filtered);
@@ -190,7 +192,7 @@ fn told_remedies(case: &mut Case, filtered: &Filtered) -> BTreeMap<String, Vec<V
         wire,
         ..
     } = case;
-    let remedies = remedies(cluster, framework, wire, filtered, NEAREST);
+    let remedies = suggestions(cluster, framework, wire, filtered, NEAREST);
     let words = |changes: Vec<_>| changes.iter().map(ToString::to_string).collect();
     let told = remedies.into_iter().map(|remedy| {
         let alternatives = remedy.alternatives.into_iter().map(words);
@@ -227,7 +229,7 @@ fn statuses(case: &Case, filtered: &Filtered) -> BTreeMap<String, Status> {
 }
 
 impl Failure {
-    fn of(case: &Case, filtered: &Filtered, failure: FitFailure) -> Self {
+    fn of(case: &Case, filtered: &Filtered, failure: PostFilterResult) -> Self {
         let cluster = &case.cluster;
         let plan = failure.plan.as_ref();
         let chosen = plan.and_then(|plan| Some((plan, plan.choice()?)));

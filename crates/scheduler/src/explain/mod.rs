@@ -12,7 +12,7 @@ use evictd_placement::{Cluster, InvalidObject, Pod};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::config::Configuration;
-use evictd_scheduling::{Framework, OwnPlugin};
+use evictd_scheduling::{CustomPlugin, Framework};
 
 /// The input of a decision.
 pub(crate) struct Case {
@@ -46,7 +46,7 @@ impl Case {
         loaded: Loaded,
         pod: wire::Pod,
         config: &Configuration,
-        own: &[OwnPlugin],
+        own: &[CustomPlugin],
     ) -> Result<Self, CaseError> {
         let Loaded {
             mut cluster,

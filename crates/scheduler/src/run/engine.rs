@@ -219,7 +219,7 @@ impl Engine {
                 self.release_preemptors(&event);
                 self.scheduler.on(self.steady.now(), &event);
                 self.report_unreadable(&event);
-                for mistake in self.scheduler.take_mistakes() {
+                for mistake in self.scheduler.take_invalid_objects() {
                     warn!("left out: {mistake}");
                 }
             }
@@ -256,8 +256,8 @@ impl Engine {
             self.metrics
                 .scheduling_algorithm_duration
                 .observe([], began.elapsed().as_secs_f64());
-            self.gangs.decided(self.scheduler.take_together());
-            let news = self.scheduler.take_groups();
+            self.gangs.decided(self.scheduler.take_gang_bindings());
+            let news = self.scheduler.take_group_results();
             self.groups.decided(now, news, &self.writer);
             self.carry_out(now, began, attempt);
         }
@@ -276,28 +276,28 @@ impl Engine {
             Decision::Unschedulable(_) => Some("unschedulable"),
             Decision::Error(_) => Some("error"),
             Decision::Placed { .. }
-            | Decision::Ask(_)
-            | Decision::Waits { .. }
+            | Decision::AskExtenders(_)
+            | Decision::WaitsOnPermit { .. }
             | Decision::Deleting
             | Decision::NoProfile => None,
         };
         if let Some(result) = result {
             self.count_attempt(result, &pod, began.elapsed().as_secs_f64());
         }
-        if let Decision::Ask(question) = outcome {
-            return self.ask(key, pod, question);
+        if let Decision::AskExtenders(request) = outcome {
+            return self.ask(key, pod, request);
         }
         self.view.decided(decision(now, &pod, number, &outcome));
         match outcome {
-            Decision::Ask(_) => {}
-            Decision::Placed { node, prepares, .. } => {
+            Decision::AskExtenders(_) => {}
+            Decision::Placed { node, pre_bind, .. } => {
                 debug!("{reference} goes to {node}");
-                if !prepares.is_empty() {
+                if !pre_bind.is_empty() {
                     self.expect(&reference, &node);
                 }
                 let together = self.gangs.of(&key);
                 let with = With {
-                    prepares,
+                    prepares: pre_bind,
                     binder: self.extenders.binder(&pod),
                     of_many: together.is_some(),
                     together: together.clone(),
@@ -312,7 +312,7 @@ impl Engine {
                     self.scheduler.bind_failed(self.steady.now(), &key);
                 }
             }
-            Decision::Waits { node } => {
+            Decision::WaitsOnPermit { node } => {
                 debug!("{reference} waits for a permit on {node}");
                 self.expect(&reference, &node);
             }

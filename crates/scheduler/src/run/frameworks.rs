@@ -2,11 +2,11 @@
 
 use super::threads::Threads;
 use evictd_scheduling::config::Configuration;
-use evictd_scheduling::{Framework, OwnPlugin, Scheduler, Settings, Ties, Workers};
+use evictd_scheduling::{CustomPlugin, Framework, Parallelizer, Scheduler, Settings, TieBreak};
 use std::sync::Arc;
 
 /// With plugins of one's own that the configuration may name; an error says which one it cannot have.
-pub(super) fn scheduler(config: &Configuration, own: &[OwnPlugin]) -> Result<Scheduler, String> {
+pub(super) fn scheduler(config: &Configuration, own: &[CustomPlugin]) -> Result<Scheduler, String> {
     let settings = Settings {
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
@@ -18,8 +18,8 @@ pub(super) fn scheduler(config: &Configuration, own: &[OwnPlugin]) -> Result<Sch
         let profiles = config.profiles.iter();
         let frameworks = profiles.map(|profile| {
             let mut framework = Framework::new(cluster, profile, own)?;
-            framework.workers = Arc::clone(&threads) as Arc<dyn Workers>;
-            framework.ties = Ties::FewestPods;
+            framework.parallelizer = Arc::clone(&threads) as Arc<dyn Parallelizer>;
+            framework.tie_break = TieBreak::FewestPods;
             Ok(framework)
         });
         frameworks.collect::<Result<Vec<Framework>, String>>()

@@ -5,7 +5,7 @@ use super::writer::{GroupCondition, GroupStatus, Writer};
 use evictd_cluster_client::discovery::{serves, versions};
 use evictd_cluster_client::{Actions, ApiError};
 use evictd_pod::wire;
-use evictd_scheduling::{GroupNews, GroupOutcome};
+use evictd_scheduling::{GroupOutcome, GroupResult};
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ fn name_of((namespace, name): (&str, &str)) -> String {
 
 impl GroupStatuses {
     /// What the scheduler has decided about groups.
-    pub(super) fn decided(&mut self, now: Timestamp, news: Vec<GroupNews>, writer: &Writer) {
-        for GroupNews { group, what } in news {
-            match what {
+    pub(super) fn decided(&mut self, now: Timestamp, news: Vec<GroupResult>, writer: &Writer) {
+        for GroupResult { group, outcome } in news {
+            match outcome {
                 GroupOutcome::Placed => {
                     let metadata = &group.metadata;
                     let name = name_of((metadata.namespace_or_default(), &metadata.name));

@@ -21,7 +21,7 @@ use evictd_daemon::leadership::{Leadership, LeaseSettings};
 use evictd_daemon::metrics::Exposition;
 use evictd_daemon::server::{BindError, ListenAddress};
 use evictd_daemon::tasks::Daemon;
-use evictd_scheduling::OwnPlugin;
+use evictd_scheduling::CustomPlugin;
 use evictd_scheduling::config::{Configuration, Point};
 use jiff::Timestamp;
 use std::io;
@@ -77,7 +77,7 @@ pub struct Ports {
 /// Schedules until a signal comes, or the lease is lost. The configuration may name these plugins.
 pub async fn run(
     credentials: &Credentials,
-    (config, own): (&Configuration, &[OwnPlugin]),
+    (config, own): (&Configuration, &[CustomPlugin]),
     asked: &Ports,
     batch: Option<BatchSettings>,
 ) -> Result<(), RunError> {

@@ -1,6 +1,6 @@
 //! The parts of one decision, each on a processor of its own.
 
-use evictd_scheduling::{Part, Workers};
+use evictd_scheduling::{Chunk, Parallelizer};
 use std::num::NonZero;
 use std::thread::{available_parallelism, scope};
 
@@ -23,12 +23,12 @@ impl Default for Threads {
     }
 }
 
-impl Workers for Threads {
+impl Parallelizer for Threads {
     fn count(&self) -> usize {
         self.0
     }
 
-    fn run(&self, mut parts: Vec<Part<'_>>) {
+    fn run(&self, mut parts: Vec<Chunk<'_>>) {
         let own = parts.pop();
         scope(|threads| {
             for part in parts {

@@ -2,7 +2,7 @@
 
 use evictd_pod::wire;
 use evictd_scheduling::{
-    DecidingScore, PluginName, PluginSet, Pool, RejectedNodes, SchedulingQueue, waking,
+    DecidingScore, PluginName, PluginSet, Pool, RejectedNodes, SchedulingQueue, waking_events,
 };
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -227,7 +227,7 @@ fn pod_in(query: &str) -> Option<&str> {
 
 /// The events that have a pod tried again that these plugins rejected.
 fn wakes(rejectors: PluginSet) -> Vec<&'static str> {
-    let events = waking(rejectors).into_iter();
+    let events = waking_events(rejectors).into_iter();
     events.map(|(event, _)| event).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use super::text::{is_label_name, with_nearest};
 use super::wire::{self, Named};
-use super::{Mistakes, Point, points, unknown};
+use super::{FieldErrors, Point, points, unknown};
 use evictd_placement::plugins::{
     Ignored, InterPodAffinity, NodeResourcesBalancedAllocation, NodeResourcesFit, Strategy,
     WeightedResource,
@@ -79,9 +79,9 @@ pub(super) fn read(
     field: &str,
     all: &[wire::PluginConfig],
     own: &[(&str, &[Point])],
-    mistakes: &mut Mistakes,
+    mistakes: &mut FieldErrors,
 ) -> (Args, BTreeMap<String, Value>) {
-    let (mut args, mut own_args) = (Args::default(), BTreeMap::new());
+    let (mut args, mut custom_args) = (Args::default(), BTreeMap::new());
     for (index, config) in all.iter().enumerate() {
         let (name, field) = (
             config.name.as_str(),
@@ -105,7 +105,7 @@ pub(super) fn read(
             .clone()
             .unwrap_or(Value::Object(serde_json::Map::new()));
         if is_own {
-            own_args.insert(name.to_owned(), value);
+            custom_args.insert(name.to_owned(), value);
             continue;
         }
         args.read(
@@ -117,7 +117,7 @@ pub(super) fn read(
             mistakes,
         );
     }
-    (args, own_args)
+    (args, custom_args)
 }
 
 /// The arguments of one plugin as they are written.
@@ -128,7 +128,7 @@ struct Field {
 
 impl Field {
     /// Arguments of a kind; `None` where they cannot be read.
-    fn parse<T: DeserializeOwned>(&self, kind: &str, mistakes: &mut Mistakes) -> Option<T> {
+    fn parse<T: DeserializeOwned>(&self, kind: &str, mistakes: &mut FieldErrors) -> Option<T> {
         let named = self.value.get("kind").and_then(Value::as_str);
         if named.is_some_and(|named| named != kind) {
             mistakes.add(format!("{}.kind", self.path), format!("must be {kind}"));
@@ -145,7 +145,7 @@ impl Field {
 }
 
 impl Args {
-    fn read(&mut self, name: &str, field: &Field, mistakes: &mut Mistakes) {
+    fn read(&mut self, name: &str, field: &Field, mistakes: &mut FieldErrors) {
         match name {
             "NodeResourcesFit" => {
                 if let Some(wire) = field.parse("NodeResourcesFitArgs", mistakes) {
@@ -197,7 +197,7 @@ impl Args {
         }
     }
 
-    fn volume_binding(&mut self, field: &Field, mistakes: &mut Mistakes) {
+    fn volume_binding(&mut self, field: &Field, mistakes: &mut FieldErrors) {
         let read: Option<wire::BindingArgs> = field.parse("VolumeBindingArgs", mistakes);
         let read = read.unwrap_or_default();
         let seconds = read.bind_timeout_seconds.unwrap_or(600);
@@ -213,7 +213,7 @@ impl Args {
         }
     }
 
-    fn dynamic_resources(&mut self, field: &Field, mistakes: &mut Mistakes) {
+    fn dynamic_resources(&mut self, field: &Field, mistakes: &mut FieldErrors) {
         let read: Option<wire::DynamicResourcesArgs> =
             field.parse("DynamicResourcesArgs", mistakes);
         let read = read.unwrap_or_default();
@@ -240,7 +240,7 @@ impl Args {
 }
 
 /// Notes requirements that no selector of nodes can have.
-fn check_affinity(field: &str, added: &NodeAffinity, mistakes: &mut Mistakes) {
+fn check_affinity(field: &str, added: &NodeAffinity, mistakes: &mut FieldErrors) {
     let required = added
         .required
         .iter()
@@ -265,7 +265,7 @@ fn check_affinity(field: &str, added: &NodeAffinity, mistakes: &mut Mistakes) {
 }
 
 /// How many candidates are enough is checked, though here all nodes are tried.
-fn preemption(field: &Field, mistakes: &mut Mistakes) -> (i64, i64) {
+fn preemption(field: &Field, mistakes: &mut FieldErrors) -> (i64, i64) {
     let read: Option<wire::PreemptionArgs> = field.parse("DefaultPreemptionArgs", mistakes);
     let read = read.unwrap_or_default();
     let percent = read.min_candidate_nodes_percentage.unwrap_or(10);
@@ -297,7 +297,7 @@ fn weighted(
     field: &str,
     resources: &[Named],
     most: i64,
-    mistakes: &mut Mistakes,
+    mistakes: &mut FieldErrors,
 ) -> Vec<WeightedResource> {
     let mut weighted: Vec<WeightedResource> = Vec::new();
     for (index, own) in resources.iter().enumerate() {
@@ -317,7 +317,7 @@ fn weighted(
     weighted
 }
 
-fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut Mistakes) -> NodeResourcesFit {
+fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut FieldErrors) -> NodeResourcesFit {
     let mut fit = NodeResourcesFit {
         ignored: Ignored {
             resources: wire.ignored_resources,
@@ -383,7 +383,7 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut Mistakes) -> NodeResourc
 }
 
 /// The points of the line, from left to right.
-fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut Mistakes) -> Vec<(i64, i64)> {
+fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut FieldErrors) -> Vec<(i64, i64)> {
     if shape.is_empty() {
         mistakes.add(field, "at least one point is needed");
     }
@@ -406,7 +406,7 @@ fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut Mistakes) -> Vec<
     points.collect()
 }
 
-fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut Mistakes) -> SpreadDefaults {
+fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut FieldErrors) -> SpreadDefaults {
     let at = format!("{field}.defaultConstraints");
     match wire.defaulting_type.as_deref() {
         None | Some("" | "System") => {
@@ -432,7 +432,7 @@ fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut Mistakes) -> Sprea
 fn check_constraints(
     field: &str,
     constraints: &[TopologySpreadConstraint],
-    mistakes: &mut Mistakes,
+    mistakes: &mut FieldErrors,
 ) {
     for (index, own) in constraints.iter().enumerate() {
         let at = format!("{field}[{index}]");

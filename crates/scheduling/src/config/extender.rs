@@ -2,7 +2,7 @@
 
 use super::text::{is_extended_resource, is_label_name};
 use super::wire;
-use super::{Mistakes, Profile};
+use super::{FieldErrors, Profile};
 use jiff::SignedDuration;
 
 /// Somebody who is asked over HTTP.
@@ -58,7 +58,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    fn read(field: &str, wire: &wire::TlsConfig, mistakes: &mut Mistakes) -> Self {
+    fn read(field: &str, wire: &wire::TlsConfig, mistakes: &mut FieldErrors) -> Self {
         let has = |file: &str, data: &str| !(file.is_empty() && data.is_empty());
         let certificate = has(&wire.cert_file, &wire.cert_data);
         let key = has(&wire.key_file, &wire.key_data);
@@ -88,7 +88,7 @@ impl Tls {
 }
 
 impl Extender {
-    fn read(field: &str, wire: &wire::Extender, mistakes: &mut Mistakes) -> Self {
+    fn read(field: &str, wire: &wire::Extender, mistakes: &mut FieldErrors) -> Self {
         if wire.url_prefix.is_empty() {
             mistakes.add(format!("{field}.urlPrefix"), "is missing");
         }
@@ -127,7 +127,7 @@ impl Extender {
 }
 
 /// Those whose errors are passed over come last (S5-050).
-pub(super) fn read(wire: &[wire::Extender], mistakes: &mut Mistakes) -> Vec<Extender> {
+pub(super) fn read(wire: &[wire::Extender], mistakes: &mut FieldErrors) -> Vec<Extender> {
     let mut extenders: Vec<Extender> = Vec::new();
     let mut managed: Vec<&str> = Vec::new();
     for (index, own) in wire.iter().enumerate() {

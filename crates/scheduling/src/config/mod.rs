@@ -103,26 +103,26 @@ pub struct Profile {
     /// Their arguments.
     pub args: Args,
     /// Arguments of plugins that are not built in.
-    pub own_args: BTreeMap<String, Value>,
+    pub custom_args: BTreeMap<String, Value>,
 }
 
 /// Something that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
-pub struct Invalid {
+pub struct InvalidField {
     /// Its path: `profiles[0].schedulerName`.
     pub field: String,
     /// What is wrong, and what to do.
     pub message: String,
 }
 
-/// Mistakes while a configuration is read.
+/// FieldErrors while a configuration is read.
 #[derive(Default)]
-pub(super) struct Mistakes(Vec<Invalid>);
+pub(super) struct FieldErrors(Vec<InvalidField>);
 
-impl Mistakes {
+impl FieldErrors {
     fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
-        self.0.push(Invalid {
+        self.0.push(InvalidField {
             field: field.into(),
             message: message.into(),
         });
@@ -162,7 +162,7 @@ impl Mistakes {
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
 /// What is said of another API version, if it is one.
-pub fn wrong_version(found: &str) -> String {
+pub fn version_error(found: &str) -> String {
     let advice = match found.strip_prefix("kubescheduler.config.k8s.io/") {
         Some("v1alpha1" | "v1alpha2" | "v1beta1" | "v1beta2" | "v1beta3") => {
             "; that version is gone from Kubernetes: write the new one and follow the mistakes that are told then"
@@ -174,7 +174,7 @@ pub fn wrong_version(found: &str) -> String {
 
 impl Default for Configuration {
     fn default() -> Self {
-        let mut mistakes = Mistakes::default();
+        let mut mistakes = FieldErrors::default();
         // An empty file has no mistakes.
         Self::read(&KubeSchedulerConfiguration::default(), &[], &mut mistakes)
     }
@@ -189,8 +189,8 @@ impl Configuration {
     pub fn new(
         wire: &KubeSchedulerConfiguration,
         own: &[(&str, &[Point])],
-    ) -> Result<Self, Vec<Invalid>> {
-        let mut mistakes = Mistakes::default();
+    ) -> Result<Self, Vec<InvalidField>> {
+        let mut mistakes = FieldErrors::default();
         if wire.kind != "KubeSchedulerConfiguration" {
             mistakes.add(
                 "kind",
@@ -198,7 +198,7 @@ impl Configuration {
             );
         }
         if wire.api_version != API_VERSION {
-            mistakes.add("apiVersion", wrong_version(&wire.api_version));
+            mistakes.add("apiVersion", version_error(&wire.api_version));
         }
         let read = Self::read(wire, own, &mut mistakes);
         if mistakes.0.is_empty() {
@@ -211,7 +211,7 @@ impl Configuration {
     fn read(
         wire: &KubeSchedulerConfiguration,
         own: &[(&str, &[Point])],
-        mistakes: &mut Mistakes,
+        mistakes: &mut FieldErrors,
     ) -> Self {
         let mut warnings = Vec::new();
         let parallelism = wire.parallelism.unwrap_or(16);
@@ -296,7 +296,7 @@ impl Configuration {
 fn percentage(
     field: &str,
     value: Option<i64>,
-    mistakes: &mut Mistakes,
+    mistakes: &mut FieldErrors,
     warnings: &mut Vec<String>,
 ) {
     let Some(value) = value else { return };
@@ -307,7 +307,7 @@ fn percentage(
 }
 
 impl LeaderElection {
-    fn read(wire: &wire::LeaderElection, mistakes: &mut Mistakes) -> Self {
+    fn read(wire: &wire::LeaderElection, mistakes: &mut FieldErrors) -> Self {
         let own = Self {
             leader_elect: wire.leader_elect.unwrap_or(true),
             lease_duration: mistakes.duration(
@@ -340,8 +340,8 @@ impl LeaderElection {
     }
 
     /// What cannot be, none where there is no election. To be asked again where flags changed it.
-    pub fn mistakes(&self) -> Vec<Invalid> {
-        let mut mistakes = Mistakes::default();
+    pub fn mistakes(&self) -> Vec<InvalidField> {
+        let mut mistakes = FieldErrors::default();
         if self.leader_elect && self.lease_duration <= self.renew_deadline {
             mistakes.add(
                 "leaderElection.leaseDuration",
@@ -367,7 +367,7 @@ fn named(name: Option<&String>, default: &str) -> String {
 }
 
 impl ClientConnection {
-    fn read(wire: &wire::ClientConnection, mistakes: &mut Mistakes) -> Self {
+    fn read(wire: &wire::ClientConnection, mistakes: &mut FieldErrors) -> Self {
         let burst = wire.burst.unwrap_or_default();
         mistakes.within("clientConnection.burst", burst, 0, i64::from(i32::MAX));
         Self {
@@ -383,7 +383,7 @@ impl Profile {
         field: &str,
         wire: &wire::Profile,
         (own, count): (&[(&str, &[Point])], usize),
-        mistakes: &mut Mistakes,
+        mistakes: &mut FieldErrors,
         warnings: &mut Vec<String>,
     ) -> Self {
         let default = (count == 1).then(|| "default-scheduler".to_owned());
@@ -424,13 +424,13 @@ impl Profile {
                 "at least one plugin must bind; enable DefaultBinder",
             );
         }
-        let (args, own_args) = args::read(field, &wire.plugin_config, own, mistakes);
+        let (args, custom_args) = args::read(field, &wire.plugin_config, own, mistakes);
         Self {
             scheduler_name,
             percentage_of_nodes_to_score: wire.percentage_of_nodes_to_score,
             points,
             args,
-            own_args,
+            custom_args,
         }
     }
 }
@@ -441,7 +441,7 @@ fn check_plugins(
     plugins: &wire::Plugins,
     points_of: &impl Fn(&str) -> Vec<Point>,
     own: &[(&str, &[Point])],
-    mistakes: &mut Mistakes,
+    mistakes: &mut FieldErrors,
 ) {
     let multi = [("multiPoint", &plugins.multi_point, None)];
     let single = Point::ALL.map(|point| (point.as_str(), point.of(plugins), Some(point)));

@@ -79,7 +79,7 @@ fn profile(own: &Profile) -> Value {
         );
     }
     let mut config = args(&own.args);
-    let more = own.own_args.iter();
+    let more = own.custom_args.iter();
     config.extend(more.map(|(name, args)| json!({ "name": name, "args": args })));
     json!({
         "schedulerName": own.scheduler_name,

@@ -12,10 +12,10 @@ mod members;
 mod preemption;
 mod trial;
 
-use crate::decider::Decided;
 use crate::framework::{Refusal, Waits};
 use crate::plugins::PluginName;
-use crate::preparations::{ClaimRef, Preparations};
+use crate::pre_bind::{ClaimRef, PreBindPlan};
+use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::{Cluster, InvalidObject, NodeId, Pod, Statement};
 use evictd_pod::wire;
 pub(crate) use members::{Groups, Together, group_of};
@@ -41,7 +41,7 @@ pub(crate) struct Member {
     /// Its node, and its number in the statement.
     placed: Option<(NodeId, usize)>,
     /// What has to be done for its claims there.
-    pub(crate) prepares: Preparations,
+    pub(crate) pre_bind: PreBindPlan,
     /// Plugins have reserved what it needs there.
     reserved: bool,
     /// The plugins that have it wait there.
@@ -60,7 +60,7 @@ pub(crate) enum End {
     #[default]
     NotTried,
     /// It can be on this node.
-    Fits(Decided),
+    Fits(ScheduleResult),
     /// It fits nowhere.
     FitsNowhere(Nowhere),
     /// A plugin refuses it on the node that was chosen.
@@ -105,7 +105,7 @@ impl Member {
             profile,
             pod,
             placed: None,
-            prepares: Preparations::default(),
+            pre_bind: PreBindPlan::default(),
             reserved: false,
             waits: Waits::new(),
             avoids: BTreeSet::new(),
@@ -139,8 +139,8 @@ impl Member {
     /// Puts it on a node, and promises it the devices that were chosen there.
     fn put(&mut self, cluster: &mut Cluster, statement: &mut Statement, node: NodeId) {
         if let Some(pod) = self.pod.take() {
-            cluster.assume_devices(&pod, &self.prepares.devices);
-            cluster.choose_volumes(&pod, node, &self.prepares.volumes);
+            cluster.assume_devices(&pod, &self.pre_bind.devices);
+            cluster.choose_volumes(&pod, node, &self.pre_bind.volumes);
             self.placed = Some((node, statement.place(cluster, pod, node)));
         }
     }
@@ -154,11 +154,11 @@ impl Member {
 
 /// Something about a group, for the conditions of its object.
 #[derive(Debug, Clone)]
-pub struct GroupNews {
+pub struct GroupResult {
     /// The object as it was last seen.
     pub group: Arc<wire::PodGroup>,
-    /// What there is to say.
-    pub what: GroupOutcome,
+    /// The result of its last attempt.
+    pub outcome: GroupOutcome,
 }
 
 /// What came of a group.

@@ -2,7 +2,7 @@
 //! and then as many as possible are put back.
 
 use super::{Member, Together, Trial};
-use crate::preparations::Preparations;
+use crate::pre_bind::PreBindPlan;
 use evictd_placement::{Domain, NodeId, Pod, Statement};
 use evictd_preemption::{Budget, Ineligible, breaking};
 use hashbrown::HashMap;
@@ -202,8 +202,8 @@ fn reprieve(
         unit.pods.iter().any(|(id, _)| Some(*id) == node)
     };
     let displaced = members.iter().enumerate().filter(|(_, own)| beside(own));
-    let displaced = displaced.map(|(index, own)| (index, own.node(), own.prepares.clone()));
-    let displaced: Vec<(usize, Option<NodeId>, Preparations)> = displaced.collect();
+    let displaced = displaced.map(|(index, own)| (index, own.node(), own.pre_bind.clone()));
+    let displaced: Vec<(usize, Option<NodeId>, PreBindPlan)> = displaced.collect();
     for (index, ..) in &displaced {
         members[*index].take_back(trial.cluster, statement);
     }
@@ -215,10 +215,10 @@ fn reprieve(
     for removed in &unit.removed {
         statement.remove_again(trial.cluster, *removed);
     }
-    for (index, node, prepares) in displaced {
+    for (index, node, pre_bind) in displaced {
         let member = &mut members[index];
         member.take_back(trial.cluster, statement);
-        member.prepares = prepares;
+        member.pre_bind = pre_bind;
         if let Some(node) = node {
             member.put(trial.cluster, statement, node);
         }

@@ -3,10 +3,10 @@
 use super::{End, Member, Nowhere};
 use crate::config::Extender;
 use crate::cycle::Filtered;
-use crate::decider::{Decided, Decider};
-use crate::extending::{Asked, asks, choose, narrow};
+use crate::extenders::{ExtenderState, asks, choose, narrow};
 use crate::framework::Framework;
-use crate::preparations::Preparations;
+use crate::pre_bind::PreBindPlan;
+use crate::scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
 use evictd_placement::{Chosen, Cluster, Domain, NodeId, Pod, Statement, shared_claims};
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const PLACINGS: usize = 32;
 /// What a gang is tried with.
 pub(crate) struct Trial<'s> {
     pub(crate) cluster: &'s mut Cluster,
-    pub(crate) decider: &'s mut Decider,
+    pub(crate) decider: &'s mut SchedulingAlgorithm,
     pub(crate) frameworks: &'s [Framework],
     /// So many of the members have to fit.
     pub(crate) missing: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Trial<'s> {
 pub(crate) struct Answers<'s> {
     pub(crate) extenders: &'s [Extender],
     /// About the members, by key.
-    pub(crate) asked: &'s HashMap<Arc<str>, Asked>,
+    pub(crate) asked: &'s HashMap<Arc<str>, ExtenderState>,
     /// Whether they can be asked about further nodes.
     pub(crate) more: bool,
 }
@@ -107,7 +107,7 @@ impl Trial<'_> {
             let mut claims = shared_claims(self.cluster, pod).into_iter();
             claims.find_map(|(uid, nodes)| {
                 let has = |own: &Member| {
-                    let mut devices = own.prepares.devices.iter();
+                    let mut devices = own.pre_bind.devices.iter();
                     own.node().is_some() && devices.any(|choice| choice.uid == uid)
                 };
                 Some((members.iter().position(has)?, nodes))
@@ -154,7 +154,7 @@ impl Trial<'_> {
         match decided {
             Ok(decided) => {
                 let node = decided.chosen;
-                member.prepares = Preparations::of(self.cluster, &pod, node);
+                member.pre_bind = PreBindPlan::of(self.cluster, &pod, node);
                 member.end = End::Fits(decided);
                 member.pod = Some(pod);
                 member.put(self.cluster, statement, node);
@@ -173,7 +173,7 @@ impl Trial<'_> {
         member: &mut Member,
         pod: &Pod,
         domain: Domain<'_>,
-    ) -> Result<Decided, Box<End>> {
+    ) -> Result<ScheduleResult, Box<End>> {
         let mut extenders = self.answers.extenders.iter();
         if extenders.any(|own| asks(own, &member.wire)) {
             return self.decide_with_extenders(member, pod, domain);
@@ -193,7 +193,7 @@ impl Trial<'_> {
         member: &mut Member,
         pod: &Pod,
         domain: Domain<'_>,
-    ) -> Result<Decided, Box<End>> {
+    ) -> Result<ScheduleResult, Box<End>> {
         let framework = &self.frameworks[member.profile];
         let cluster = &*self.cluster;
         let mut filtered = Box::new(framework.filter(cluster, pod));

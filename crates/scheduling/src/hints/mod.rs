@@ -41,7 +41,7 @@ const WOKEN_BY_TAINTS: [PluginName; 10] = [
 ];
 
 /// Which events may wake a pod that these plugins rejected, each with those of the plugins that asked for it.
-pub fn waking(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static str>)> {
+pub fn waking_events(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static str>)> {
     let others = [Other].into_iter().collect();
     let kinds = Kind::ALL.into_iter().filter_map(|kind| {
         let plugins = registered(kind).or(others).and(rejectors);

@@ -36,7 +36,7 @@ pub use placed::Binding;
 pub(crate) use placed::WaitingPod;
 
 use crate::plugins::PluginSet;
-use crate::queue::{self, Entry, Moved, Pool, Queue, QueueError, Requeueing, Settings, Updated};
+use crate::queue::{self, Entry, Moved, Pool, Queue, QueueError, QueueingHints, Settings, Updated};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use nominations::Nominations;
@@ -113,7 +113,7 @@ impl<E> PodLifecycles<E> {
         &mut self,
         now: Timestamp,
         event: Event<'_, E>,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Vec<Command> {
         match event {
             Event::Pending {
@@ -336,7 +336,7 @@ impl<E> PodLifecycles<E> {
         pod: &str,
         (rejectors, pending): (PluginSet, PluginSet),
         nominated: Option<&str>,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Vec<Command> {
         let entry = self.give_up(pod);
         let Some(nominated) = nominated else {
@@ -430,12 +430,12 @@ impl<E> PodLifecycles<E> {
         &mut self,
         event: queue::Event<E>,
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
         self.queue.event(event, now, hints)
     }
 
-    pub(crate) fn activate(&mut self, pod: &str, hints: &impl Requeueing<E>) -> Option<Moved> {
+    pub(crate) fn activate(&mut self, pod: &str, hints: &impl QueueingHints<E>) -> Option<Moved> {
         self.queue.activate(pod, hints)
     }
 
@@ -446,7 +446,7 @@ impl<E> PodLifecycles<E> {
     pub(crate) fn flush_unschedulable(
         &mut self,
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
         self.queue.flush_unschedulable(now, hints)
     }

@@ -1,10 +1,10 @@
 //! Pods that have a node and are not known to run there.
 
 use super::Phase;
-use crate::decider::Decided;
 use crate::framework::Waits;
-use crate::preparations::Preparations;
+use crate::pre_bind::PreBindPlan;
 use crate::queue::Entry;
+use crate::scheduling_algorithm::ScheduleResult;
 use evictd_pod::wire;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
@@ -33,8 +33,8 @@ pub(crate) struct WaitingPod {
     /// Index of its profile.
     pub(crate) profile: usize,
     pub(crate) node: Arc<str>,
-    pub(crate) decided: Decided,
-    pub(crate) prepares: Preparations,
+    pub(crate) decided: ScheduleResult,
+    pub(crate) pre_bind: PreBindPlan,
     pub(crate) since: Timestamp,
     /// The plugins that have not permitted it yet, with their timeouts.
     pub(crate) by: Waits,

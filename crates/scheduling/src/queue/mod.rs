@@ -1,4 +1,4 @@
-//! The pools of waiting pods, and the pods in flight. The queue knows pods by their keys only. [`Requeueing`] decides which
+//! The pools of waiting pods, and the pods in flight. The queue knows pods by their keys only. [`QueueingHints`] decides which
 //! events wake a pod.
 mod entry;
 mod in_flight;
@@ -64,7 +64,7 @@ pub enum Pool {
 #[derive(Debug, Clone)]
 pub(crate) enum Scope {
     All,
-    /// Waiting pods of at most this priority; and every pod in flight.
+    /// QueuedPod pods of at most this priority; and every pod in flight.
     UpTo(i32),
     /// Every pod but these.
     Except(Arc<[Arc<str>]>),
@@ -93,7 +93,7 @@ impl<E> Event<E> {
 }
 
 /// The plugins as the queue sees them. The caller keeps the objects.
-pub(crate) trait Requeueing<E> {
+pub(crate) trait QueueingHints<E> {
     /// The plugins that registered this event.
     fn registered(&self, event: &E) -> PluginSet;
     /// The queueing hint of a plugin that rejected the pod and registered the event: whether the event is worth an attempt.
@@ -139,7 +139,7 @@ pub enum QueueError {
 
 /// The queue state of a waiting pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct QueuedPod {
     /// Where it waits.
     pub pool: Pool,
     /// Since its last attempt.
@@ -202,9 +202,9 @@ impl<E> Queue<E> {
         self.pools.count(pool)
     }
 
-    pub(crate) fn waiting(&self, pod: &str) -> Option<Waiting> {
+    pub(crate) fn waiting(&self, pod: &str) -> Option<QueuedPod> {
         let entry = self.pools.get(pod)?;
-        Some(Waiting {
+        Some(QueuedPod {
             pool: entry.pool,
             since: entry.timestamp.timestamp(),
             attempts: entry.attempts,
@@ -257,7 +257,7 @@ impl<E> Queue<E> {
         priority: i32,
         label: &'static str,
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Option<Moved> {
         if let Some((pod, mut entry)) = self.pools.take(&pod) {
             entry.priority = priority;
@@ -274,7 +274,7 @@ impl<E> Queue<E> {
         priority: i32,
         events: Vec<Event<E>>,
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Updated {
         if self.in_flight.contains(pod) {
             for event in events {
@@ -354,7 +354,7 @@ impl<E> Queue<E> {
         pod: &str,
         failure: (PluginSet, PluginSet),
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Result<Moved, QueueError> {
         let Some((pod, flight)) = self.in_flight.end(pod) else {
             return Err(QueueError::NotInFlight(pod.into()));
@@ -376,7 +376,7 @@ impl<E> Queue<E> {
         (mut entry, position): (Entry, Option<u64>),
         (rejectors, pending): (PluginSet, PluginSet),
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Result<Moved, QueueError> {
         if self.pools.get(&pod).is_some() {
             return Err(QueueError::AlreadyQueued(pod));
@@ -397,7 +397,7 @@ impl<E> Queue<E> {
         pod: &str,
         entry: &Entry,
         position: Option<u64>,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Option<Wake> {
         let events = position.and_then(|position| self.in_flight.since(position));
         let Some(events) = events.filter(|_| !entry.rejectors.is_empty()) else {
@@ -423,7 +423,7 @@ impl<E> Queue<E> {
         &mut self,
         event: Event<E>,
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
         let mut pods = match &event.object {
             None => self.pools.list(Pool::Unschedulable),
@@ -449,7 +449,7 @@ impl<E> Queue<E> {
     }
 
     /// Activates this pod for a plugin (S5-034).
-    pub(crate) fn activate(&mut self, pod: &str, hints: &impl Requeueing<E>) -> Option<Moved> {
+    pub(crate) fn activate(&mut self, pod: &str, hints: &impl QueueingHints<E>) -> Option<Moved> {
         let label = "ForceActivate";
         if let Some(pod) = self.in_flight.key(pod) {
             self.in_flight
@@ -486,7 +486,7 @@ impl<E> Queue<E> {
     pub(crate) fn flush_unschedulable(
         &mut self,
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
         let limit = self.settings.max_unschedulable;
         // A gated pod stays, but one that is over age makes this an event for the pods in flight too.
@@ -510,7 +510,7 @@ impl<E> Queue<E> {
         pods: Vec<Arc<str>>,
         event: &Event<E>,
         now: Timestamp,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
         let mut moved = Vec::new();
         for pod in pods {
@@ -545,7 +545,7 @@ impl<E> Queue<E> {
         mut entry: Entry,
         pool: Pool,
         label: &'static str,
-        hints: &impl Requeueing<E>,
+        hints: &impl QueueingHints<E>,
     ) -> Moved {
         let from_backoff = matches!(entry.pool, Pool::Backoff | Pool::ErrorBackoff);
         entry.profile = hints.profile(&pod);
@@ -568,7 +568,7 @@ fn woken<E>(
     pod: &str,
     entry: &Entry,
     event: &Event<E>,
-    hints: &impl Requeueing<E>,
+    hints: &impl QueueingHints<E>,
 ) -> Option<Wake> {
     let registered = event.object.as_ref().map(|object| hints.registered(object));
     if let Some(gate) = entry.gate

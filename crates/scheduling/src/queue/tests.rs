@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{
-    Event, MAX_IN_FLIGHT_EVENTS, Moved, PluginName, PluginSet, Pool, Queue, QueueError, Requeueing,
-    Scope, Settings,
+    Event, MAX_IN_FLIGHT_EVENTS, Moved, PluginName, PluginSet, Pool, Queue, QueueError,
+    QueueingHints, Scope, Settings,
 };
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ struct Hints {
     gated: BTreeSet<String>,
 }
 
-impl Requeueing<Happening> for Hints {
+impl QueueingHints<Happening> for Hints {
     fn registered(&self, event: &Happening) -> PluginSet {
         by(&[event.0])
     }

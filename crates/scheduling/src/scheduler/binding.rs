@@ -3,7 +3,7 @@
 use super::waiting_pods::refused;
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::framework::Refusal;
-use crate::gang::{GroupNews, GroupOutcome};
+use crate::gang::{GroupOutcome, GroupResult};
 use crate::plugins::PluginSet;
 use crate::pod_lifecycle::{Binding, WaitingPod};
 use crate::scheduling_queue::Answer;
@@ -122,7 +122,7 @@ impl Scheduler {
         }
         for (key, waiting) in pods {
             let node = Arc::clone(&waiting.node);
-            self.report(&key, &waiting, Outcome::Waits { node });
+            self.report(&key, &waiting, Outcome::WaitsOnPermit { node });
             self.queue.delay(now, &key, waiting);
         }
     }
@@ -150,7 +150,7 @@ impl Scheduler {
             }
             return self.report_group(gang, GroupOutcome::Unschedulable(message));
         }
-        if pods.iter().any(|(_, waiting)| !waiting.prepares.is_empty()) {
+        if pods.iter().any(|(_, waiting)| !waiting.pre_bind.is_empty()) {
             let keys = pods.iter().map(|(key, _)| Arc::clone(key));
             self.together.push(keys.collect());
         }
@@ -161,7 +161,7 @@ impl Scheduler {
             let outcome = Outcome::Placed {
                 node: waiting.node,
                 decided: waiting.decided,
-                prepares: waiting.prepares,
+                pre_bind: waiting.pre_bind,
             };
             self.decided.push_back(Attempt {
                 key,
@@ -204,9 +204,9 @@ impl Scheduler {
         });
     }
 
-    fn report_group(&mut self, name: &str, what: GroupOutcome) {
+    fn report_group(&mut self, name: &str, outcome: GroupOutcome) {
         if let Some(group) = self.queue.group(name).cloned() {
-            self.groups.push(GroupNews { group, what });
+            self.groups.push(GroupResult { group, outcome });
         }
     }
 }

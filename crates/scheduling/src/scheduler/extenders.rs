@@ -3,10 +3,11 @@
 use super::{Attempt, Outcome, Scheduler};
 use crate::config::Extender;
 use crate::cycle::{Filtered, Verdict};
-use crate::decider::Decided;
-use crate::extending::{
-    Asked, Offered, Question, Replay, Reply, asks, choose, is_interested, narrow,
+use crate::extenders::{
+    ExtenderRequest, ExtenderResponse, ExtenderState, NodeVictims, Replay, asks, choose,
+    is_interested, narrow,
 };
+use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::{INTERRUPTED, NodeId, Pod};
 use evictd_pod::wire;
 use jiff::Timestamp;
@@ -17,9 +18,9 @@ const ROUNDS: u32 = 3;
 
 /// The next step of an attempt.
 enum Step {
-    Decided(Decided),
+    Decided(ScheduleResult),
     FitsNowhere(Box<Filtered>),
-    Ask(Question),
+    AskExtenders(ExtenderRequest),
     Error(String),
 }
 
@@ -36,9 +37,14 @@ impl Scheduler {
             .any(|extender| is_interested(extender, pod))
     }
 
-    /// Continues an attempt with the answer to its [`Outcome::Ask`]. `None` if the pod was deleted, or belongs to a gang:
+    /// Continues an attempt with the answer to its [`Outcome::AskExtenders`]. `None` if the pod was deleted, or belongs to a gang:
     /// [`Scheduler::attempt`] returns the results of gangs.
-    pub fn answered(&mut self, now: Timestamp, key: &Arc<str>, reply: Reply) -> Option<Attempt> {
+    pub fn on_extender_response(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        reply: ExtenderResponse,
+    ) -> Option<Attempt> {
         if self.answered_of_gang(now, (key, &reply)) {
             return None;
         }
@@ -51,7 +57,7 @@ impl Scheduler {
             return None;
         };
         let outcome = self.interruptible(|own| own.decide(now, key, &pod, number));
-        if !matches!(outcome, Outcome::Ask(_)) {
+        if !matches!(outcome, Outcome::AskExtenders(_)) {
             self.asked.remove(key);
         }
         Some(Attempt {
@@ -84,22 +90,22 @@ impl Scheduler {
             }
             Step::Decided(decided) => self.place(now, (key, wire, number, profile), pod, decided),
             Step::FitsNowhere(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered)),
-            Step::Ask(question) => {
+            Step::AskExtenders(question) => {
                 self.cluster.release(pod);
-                Outcome::Ask(question)
+                Outcome::AskExtenders(question)
             }
             Step::Error(message) => {
                 self.cluster.release(pod);
                 self.error(now, key, message)
             }
         };
-        if !matches!(outcome, Outcome::Ask(_)) {
+        if !matches!(outcome, Outcome::AskExtenders(_)) {
             self.asked.remove(key);
         }
         outcome
     }
 
-    fn step(&self, asked: &mut Asked, wire: &wire::Pod, pod: &Pod, profile: usize) -> Step {
+    fn step(&self, asked: &mut ExtenderState, wire: &wire::Pod, pod: &Pod, profile: usize) -> Step {
         let (framework, cluster) = (&self.frameworks[profile], &self.cluster);
         let mut filtered = Box::new(framework.filter(cluster, pod));
         let mut scores = None;
@@ -130,17 +136,17 @@ impl Scheduler {
         Step::Decided(choose(framework, cluster, pod, feasible, scores))
     }
 
-    fn ask_about(&self, asked: &mut Asked, filtered: &Filtered) -> Step {
+    fn ask_about(&self, asked: &mut ExtenderState, filtered: &Filtered) -> Step {
         let nodes = filtered.feasible.iter();
         let nodes = nodes.map(|id| Arc::from(self.cluster.node_name(*id)));
         let nodes: Vec<Arc<str>> = nodes.collect();
         asked.nodes = nodes.iter().cloned().collect();
         asked.rounds += 1;
-        Step::Ask(Question::Nodes(nodes))
+        Step::AskExtenders(ExtenderRequest::Nodes(nodes))
     }
 
     /// Asks about all feasible nodes, whatever the nomination.
-    fn ask_again(&self, asked: &mut Asked, pod: &Pod, profile: usize) -> Step {
+    fn ask_again(&self, asked: &mut ExtenderState, pod: &Pod, profile: usize) -> Step {
         let mut pod = pod.clone();
         pod.identity.nominated = None;
         let filtered = self.frameworks[profile].filter(&self.cluster, &pod);
@@ -153,7 +159,7 @@ impl Scheduler {
     /// The extenders that take part in a preemption for a pod, with their answers.
     pub(super) fn replays<'a>(
         extenders: &'a [Extender],
-        asked: Option<&'a Asked>,
+        asked: Option<&'a ExtenderState>,
         pod: &wire::Pod,
     ) -> Vec<Replay<'a>> {
         let extenders = extenders.iter().enumerate();
@@ -171,10 +177,10 @@ impl Scheduler {
 }
 
 /// The next question to an extender, if any.
-pub(super) fn question(replays: Vec<Replay<'_>>) -> Option<Question> {
+pub(super) fn question(replays: Vec<Replay<'_>>) -> Option<ExtenderRequest> {
     replays.into_iter().find_map(|replay| {
-        let offers: Vec<Offered> = replay.question?;
+        let offers: Vec<NodeVictims> = replay.question?;
         let extender = replay.index;
-        Some(Question::Victims { extender, offers })
+        Some(ExtenderRequest::Victims { extender, offers })
     })
 }

@@ -2,7 +2,7 @@
 //! it. After the last answer the gang is tried again on the cluster as it is then.
 
 use super::{Attempt, Outcome, Scheduler};
-use crate::extending::{Question, Reply};
+use crate::extenders::{ExtenderRequest, ExtenderResponse};
 use crate::gang::Member;
 use crate::queue::Popped;
 use crate::scheduling_queue::Gang;
@@ -43,7 +43,7 @@ impl Scheduler {
                 key: member.key,
                 pod: member.wire,
                 number: member.number,
-                outcome: Outcome::Ask(Question::Nodes(nodes)),
+                outcome: Outcome::AskExtenders(ExtenderRequest::Nodes(nodes)),
             });
         }
         let asking = Asking {
@@ -68,7 +68,7 @@ impl Scheduler {
     pub(super) fn answered_of_gang(
         &mut self,
         now: Timestamp,
-        (key, reply): (&Arc<str>, &Reply),
+        (key, reply): (&Arc<str>, &ExtenderResponse),
     ) -> bool {
         let mut all = self.asking.iter_mut();
         let Some((name, asking)) = all.find(|(_, asking)| asking.outstanding.contains(key)) else {

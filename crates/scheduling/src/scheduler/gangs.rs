@@ -4,11 +4,11 @@ use super::gang_extenders::ROUNDS;
 use super::waiting_pods::refused;
 use super::{Attempt, Outcome, Rejected, Scheduler, UNANSWERED};
 use crate::gang::{
-    Answers, End, GroupNews, GroupOutcome, Member, Preemption, Preemptor, Trial, preempt,
+    Answers, End, GroupOutcome, GroupResult, Member, Preemption, Preemptor, Trial, preempt,
 };
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
-use crate::preparations::ClaimRef;
+use crate::pre_bind::ClaimRef;
 use crate::scheduling_queue::Gang;
 use evictd_placement::{Cluster, Domain, Domains, INTERRUPTED, NodeId, Statement};
 use evictd_preemption::{Action, Ineligible};
@@ -109,9 +109,9 @@ impl Scheduler {
         let refuses = |member: &Member| matches!(member.end, End::Refused(_));
         if members.iter().any(refuses) {
             // No eviction changes the answer of a plugin about a node.
-            self.groups.push(GroupNews {
+            self.groups.push(GroupResult {
                 group: gang.object,
-                what: GroupOutcome::Unschedulable(words.clone()),
+                outcome: GroupOutcome::Unschedulable(words.clone()),
             });
             return self.reject_gang(now, members, &(words, plugins), None);
         }
@@ -146,9 +146,9 @@ impl Scheduler {
             freed,
             is_eligible: found.is_ok(),
         };
-        self.groups.push(GroupNews {
+        self.groups.push(GroupResult {
             group: gang.object,
-            what: GroupOutcome::Unschedulable(message.clone()),
+            outcome: GroupOutcome::Unschedulable(message.clone()),
         });
         self.reject_gang(now, members, &(message, plugins), Some(preempted));
     }
@@ -254,7 +254,7 @@ impl Scheduler {
                 profile: member.profile,
                 node,
                 decided,
-                prepares: member.prepares,
+                pre_bind: member.pre_bind,
                 since: now,
                 by: member.waits,
                 gang: Some(Arc::clone(&gang.name)),
@@ -336,9 +336,9 @@ impl Scheduler {
         let found = preempt(&mut trial, members, &preemptor)?;
         let found = found.filter(|_| !trial.cluster.interrupt().is_raised());
         let groups = found.iter().flat_map(|found| &found.groups);
-        let whole = groups.map(|group| GroupNews {
+        let whole = groups.map(|group| GroupResult {
             group: Arc::clone(&together.groups[*group]),
-            what: GroupOutcome::Preempted,
+            outcome: GroupOutcome::Preempted,
         });
         self.groups.extend(whole);
         Ok(found)

@@ -2,7 +2,7 @@
 //! back-off, as after any other error, and the others go on meanwhile.
 
 use super::Scheduler;
-use crate::decider::Decider;
+use crate::scheduling_algorithm::SchedulingAlgorithm;
 
 impl Scheduler {
     /// Ends attempts once `ask` returns true. It is called often, by several threads, and only during an attempt.
@@ -16,7 +16,7 @@ impl Scheduler {
         let made = attempt(self);
         if self.cluster.interrupt_mut().end() {
             // It may have cached the answers of checks that were ended.
-            self.decider = Decider::default();
+            self.decider = SchedulingAlgorithm::default();
         }
         made
     }

@@ -3,8 +3,8 @@
 use super::extenders::question;
 use super::{Outcome, Rejected, Scheduler};
 use crate::cycle::Filtered;
-use crate::decider::Hopeless;
 use crate::plugins::{PluginName, PluginSet};
+use crate::scheduling_algorithm::UnschedulableResult;
 use crate::scheduling_queue::{Failure, Nomination};
 use evictd_placement::{DEVICES_GO_ON, INTERRUPTED, NodeId, Pod};
 use evictd_pod::wire;
@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl From<Hopeless> for Rejected {
-    fn from(hopeless: Hopeless) -> Self {
+impl From<UnschedulableResult> for Rejected {
+    fn from(hopeless: UnschedulableResult) -> Self {
         Self {
             message: hopeless.message,
             plugins: hopeless.plugins,
@@ -31,8 +31,8 @@ impl From<Hopeless> for Rejected {
 }
 
 impl Rejected {
-    fn hopeless(&self) -> Hopeless {
-        Hopeless {
+    fn hopeless(&self) -> UnschedulableResult {
+        UnschedulableResult {
             message: self.message.clone(),
             plugins: self.plugins.clone(),
             rejections: Arc::clone(&self.rejections),
@@ -138,7 +138,7 @@ impl Scheduler {
         }
         if let Some(question) = question {
             self.cluster.release(pod);
-            return Outcome::Ask(question);
+            return Outcome::AskExtenders(question);
         }
         let failed = match failed {
             Ok(failed) => failed,

@@ -16,7 +16,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 pub(super) struct StuckVictims {
     /// By key.
     ending: HashMap<Arc<str>, Ending>,
-    /// Waiting pods by key, with the nodes that do not become free for them.
+    /// QueuedPod pods by key, with the nodes that do not become free for them.
     left: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 

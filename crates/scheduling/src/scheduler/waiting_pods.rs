@@ -3,11 +3,11 @@
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::change::{Change, is_assigned, pod_key};
 use crate::config::print_duration;
-use crate::decider::Decided;
 use crate::framework::Refusal;
 use crate::plugins::{PluginName, PluginSet};
 use crate::pod_lifecycle::WaitingPod;
-use crate::preparations::Preparations;
+use crate::pre_bind::PreBindPlan;
+use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::{Chosen, Permit, Pod};
 use evictd_pod::wire;
 use jiff::{SignedDuration, Timestamp};
@@ -24,7 +24,7 @@ impl Scheduler {
         now: Timestamp,
         placing: Placing<'_>,
         pod: Pod,
-        decided: Decided,
+        decided: ScheduleResult,
     ) -> Outcome {
         let (key, wire, number, profile) = placing;
         let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
@@ -38,7 +38,7 @@ impl Scheduler {
                 return Outcome::Unschedulable(rejected);
             }
         };
-        let prepares = Preparations::begin(&mut self.cluster, &pod, decided.chosen);
+        let pre_bind = PreBindPlan::begin(&mut self.cluster, &pod, decided.chosen);
         self.cluster.assume(pod, decided.chosen);
         self.queue.assume(now, key, &node);
         let waiting = WaitingPod {
@@ -47,7 +47,7 @@ impl Scheduler {
             profile,
             node: Arc::clone(&node),
             decided,
-            prepares,
+            pre_bind,
             since: now,
             by,
             gang: None,
@@ -56,7 +56,7 @@ impl Scheduler {
             return self.go(now, key, waiting);
         }
         self.queue.delay(now, key, waiting);
-        Outcome::Waits { node }
+        Outcome::WaitsOnPermit { node }
     }
 
     pub(super) const fn chosen<'c>(&'c self, pod: &'c wire::Pod, node: &'c str) -> Chosen<'c> {
@@ -79,7 +79,7 @@ impl Scheduler {
         Outcome::Placed {
             node: waiting.node,
             decided: waiting.decided,
-            prepares: waiting.prepares,
+            pre_bind: waiting.pre_bind,
         }
     }
 

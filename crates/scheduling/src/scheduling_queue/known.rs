@@ -6,7 +6,7 @@ use crate::events::ClusterEvent;
 use crate::gang::{Groups, group_of};
 use crate::hints;
 use crate::plugins::{PluginName, PluginSet};
-use crate::queue::{Requeueing, Settings};
+use crate::queue::{QueueingHints, Settings};
 use hashbrown::HashSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Known {
     pub(super) settings: Settings,
 }
 
-impl Requeueing<ClusterEvent> for Known {
+impl QueueingHints<ClusterEvent> for Known {
     fn registered(&self, event: &ClusterEvent) -> PluginSet {
         let registered = hints::registered(event.kind);
         let extender = self.has_extenders.then_some(PluginName::Extender);

@@ -5,7 +5,7 @@ mod outcome;
 mod sequence;
 
 use crate::change::pod_key;
-use crate::config::{Configuration, Invalid, KubeSchedulerConfiguration};
+use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{Moved, Pool, Popped, QueueError, Settings};
 use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
@@ -107,7 +107,7 @@ impl Action {
 
 impl Timeline {
     /// The configuration in force. Kind and version may be left out here.
-    fn configuration(&mut self) -> Result<Configuration, Vec<Invalid>> {
+    fn configuration(&mut self) -> Result<Configuration, Vec<InvalidField>> {
         let Some(wire) = &mut self.config else {
             return Ok(Configuration::default());
         };
@@ -124,14 +124,14 @@ impl Timeline {
     }
 
     /// What is wrong with steps that could be read.
-    fn mistakes(&self) -> Vec<Invalid> {
+    fn mistakes(&self) -> Vec<InvalidField> {
         let mut found = Vec::new();
         let mut before = 0;
         for (index, step) in self.steps.iter().enumerate() {
             let at = step.at.unwrap_or(before);
             let order = (at < before).then(|| "at is before that of the step before".to_owned());
             let messages = step.mistakes().chain(order);
-            found.extend(messages.map(|message| Invalid {
+            found.extend(messages.map(|message| InvalidField {
                 field: format!("steps[{index}]"),
                 message,
             }));
@@ -171,7 +171,7 @@ impl Step {
 ///
 /// # Errors
 /// Every mistake of the configuration and of the steps.
-pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<Invalid>> {
+pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<InvalidField>> {
     let mut mistakes = timeline.mistakes();
     let configuration = timeline.configuration();
     let configuration = match configuration {

@@ -2,7 +2,7 @@
 //! for each that preempts the victims go at once.
 
 use crate::change::{Change, Delta};
-use crate::config::{Configuration, Invalid, KubeSchedulerConfiguration};
+use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::framework::Framework;
 use crate::queue::{Pool, Settings};
 use crate::scheduler::{Attempt, Event, Outcome as Ended, Scheduler};
@@ -109,12 +109,12 @@ const TURN: SignedDuration = SignedDuration::from_millis(10);
 pub fn run_sequence(
     sequence: &Sequence,
     told: &mut dyn FnMut(usize, usize),
-) -> Result<SequenceOutcome, Vec<Invalid>> {
+) -> Result<SequenceOutcome, Vec<InvalidField>> {
     let config = match &sequence.config {
         None => Configuration::default(),
         Some(wire) => Configuration::new(wire, &[]).map_err(|mistakes| {
             let mistakes = mistakes.into_iter();
-            let within = |own: Invalid| invalid(format!("config.{}", own.field), own.message);
+            let within = |own: InvalidField| invalid(format!("config.{}", own.field), own.message);
             mistakes.map(within).collect::<Vec<_>>()
         })?,
     };
@@ -163,8 +163,8 @@ pub fn run_sequence(
     Ok(run.play(told))
 }
 
-const fn invalid(field: String, message: String) -> Invalid {
-    Invalid { field, message }
+const fn invalid(field: String, message: String) -> InvalidField {
+    InvalidField { field, message }
 }
 
 /// An object as something that appears; `None` for one of another kind.
@@ -227,7 +227,9 @@ impl Run {
             self.pods.insert(name(pod), Arc::clone(pod));
         }
         self.scheduler.on(self.now, event);
-        self.outcome.warnings.extend(self.scheduler.take_mistakes());
+        self.outcome
+            .warnings
+            .extend(self.scheduler.take_invalid_objects());
     }
 
     /// A pod changes, or goes.
@@ -329,7 +331,10 @@ impl Run {
                 self.outcome.attempts.push(told);
             }
             // No extender is asked here, and no plugin of one's own.
-            Ended::Ask(_) | Ended::Waits { .. } | Ended::Deleting | Ended::NoProfile => {}
+            Ended::AskExtenders(_)
+            | Ended::WaitsOnPermit { .. }
+            | Ended::Deleting
+            | Ended::NoProfile => {}
         }
     }
 

@@ -174,7 +174,7 @@ fn s5_075_plugins_of_ones_own_are_merged_as_the_others_are() {
             .contains(&"Racks".to_owned())
     );
     assert_eq!(own.points.weight("Racks"), 3);
-    assert_eq!(own.own_args["Racks"]["height"], 42);
+    assert_eq!(own.custom_args["Racks"]["height"], 42);
     // Without being registered nobody knows it.
     assert_eq!(Configuration::new(&wire, &[]).unwrap_err().len(), 2);
 }

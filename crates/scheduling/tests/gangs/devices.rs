@@ -1,7 +1,7 @@
 //! Pods of a group with claims on devices: what one is promised the others share, and what comes to nothing is undone.
 
 use crate::{Scene, group, pod, read};
-use evictd_scheduling::{Change, Delta, Event, Outcome, Preparations};
+use evictd_scheduling::{Change, Delta, Event, Outcome, PreBindPlan};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ fn new<T: serde::de::DeserializeOwned>(value: Value) -> Delta<T> {
 }
 
 /// A pod of a gang that is placed: its node, and what its claims get.
-type Placed = BTreeMap<String, (String, Preparations)>;
+type Placed = BTreeMap<String, (String, PreBindPlan)>;
 
 impl Scene {
     /// With a class of cards.
@@ -57,8 +57,8 @@ impl Scene {
             .attempts()
             .into_iter()
             .filter_map(|attempt| match attempt.outcome {
-                Outcome::Placed { node, prepares, .. } => {
-                    Some((attempt.key.to_string(), (node.to_string(), prepares)))
+                Outcome::Placed { node, pre_bind, .. } => {
+                    Some((attempt.key.to_string(), (node.to_string(), pre_bind)))
                 }
                 _ => None,
             });
@@ -77,8 +77,8 @@ impl Scene {
 
 /// The card that a claim of a pod gets.
 fn card(placed: &Placed, pod: &str, claim: &str) -> String {
-    let (_, prepares) = &placed[pod];
-    let choice = prepares.devices.iter().find(|own| own.claim == claim);
+    let (_, pre_bind) = &placed[pod];
+    let choice = pre_bind.devices.iter().find(|own| own.claim == claim);
     let allocation = choice.unwrap().allocation.as_ref().unwrap();
     allocation.devices.results[0].device.clone()
 }
@@ -100,7 +100,7 @@ fn a_claim_that_pods_of_a_gang_share_gets_its_device_once() {
     for pod in ["train-0", "train-1"] {
         assert_eq!(card(&placed, pod, "shared"), "two-0");
     }
-    let together = scene.scheduler.take_together();
+    let together = scene.scheduler.take_gang_bindings();
     assert_eq!(together, [["train-0", "train-1"].map(Arc::from)]);
     // It is free again when the last of them is not bound.
     scene.bind_failed("train-0");
@@ -288,8 +288,8 @@ proptest! {
         let placed = scene.prepared();
         prop_assert!(placed.is_empty() || placed.len() == members.len());
         let mut of_claim: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for (pod, (node, prepares)) in &placed {
-            for choice in &prepares.devices {
+        for (pod, (node, pre_bind)) in &placed {
+            for choice in &pre_bind.devices {
                 let own = names.iter().find(|name| **name == choice.claim).unwrap();
                 let card = card(&placed, pod, own);
                 prop_assert!(card.starts_with(node.as_str()), "{card} on {node}");

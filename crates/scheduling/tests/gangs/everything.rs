@@ -4,7 +4,7 @@ use crate::extenders::{allows, extender};
 use crate::permits::{Scripted, wait};
 use crate::{Scene, group, pod};
 use evictd_placement::{Permit, Plugin};
-use evictd_scheduling::{Outcome, Question};
+use evictd_scheduling::{ExtenderRequest, Outcome};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::json;
@@ -145,7 +145,7 @@ impl World {
         for attempt in self.scene.attempts() {
             let name = attempt.pod.metadata.name.clone();
             match attempt.outcome {
-                Outcome::Ask(Question::Nodes(nodes)) => {
+                Outcome::AskExtenders(ExtenderRequest::Nodes(nodes)) => {
                     self.asked.push((attempt.key.to_string(), nodes));
                 }
                 Outcome::Placed { .. } => {

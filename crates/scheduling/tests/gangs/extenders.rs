@@ -4,7 +4,7 @@
 use crate::{Scene, group, pod};
 use evictd_placement::Code;
 use evictd_scheduling::config::Extender;
-use evictd_scheduling::{Attempt, NodesReply, Outcome, Pool, Question, Reply};
+use evictd_scheduling::{Attempt, ExtenderRequest, ExtenderResponse, NodesResponse, Outcome, Pool};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -29,12 +29,12 @@ pub(crate) fn extender(managed: &[&str]) -> Extender {
 }
 
 /// A pod with the nodes about which the extender was asked.
-type Asked = (String, Vec<String>);
+type ExtenderState = (String, Vec<String>);
 
-pub(crate) fn allows(nodes: &[Arc<str>], allowed: impl Fn(&str) -> bool) -> NodesReply {
+pub(crate) fn allows(nodes: &[Arc<str>], allowed: impl Fn(&str) -> bool) -> NodesResponse {
     let (left, others): (Vec<_>, Vec<_>) = nodes.iter().cloned().partition(|node| allowed(node));
     let why = (Code::Unschedulable, "has no licence".to_owned());
-    NodesReply {
+    NodesResponse {
         left: left.into_iter().collect(),
         rejected: others.into_iter().map(|node| (node, why.clone())).collect(),
         scores: [].into_iter().collect(),
@@ -49,10 +49,10 @@ impl Scene {
     }
 
     /// What is asked now.
-    fn questions(&mut self) -> Vec<Asked> {
+    fn questions(&mut self) -> Vec<ExtenderState> {
         let attempts = self.attempts().into_iter();
         let asked = attempts.filter_map(|attempt| match attempt.outcome {
-            Outcome::Ask(Question::Nodes(nodes)) => {
+            Outcome::AskExtenders(ExtenderRequest::Nodes(nodes)) => {
                 let nodes = nodes.iter().map(ToString::to_string);
                 Some((attempt.key.to_string(), nodes.collect()))
             }
@@ -61,23 +61,27 @@ impl Scene {
         asked.collect()
     }
 
-    pub(crate) fn answer(&mut self, pod: &str, reply: Result<NodesReply, String>) {
+    pub(crate) fn answer(&mut self, pod: &str, reply: Result<NodesResponse, String>) {
         let key = Arc::from(pod);
-        let attempt = self.scheduler.answered(self.now, &key, Reply::Nodes(reply));
+        let attempt =
+            self.scheduler
+                .on_extender_response(self.now, &key, ExtenderResponse::Nodes(reply));
         assert!(attempt.is_none(), "the others are told, too");
     }
 
     /// Answers until nothing is asked any more: what became of the pods, and what was asked.
     fn settled(
         &mut self,
-        reply: impl Fn(&str, &[Arc<str>]) -> Result<NodesReply, String>,
-    ) -> (Vec<Attempt>, Vec<Asked>) {
+        reply: impl Fn(&str, &[Arc<str>]) -> Result<NodesResponse, String>,
+    ) -> (Vec<Attempt>, Vec<ExtenderState>) {
         let (mut told, mut asked) = (Vec::new(), Vec::new());
         loop {
             let (mut questions, before) = (Vec::new(), asked.len());
             for attempt in self.attempts() {
                 match attempt.outcome {
-                    Outcome::Ask(Question::Nodes(nodes)) => questions.push((attempt.key, nodes)),
+                    Outcome::AskExtenders(ExtenderRequest::Nodes(nodes)) => {
+                        questions.push((attempt.key, nodes))
+                    }
                     outcome => told.push(Attempt { outcome, ..attempt }),
                 }
             }
@@ -101,7 +105,7 @@ fn nodes(told: &[Attempt]) -> BTreeMap<String, String> {
     placed.collect()
 }
 
-fn asked(pod: &str, nodes: &[&str]) -> Asked {
+fn asked(pod: &str, nodes: &[&str]) -> ExtenderState {
     let nodes = nodes.iter().map(|node| (*node).to_owned());
     (pod.to_owned(), nodes.collect())
 }

@@ -98,7 +98,7 @@ impl Scene {
 }
 
 fn waits(attempts: &[Attempt]) -> usize {
-    let waits = |own: &&Attempt| matches!(own.outcome, Outcome::Waits { .. });
+    let waits = |own: &&Attempt| matches!(own.outcome, Outcome::WaitsOnPermit { .. });
     attempts.iter().filter(waits).count()
 }
 
@@ -124,7 +124,7 @@ fn s5_059_a_gang_is_held_whole_until_its_last_pod_is_permitted() {
     scene.pods("train", 3, "1");
     assert_eq!(waits(&scene.attempts()), 3);
     assert_eq!(scene.requested("one"), 3000);
-    assert!(scene.scheduler.take_groups().is_empty());
+    assert!(scene.scheduler.take_group_results().is_empty());
     // Who comes later does not go before the others.
     scene.pod("train-3", Some(pod("train-3", "train", "1")));
     assert_eq!(waits(&scene.attempts()), 1);
@@ -133,9 +133,9 @@ fn s5_059_a_gang_is_held_whole_until_its_last_pod_is_permitted() {
     plugin.says("train-1", Permit::Allow);
     scene.touch();
     assert_eq!(placed(&scene.attempts()), 4);
-    let news = scene.scheduler.take_groups();
+    let news = scene.scheduler.take_group_results();
     assert_eq!(news.len(), 1);
-    assert!(matches!(news[0].what, GroupOutcome::Placed));
+    assert!(matches!(news[0].outcome, GroupOutcome::Placed));
     assert_eq!(scene.scheduler.queue().in_flight().count(), 0);
     assert_eq!(plugin.reserved().len(), 4);
 }
@@ -157,8 +157,8 @@ fn s5_060_a_gang_that_waits_too_long_gives_all_its_nodes_back() {
     assert_eq!((scene.requested("one"), plugin.reserved().len()), (0, 0));
     assert_eq!(scene.scheduler.queue().in_flight().count(), 0);
     assert_eq!(scene.scheduler.queue().len(), 3);
-    let news = scene.scheduler.take_groups();
-    assert!(matches!(&news[0].what, GroupOutcome::Unschedulable(message) if message == words));
+    let news = scene.scheduler.take_group_results();
+    assert!(matches!(&news[0].outcome, GroupOutcome::Unschedulable(message) if message == words));
     for name in ["train-1", "train-2"] {
         plugin.says(name, Permit::Allow);
     }

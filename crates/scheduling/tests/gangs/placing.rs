@@ -50,12 +50,12 @@ fn none_is_placed_if_not_enough_of_them_fit() {
         assert!(rejected.plugins.contains("NodeResourcesFit"));
     }
     assert_eq!(scene.requested("one"), 0, "nothing is held for them");
-    let news = scene.scheduler.take_groups();
-    assert!(matches!(news[0].what, GroupOutcome::Unschedulable(_)));
+    let news = scene.scheduler.take_group_results();
+    assert!(matches!(news[0].outcome, GroupOutcome::Unschedulable(_)));
     scene.node("two", "2", "a");
     assert_eq!(scene.placed().len(), 3);
-    let news = scene.scheduler.take_groups();
-    assert_eq!(news.last().unwrap().what, GroupOutcome::Placed);
+    let news = scene.scheduler.take_group_results();
+    assert_eq!(news.last().unwrap().outcome, GroupOutcome::Placed);
 }
 
 #[test]
@@ -213,8 +213,10 @@ fn s4_036_a_group_that_goes_together_is_one_victim() {
         panic!("{attempts:?}");
     };
     assert_eq!(rejected.victims.len(), 2, "both, though one would do");
-    let news = scene.scheduler.take_groups();
-    let gone = news.iter().find(|own| own.what == GroupOutcome::Preempted);
+    let news = scene.scheduler.take_group_results();
+    let gone = news
+        .iter()
+        .find(|own| own.outcome == GroupOutcome::Preempted);
     assert_eq!(gone.unwrap().group.metadata.name, "old");
     // Of more important groups nobody goes, whatever the priority of the pods is.
     let mut scene = Scene::new();

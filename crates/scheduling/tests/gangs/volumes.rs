@@ -53,8 +53,8 @@ impl Scene {
     fn chosen(&mut self) -> BTreeMap<String, (String, VolumeChoice)> {
         let attempts = self.attempts().into_iter();
         let placed = attempts.filter_map(|attempt| match attempt.outcome {
-            Outcome::Placed { node, prepares, .. } => {
-                let choice = prepares.volumes[0].clone();
+            Outcome::Placed { node, pre_bind, .. } => {
+                let choice = pre_bind.volumes[0].clone();
                 Some((attempt.key.to_string(), (node.to_string(), choice)))
             }
             _ => None,

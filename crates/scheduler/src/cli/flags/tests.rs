@@ -399,7 +399,7 @@ fn a_configuration_may_name_a_plugin_of_ones_own() {
     let flags = parse(&["--config", path]).unwrap();
     let told = flags.effective(&[]).unwrap_err().to_string();
     assert!(told.contains("\"Mine\": there is no such plugin"), "{told}");
-    let own = OwnPlugin {
+    let own = CustomPlugin {
         name: "Mine",
         points: &[Point::Permit],
         make: |_, _| Ok(Arc::new(Mine)),

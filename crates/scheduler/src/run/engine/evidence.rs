@@ -47,12 +47,12 @@ pub(super) fn decision(
             evidence.victims = victims.collect();
         }
         Decision::Error(message) => evidence.message = Some(message.clone()),
-        Decision::Waits { node } => {
+        Decision::WaitsOnPermit { node } => {
             evidence.node = Some(node.to_string());
             evidence.message = Some("it waits for a permit".to_owned());
         }
         // It is not over yet.
-        Decision::Ask(_) => {}
+        Decision::AskExtenders(_) => {}
         Decision::Deleting => evidence.message = Some("it is being deleted".to_owned()),
         Decision::NoProfile => {
             evidence.message = Some("no profile has its scheduler name".to_owned());

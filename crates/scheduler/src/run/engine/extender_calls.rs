@@ -4,7 +4,7 @@ use super::Engine;
 use crate::extender::pod_of;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
-use evictd_scheduling::{Offered, Question, Reply};
+use evictd_scheduling::{ExtenderRequest, ExtenderResponse, NodeVictims};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 impl Engine {
     /// Asks the extenders. Meanwhile other pods are tried.
-    pub(super) fn ask(&self, key: Arc<str>, pod: Arc<wire::Pod>, question: Question) {
+    pub(super) fn ask(&self, key: Arc<str>, pod: Arc<wire::Pod>, question: ExtenderRequest) {
         match question {
-            Question::Nodes(nodes) => self.extenders.ask_nodes(key, pod, nodes),
-            Question::Victims { extender, offers } => {
+            ExtenderRequest::Nodes(nodes) => self.extenders.ask_nodes(key, pod, nodes),
+            ExtenderRequest::Victims { extender, offers } => {
                 let victims = self.described(extender, &offers);
                 let question = (extender, offers, victims);
                 self.extenders.ask_victims(key, pod, question);
@@ -24,7 +24,7 @@ impl Engine {
     }
 
     /// The victims in the request to an extender: only UIDs if the extender caches the cluster itself.
-    fn described(&self, extender: usize, offers: &[Offered]) -> Value {
+    fn described(&self, extender: usize, offers: &[NodeVictims]) -> Value {
         let cluster = self.scheduler.cluster();
         let by_name = self.extenders.knows_cluster(extender);
         let nodes = offers.iter().map(|offer| {
@@ -45,13 +45,15 @@ impl Engine {
     }
 
     /// Continues an attempt with the answer of the extenders.
-    pub(super) fn answered(&mut self, key: &Arc<str>, reply: Reply) {
+    pub(super) fn answered(&mut self, key: &Arc<str>, reply: ExtenderResponse) {
         if *self.role.borrow() != Role::Leader {
             return;
         }
         let (now, began) = ((self.now)(), Instant::now());
         self.deadline.begin();
-        let attempt = self.scheduler.answered(self.steady.now(), key, reply);
+        let attempt = self
+            .scheduler
+            .on_extender_response(self.steady.now(), key, reply);
         if let Some(attempt) = attempt {
             self.carry_out(now, began, attempt);
         }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::run::view::{Help, Pending};
-use evictd_scheduling::{Pool, Remedy};
+use evictd_scheduling::{Pool, Suggestion};
 
 /// The most nodes with suggestions for a pod.
 const HELPED: usize = 5;
@@ -30,10 +30,10 @@ impl Engine {
 
     /// Suggestions for a pod; `None` if it does not wait.
     fn help(&mut self, namespace: &str, name: &str) -> Option<Help> {
-        let words = |way: Vec<Remedy>| way.iter().map(ToString::to_string).collect();
+        let words = |way: Vec<Suggestion>| way.iter().map(ToString::to_string).collect();
         self.deadline.begin();
-        let help = self.scheduler.help(namespace, name, HELPED)?;
-        let remedies = help.remedies.into_iter().map(|remedies| {
+        let help = self.scheduler.suggest(namespace, name, HELPED)?;
+        let remedies = help.nodes.into_iter().map(|remedies| {
             let ways = remedies.alternatives.into_iter().map(words);
             (remedies.node, ways.collect())
         });
@@ -78,7 +78,7 @@ impl Engine {
         self.metrics
             .goroutines
             .set(["binding"], number(self.writer.bindings_in_flight()));
-        for (pool, label, count) in self.scheduler.take_moved() {
+        for (pool, label, count) in self.scheduler.take_incoming_pods() {
             let queue = match pool {
                 Pool::Active => "active",
                 Pool::Backoff | Pool::ErrorBackoff => "backoff",

@@ -7,7 +7,7 @@ use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition, 
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
-use evictd_scheduling::{Change, Delta, Event, GroupNews, GroupOutcome as Placement};
+use evictd_scheduling::{Change, Delta, Event, GroupOutcome as Placement, GroupResult};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Engine {
             return;
         };
         for (group, outcome) in batch.news_of(outcomes) {
-            let what = match outcome {
+            let outcome = match outcome {
                 UpstreamOutcome::Unschedulable(why) => Placement::Unschedulable(why),
                 UpstreamOutcome::Preempted => Placement::Preempted,
                 UpstreamOutcome::Scheduled => {
@@ -101,7 +101,7 @@ impl Engine {
                     continue;
                 }
             };
-            let news = vec![GroupNews { group, what }];
+            let news = vec![GroupResult { group, outcome }];
             self.groups.decided(now, news, &self.writer);
         }
     }
@@ -142,13 +142,13 @@ impl Engine {
             debug!("{reference}: an earlier binding is not answered");
             return self.show_sessions(&pod);
         }
-        let prepares = self.scheduler.prepare(&pod, node);
+        let pre_bind = self.scheduler.pre_bind_plan(&pod, node);
         let mut bound = Arc::clone(&pod);
         node.clone_into(&mut Arc::make_mut(&mut bound).spec.node_name);
         self.assume(pod, &bound);
         debug!("{reference} goes to {node}, by a session");
         let with = With {
-            prepares,
+            prepares: pre_bind,
             of_many: true,
             ..With::default()
         };

@@ -11,7 +11,7 @@ use super::pod_ref::PodRef;
 use evictd_cluster_client::{Access, Actions, ApiError, CALL_TIMEOUT, Watches};
 use evictd_pod::wire;
 use evictd_scheduling::config::{Extender, Tls};
-use evictd_scheduling::{NodesReply, Offered, Reply, is_interested};
+use evictd_scheduling::{ExtenderResponse, NodeVictims, NodesResponse, is_interested};
 use hyper::Request;
 use nodes::Nodes;
 use serde_json::{Value, json};
@@ -33,11 +33,11 @@ pub struct Extenders {
     api: Option<Actions>,
     nodes: Option<Nodes>,
     asked: Arc<AtomicUsize>,
-    replies: mpsc::UnboundedSender<(Arc<str>, Reply)>,
+    replies: mpsc::UnboundedSender<(Arc<str>, ExtenderResponse)>,
 }
 
 /// What the extenders have said, with what the queue knows the pod by.
-pub type Replies = mpsc::UnboundedReceiver<(Arc<str>, Reply)>;
+pub type Replies = mpsc::UnboundedReceiver<(Arc<str>, ExtenderResponse)>;
 
 impl Extenders {
     /// No extenders.
@@ -114,7 +114,7 @@ impl Extenders {
     pub fn ask_nodes(&self, key: Arc<str>, pod: Arc<wire::Pod>, nodes: Vec<Arc<str>>) {
         let own = self.clone();
         self.spawn(key, async move {
-            Reply::Nodes(own.nodes_reply(&pod, nodes).await)
+            ExtenderResponse::Nodes(own.nodes_reply(&pod, nodes).await)
         });
     }
 
@@ -123,7 +123,7 @@ impl Extenders {
         &self,
         key: Arc<str>,
         pod: Arc<wire::Pod>,
-        (extender, offers, victims): (usize, Vec<Offered>, Value),
+        (extender, offers, victims): (usize, Vec<NodeVictims>, Value),
     ) {
         let own = self.clone();
         self.spawn(key, async move {
@@ -132,14 +132,14 @@ impl Extenders {
                 let pod = own.whole(&pod).await?;
                 preempt(peer, pod, victims, &offers).await
             };
-            Reply::Victims {
+            ExtenderResponse::Victims {
                 extender,
                 agreed: agreed.await,
             }
         });
     }
 
-    fn spawn(&self, key: Arc<str>, reply: impl Future<Output = Reply> + Send + 'static) {
+    fn spawn(&self, key: Arc<str>, reply: impl Future<Output = ExtenderResponse> + Send + 'static) {
         let (asked, replies) = (Arc::clone(&self.asked), self.replies.clone());
         asked.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
@@ -168,13 +168,13 @@ impl Extenders {
         &self,
         pod: &wire::Pod,
         nodes: Vec<Arc<str>>,
-    ) -> Result<NodesReply, String> {
+    ) -> Result<NodesResponse, String> {
         let whole = self.whole(pod).await?;
         let peers = self.peers.iter();
         let peers: Vec<&Peer> = peers
             .filter(|own| is_interested(&own.config, pod))
             .collect();
-        let mut reply = NodesReply::default();
+        let mut reply = NodesResponse::default();
         let mut left = nodes;
         for peer in &peers {
             if left.is_empty() {

@@ -5,7 +5,7 @@ use super::super::pod_ref::PodRef;
 use super::nodes::Nodes;
 use evictd_cluster_client::Actions;
 use evictd_placement::Code;
-use evictd_scheduling::Offered;
+use evictd_scheduling::NodeVictims;
 use evictd_scheduling::config::Extender;
 use hyper::{Request, header};
 use serde::{Serialize, Serializer};
@@ -173,8 +173,8 @@ pub(super) async fn preempt(
     peer: &Peer,
     pod: Value,
     victims: Value,
-    offers: &[Offered],
-) -> Result<Vec<Offered>, String> {
+    offers: &[NodeVictims],
+) -> Result<Vec<NodeVictims>, String> {
     let kind = if peer.config.node_cache_capable {
         "NodeNameToMetaVictims"
     } else {
@@ -186,13 +186,14 @@ pub(super) async fn preempt(
     arguments[kind] = victims;
     let answer = peer.ask(&peer.config.preempt_verb, &arguments).await?;
     let agreed = field(&answer, "NodeNameToMetaVictims").as_object();
-    let offered: BTreeMap<&str, &Offered> = offers.iter().map(|own| (&*own.node, own)).collect();
+    let offered: BTreeMap<&str, &NodeVictims> =
+        offers.iter().map(|own| (&*own.node, own)).collect();
     let agreed = agreed.into_iter().flatten().map(|(node, own)| {
         let known = offered.get(node.as_str());
         let known = known.ok_or_else(|| peer.wrong(&format!("node {node:?} was not offered")))?;
         let victims = field(own, "Pods").as_array().into_iter().flatten();
         let violations = field(own, "NumPDBViolations").as_u64().unwrap_or(0);
-        Ok(Offered {
+        Ok(NodeVictims {
             node: Arc::clone(&known.node),
             victims: victims
                 .map(|pod| Arc::from(text(field(pod, "UID"))))

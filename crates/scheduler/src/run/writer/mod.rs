@@ -35,7 +35,7 @@ use super::extenders::Binder;
 use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
-use evictd_scheduling::{ClaimRef, Preparations};
+use evictd_scheduling::{ClaimRef, PreBindPlan};
 use latest::{Wanted, latest};
 use serde_json::Value;
 use status::{Statuses, Subject};
@@ -160,7 +160,7 @@ impl From<Busy> for Failure {
 #[derive(Default)]
 pub struct With {
     /// The plan for the pod's claims.
-    pub prepares: Preparations,
+    pub prepares: PreBindPlan,
     /// An extender that binds.
     pub binder: Option<Binder>,
     /// The barrier of its gang: no pod is bound before the claims of all pods are prepared.
@@ -358,7 +358,7 @@ impl Shared {
         &self,
         pod: &PodRef,
         node: &str,
-        prepares: &Preparations,
+        prepares: &PreBindPlan,
     ) -> Result<(), Failure> {
         devices::prepare(&self.calls, pod, &prepares.devices).await?;
         let within = self.limits.volumes;

@@ -3,12 +3,12 @@
 mod properties;
 
 use super::{Binding, Command, Event, Phase, PodLifecycles, WaitingPod};
-use crate::decider::Decided;
 use crate::evidence::Evidence;
 use crate::framework::Waits;
 use crate::plugins::{PluginName, PluginSet};
-use crate::preparations::Preparations;
-use crate::queue::{QueueError, Requeueing, Settings};
+use crate::pre_bind::PreBindPlan;
+use crate::queue::{QueueError, QueueingHints, Settings};
+use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::Cluster;
 use evictd_pod::wire;
 use jiff::{SignedDuration, Timestamp};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Every plugin registers every event, and an event wakes the pods that it rejected if it is true.
 struct Hints;
 
-impl Requeueing<bool> for Hints {
+impl QueueingHints<bool> for Hints {
     fn registered(&self, _: &bool) -> PluginSet {
         rejectors()
     }
@@ -59,14 +59,14 @@ fn waiting(now: Timestamp, gang: Option<&str>) -> Box<WaitingPod> {
         number: 1,
         profile: 0,
         node: "one".into(),
-        decided: Decided {
+        decided: ScheduleResult {
             chosen: cluster.find_node("one").unwrap(),
             feasible: 1,
             score: None,
             top: Vec::new(),
             evidence: Evidence::default(),
         },
-        prepares: Preparations::default(),
+        pre_bind: PreBindPlan::default(),
         since: now,
         by: Waits::new(),
         gang: gang.map(Arc::from),

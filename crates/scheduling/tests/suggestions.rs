@@ -4,7 +4,7 @@
 
 use evictd_placement::Cluster;
 use evictd_pod::{Node, wire};
-use evictd_scheduling::{Framework, NodeRemedies, Remedy, remedies};
+use evictd_scheduling::{Framework, NodeSuggestions, Suggestion, suggestions};
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 
@@ -60,7 +60,7 @@ impl Scene {
         cluster
     }
 
-    fn remedies(&self) -> Vec<NodeRemedies> {
+    fn suggestions(&self) -> Vec<NodeSuggestions> {
         let mut cluster = self.cluster();
         let framework = Framework::of_default(&mut cluster);
         let wire: wire::Pod = from_value(self.incoming.clone()).unwrap();
@@ -68,14 +68,14 @@ impl Scene {
         let filtered = framework.filter(&cluster, &pod);
         cluster.release(pod);
         let before = shown(&cluster);
-        let found = remedies(&mut cluster, &framework, &wire, &filtered, 5);
+        let found = suggestions(&mut cluster, &framework, &wire, &filtered, 5);
         assert_eq!(before, shown(&cluster), "the cluster is as it was");
         found
     }
 
     fn words(&self) -> Vec<String> {
-        let remedies = self.remedies();
-        let lines = remedies.iter().map(|own| {
+        let suggestions = self.suggestions();
+        let lines = suggestions.iter().map(|own| {
             let ways = own.alternatives.iter().map(|way| {
                 let words = way.iter().map(ToString::to_string);
                 words.collect::<Vec<_>>().join(" and ")
@@ -86,13 +86,13 @@ impl Scene {
     }
 
     /// Whether the pod fits on a node after these changes to the objects.
-    fn fits_with(&self, node: &str, remedies: &[Remedy]) -> bool {
+    fn fits_with(&self, node: &str, suggestions: &[Suggestion]) -> bool {
         let mut changed = self.clone();
         let place = changed.nodes.iter();
         let place = place.map(|own| &own["metadata"]["name"]);
         let own = place.into_iter().position(|name| name == node).unwrap();
-        for remedy in remedies {
-            changed.apply(own, remedy);
+        for suggestion in suggestions {
+            changed.apply(own, suggestion);
         }
         let mut cluster = changed.cluster();
         let framework = Framework::of_default(&mut cluster);
@@ -102,12 +102,12 @@ impl Scene {
         filtered.feasible.contains(&id)
     }
 
-    fn apply(&mut self, node: usize, remedy: &Remedy) {
+    fn apply(&mut self, node: usize, suggestion: &Suggestion) {
         let node = &mut self.nodes[node];
         let spec = &mut self.incoming["spec"];
-        match remedy {
-            Remedy::Uncordon => node["spec"]["unschedulable"] = json!(false),
-            Remedy::Toleration(taint) => {
+        match suggestion {
+            Suggestion::Uncordon => node["spec"]["unschedulable"] = json!(false),
+            Suggestion::AddToleration(taint) => {
                 let toleration =
                     json!({ "key": taint.key, "value": taint.value, "effect": taint.effect });
                 match spec["tolerations"].as_array_mut() {
@@ -115,22 +115,22 @@ impl Scene {
                     None => spec["tolerations"] = json!([toleration]),
                 }
             }
-            Remedy::Label { key, value } => node["metadata"]["labels"][key] = json!(value),
-            Remedy::NoLabel(key) => {
+            Suggestion::AddLabel { key, value } => node["metadata"]["labels"][key] = json!(value),
+            Suggestion::RemoveLabel(key) => {
                 let labels = node["metadata"]["labels"].as_object_mut();
                 labels.unwrap().remove(key).unwrap();
             }
-            Remedy::NoSelector(key) => {
+            Suggestion::RemoveNodeSelector(key) => {
                 let selector = spec["nodeSelector"].as_object_mut();
                 selector.unwrap().remove(key).unwrap();
             }
-            Remedy::NoNodeAffinity => spec["affinity"]["nodeAffinity"] = json!({}),
-            Remedy::More { resource, amount } => {
+            Suggestion::RemoveNodeAffinity => spec["affinity"]["nodeAffinity"] = json!({}),
+            Suggestion::AddCapacity { resource, amount } => {
                 let own = &mut node["status"]["allocatable"][resource];
                 let there: i64 = own.as_str().map_or(0, |text| text.parse().unwrap());
                 *own = json!((there + amount.value()).to_string());
             }
-            Remedy::Away(names) => self.pods.retain(|pod| {
+            Suggestion::RemovePods(names) => self.pods.retain(|pod| {
                 let name = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
                 !names.contains(&name)
             }),
@@ -330,7 +330,7 @@ proptest! {
 
     #[test]
     fn every_remedy_is_enough_and_nothing_in_it_can_be_left_out(scene in scene()) {
-        for own in scene.remedies() {
+        for own in scene.suggestions() {
             for way in &own.alternatives {
                 prop_assert!(!way.is_empty());
                 prop_assert!(scene.fits_with(&own.node, way), "{}: {way:?}", own.node);

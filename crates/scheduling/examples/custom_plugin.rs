@@ -7,7 +7,7 @@ use evictd_placement::{
     normalize_by_highest,
 };
 use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration, Point};
-use evictd_scheduling::{Decider, Framework, OwnPlugin};
+use evictd_scheduling::{CustomPlugin, Framework, SchedulingAlgorithm};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ fn make(_cluster: &mut Cluster, args: &Value) -> Result<Arc<dyn Plugin>, String>
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let points: &[Point] = &[Point::PreFilter, Point::Filter, Point::Score];
-    let own = OwnPlugin {
+    let own = CustomPlugin {
         name: NAME,
         points,
         make,
@@ -124,7 +124,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let framework = Framework::new(&mut cluster, &config.profiles[0], &[own])?;
     let pod = json!({ "metadata": { "name": "job", "namespace": "batch" }, "spec": { "containers": [{ "name": "main" }] } });
     let pod = cluster.pod(serde_json::from_value(pod)?)?;
-    let decided = Decider::default().decide(&framework, &cluster, &pod);
+    let decided = SchedulingAlgorithm::default().decide(&framework, &cluster, &pod);
     let decided = decided.map_err(|_| "it fits nowhere")?;
     let node = cluster.node_name(decided.chosen);
     println!(

@@ -3,8 +3,8 @@
 
 use crate::cycle::{Filtered, Verdict};
 use crate::evidence::{DecidingScore, Evidence, RejectedNodes, by_filters, runner_up};
-use crate::framework::{Framework, Ties};
-use crate::workers::split;
+use crate::framework::{Framework, TieBreak};
+use crate::parallelize::split;
 use evictd_placement::{
     Amounts, Checks, Cluster, Filter, Here, Labels, NodeId, Pod, Score, Scored, Symbol, Template,
 };
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Where a pod goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decided {
+pub struct ScheduleResult {
     /// Of the best nodes the one whose name comes first.
     pub chosen: NodeId,
     /// On how many nodes it fits.
@@ -29,7 +29,7 @@ pub struct Decided {
 
 /// Decides, and keeps what it knows of the nodes for the next pod of the same kind.
 #[derive(Default)]
-pub struct Decider {
+pub struct SchedulingAlgorithm {
     kept: Option<Kept>,
 }
 
@@ -91,7 +91,7 @@ impl Key {
 
 /// The labels that anybody goes by.
 fn labels(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Labels {
-    if framework.has_own_plugins {
+    if framework.has_custom_plugins {
         pod.labels().clone()
     } else {
         cluster.selected_labels(pod)
@@ -100,7 +100,7 @@ fn labels(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Labels {
 
 /// What a pod is told that fits nowhere and that nobody goes for.
 #[derive(Clone)]
-pub(crate) struct Hopeless {
+pub(crate) struct UnschedulableResult {
     pub(crate) message: String,
     pub(crate) plugins: BTreeSet<String>,
     /// Whether it was looked for pods that could go.
@@ -110,19 +110,19 @@ pub(crate) struct Hopeless {
     pub(crate) rejections: Arc<[RejectedNodes]>,
 }
 
-struct KnownHopeless {
+struct CachedUnschedulable {
     /// After which change it was found.
     at: u64,
     /// Of pods that differ in this the nodes say the same, but not whether others could go for them.
     never_preempts: bool,
-    hopeless: Hopeless,
+    hopeless: UnschedulableResult,
 }
 
 /// What every node said, by [`NodeId::index`].
 struct Kept {
     key: Key,
     /// What came of it where no node would do.
-    hopeless: Option<KnownHopeless>,
+    hopeless: Option<CachedUnschedulable>,
     /// After which change it was asked.
     at: u64,
     filters: Vec<Box<dyn Filter>>,
@@ -147,14 +147,14 @@ struct KeptScore {
     normalized: Vec<i64>,
 }
 
-impl Decider {
+impl SchedulingAlgorithm {
     /// Where a pod goes, and if it fits nowhere, what every node said.
     pub fn decide(
         &mut self,
         framework: &Framework,
         cluster: &Cluster,
         pod: &Pod,
-    ) -> Result<Decided, Box<Filtered>> {
+    ) -> Result<ScheduleResult, Box<Filtered>> {
         self.decide_where(framework, cluster, pod, None)
     }
 
@@ -164,7 +164,7 @@ impl Decider {
         framework: &Framework,
         cluster: &Cluster,
         pod: &Pod,
-    ) -> Option<&Hopeless> {
+    ) -> Option<&UnschedulableResult> {
         let kept = self.kept.as_ref()?;
         let known = kept.hopeless.as_ref()?;
         let holds = known.at == cluster.changes().now()
@@ -175,9 +175,9 @@ impl Decider {
     }
 
     /// Keeps that for the next pod like this one, which was just decided about.
-    pub(crate) fn keep_hopeless(&mut self, pod: &Pod, hopeless: Hopeless) {
+    pub(crate) fn keep_hopeless(&mut self, pod: &Pod, hopeless: UnschedulableResult) {
         if let Some(kept) = &mut self.kept {
-            kept.hopeless = Some(KnownHopeless {
+            kept.hopeless = Some(CachedUnschedulable {
                 at: kept.at,
                 never_preempts: pod.identity.never_preempts,
                 hopeless,
@@ -199,7 +199,7 @@ impl Decider {
         cluster: &Cluster,
         pod: &Pod,
         allowed: &dyn Fn(NodeId) -> bool,
-    ) -> Result<Decided, Box<Filtered>> {
+    ) -> Result<ScheduleResult, Box<Filtered>> {
         self.decide_where(framework, cluster, pod, Some(allowed))
     }
 
@@ -209,7 +209,7 @@ impl Decider {
         cluster: &Cluster,
         pod: &Pod,
         allowed: Option<&dyn Fn(NodeId) -> bool>,
-    ) -> Result<Decided, Box<Filtered>> {
+    ) -> Result<ScheduleResult, Box<Filtered>> {
         let kept = self.kept.take().filter(|kept| {
             kept.at >= cluster.changes().of_all()
                 && pod.identity.nominated.is_none()
@@ -223,7 +223,7 @@ impl Decider {
             None => Kept::new(framework, cluster, pod),
         };
         let chosen = kept.as_mut().and_then(|kept| {
-            let mut decided = kept.choose(framework.ties, cluster, allowed)?;
+            let mut decided = kept.choose(framework.tie_break, cluster, allowed)?;
             decided.evidence.rejections = kept.rejections(framework, cluster, pod);
             Some(decided)
         });
@@ -248,7 +248,7 @@ impl Decider {
             Some(scores) => scores.top(&filtered.feasible),
             None => filtered.feasible.clone(),
         };
-        let Some(chosen) = framework.ties.choose(cluster, &top) else {
+        let Some(chosen) = framework.tie_break.choose(cluster, &top) else {
             return Err(Box::new(filtered));
         };
         let mut evidence = Evidence {
@@ -262,7 +262,7 @@ impl Decider {
             evidence.runner_up = Some(cluster.node_name(second).to_owned());
             evidence.scores = own;
         }
-        Ok(Decided {
+        Ok(ScheduleResult {
             chosen,
             feasible: filtered.feasible.len(),
             score: scores.and_then(|scores| scores.totals.iter().copied().max()),
@@ -315,7 +315,7 @@ impl Kept {
     /// Asks every node for the first time.
     fn ask_all(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) {
         let mut checks = Checks::with(cluster, pod, std::mem::take(&mut self.filters));
-        let (workers, count) = (&*framework.workers, self.verdicts.len());
+        let (workers, count) = (&*framework.parallelizer, self.verdicts.len());
         let make = || framework.checks(cluster, pod).0;
         let asked = &self.asked;
         let look = |checks: &mut Checks<'_>, range: Range<usize>| {
@@ -436,10 +436,10 @@ impl Kept {
     /// The best node, if any will do.
     fn choose(
         &self,
-        ties: Ties,
+        tie_break: TieBreak,
         cluster: &Cluster,
         allowed: Option<&dyn Fn(NodeId) -> bool>,
-    ) -> Option<Decided> {
+    ) -> Option<ScheduleResult> {
         let (mut top, mut best, mut count) = (Vec::new(), i64::MIN, 0);
         for (id, total) in self.possible(allowed) {
             count += 1;
@@ -451,8 +451,8 @@ impl Kept {
                 top.push(id);
             }
         }
-        let chosen = ties.choose(cluster, &top)?;
-        Some(Decided {
+        let chosen = tie_break.choose(cluster, &top)?;
+        Some(ScheduleResult {
             chosen,
             feasible: count,
             score: (count > 1).then_some(best),

@@ -7,36 +7,36 @@ use std::fmt;
 
 /// Something that would have to be different.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Remedy {
+pub enum Suggestion {
     /// The node is cordoned no more.
     Uncordon,
     /// The pod tolerates a taint of the node.
-    Toleration(Taint),
+    AddToleration(Taint),
     /// The node has this label.
-    Label {
+    AddLabel {
         /// Its key.
         key: String,
         /// One of the values that will do.
         value: String,
     },
     /// The node does not have this label.
-    NoLabel(String),
+    RemoveLabel(String),
     /// The pod's node selector does not name this label.
-    NoSelector(String),
+    RemoveNodeSelector(String),
     /// The pod has no required node affinity.
-    NoNodeAffinity,
+    RemoveNodeAffinity,
     /// The node has so much more of a resource to give.
-    More {
+    AddCapacity {
         /// Its name; `pods` is the number of pods.
         resource: String,
         /// How much.
         amount: Quantity,
     },
     /// These pods, `namespace/name`, are not on the node.
-    Away(Vec<String>),
+    RemovePods(Vec<String>),
 }
 
-impl Remedy {
+impl Suggestion {
     /// Changes the node and the pod; who is on the node does not change.
     pub fn apply(&self, node: &mut Node, pod: &mut Pod) {
         match self {
@@ -45,27 +45,27 @@ impl Remedy {
                 let cordoned = "node.kubernetes.io/unschedulable";
                 node.spec.taints.retain(|taint| taint.key != cordoned);
             }
-            Self::Toleration(taint) => pod.spec.tolerations.push(Toleration {
+            Self::AddToleration(taint) => pod.spec.tolerations.push(Toleration {
                 key: taint.key.clone(),
                 value: taint.value.clone(),
                 effect: taint.effect.clone(),
                 ..Toleration::default()
             }),
-            Self::Label { key, value } => {
+            Self::AddLabel { key, value } => {
                 node.metadata.labels.insert(key.clone(), value.clone());
             }
-            Self::NoLabel(key) => {
+            Self::RemoveLabel(key) => {
                 node.metadata.labels.remove(key);
             }
-            Self::NoSelector(key) => {
+            Self::RemoveNodeSelector(key) => {
                 pod.spec.node_selector.remove(key);
             }
-            Self::NoNodeAffinity => {
+            Self::RemoveNodeAffinity => {
                 if let Some(affinity) = &mut pod.spec.affinity {
                     affinity.node_affinity.required = None;
                 }
             }
-            Self::More { resource, amount } => {
+            Self::AddCapacity { resource, amount } => {
                 let list = &mut node.status.allocatable;
                 let there = list.get(resource).copied().unwrap_or(Quantity::ZERO);
                 let sum = if resource == evictd_pod::resources::CPU {
@@ -78,31 +78,31 @@ impl Remedy {
                 };
                 list.insert(resource.as_str(), sum);
             }
-            Self::Away(_) => {}
+            Self::RemovePods(_) => {}
         }
     }
 }
 
-impl fmt::Display for Remedy {
+impl fmt::Display for Suggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uncordon => write!(f, "the node uncordoned"),
-            Self::Toleration(taint) => {
+            Self::AddToleration(taint) => {
                 let equals = if taint.value.is_empty() { "" } else { "=" };
                 let Taint {
                     key, value, effect, ..
                 } = taint;
                 write!(f, "a toleration of {key}{equals}{value}:{effect}")
             }
-            Self::Label { key, value } => write!(f, "the label {key}={value} on the node"),
-            Self::NoLabel(key) => write!(f, "no label {key} on the node"),
-            Self::NoSelector(key) => write!(f, "no {key} in the pod's nodeSelector"),
-            Self::NoNodeAffinity => write!(f, "no required node affinity of the pod"),
-            Self::More { resource, amount } if resource == evictd_pod::resources::PODS => {
+            Self::AddLabel { key, value } => write!(f, "the label {key}={value} on the node"),
+            Self::RemoveLabel(key) => write!(f, "no label {key} on the node"),
+            Self::RemoveNodeSelector(key) => write!(f, "no {key} in the pod's nodeSelector"),
+            Self::RemoveNodeAffinity => write!(f, "no required node affinity of the pod"),
+            Self::AddCapacity { resource, amount } if resource == evictd_pod::resources::PODS => {
                 write!(f, "room for {amount} more of the pods")
             }
-            Self::More { resource, amount } => write!(f, "{amount} more {resource}"),
-            Self::Away(pods) => write!(f, "{} gone from the node", pods.join(", ")),
+            Self::AddCapacity { resource, amount } => write!(f, "{amount} more {resource}"),
+            Self::RemovePods(pods) => write!(f, "{} gone from the node", pods.join(", ")),
         }
     }
 }

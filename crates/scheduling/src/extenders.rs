@@ -3,9 +3,9 @@
 
 use crate::config;
 use crate::cycle::{Filtered, Verdict};
-use crate::decider::Decided;
 use crate::evidence::Evidence;
 use crate::framework::Framework;
+use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::{Cluster, Code, MAX_SCORE, NodeId, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Extender, ExtenderError, Offer};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What has to be asked before it is known what becomes of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum ExtenderRequest {
     /// Which of these nodes will do, in the opinion of all extenders one after the other, and how good they are.
     Nodes(Vec<Arc<str>>),
     /// Which of these victims may go, in the opinion of one extender, by its index in the configuration.
@@ -23,13 +23,13 @@ pub enum Question {
         /// The extender.
         extender: usize,
         /// Nodes that could be freed.
-        offers: Vec<Offered>,
+        offers: Vec<NodeVictims>,
     },
 }
 
 /// A node that could be freed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offered {
+pub struct NodeVictims {
     /// The node.
     pub node: Arc<str>,
     /// The UIDs of the pods that would go.
@@ -40,21 +40,21 @@ pub struct Offered {
 
 /// What was said.
 #[derive(Debug, Clone)]
-pub enum Reply {
-    /// To [`Question::Nodes`]; in words why there is no answer.
-    Nodes(Result<NodesReply, String>),
-    /// To [`Question::Victims`].
+pub enum ExtenderResponse {
+    /// To [`ExtenderRequest::Nodes`]; in words why there is no answer.
+    Nodes(Result<NodesResponse, String>),
+    /// To [`ExtenderRequest::Victims`].
     Victims {
         /// Who said it.
         extender: usize,
         /// The nodes that may be freed; in words why there is no answer.
-        agreed: Result<Vec<Offered>, String>,
+        agreed: Result<Vec<NodeVictims>, String>,
     },
 }
 
 /// Which nodes are left, and how good they are.
 #[derive(Debug, Clone, Default)]
-pub struct NodesReply {
+pub struct NodesResponse {
     /// The nodes that every extender lets pass.
     pub left: HashSet<Arc<str>>,
     /// Why others are not, and whether pods that leave could help there (S5-050).
@@ -68,32 +68,32 @@ const MAX_EXTENDER_SCORE: i64 = 10;
 
 /// What is known of a pod about which extenders are asked.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ExtenderState {
     /// Which attempt it is.
     pub(crate) number: u32,
     /// The nodes that they were asked about.
     pub(crate) nodes: HashSet<Arc<str>>,
-    pub(crate) reply: Option<Result<NodesReply, String>>,
-    pub(crate) victims: BTreeMap<usize, Result<Vec<Offered>, String>>,
+    pub(crate) reply: Option<Result<NodesResponse, String>>,
+    pub(crate) victims: BTreeMap<usize, Result<Vec<NodeVictims>, String>>,
     /// They do not want the node that is being freed for it.
     pub(crate) leaves_nominated: bool,
     /// How often they were asked about nodes.
     pub(crate) rounds: u32,
 }
 
-impl Asked {
-    pub(crate) fn hear(&mut self, reply: Reply) {
+impl ExtenderState {
+    pub(crate) fn hear(&mut self, reply: ExtenderResponse) {
         match reply {
             // What was said of other nodes before still holds.
-            Reply::Nodes(Ok(new)) if matches!(self.reply, Some(Ok(_))) => {
+            ExtenderResponse::Nodes(Ok(new)) if matches!(self.reply, Some(Ok(_))) => {
                 if let Some(Ok(known)) = &mut self.reply {
                     known.left.extend(new.left);
                     known.rejected.extend(new.rejected);
                     known.scores.extend(new.scores);
                 }
             }
-            Reply::Nodes(reply) => self.reply = Some(reply),
-            Reply::Victims { extender, agreed } => {
+            ExtenderResponse::Nodes(reply) => self.reply = Some(reply),
+            ExtenderResponse::Victims { extender, agreed } => {
                 self.victims.insert(extender, agreed);
             }
         }
@@ -123,7 +123,7 @@ pub(crate) fn asks(extender: &config::Extender, pod: &wire::Pod) -> bool {
 /// Takes the nodes away that the extenders do not want.
 pub(crate) fn narrow(
     cluster: &Cluster,
-    reply: &NodesReply,
+    reply: &NodesResponse,
     mut filtered: Box<Filtered>,
 ) -> Box<Filtered> {
     let feasible = std::mem::take(&mut filtered.feasible);
@@ -148,8 +148,8 @@ pub(crate) fn choose(
     cluster: &Cluster,
     pod: &Pod,
     feasible: &[NodeId],
-    reply: Option<&NodesReply>,
-) -> Decided {
+    reply: Option<&NodesResponse>,
+) -> ScheduleResult {
     let scores = framework.score(cluster, pod, feasible);
     let mut totals = match scores {
         Some(scores) => scores.totals,
@@ -165,9 +165,12 @@ pub(crate) fn choose(
     let top = feasible.iter().zip(&totals);
     let top = top.filter(|(_, total)| **total == best);
     let top: Vec<NodeId> = top.map(|(id, _)| *id).collect();
-    Decided {
+    ScheduleResult {
         // It is called with nodes only.
-        chosen: framework.ties.choose(cluster, &top).unwrap_or(feasible[0]),
+        chosen: framework
+            .tie_break
+            .choose(cluster, &top)
+            .unwrap_or(feasible[0]),
         feasible: feasible.len(),
         score: (feasible.len() > 1).then_some(best),
         top,
@@ -179,8 +182,8 @@ pub(crate) fn choose(
 pub(crate) struct Replay<'a> {
     pub(crate) index: usize,
     pub(crate) extender: &'a config::Extender,
-    pub(crate) said: Option<&'a Result<Vec<Offered>, String>>,
-    pub(crate) question: Option<Vec<Offered>>,
+    pub(crate) said: Option<&'a Result<Vec<NodeVictims>, String>>,
+    pub(crate) question: Option<Vec<NodeVictims>>,
 }
 
 impl Extender for Replay<'_> {
@@ -221,10 +224,10 @@ impl Extender for Replay<'_> {
     }
 }
 
-fn offered(cluster: &Cluster, offer: &Offer) -> Offered {
+fn offered(cluster: &Cluster, offer: &Offer) -> NodeVictims {
     let pods = &cluster.node(offer.node).pods;
     let victims = offer.victims.iter();
-    Offered {
+    NodeVictims {
         node: cluster.node_name(offer.node).into(),
         victims: victims
             .map(|index| cluster.pod_key(&pods[*index as usize]))
@@ -233,7 +236,7 @@ fn offered(cluster: &Cluster, offer: &Offer) -> Offered {
     }
 }
 
-fn offer(cluster: &Cluster, agreed: &Offered) -> Result<Offer, String> {
+fn offer(cluster: &Cluster, agreed: &NodeVictims) -> Result<Offer, String> {
     let id = cluster.find_node(&agreed.node);
     let node = id.ok_or_else(|| format!("there is no node {:?}", agreed.node))?;
     let pods = &cluster.node(node).pods;

@@ -7,7 +7,7 @@ use evictd_pod::wire;
 
 /// What has to be written for the claims of a pod, and waited for, before it is bound (S5-094).
 #[derive(Debug, Clone, Default)]
-pub struct Preparations {
+pub struct PreBindPlan {
     /// Volumes.
     pub volumes: Vec<VolumeChoice>,
     /// Devices.
@@ -38,7 +38,7 @@ impl ClaimRef {
     }
 }
 
-impl Preparations {
+impl PreBindPlan {
     /// For a pod that goes to this node.
     pub(crate) fn of(cluster: &Cluster, pod: &Pod, node: NodeId) -> Self {
         Self {

@@ -5,9 +5,9 @@ use hashbrown::HashMap;
 
 /// Counts by the pool that they entered and the event that brought them there.
 #[derive(Debug, Default)]
-pub(crate) struct Moves(HashMap<(Pool, &'static str), u64>);
+pub(crate) struct IncomingPods(HashMap<(Pool, &'static str), u64>);
 
-impl Moves {
+impl IncomingPods {
     /// The counts since the last call.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (Pool, &'static str, u64)> + use<> {
         let counts = std::mem::take(&mut self.0).into_iter();
@@ -15,7 +15,7 @@ impl Moves {
     }
 }
 
-impl Extend<Moved> for Moves {
+impl Extend<Moved> for IncomingPods {
     fn extend<I: IntoIterator<Item = Moved>>(&mut self, moved: I) {
         for Moved { pool, label, .. } in moved {
             *self.0.entry((pool, label)).or_default() += 1;

@@ -1,6 +1,6 @@
 //! Which change answers which rejection.
 
-use super::remedy::Remedy;
+use super::suggestion::Suggestion;
 use evictd_placement::{Cluster, NodeId, Pod, Symbol};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::selector::Requirement;
@@ -14,9 +14,9 @@ pub(super) fn proposals(
     (told, wire): (&Node, &wire::Pod),
     pod: &Pod,
     (plugin, reasons): (&str, &[String]),
-) -> Vec<Remedy> {
+) -> Vec<Suggestion> {
     match plugin {
-        "NodeUnschedulable" => vec![Remedy::Uncordon],
+        "NodeUnschedulable" => vec![Suggestion::Uncordon],
         "TaintToleration" => taint(told, wire).into_iter().collect(),
         "NodeAffinity" => node_affinity(told, &wire.spec).into_iter().collect(),
         "NodeResourcesFit" => reasons
@@ -29,12 +29,12 @@ pub(super) fn proposals(
     }
 }
 
-fn taint(node: &Node, pod: &wire::Pod) -> Option<Remedy> {
+fn taint(node: &Node, pod: &wire::Pod) -> Option<Suggestion> {
     let mut taints = node.spec.taints.iter();
     let forbids = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
     let taint = taints
         .find(|taint| forbids(&taint.effect) && !taint.is_tolerated(&pod.spec.tolerations))?;
-    Some(Remedy::Toleration(taint.clone()))
+    Some(Suggestion::AddToleration(taint.clone()))
 }
 
 /// Whether a label says what a node is, and not what it has been told to be.
@@ -46,14 +46,14 @@ fn describes(key: &str) -> bool {
 
 /// The first demand of the selector that the node does not meet; then, of the affinity's terms, the one of which it
 /// misses the fewest demands.
-fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Remedy> {
+fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Suggestion> {
     let labels = &node.metadata.labels;
     let mut selector = spec.node_selector.iter();
     if let Some((key, value)) = selector.find(|(key, value)| labels.get(key) != Some(value)) {
         let change = if describes(key) && labels.contains_key(key) {
-            Remedy::NoSelector(key.to_owned())
+            Suggestion::RemoveNodeSelector(key.to_owned())
         } else {
-            Remedy::Label {
+            Suggestion::AddLabel {
                 key: key.to_owned(),
                 value: value.to_owned(),
             }
@@ -76,7 +76,7 @@ fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Remedy> {
     let change = missed
         .min_by_key(Vec::len)
         .and_then(|missed| meet(missed.first()?, node));
-    Some(change.unwrap_or(Remedy::NoNodeAffinity))
+    Some(change.unwrap_or(Suggestion::RemoveNodeAffinity))
 }
 
 fn is_met(demand: &wire::Requirement, node: &Node) -> bool {
@@ -85,7 +85,7 @@ fn is_met(demand: &wire::Requirement, node: &Node) -> bool {
 }
 
 /// The label that meets a demand.
-fn meet(demand: &wire::Requirement, node: &Node) -> Option<Remedy> {
+fn meet(demand: &wire::Requirement, node: &Node) -> Option<Suggestion> {
     let key = demand.key.clone();
     let given = node.metadata.labels.contains_key(&key);
     if given && describes(&key) {
@@ -97,13 +97,13 @@ fn meet(demand: &wire::Requirement, node: &Node) -> Option<Remedy> {
         "Exists" => "true".to_owned(),
         "Gt" => number()?.checked_add(1)?.to_string(),
         "Lt" => number()?.checked_sub(1)?.to_string(),
-        _ => return Some(Remedy::NoLabel(key)),
+        _ => return Some(Suggestion::RemoveLabel(key)),
     };
-    Some(Remedy::Label { key, value })
+    Some(Suggestion::AddLabel { key, value })
 }
 
 /// What a node lacks of the resource that a reason names.
-fn more(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Remedy> {
+fn more(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Suggestion> {
     let resource = match reason {
         "Too many pods" => PODS,
         _ => reason.strip_prefix("Insufficient ")?,
@@ -116,7 +116,7 @@ fn more(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Remedy
         _ => Quantity::count(lacking),
     };
     let resource = resource.to_owned();
-    (lacking > 0).then_some(Remedy::More { resource, amount })
+    (lacking > 0).then_some(Suggestion::AddCapacity { resource, amount })
 }
 
 /// By how much what is wanted exceeds what is free, with those counted for whom the node is being freed.
@@ -181,7 +181,7 @@ pub(super) fn distance(cluster: &Cluster, id: NodeId, pod: &Pod) -> i64 {
 const VALUES: usize = 32;
 
 /// The labels that the pod's rules about other pods need and the node does not have, with each value that other nodes have.
-fn absent_topologies(cluster: &Cluster, id: NodeId, pod: &Pod) -> Vec<Remedy> {
+fn absent_topologies(cluster: &Cluster, id: NodeId, pod: &Pod) -> Vec<Suggestion> {
     let template = cluster.template(pod);
     let spread = template.spread.iter().map(|own| own.topology_key);
     let near = template.affinity.iter().map(|own| own.topology_key);
@@ -197,7 +197,7 @@ fn absent_topologies(cluster: &Cluster, id: NodeId, pod: &Pod) -> Vec<Remedy> {
         values
             .into_iter()
             .take(VALUES)
-            .map(move |value| Remedy::Label {
+            .map(move |value| Suggestion::AddLabel {
                 key: text(key).to_owned(),
                 value: value.to_owned(),
             })

@@ -2,9 +2,9 @@
 //! tried on the cluster before it is told.
 
 mod propose;
-mod remedy;
+mod suggestion;
 
-pub use remedy::Remedy;
+pub use suggestion::Suggestion;
 
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::Framework;
@@ -21,22 +21,22 @@ const TRIED: usize = 4;
 
 /// What would let a pod fit on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeRemedies {
+pub struct NodeSuggestions {
     /// The node.
     pub node: String,
     /// Each of these sets of changes is enough.
-    pub alternatives: Vec<Vec<Remedy>>,
+    pub alternatives: Vec<Vec<Suggestion>>,
 }
 
-/// The remedies for the nodes that need the fewest changes, at most `most`. The cluster is changed and put back. Empty where
+/// The suggestions for the nodes that need the fewest changes, at most `most`. The cluster is changed and put back. Empty where
 /// something is said before any node is looked at.
-pub fn remedies(
+pub fn suggestions(
     cluster: &mut Cluster,
     framework: &Framework,
     pod: &wire::Pod,
     filtered: &Filtered,
     most: usize,
-) -> Vec<NodeRemedies> {
+) -> Vec<NodeSuggestions> {
     if filtered.rejected_before().is_some() {
         return Vec::new();
     }
@@ -50,13 +50,13 @@ pub fn remedies(
         alternatives.dedup();
         if let Some(fewest) = alternatives.iter().map(Vec::len).min() {
             let node = cluster.node_name(id).to_owned();
-            found.push((fewest, NodeRemedies { node, alternatives }));
+            found.push((fewest, NodeSuggestions { node, alternatives }));
         }
     }
     // The nearest stay in front among those that need as many.
     found.sort_by_key(|(fewest, _)| *fewest);
-    let remedies = found.into_iter().map(|(_, remedy)| remedy);
-    remedies.take(most).collect()
+    let suggestions = found.into_iter().map(|(_, suggestion)| suggestion);
+    suggestions.take(most).collect()
 }
 
 /// The rejected nodes: first those where pods that leave could help, then those that have passed more filters, then those
@@ -109,54 +109,59 @@ impl<'a> Trial<'a> {
 
     /// The changes after which the pod fits, and none of which can be left out. With `pods_go` others leave where it lacks
     /// a resource.
-    fn search(mut self, pods_go: bool) -> Option<Vec<Remedy>> {
-        let mut remedies = Vec::new();
-        while let Some(by) = self.rejected(&remedies) {
-            if remedies.len() == COMBINED {
+    fn search(mut self, pods_go: bool) -> Option<Vec<Suggestion>> {
+        let mut suggestions = Vec::new();
+        while let Some(by) = self.rejected(&suggestions) {
+            if suggestions.len() == COMBINED {
                 return None;
             }
-            remedies.push(self.answer(&remedies, &by, pods_go)?);
+            suggestions.push(self.answer(&suggestions, &by, pods_go)?);
         }
         // Pods that go for one reason may leave room, too.
-        for index in (0..remedies.len()).rev() {
-            let without = remedies.remove(index);
-            if self.rejected(&remedies).is_some() {
-                remedies.insert(index, without);
+        for index in (0..suggestions.len()).rev() {
+            let without = suggestions.remove(index);
+            if self.rejected(&suggestions).is_some() {
+                suggestions.insert(index, without);
             }
         }
-        Some(remedies)
+        Some(suggestions)
     }
 
-    /// The remedy for a rejection after these changes.
-    fn answer(&mut self, remedies: &[Remedy], by: &Rejected, pods_go: bool) -> Option<Remedy> {
+    /// The suggestion for a rejection after these changes.
+    fn answer(
+        &mut self,
+        suggestions: &[Suggestion],
+        by: &Rejected,
+        pods_go: bool,
+    ) -> Option<Suggestion> {
         let (plugin, reasons) = by;
-        let proposals = self.changed(remedies, |trial, node, wire, pod| {
+        let proposals = self.changed(suggestions, |trial, node, wire, pod| {
             if pods_go && plugin == "NodeResourcesFit" {
                 return Vec::new();
             }
             let here = (&*trial.cluster, trial.id);
             propose::proposals(here, (node, wire), pod, (plugin, reasons))
         })?;
-        let mut changes = remedies.to_vec();
-        for remedy in proposals {
-            changes.push(remedy);
+        let mut changes = suggestions.to_vec();
+        for suggestion in proposals {
+            changes.push(suggestion);
             if self.rejected(&changes).as_ref() != Some(by) {
                 return changes.pop();
             }
             changes.pop();
         }
-        let away = self.changed(remedies, |trial, _, _, pod| {
+        let away = self.changed(suggestions, |trial, _, _, pod| {
             let goes = who_goes(trial.framework, trial.cluster, pod, trial.id)?;
             let pods = &trial.cluster.node(trial.id).pods;
             let goes = goes.into_iter().map(|index| &pods[index]);
             Some(goes.map(|pod| trial.cluster.full_name(pod)).collect())
         })??;
-        Some(Remedy::Away(away))
+        Some(Suggestion::RemovePods(away))
     }
 
     /// What rejects the pod after these changes.
-    fn rejected(&mut self, remedies: &[Remedy]) -> Option<Rejected> {
-        let rejected = self.changed(remedies, |trial, _, _, pod| {
+    fn rejected(&mut self, suggestions: &[Suggestion]) -> Option<Rejected> {
+        let rejected = self.changed(suggestions, |trial, _, _, pod| {
             trial.framework.rejection(trial.cluster, pod, trial.id)
         });
         // A pod that is no longer one is not known to be placed.
@@ -166,14 +171,14 @@ impl<'a> Trial<'a> {
     /// Asks about the changed node and pod, and puts the cluster back.
     fn changed<T>(
         &mut self,
-        remedies: &[Remedy],
+        suggestions: &[Suggestion],
         ask: impl FnOnce(&Self, &Node, &wire::Pod, &Pod) -> T,
     ) -> Option<T> {
         let (mut node, mut wire) = (self.node.clone(), self.pod.clone());
         let mut away = Statement::default();
-        for remedy in remedies {
-            remedy.apply(&mut node, &mut wire);
-            if let Remedy::Away(names) = remedy {
+        for suggestion in suggestions {
+            suggestion.apply(&mut node, &mut wire);
+            if let Suggestion::RemovePods(names) = suggestion {
                 self.take_away(&mut away, names);
             }
         }

@@ -7,27 +7,27 @@ use std::ops::Range;
 pub(crate) const WORTH_SPLITTING: usize = 20_000;
 
 /// A part of a decision.
-pub type Part<'p> = Box<dyn FnOnce() + Send + 'p>;
+pub type Chunk<'p> = Box<dyn FnOnce() + Send + 'p>;
 
 /// Runs the parts of a decision.
-pub trait Workers: Send + Sync {
+pub trait Parallelizer: Send + Sync {
     /// How many parts are run at a time.
     fn count(&self) -> usize;
 
     /// Runs all of them, each once, and returns when all have ended.
-    fn run(&self, parts: Vec<Part<'_>>);
+    fn run(&self, parts: Vec<Chunk<'_>>);
 }
 
 /// One part after the other.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OneByOne;
+pub struct Sequential;
 
-impl Workers for OneByOne {
+impl Parallelizer for Sequential {
     fn count(&self) -> usize {
         1
     }
 
-    fn run(&self, parts: Vec<Part<'_>>) {
+    fn run(&self, parts: Vec<Chunk<'_>>) {
         for part in parts {
             part();
         }
@@ -37,23 +37,23 @@ impl Workers for OneByOne {
 /// What `work` makes of the numbers below `count`, a range after the other; split among the workers if that is worth it. The
 /// first part works with `own`, the others each with what `make` makes.
 pub(crate) fn split<S: Send, T: Send>(
-    workers: &dyn Workers,
+    parallelizer: &dyn Parallelizer,
     count: usize,
     own: &mut S,
     make: &(dyn Fn() -> S + Sync),
     work: &(dyn Fn(&mut S, Range<usize>) -> Vec<T> + Sync),
 ) -> Vec<T> {
-    if workers.count() < 2 || count < WORTH_SPLITTING {
+    if parallelizer.count() < 2 || count < WORTH_SPLITTING {
         return work(own, 0..count);
     }
-    let size = count.div_ceil(workers.count());
+    let size = count.div_ceil(parallelizer.count());
     let mut own = Some(own);
     let mut results: Vec<Vec<T>> = Vec::new();
     results.resize_with(count.div_ceil(size), Vec::new);
     let parts = results.iter_mut().zip(0..).map(|(result, part)| {
         let range = part * size..((part + 1) * size).min(count);
         let own = own.take();
-        let part: Part<'_> = Box::new(move || {
+        let part: Chunk<'_> = Box::new(move || {
             *result = match own {
                 Some(own) => work(own, range),
                 None => work(&mut make(), range),
@@ -61,7 +61,7 @@ pub(crate) fn split<S: Send, T: Send>(
         });
         part
     });
-    workers.run(parts.collect());
+    parallelizer.run(parts.collect());
     results.into_iter().flatten().collect()
 }
 
@@ -72,12 +72,12 @@ mod tests {
 
     struct Three(AtomicUsize);
 
-    impl Workers for Three {
+    impl Parallelizer for Three {
         fn count(&self) -> usize {
             3
         }
 
-        fn run(&self, parts: Vec<Part<'_>>) {
+        fn run(&self, parts: Vec<Chunk<'_>>) {
             self.0.fetch_add(parts.len(), Ordering::Relaxed);
             // In any order.
             parts.into_iter().rev().for_each(|part| part());
@@ -86,14 +86,14 @@ mod tests {
 
     #[test]
     fn parts_are_put_together_in_order() {
-        let workers = Three(AtomicUsize::new(0));
+        let parallelizer = Three(AtomicUsize::new(0));
         for (count, parts) in [(WORTH_SPLITTING - 1, 0), (WORTH_SPLITTING + 1, 3)] {
             let mut own = 1_usize;
-            let made = split(&workers, count, &mut own, &|| 1, &|one, range| {
+            let made = split(&parallelizer, count, &mut own, &|| 1, &|one, range| {
                 range.map(|index| index + *one).collect()
             });
             assert!(made.into_iter().eq(1..=count));
-            assert_eq!(workers.0.load(Ordering::Relaxed), parts);
+            assert_eq!(parallelizer.0.load(Ordering::Relaxed), parts);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use evictd_placement::Cluster;
 use evictd_pod::{Node, wire};
-use evictd_scheduling::{Decider, Framework};
+use evictd_scheduling::{Framework, SchedulingAlgorithm};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ proptest! {
             cluster.add_node(&node(index, false));
         }
         let framework = Framework::of_default(&mut cluster);
-        let mut decider = Decider::default();
+        let mut decider = SchedulingAlgorithm::default();
         let mut placed: Vec<wire::Pod> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
