@@ -203,19 +203,6 @@ impl Scheduler {
         decide(&mut self.cluster)
     }
 
-    /// The `PreBind` plan of a pod that a batch session sends to this node.
-    pub fn pre_bind_plan(&mut self, pod: &wire::Pod, node: &str) -> PreBindPlan {
-        let Some(node) = self.cluster.find_node(node) else {
-            return PreBindPlan::default();
-        };
-        let Ok(pod) = self.cluster.pod(pod.clone()) else {
-            return PreBindPlan::default();
-        };
-        let pre_bind = PreBindPlan::begin(&mut self.cluster, &pod, node);
-        self.cluster.release(pod);
-        pre_bind
-    }
-
     /// The pods that wait.
     pub const fn queue(&self) -> &SchedulingQueue {
         &self.queue

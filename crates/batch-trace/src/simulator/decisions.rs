@@ -3,7 +3,7 @@
 use super::events::{Event, count};
 use super::{PATIENCE, Simulator, Stage};
 use crate::objects::timestamp;
-use evictd_batch::session::Outcome;
+use evictd_batch::session::{EvictionKind, Outcome};
 use evictd_pod::wire::{Condition, Time};
 use std::cmp::Reverse;
 
@@ -22,7 +22,7 @@ impl Simulator<'_> {
             self.bind(key, node);
         }
         for eviction in &outcome.evicted {
-            self.evict(&eviction.pod, &eviction.reason);
+            self.evict(&eviction.pod, eviction.reason);
         }
         let promised = self.set_pod_conditions(&outcome);
         let moved = self.tell_groups(&outcome);
@@ -61,7 +61,7 @@ impl Simulator<'_> {
         }
     }
 
-    fn evict(&mut self, key: &str, reason: &str) {
+    fn evict(&mut self, key: &str, kind: EvictionKind) {
         let Some((job, pod)) = self.pods.get(key).copied() else {
             return;
         };
@@ -82,10 +82,9 @@ impl Simulator<'_> {
             .push(Reverse((at, Event::IsGone { job, pod, made })));
         live.running -= 1;
         self.evictions += 1;
-        if reason == "reclaim" {
-            state.reclaimed += 1;
-        } else {
-            state.preempted += 1;
+        match kind {
+            EvictionKind::Reclaim => state.reclaimed += 1,
+            EvictionKind::Preempt => state.preempted += 1,
         }
     }
 

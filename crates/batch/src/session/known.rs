@@ -1,6 +1,7 @@
-//! The objects of jobs as watches report them, with the decisions that watches do not show yet.
+//! The objects of jobs as watches report them.
 
 use super::objects::key;
+use super::pod_id::PodId;
 use crate::session::snapshot::upstream::upstream_job;
 use crate::wire::{PodGroup, PodGroupStatus, Queue};
 use evictd_pod::wire::{Metadata, Pod};
@@ -11,11 +12,9 @@ use std::sync::Arc;
 type ByKey<T> = BTreeMap<Arc<str>, Arc<T>>;
 
 /// Pods of the batch scheduler, pod groups and queues, for the shell that carries out sessions.
-///
-/// The caller applies the decisions of sessions that no watch shows yet: a pod is on its node, or terminates.
 #[derive(Debug, Default)]
 pub struct Known {
-    pods: ByKey<Pod>,
+    pods: BTreeMap<PodId, Arc<Pod>>,
     groups: ByKey<PodGroup>,
     /// Groups of `scheduling.k8s.io`, by the jobs that they are.
     upstream: ByKey<evictd_pod::wire::PodGroup>,
@@ -29,12 +28,12 @@ fn name(metadata: &Metadata) -> Arc<str> {
 impl Known {
     /// A pod was added or changed. It stays after its end, because its gang counts it.
     pub fn put_pod(&mut self, pod: Arc<Pod>) {
-        self.pods.insert(key(&pod.metadata), pod);
+        self.pods.insert(PodId::of(&pod.metadata), pod);
     }
 
     /// A pod was deleted.
     pub fn remove_pod(&mut self, metadata: &Metadata) {
-        self.pods.remove(&key(metadata));
+        self.pods.remove(&PodId::of(metadata));
     }
 
     /// The status of a group was written, or will be. Returns it as it will be.
@@ -44,14 +43,14 @@ impl Known {
         Some(Arc::clone(group))
     }
 
-    /// The pod of this `namespace/name`.
-    pub fn pod(&self, key: &str) -> Option<&Arc<Pod>> {
-        self.pods.get(key)
+    /// The pod of this id.
+    pub fn pod(&self, id: &str) -> Option<&Arc<Pod>> {
+        self.pods.get(id)
     }
 
-    /// Every pod, in the order of their keys.
-    pub fn pods(&self) -> impl Iterator<Item = (&str, &Arc<Pod>)> {
-        self.pods.iter().map(|(key, pod)| (&**key, pod))
+    /// Every pod, in the order of their ids.
+    pub fn pods(&self) -> impl Iterator<Item = (&PodId, &Arc<Pod>)> {
+        self.pods.iter()
     }
 
     /// A group came or changed.

@@ -63,6 +63,7 @@ mod outcome;
 mod packing;
 mod plain;
 mod plugins;
+mod pod_id;
 mod priority_queue;
 mod reservation;
 mod simulation;
@@ -76,14 +77,16 @@ pub use diagnosis::{
     Ahead, BlockingReason, Feasibility, JobDiagnosis, MissingAmount, NearMiss, QueueUsage,
     ResourceUsage, RoleFeasibility, Shortfall,
 };
+pub use eviction_kind::EvictionKind;
 pub use known::Known;
 pub use objects::{GROUP, Objects, Setting, TASK_SPEC, reads_annotation};
 pub use outcome::{
-    Amounts, Event, Eviction, GroupCondition, GroupOutcome, JobShareOutcome, Outcome, PodCondition,
-    QueueOutcome, Refused, UpstreamOutcome,
+    Amounts, Event, EventKind, Eviction, GroupCondition, GroupOutcome, JobShareOutcome, ObjectKind,
+    Outcome, PodCondition, QueueOutcome, Refused, UpstreamOutcome,
 };
 
 pub use plain::plain_job;
+pub use pod_id::PodId;
 pub use simulation::simulate;
 pub use snapshot::upstream::{upstream_job, upstream_job_of};
 pub use turns::Turns;

@@ -1,6 +1,11 @@
 //! The outcome of a session, as it is printed and as a shell carries it out.
 
+use super::eviction_kind::EvictionKind;
+use super::pod_id::PodId;
+use super::snapshot::Job;
+use super::snapshot::task::Task;
 use crate::wire::PodGroupStatus;
+use evictd_placement::NodeId;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -55,6 +60,9 @@ pub struct Outcome {
     pub queues_after: Option<BTreeMap<String, QueueOutcome>>,
     /// Pods that are bound, with their nodes.
     pub binds: BTreeMap<String, String>,
+    /// The same by ids, for a shell that carries them out before the cluster changes.
+    #[serde(skip)]
+    pub bindings: Vec<(PodId, NodeId)>,
     /// The same without the nodes.
     pub bound: Vec<String>,
     /// Pods that are evicted.
@@ -130,8 +138,11 @@ pub struct JobShareOutcome {
 pub struct Eviction {
     /// `namespace/name`.
     pub pod: String,
-    /// `preempt` or `reclaim`.
-    pub reason: String,
+    /// Which pods are evicted.
+    pub reason: EvictionKind,
+    /// The pod.
+    #[serde(skip)]
+    pub id: PodId,
 }
 
 /// The outcome of a pod group.
@@ -195,37 +206,68 @@ pub struct PodCondition {
     pub reason: String,
     /// `False`.
     pub status: String,
+    /// The pod.
+    #[serde(skip)]
+    pub id: PodId,
+}
+
+/// The kind of object that an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// A pod.
+    Pod,
+    /// Volcano's pod group.
+    PodGroup,
+}
+
+/// Whether an event needs attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// It does not.
+    Normal,
+    /// It does.
+    Warning,
 }
 
 /// An event of an object. The event of a binding or an eviction is written with the call itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
-    /// `Pod` or `PodGroup`.
-    pub object_kind: String,
+    /// The kind of the object.
+    pub object_kind: ObjectKind,
     /// `namespace/name`.
     pub object: String,
-    /// `Normal` or `Warning`.
-    pub kind: String,
+    /// Whether it needs attention.
+    pub kind: EventKind,
     /// In a word.
     pub reason: String,
     /// For people.
     pub message: String,
+    /// The pod, if the object is one.
+    pub pod: Option<PodId>,
 }
 
 impl Event {
-    pub(crate) fn new(
-        object_kind: &str,
-        object: &str,
-        kind: &str,
-        reason: &str,
-        message: String,
-    ) -> Self {
+    /// The event that a pod could not be placed.
+    pub(crate) fn failed_scheduling(task: &Task, message: String) -> Self {
         Self {
-            object_kind: object_kind.to_owned(),
-            object: object.to_owned(),
-            kind: kind.to_owned(),
+            object_kind: ObjectKind::Pod,
+            object: task.key.to_string(),
+            kind: EventKind::Warning,
+            reason: "FailedScheduling".to_owned(),
+            message,
+            pod: Some(task.id.clone()),
+        }
+    }
+
+    /// An event of the pod group of a job.
+    pub(crate) fn of_group(job: &Job, kind: EventKind, reason: &str, message: String) -> Self {
+        Self {
+            object_kind: ObjectKind::PodGroup,
+            object: job.key.to_string(),
+            kind,
             reason: reason.to_owned(),
             message,
+            pod: None,
         }
     }
 }
@@ -238,9 +280,10 @@ impl Serialize for Event {
             kind,
             reason,
             message,
+            pod: _,
         } = self;
         serializer.collect_str(&format_args!(
-            "{object_kind} {object} {kind} {reason} {message}"
+            "{object_kind:?} {object} {kind:?} {reason} {message}"
         ))
     }
 }

@@ -4,7 +4,8 @@
 //! job, beside earlier jobs. So a transaction keeps one statement of the cluster, and lists of operations say which of its
 //! steps to undo.
 
-use super::outcome::Event;
+use super::eviction_kind::EvictionKind;
+use super::outcome::{Event, EventKind};
 use super::plugins::{Plugins, Tiers};
 use super::snapshot::Snapshot;
 use crate::compat::{Compat, Difference};
@@ -19,7 +20,7 @@ enum Operation {
     /// It gets a node after pending evictions.
     Pipeline,
     /// It is evicted; its status before.
-    Evict(Status, &'static str),
+    Evict(Status, EvictionKind),
 }
 
 /// Operations that belong together.
@@ -60,7 +61,7 @@ pub(crate) struct Transaction<'c> {
     /// Tasks that were placed or evicted, with their status before, in order.
     touched: Vec<(TaskId, Status)>,
     pub(crate) binds: Vec<(TaskId, NodeId)>,
-    pub(crate) evicted: Vec<(TaskId, &'static str)>,
+    pub(crate) evicted: Vec<(TaskId, EvictionKind)>,
     pub(crate) events: Vec<Event>,
 }
 
@@ -100,11 +101,17 @@ impl Transaction<'_> {
     }
 
     /// Records an event of a pod group.
-    pub(crate) fn group_event(&mut self, job: JobId, kind: &str, reason: &str, message: String) {
+    pub(crate) fn group_event(
+        &mut self,
+        job: JobId,
+        kind: EventKind,
+        reason: &str,
+        message: String,
+    ) {
         let job = &self.snapshot.jobs[job];
         // Groups of scheduling.k8s.io and bare pods are described by their conditions alone.
         if job.has_object() {
-            let event = Event::new("PodGroup", &job.key, kind, reason, message);
+            let event = Event::of_group(job, kind, reason, message);
             self.events.push(event);
         }
     }
@@ -132,7 +139,7 @@ impl Transaction<'_> {
         &mut self,
         operations: &mut Operations,
         task_id: TaskId,
-        reason: &'static str,
+        kind: EvictionKind,
     ) {
         let before = self.snapshot.tasks[task_id].status;
         self.touched.push((task_id, before));
@@ -143,21 +150,16 @@ impl Transaction<'_> {
                 self.statement.remove_again(self.cluster, number);
             } else {
                 let mut pods = self.cluster.node(node).pods.iter();
-                let at = pods.position(|pod| {
-                    if task.uid.is_empty() {
-                        self.cluster.full_name(pod) == *task.key
-                    } else {
-                        pod.uid() == &*task.uid
-                    }
+                let at = pods.position(|pod| match pod.uid() {
+                    "" => self.cluster.full_name(pod) == **task.id,
+                    uid => *uid == **task.id,
                 });
                 task.removed = at.map(|at| self.statement.remove(self.cluster, node, at));
             }
             self.changed_nodes.push(node);
         }
         self.plugins.deallocated(&self.snapshot, task_id);
-        operations
-            .0
-            .push((task_id, Operation::Evict(before, reason)));
+        operations.0.push((task_id, Operation::Evict(before, kind)));
     }
 
     /// Puts a task on a node outside of any list of operations.
@@ -255,10 +257,10 @@ impl Transaction<'_> {
             match operation {
                 Operation::Allocate => self.bind(task),
                 Operation::Pipeline => {}
-                Operation::Evict(_, reason) => {
+                Operation::Evict(_, kind) => {
                     let job = self.snapshot.tasks[task].job;
-                    self.group_event(job, "Normal", "Evict", reason.to_owned());
-                    self.evicted.push((task, reason));
+                    self.group_event(job, EventKind::Normal, "Evict", kind.as_str().to_owned());
+                    self.evicted.push((task, kind));
                 }
             }
         }

@@ -228,6 +228,7 @@ impl<'a> WhatIf<'a> {
             .as_ref()
             .filter(|old| old.metadata.uid != pod.metadata.uid)
         {
+            self.cache.remove_pod(&mut self.cluster, &old.metadata);
             self.cluster.remove_pod(&old.metadata);
         }
         if pod.spec.node_name.is_empty() {

@@ -205,17 +205,17 @@ fn s6_139_a_condition_that_is_being_written_is_not_reported_again_until_a_watch_
         outcome.pod_conditions.remove(pod)
     };
     let condition = reported(&mut cache, &mut cluster).unwrap();
-    cache.assume_condition(pod, &condition);
+    cache.assume_condition(&condition);
     assert_eq!(reported(&mut cache, &mut cluster), None);
     // An event from before the write.
     let mut older = objects.pods[1].clone();
     assert_eq!(older.metadata.full_name(), pod);
     cache.pod(&mut cluster, &older);
     assert_eq!(reported(&mut cache, &mut cluster), None);
-    cache.forget_condition(pod);
+    cache.forget_condition(&condition.id);
     assert_eq!(reported(&mut cache, &mut cluster), Some(condition.clone()));
     // Another writer has changed the condition since.
-    cache.assume_condition(pod, &condition);
+    cache.assume_condition(&condition);
     older.status.conditions = vec![wire::Condition {
         kind: "PodScheduled".to_owned(),
         status: "True".to_owned(),

@@ -3,7 +3,7 @@
 use crate::scenario::{Scenario, bound, conf, evicted};
 use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Setting, plain_job};
+use evictd_batch::session::{Cache, ObjectKind, Setting, plain_job};
 use evictd_placement::Cluster;
 use evictd_pod::wire::Pod;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn s6_059_s6_089_a_pod_of_no_group_waits_for_one_with_volcano_and_is_placed_with
         outcome
             .events
             .iter()
-            .all(|event| event.object_kind == "Pod")
+            .all(|event| event.object_kind == ObjectKind::Pod)
     );
 }
 
@@ -113,6 +113,7 @@ fn what_was_come_to_of_a_plain_pod_is_kept_while_it_changes_and_forgotten_when_i
     cache.pod(&mut cluster, &pod);
     assert!(!session(&mut cache, &mut cluster).pod_groups[&*job].written);
     // Another pod of the same name begins anew.
+    cache.remove_pod(&mut cluster, &pod.metadata);
     pod.metadata.uid = "other".into();
     cache.pod(&mut cluster, &pod);
     assert!(session(&mut cache, &mut cluster).pod_groups[&*job].written);

@@ -3,7 +3,7 @@
 use crate::scenario::{Scenario, conf};
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Objects, Setting};
+use evictd_batch::session::{Cache, Objects, PodId, Setting};
 use evictd_placement::Cluster;
 use serde_json::{Value, json};
 
@@ -100,4 +100,97 @@ fn s6_088_what_is_taken_from_the_cluster_counts_as_what_is_told() {
     let after = session(&mut cluster, &mut renewed, &objects);
     assert_eq!(after, session(&mut cluster, &mut told, &objects));
     assert_ne!(after, before);
+}
+
+/// Carries out the bindings and evictions of an outcome: by the ids and compiled pods that a session hands over, or by
+/// pods that are read again.
+fn carry_out(by_ids: bool, cluster: &mut Cluster, cache: &mut Cache, objects: &Objects) -> Value {
+    let conf = Conf::read(&objects.conf).unwrap();
+    let outcome = cache.session(cluster, &conf, Compat::EVICTD);
+    assert_eq!((outcome.bindings.len(), outcome.evicted.len()), (2, 1));
+    let pod_of = |id: &PodId| {
+        let mut pods = objects.pods.iter();
+        let pod = pods.find(|pod| PodId::of(&pod.metadata) == *id);
+        pod.unwrap().clone()
+    };
+    for (id, node) in outcome.bindings {
+        if by_ids {
+            let compiled = cache.bind(cluster, &id, node).unwrap();
+            assert!(cache.bind(cluster, &id, node).is_none(), "it is bound once");
+            cluster.assume(compiled, node);
+        } else {
+            let mut pod = pod_of(&id);
+            pod.spec.node_name = cluster.node_name(node).to_owned();
+            cluster.add_pod(pod.clone()).unwrap();
+            cache.pod(cluster, &pod);
+        }
+    }
+    for eviction in outcome.evicted {
+        let mut pod = pod_of(&eviction.id);
+        if by_ids {
+            cluster.set_terminating(&pod.metadata, true);
+            cache.evict(&eviction.id);
+        } else {
+            let at: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+            pod.metadata.deletion_timestamp = Some(at.into());
+            cluster.add_pod(pod.clone()).unwrap();
+            cache.pod(cluster, &pod);
+        }
+    }
+    let told = session(cluster, cache, objects);
+    // What the cluster counts is the same, too.
+    cache.renew(cluster, 0);
+    assert_eq!(session(cluster, cache, objects), told);
+    told
+}
+
+#[test]
+fn a_decision_carried_out_by_ids_counts_like_a_pod_that_is_read_again() {
+    let tiers: &[&[&str]] = &[
+        &["priority", "gang", "conformance"],
+        &["predicates", "nodeorder"],
+    ];
+    let conf = conf("enqueue, allocate, preempt, backfill", tiers);
+    let mut objects = Scenario::new(&conf)
+        .node("a", "2")
+        .node("b", "2")
+        .class("high", 100)
+        .job("low", 1, "Running")
+        .running("low", 0, &["a", "a"], "1")
+        .job("new", 2, "Inqueue")
+        .waiting("new", 3, "1")
+        .job_with(
+            "urgent",
+            1,
+            "Inqueue",
+            &json!({"priorityClassName": "high"}),
+        )
+        .pod(
+            "urgent-work-0",
+            "urgent",
+            "1",
+            &json!({"spec": {"priority": 100, "nodeSelector": {"kubernetes.io/hostname": "a"}}}),
+        )
+        .objects();
+    for node in &mut objects.nodes {
+        let name = node.metadata.name.clone();
+        let labels = json!({"kubernetes.io/hostname": name});
+        node.metadata.labels = serde_json::from_value(labels).unwrap();
+    }
+    let run = |by_ids: bool| {
+        let mut cluster = Cluster::new();
+        for node in &objects.nodes {
+            cluster.add_node(node);
+        }
+        for pod in objects
+            .pods
+            .iter()
+            .filter(|pod| !pod.spec.node_name.is_empty())
+        {
+            cluster.add_pod(pod.clone()).unwrap();
+        }
+        let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+        carry_out(by_ids, &mut cluster, &mut cache, &objects)
+    };
+    assert_eq!(run(true), run(false));
 }

@@ -2,6 +2,7 @@
 
 use crate::scenario::{Scenario, conf, evicted, short, told};
 use evictd_batch::compat::Compat;
+use evictd_batch::session::EvictionKind;
 use serde_json::{Value, json};
 
 const HIGH: &str = "high";
@@ -277,7 +278,12 @@ fn s6_119_the_group_is_told_of_each_pod_that_goes() {
             "Normal Scheduled pod group is ready"
         ]
     );
-    assert!(outcome.evicted.iter().all(|own| own.reason == "preempt"));
+    assert!(
+        outcome
+            .evicted
+            .iter()
+            .all(|own| own.reason == EvictionKind::Preempt)
+    );
     assert_eq!(outcome.pod_groups["default/old"].tasks["Releasing"], 2);
 }
 

@@ -4,7 +4,7 @@ use crate::scenario::{conf, evicted, short};
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
-    Cache, Objects, Outcome, Setting, UpstreamOutcome, simulate, upstream_job,
+    Cache, ObjectKind, Objects, Outcome, Setting, UpstreamOutcome, simulate, upstream_job,
 };
 use evictd_batch::wire::Workload;
 use evictd_placement::Cluster;
@@ -117,7 +117,12 @@ fn a_gang_is_placed_whole_or_not_at_all_and_its_group_is_told_which() {
     let words = "3/3 tasks in gang unschedulable: pod group is not ready";
     assert!(why.starts_with(words), "{why}");
     // It has no phase, so that no object is told of one in an event.
-    assert!(waits.events.iter().all(|own| own.object_kind == "Pod"));
+    assert!(
+        waits
+            .events
+            .iter()
+            .all(|own| own.object_kind == ObjectKind::Pod)
+    );
 }
 
 #[test]

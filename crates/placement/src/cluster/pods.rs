@@ -107,6 +107,22 @@ impl Cluster {
         self.remove_by_key(&pod_key)
     }
 
+    /// Changes whether a pod on a node is being deleted, before the API server shows it.
+    pub fn set_terminating(&mut self, metadata: &wire::Metadata, terminating: bool) {
+        let pod_key = key(metadata);
+        let Some(PodLocation::Node(name)) = self.locations.get(&*pod_key) else {
+            return;
+        };
+        let Some(id) = self.node_by_name.get(name).copied() else {
+            return;
+        };
+        if let Some(at) = self.find(&self.node(id).pods, &pod_key) {
+            let mut pod = self.remove_from_node(id, at);
+            pod.terminating = terminating;
+            self.place(id, pod);
+        }
+    }
+
     /// Removes a pod that is kept only for its nomination. Returns whether it existed.
     pub fn remove_nominated(&mut self, metadata: &wire::Metadata) -> bool {
         let key = key(metadata);

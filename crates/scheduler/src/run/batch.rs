@@ -4,13 +4,14 @@ use super::watches::BatchChange;
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
-    Cache, Known, Outcome, PodCondition, Setting, Turns, UpstreamOutcome, upstream_job,
-    upstream_job_of,
+    Cache, EvictionKind, Known, Outcome, PodCondition, PodId, Setting, Turns, UpstreamOutcome,
+    upstream_job, upstream_job_of,
 };
 use evictd_batch::wire::{PodGroupStatus, Queue};
 use evictd_cluster_client::lease::Memo;
+use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire;
-use evictd_scheduling::{Delta, Scheduler};
+use evictd_scheduling::{Delta, PreBindPlan, Scheduler};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -150,21 +151,70 @@ impl Batch {
             && uid(&pods.new).as_ref() != Some(&old.metadata.uid)
         {
             scheduler.deleted(now, &old.metadata);
+            self.known.remove_pod(&old.metadata);
+            scheduler.with_cluster(|cluster| self.cache.remove_pod(cluster, &old.metadata));
+            self.changed = true;
         }
         match (&pods.old, &pods.new) {
             (_, Some(new)) if is_ours(new) => {
-                let pod = scheduler.shown(now, new);
-                self.put_pod(scheduler, &pod);
-                Some(pod)
-            }
-            (Some(old), None) if is_ours(old) => {
-                self.known.remove_pod(&old.metadata);
-                scheduler.with_cluster(|cluster| self.cache.remove_pod(cluster, &old.metadata));
-                self.changed = true;
-                None
+                self.known.put_pod(Arc::clone(new));
+                Some(self.show(scheduler, now, new))
             }
             _ => None,
         }
+    }
+
+    /// Sessions see this pod from now on, with the decisions that no watch shows yet. Returns it with them.
+    fn show(
+        &mut self,
+        scheduler: &mut Scheduler,
+        now: Timestamp,
+        pod: &Arc<wire::Pod>,
+    ) -> Arc<wire::Pod> {
+        self.changed = true;
+        let pod = scheduler.shown(now, pod);
+        scheduler.with_cluster(|cluster| self.cache.pod(cluster, &pod));
+        pod
+    }
+
+    /// Sessions see this pod as watches show it, because a decision about it has failed.
+    pub fn show_again(&mut self, scheduler: &mut Scheduler, now: Timestamp, pod: &str) {
+        if let Some(pod) = self.known.pod(pod).cloned() {
+            self.show(scheduler, now, &pod);
+        }
+    }
+
+    /// A pod goes to the node that a session has chosen, and counts there from now on. Returns the `PreBind` plan, or
+    /// `None` if it must not be bound now.
+    pub fn bind(
+        &mut self,
+        scheduler: &mut Scheduler,
+        now: Timestamp,
+        id: &PodId,
+        node: NodeId,
+    ) -> Option<(Arc<wire::Pod>, PreBindPlan)> {
+        self.changed = true;
+        let pod = Arc::clone(self.known.pod(id)?);
+        let cache = &mut self.cache;
+        let hand_over = |cluster: &Cluster| cache.bind(cluster, id, node);
+        let pre_bind = scheduler.bind_of_session(now, &pod, node, hand_over)?;
+        Some((pod, pre_bind))
+    }
+
+    /// A pod is being evicted, and counts as terminating from now on. Returns the pod.
+    pub fn evict(
+        &mut self,
+        scheduler: &mut Scheduler,
+        now: Timestamp,
+        id: &PodId,
+    ) -> Option<Arc<wire::Pod>> {
+        let pod = Arc::clone(self.known.pod(id)?);
+        if pod.metadata.deletion_timestamp.is_none() {
+            self.changed = true;
+            scheduler.evict_of_session(now, &pod.metadata);
+            self.cache.evict(id);
+        }
+        Some(pod)
     }
 
     /// A group of `scheduling.k8s.io` came, changed or went.
@@ -258,11 +308,11 @@ impl Batch {
 
     /// Before the first session: the pods of which a scheduler of this name has said that they go for another job, and which it
     /// did not come to delete, each with the reason. Their room is promised already.
-    pub fn interrupted_evictions(&mut self) -> Vec<(String, String)> {
+    pub fn interrupted_evictions(&mut self) -> Vec<(PodId, EvictionKind)> {
         if std::mem::replace(&mut self.resumed, true) {
             return Vec::new();
         }
-        let pods = self.known.pods().filter_map(|(key, pod)| {
+        let pods = self.known.pods().filter_map(|(id, pod)| {
             let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
             let stays = pod.metadata.deletion_timestamp.is_none() && !ended;
             let mut conditions = pod.status.conditions.iter().filter(|own| {
@@ -270,17 +320,10 @@ impl Batch {
                     && own.status == "True"
                     && own.reason == "PreemptionByScheduler"
             });
-            let reason = eviction_reason(self.scheduler(), &conditions.next()?.message)?;
-            stays.then(|| (key.to_owned(), reason.to_owned()))
+            let kind = eviction_kind(self.scheduler(), &conditions.next()?.message)?;
+            stays.then(|| (id.clone(), kind))
         });
         pods.collect()
-    }
-
-    /// Sessions see this pod from now on.
-    pub fn put_pod(&mut self, scheduler: &mut Scheduler, pod: &Arc<wire::Pod>) {
-        self.changed = true;
-        self.known.put_pod(Arc::clone(pod));
-        scheduler.with_cluster(|cluster| self.cache.pod(cluster, pod));
     }
 
     /// The status of a job's group is written, or kept where it has none.
@@ -292,8 +335,8 @@ impl Batch {
     }
 
     /// The condition of a pod is being written.
-    pub fn assume_condition(&mut self, pod: &str, condition: &PodCondition) {
-        self.cache.assume_condition(pod, condition);
+    pub fn assume_condition(&mut self, condition: &PodCondition) {
+        self.cache.assume_condition(condition);
     }
 
     /// The status of a pod was not written. The next session reports the condition again.
@@ -320,8 +363,8 @@ impl Batch {
     }
 
     /// A pod was not bound. Once all pods of its group are bound, that is reported again.
-    pub fn not_bound(&mut self, pod: &wire::Pod) {
-        if let Some(job) = upstream_job_of(pod) {
+    pub fn not_bound(&mut self, pod: &str) {
+        if let Some(job) = self.known.pod(pod).and_then(|pod| upstream_job_of(pod)) {
             self.told.remove(&*job);
         }
     }
@@ -340,14 +383,14 @@ fn stand_in(settings: &BatchSettings) -> Queue {
 }
 
 /// What a pod that goes for another job of this scheduler says about it.
-pub(super) fn eviction_message(scheduler: &str, reason: &str) -> String {
-    format!("{scheduler}: {reason} for another job")
+pub(super) fn eviction_message(scheduler: &str, kind: EvictionKind) -> String {
+    format!("{scheduler}: {} for another job", kind.as_str())
 }
 
-/// The reason in such a message; `None` in another one.
-fn eviction_reason<'a>(scheduler: &str, message: &'a str) -> Option<&'a str> {
-    let reason = message.strip_prefix(scheduler)?.strip_prefix(": ")?;
-    reason.strip_suffix(" for another job")
+/// The kind of eviction in such a message; `None` in another one.
+fn eviction_kind(scheduler: &str, message: &str) -> Option<EvictionKind> {
+    let rest = message.strip_prefix(scheduler)?.strip_prefix(": ")?;
+    EvictionKind::of(rest.strip_suffix(" for another job")?)
 }
 
 #[cfg(test)]

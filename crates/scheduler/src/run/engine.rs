@@ -375,7 +375,7 @@ impl Engine {
             Outcome::StatusNotWritten { pod, failure } => {
                 debug!("status of {pod}: {}", failure.message);
                 if let Some((batch, _)) = &mut self.batch {
-                    batch.forget_condition(&pod.to_string());
+                    batch.forget_condition(&pod.uid);
                 }
             }
             Outcome::LastVictim { preemptor, victim } => self.last_victim(&preemptor, &victim),

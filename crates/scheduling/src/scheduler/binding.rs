@@ -2,11 +2,14 @@
 
 use super::waiting_pods::refused;
 use super::{Attempt, Outcome, Rejected, Scheduler};
+use crate::change::pod_key;
 use crate::framework::Refusal;
 use crate::gang::{GroupOutcome, GroupResult};
 use crate::plugins::PluginSet;
 use crate::pod_lifecycle::{Binding, WaitingPod};
+use crate::pre_bind::PreBindPlan;
 use crate::scheduling_queue::Answer;
+use evictd_placement::{Cluster, NodeId, Pod};
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -30,12 +33,15 @@ impl Scheduler {
     }
 
     /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065). A pod that has a
-    /// node by now, as a watch shows, stays there. A pod of a batch session is not tried again here: the caller reports that
-    /// it left its node. `None` if the pod was deleted meanwhile.
+    /// node by now, as a watch shows, stays there. A pod of a batch session is not tried again here. `None` if the pod was deleted meanwhile.
     pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>) -> Option<NotBound> {
         match self.queue.answered(now, key, false)? {
             Answer::NotBound(binding, node) => {
-                if !binding.is_of_session {
+                if binding.is_of_session {
+                    self.cluster.remove_pod(&binding.pod.metadata);
+                    let moved = self.queue.session_pod_left(now, &binding.pod, &node);
+                    self.moved.extend(moved);
+                } else {
                     let placed = (&*binding.pod, &*node);
                     self.unbind(now, key, placed, PluginSet::default());
                 }
@@ -51,20 +57,41 @@ impl Scheduler {
         }
     }
 
-    /// A batch session sends the pod to this node. Returns false if an earlier binding of the pod is not answered: then it
-    /// must not be bound. Otherwise the caller reports the pod on its node by [`Scheduler::on`], and binds it.
-    pub fn bind_of_session(&mut self, now: Timestamp, pod: &Arc<wire::Pod>, node: &str) -> bool {
-        self.queue.bind_of_session(now, pod, node)
+    /// A batch session binds the pod to this node and hands over the compiled pod, which is assumed there. Returns the
+    /// `PreBind` plan, with which the caller binds the pod. `None` if an earlier binding of the pod is not answered: then
+    /// it must not be bound.
+    pub fn bind_of_session(
+        &mut self,
+        now: Timestamp,
+        pod: &Arc<wire::Pod>,
+        node: NodeId,
+        hand_over: impl FnOnce(&Cluster) -> Option<Pod>,
+    ) -> Option<PreBindPlan> {
+        let key = pod_key(&pod.metadata);
+        if self.queue.lifecycles().awaits_answer(&key) {
+            return None;
+        }
+        let compiled = hand_over(&self.cluster)?;
+        let name = self.cluster.node_name(node);
+        self.queue.bind_of_session(now, pod, name);
+        let pre_bind = PreBindPlan::begin(&mut self.cluster, &compiled, node);
+        self.cluster.assume(compiled, node);
+        Some(pre_bind)
     }
 
-    /// A batch session evicts the pod. The caller reports it as terminating by [`Scheduler::on`].
+    /// A batch session evicts the pod, which counts as terminating from now on.
     pub fn evict_of_session(&mut self, now: Timestamp, pod: &wire::Metadata) {
         self.queue.evict_of_session(now, pod);
+        self.cluster.set_terminating(pod, true);
     }
 
     /// A pod was not evicted. Returns whether it counted as evicted until now.
-    pub fn eviction_failed(&mut self, now: Timestamp, key: &str) -> bool {
-        self.queue.eviction_failed(now, key)
+    pub fn eviction_failed(&mut self, now: Timestamp, pod: &wire::Metadata) -> bool {
+        let counted = self.queue.eviction_failed(now, &pod_key(pod));
+        if counted {
+            self.cluster.set_terminating(pod, false);
+        }
+        counted
     }
 
     /// A watch shows that a pod of batch sessions is deleted. The end of a pod is not reported here.

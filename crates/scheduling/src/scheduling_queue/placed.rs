@@ -1,9 +1,11 @@
 //! Pods that have a node: from the permits of plugins to the answer of the API server.
 
-use super::SchedulingQueue;
+use super::{SchedulingQueue, gone_from};
 use crate::change::pod_key;
 use crate::events::ClusterEvent;
+use crate::gang::group_of;
 use crate::pod_lifecycle::{Binding, Command, Event, PodLifecycles, WaitingPod};
+use crate::queue::{Moved, Scope};
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -73,12 +75,7 @@ impl SchedulingQueue {
 
 /// Decisions of batch sessions. They count until they fail, although watches do not show them yet.
 impl SchedulingQueue {
-    pub(crate) fn bind_of_session(
-        &mut self,
-        now: Timestamp,
-        pod: &Arc<wire::Pod>,
-        node: &str,
-    ) -> bool {
+    pub(crate) fn bind_of_session(&mut self, now: Timestamp, pod: &Arc<wire::Pod>, node: &str) {
         let key = &pod_key(&pod.metadata);
         let binding = Binding {
             pod: Arc::clone(pod),
@@ -92,7 +89,24 @@ impl SchedulingQueue {
             node,
             binding,
         };
-        matches!(self.advance(now, event)[..], [Command::Bind])
+        self.advance(now, event);
+        if let Some(group) = group_of(pod) {
+            self.known.groups.bind(group, key, node);
+        }
+    }
+
+    /// A pod that a session has bound is not on its node, which is an event for the others.
+    pub(crate) fn session_pod_left(
+        &mut self,
+        now: Timestamp,
+        pod: &wire::Pod,
+        node: &str,
+    ) -> Vec<Moved> {
+        if let Some(group) = group_of(pod) {
+            let key = pod_key(&pod.metadata);
+            self.known.groups.leave(&group, &key);
+        }
+        self.raise(now, gone_from(pod, node), Scope::All)
     }
 
     pub(crate) fn evict_of_session(&mut self, now: Timestamp, pod: &wire::Metadata) {

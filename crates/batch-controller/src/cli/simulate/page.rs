@@ -75,7 +75,7 @@ fn victims(outcome: &Outcome, view: View) -> String {
     let rows = outcome
         .evicted
         .iter()
-        .map(|own| vec![own.pod.clone(), own.reason.clone()]);
+        .map(|own| vec![own.pod.clone(), own.reason.as_str().to_owned()]);
     let columns = [Column::name("EVICTED", 2), Column::words("BY", 1)];
     Table::new(columns, rows).shown(view)
 }

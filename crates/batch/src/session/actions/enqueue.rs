@@ -4,6 +4,7 @@ use crate::compat::Difference;
 use crate::session::Session;
 use crate::session::actions::admission;
 use crate::session::gang;
+use crate::session::outcome::EventKind;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::ids::JobId;
@@ -73,7 +74,7 @@ fn is_enqueueable(session: &mut Session<'_>, job: JobId, request: &Resource) -> 
     if let Some((_, words)) = objection.filter(|(_, words)| !words.is_empty()) {
         session
             .tx
-            .group_event(job, "Normal", "Unschedulable", words);
+            .group_event(job, EventKind::Normal, "Unschedulable", words);
     }
     allowed
 }

@@ -59,7 +59,7 @@ pub(super) fn free_node(
             if session.tx.snapshot.tasks[victim].status == Status::Releasing {
                 continue;
             }
-            session.tx.evict(&mut own_steps, victim, kind.as_str());
+            session.tx.evict(&mut own_steps, victim, kind);
             evicted.push(victim);
         }
     }
@@ -291,9 +291,7 @@ fn undo_unneeded(
         if fits_now(session, preemptor) {
             evicted.remove(index);
         } else {
-            session
-                .tx
-                .evict(operations, victim, preemptor.kind.as_str());
+            session.tx.evict(operations, victim, preemptor.kind);
         }
     }
 }

@@ -8,6 +8,7 @@ use super::diagnosis::{DiagnosisObserver, JobDiagnosis};
 use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
 use super::observer::Observer;
 use super::outcome::Outcome;
+use super::pod_id::PodId;
 use super::snapshot::{Job, Node, Queue, Snapshot};
 use super::turns::Turns;
 use crate::compat::Compat;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 pub struct Cache {
     setting: Setting,
     snapshot: Snapshot,
-    pods: HashMap<Arc<str>, Kept>,
+    pods: HashMap<PodId, Kept>,
     jobs: HashMap<Arc<str>, JobId>,
     queues: HashMap<Arc<str>, QueueId>,
     /// By name, with its value and whether it is that of pods that name none.

@@ -6,6 +6,7 @@ use crate::session::objects::{
 };
 use crate::session::outcome::PodCondition;
 use crate::session::plain::plain_job;
+use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::{ConditionText, PodScheduled, Status, Task, index_of};
@@ -23,7 +24,6 @@ impl Cache {
         let before = self.status_of_plain(pod);
         let pod_scheduled = self.pod_scheduled_of(pod);
         self.remove_pod(cluster, &pod.metadata);
-        let key = key(&pod.metadata);
         let status = status_of(pod);
         let request = self.snapshot.dims.read(&request_of(pod, status));
         let node_name = if status.is_done() {
@@ -47,15 +47,57 @@ impl Cache {
             status,
             task,
         };
-        self.pods.insert(key, kept);
+        self.pods.insert(PodId::of(&pod.metadata), kept);
         if let Some(status) = before {
             self.assume_status(&plain_job(&pod.metadata), status);
         }
     }
 
+    /// A pending pod is being bound: it counts on the node from now on. Returns the compiled pod, which the caller
+    /// assumes in the cluster. `None` if the cache does not know such a pod.
+    pub fn bind(
+        &mut self,
+        cluster: &Cluster,
+        pod: &PodId,
+        node: NodeId,
+    ) -> Option<evictd_placement::Pod> {
+        let kept = self.pods.get_mut(pod)?;
+        let id = kept.task?;
+        let task = &mut self.snapshot.tasks[id];
+        let compiled = task.pod.take()?;
+        task.node = Some(node);
+        let job = task.job;
+        kept.node_name = cluster.node_name(node).into();
+        kept.status = Status::Bound;
+        let amounts = &mut self.snapshot.nodes[node.index()];
+        amounts.put(&kept.request, Status::Bound);
+        amounts.tasks.push(id);
+        self.snapshot.set_status(id, Status::Bound);
+        let job = &mut self.snapshot.jobs[job];
+        if job.is_plain {
+            job.begin(running());
+        }
+        Some(compiled)
+    }
+
+    /// A pod is being evicted: it counts as terminating from now on.
+    pub fn evict(&mut self, pod: &PodId) {
+        let Some(kept) = self.pods.get_mut(pod) else {
+            return;
+        };
+        let Some(id) = kept.task else { return };
+        if let Some(node) = self.snapshot.tasks[id].node {
+            let amounts = &mut self.snapshot.nodes[node.index()];
+            amounts.take(&kept.request, kept.status);
+            amounts.put(&kept.request, Status::Releasing);
+        }
+        kept.status = Status::Releasing;
+        self.snapshot.set_status(id, Status::Releasing);
+    }
+
     /// A pod is deleted.
     pub fn remove_pod(&mut self, cluster: &mut Cluster, metadata: &Metadata) {
-        let Some(kept) = self.pods.remove(&key(metadata)) else {
+        let Some(kept) = self.pods.remove(&PodId::of(metadata)) else {
             return;
         };
         let node = cluster.find_node(&kept.node_name).map(NodeId::index);
@@ -87,8 +129,8 @@ impl Cache {
 
     /// The condition `PodScheduled` of a pod is being written. Until a watch shows it, sessions count it as written: otherwise
     /// each session in between would write it again.
-    pub fn assume_condition(&mut self, key: &str, condition: &PodCondition) {
-        if let Some(pod_scheduled) = self.pod_scheduled_mut(key) {
+    pub fn assume_condition(&mut self, condition: &PodCondition) {
+        if let Some(pod_scheduled) = self.pod_scheduled_mut(&condition.id) {
             let text = ConditionText {
                 status: condition.status.as_str().into(),
                 reason: condition.reason.as_str().into(),
@@ -99,23 +141,22 @@ impl Cache {
     }
 
     /// A condition of a pod was not written. The next session reports it again.
-    pub fn forget_condition(&mut self, key: &str) {
-        if let Some(pod_scheduled) = self.pod_scheduled_mut(key) {
+    pub fn forget_condition(&mut self, pod: &str) {
+        if let Some(pod_scheduled) = self.pod_scheduled_mut(pod) {
             pod_scheduled.write_failed();
         }
     }
 
-    fn pod_scheduled_mut(&mut self, key: &str) -> Option<&mut PodScheduled> {
-        let task = self.pods.get(key)?.task?;
+    fn pod_scheduled_mut(&mut self, pod: &str) -> Option<&mut PodScheduled> {
+        let task = self.pods.get(pod)?.task?;
         Some(&mut self.snapshot.tasks[task].pod_scheduled)
     }
 
     /// The condition of a pod as known so far, if it is still the same pod with the same nomination.
     fn pod_scheduled_of(&mut self, pod: &Pod) -> Option<PodScheduled> {
-        let task = self.pods.get(&key(&pod.metadata))?.task?;
+        let task = self.pods.get(&PodId::of(&pod.metadata))?.task?;
         let task = &mut self.snapshot.tasks[task];
-        let same =
-            *task.uid == *pod.metadata.uid && *task.nominated == *pod.status.nominated_node_name;
+        let same = *task.nominated == *pod.status.nominated_node_name;
         same.then(|| std::mem::take(&mut task.pod_scheduled))
     }
 
@@ -206,7 +247,7 @@ impl Cache {
         });
         Task {
             key: key(metadata),
-            uid: (*metadata.uid).into(),
+            id: PodId::of(metadata),
             job,
             request: Resource::default(),
             status,
@@ -248,10 +289,7 @@ impl Cache {
         job.created = pod.metadata.creation_timestamp.map(Time::timestamp);
         job.min_member = 1;
         if !pod.spec.node_name.is_empty() {
-            job.begin(PodGroupStatus {
-                phase: PodGroupPhase::Running,
-                ..PodGroupStatus::default()
-            });
+            job.begin(running());
         }
         Some(at)
     }
@@ -267,7 +305,16 @@ impl Cache {
         let at = self.jobs.get(&*plain_job(&pod.metadata))?;
         let job = &self.snapshot.jobs[*at];
         let mut tasks = job.tasks.iter().map(|task| &self.snapshot.tasks[*task]);
-        let same = tasks.any(|task| *task.uid == *pod.metadata.uid);
+        let id = PodId::of(&pod.metadata);
+        let same = tasks.any(|task| task.id == id);
         same.then(|| job.before.clone())
+    }
+}
+
+/// The status of a bare pod's job once the pod has a node.
+fn running() -> PodGroupStatus {
+    PodGroupStatus {
+        phase: PodGroupPhase::Running,
+        ..PodGroupStatus::default()
     }
 }

@@ -7,7 +7,7 @@ pub(super) use report::{report_actions, report_open};
 mod upstream;
 
 use super::Session;
-use super::outcome::{Event, GroupCondition, GroupOutcome, Outcome, PodCondition};
+use super::outcome::{Event, EventKind, GroupCondition, GroupOutcome, Outcome, PodCondition};
 use crate::compat::Difference;
 use crate::conf::PluginName;
 use crate::session::snapshot::Snapshot;
@@ -214,11 +214,11 @@ fn report_job(session: &mut Session<'_>, job_id: JobId, written: bool, outcome: 
         );
         session
             .tx
-            .group_event(job_id, "Warning", "Unschedulable", message);
+            .group_event(job_id, EventKind::Warning, "Unschedulable", message);
     } else if written {
         session.tx.group_event(
             job_id,
-            "Normal",
+            EventKind::Normal,
             "Scheduled",
             "pod group is ready".to_owned(),
         );
@@ -245,18 +245,14 @@ fn report_pod(session: &mut Session<'_>, task: TaskId, text: &str, outcome: &mut
     if task.pod_scheduled.is_unscheduled_because(reason, &message) && nominated.is_none() {
         return;
     }
-    session.tx.events.push(Event::new(
-        "Pod",
-        &task.key,
-        "Warning",
-        "FailedScheduling",
-        message.clone(),
-    ));
+    let event = Event::failed_scheduling(task, message.clone());
+    session.tx.events.push(event);
     let condition = PodCondition {
         message,
         nominated_node_name: nominated,
         reason: reason.to_owned(),
         status: "False".to_owned(),
+        id: task.id.clone(),
     };
     outcome
         .pod_conditions

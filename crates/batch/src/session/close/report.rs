@@ -72,12 +72,17 @@ pub(crate) fn report_actions(tx: &Transaction<'_>, outcome: &mut Outcome) {
     outcome.binds = binds
         .map(|(task, node)| (key(*task), tx.node_name(*node).to_owned()))
         .collect();
+    let bindings = tx.binds.iter();
+    outcome.bindings = bindings
+        .map(|(task, node)| (tx.snapshot.tasks[*task].id.clone(), *node))
+        .collect();
     outcome.bound = outcome.binds.keys().cloned().collect();
     let evicted = tx.evicted.iter();
     outcome.evicted = evicted
-        .map(|(task, why)| Eviction {
+        .map(|(task, kind)| Eviction {
             pod: key(*task),
-            reason: (*why).to_owned(),
+            reason: *kind,
+            id: tx.snapshot.tasks[*task].id.clone(),
         })
         .collect();
     outcome.evicted.sort_unstable();

@@ -405,5 +405,5 @@ fn default_task_order(left: &Task, right: &Task) -> Ordering {
     let by_index = by_index.map_or(Ordering::Equal, |(left, right)| left.cmp(&right));
     by_index
         .then_with(|| left.created.cmp(&right.created))
-        .then_with(|| left.uid.cmp(&right.uid))
+        .then_with(|| left.id.cmp(&right.id))
 }

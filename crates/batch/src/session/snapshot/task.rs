@@ -1,6 +1,7 @@
 //! A pod of a job, as a session sees it.
 
 use super::roles::Role;
+use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::resource::Resource;
 use evictd_placement::NodeId;
@@ -91,7 +92,7 @@ pub(crate) struct Context {
 pub(crate) struct Task {
     /// `namespace/name`.
     pub(crate) key: Arc<str>,
-    pub(crate) uid: Box<str>,
+    pub(crate) id: PodId,
     pub(crate) job: JobId,
     pub(crate) request: Resource,
     pub(crate) status: Status,

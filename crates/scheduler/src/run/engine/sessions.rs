@@ -3,9 +3,13 @@
 use super::Engine;
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{BatchStatus, Eviction, StatusPatch, With};
-use evictd_batch::session::{Event as Told, GroupOutcome, Outcome, PodCondition, UpstreamOutcome};
+use evictd_batch::session::{
+    Event as SessionEvent, EventKind, EvictionKind, GroupOutcome, Outcome, PodCondition, PodId,
+    UpstreamOutcome,
+};
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
+use evictd_placement::NodeId;
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event, GroupOutcome as Placement, GroupResult};
 use jiff::Timestamp;
@@ -56,7 +60,7 @@ impl Engine {
             return;
         };
         let took = began.elapsed();
-        let (bound, evicted) = (outcome.binds.len(), outcome.evicted.len());
+        let (bound, evicted) = (outcome.bindings.len(), outcome.evicted.len());
         self.metrics.sessions.session(took, &outcome);
         if bound + evicted > 0 {
             info!("a session binds {bound} pods and evicts {evicted}, after {took:?}");
@@ -65,14 +69,14 @@ impl Engine {
     }
 
     fn carry_out_session(&mut self, now: Timestamp, outcome: Outcome) {
-        for (key, node) in &outcome.binds {
-            self.bind_of_session(key, node);
+        for (pod, node) in outcome.bindings {
+            self.bind_of_session(&pod, node);
         }
         let evicted = outcome.evicted.into_iter();
-        let evicted = evicted.map(|eviction| (eviction.pod, eviction.reason));
+        let evicted = evicted.map(|eviction| (eviction.id, eviction.reason));
         self.evict_for_session(now, evicted.collect());
-        for (key, condition) in outcome.pod_conditions {
-            self.report_of_session(now, &key, condition);
+        for condition in outcome.pod_conditions.into_values() {
+            self.report_of_session(now, condition);
         }
         for event in outcome.events {
             self.event_of_session(event);
@@ -106,55 +110,24 @@ impl Engine {
         }
     }
 
-    /// The pod of sessions of this UID.
-    fn pod_of_session(&self, reference: &PodRef) -> Option<Arc<wire::Pod>> {
-        let (batch, _) = self.batch.as_ref()?;
-        let pod = batch.known().pod(&reference.to_string())?;
-        // Another pod of that name is not meant.
-        (pod.metadata.uid == reference.uid).then(|| Arc::clone(pod))
-    }
-
-    /// A decision about a pod counts at once, as if a watch had shown it.
-    fn assume(&mut self, old: Arc<wire::Pod>, new: &Arc<wire::Pod>) {
-        let change = Event::Change(Change::Pod(Delta {
-            old: Some(old),
-            new: Some(Arc::clone(new)),
-        }));
-        self.scheduler.on(self.steady.now(), &change);
-        self.show_sessions(new);
-    }
-
-    fn show_sessions(&mut self, pod: &Arc<wire::Pod>) {
-        if let Some((batch, _)) = &mut self.batch {
-            batch.put_pod(&mut self.scheduler, pod);
-        }
-    }
-
-    fn bind_of_session(&mut self, key: &str, node: &str) {
-        let Some((batch, _)) = &self.batch else {
+    fn bind_of_session(&mut self, id: &PodId, node: NodeId) {
+        let Some((batch, _)) = &mut self.batch else {
             return;
         };
-        let Some(pod) = batch.known().pod(key).cloned() else {
+        let now = self.steady.now();
+        let Some((pod, pre_bind)) = batch.bind(&mut self.scheduler, now, id, node) else {
+            debug!("{}: an earlier binding is not answered", &**id);
             return;
         };
-        let (reference, now) = (PodRef::of(&pod.metadata), self.steady.now());
-        if !self.scheduler.bind_of_session(now, &pod, node) {
-            debug!("{reference}: an earlier binding is not answered");
-            return self.show_sessions(&pod);
-        }
-        let pre_bind = self.scheduler.pre_bind_plan(&pod, node);
-        let mut bound = Arc::clone(&pod);
-        node.clone_into(&mut Arc::make_mut(&mut bound).spec.node_name);
-        self.assume(pod, &bound);
+        let reference = PodRef::of(&pod.metadata);
+        let node = self.scheduler.cluster().node_name(node).to_owned();
         debug!("{reference} goes to {node}, by a session");
         let with = With {
             prepares: pre_bind,
             of_many: true,
             ..With::default()
         };
-        let started = self
-            .writer
-            .bind_as(reference.clone(), node.to_owned(), with);
+        let started = self.writer.bind_as(reference.clone(), node.clone(), with);
         if let Err(busy) = started {
             warn!("{reference} cannot be bound to {node}: {busy}");
             self.scheduler.bind_failed(now, &reference.uid);
@@ -164,44 +137,30 @@ impl Engine {
 
     /// A pod that a session has bound is not on its node.
     pub(super) fn session_not_bound(&mut self, reference: &PodRef) {
-        let Some(old) = self.pod_of_session(reference) else {
-            return;
-        };
-        let mut pod = Arc::clone(&old);
-        Arc::make_mut(&mut pod).spec.node_name = String::new();
-        let (old, new) = (Some(old), None);
-        let change = Event::Change(Change::Pod(Delta { old, new }));
-        self.scheduler.on(self.steady.now(), &change);
+        let now = self.steady.now();
         if let Some((batch, _)) = &mut self.batch {
-            batch.not_bound(&pod);
+            batch.not_bound(&reference.uid);
+            batch.show_again(&mut self.scheduler, now, &reference.uid);
         }
-        self.show_sessions(&pod);
     }
 
-    /// Evicts pods, each by its name and for a reason.
-    fn evict_for_session(&mut self, now: Timestamp, pods: Vec<(String, String)>) {
+    fn evict_for_session(&mut self, now: Timestamp, pods: Vec<(PodId, EvictionKind)>) {
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
+        let scheduler = batch.scheduler().to_owned();
         let mut evictions = Vec::new();
-        for (key, reason) in pods {
-            let Some((batch, _)) = &self.batch else {
-                return;
-            };
-            let scheduler = batch.scheduler().to_owned();
-            let Some(pod) = batch.known().pod(&key).cloned() else {
+        for (id, kind) in pods {
+            let Some(pod) = batch.evict(&mut self.scheduler, now, &id) else {
                 continue;
             };
-            let reference = PodRef::of(&pod.metadata);
-            info!("{reference} is evicted, because of {reason}");
-            self.events.evicted(&scheduler, &reference, &reason);
-            let mut evicted = Arc::clone(&pod);
-            if pod.metadata.deletion_timestamp.is_none() {
-                self.scheduler.evict_of_session(now, &pod.metadata);
-                Arc::make_mut(&mut evicted).metadata.deletion_timestamp = Some(now.into());
-            }
-            self.assume(pod, &evicted);
+            let (pod, why) = (PodRef::of(&pod.metadata), kind.as_str());
+            info!("{pod} is evicted, because of {why}");
+            self.events.evicted(&scheduler, &pod, why);
             evictions.push(Eviction {
-                pod: reference,
-                reason,
-                scheduler,
+                pod,
+                kind,
+                scheduler: scheduler.clone(),
                 time: now,
             });
         }
@@ -212,25 +171,26 @@ impl Engine {
 
     /// A pod that was to be evicted stays.
     pub(super) fn session_not_evicted(&mut self, reference: &PodRef) {
-        let now = self.steady.now();
-        if !self.scheduler.eviction_failed(now, &reference.uid) {
-            return;
-        }
-        if let Some(old) = self.pod_of_session(reference) {
-            let mut new = Arc::clone(&old);
-            Arc::make_mut(&mut new).metadata.deletion_timestamp = None;
-            self.assume(old, &new);
-        }
-    }
-
-    fn report_of_session(&mut self, now: Timestamp, key: &str, condition: PodCondition) {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
-        let Some(pod) = batch.known().pod(key).cloned() else {
+        let now = self.steady.now();
+        let Some(pod) = batch.known().pod(&reference.uid).cloned() else {
             return;
         };
-        batch.assume_condition(key, &condition);
+        if self.scheduler.eviction_failed(now, &pod.metadata) {
+            batch.show_again(&mut self.scheduler, now, &reference.uid);
+        }
+    }
+
+    fn report_of_session(&mut self, now: Timestamp, condition: PodCondition) {
+        let Some((batch, _)) = &mut self.batch else {
+            return;
+        };
+        let Some(pod) = batch.known().pod(&condition.id).cloned() else {
+            return;
+        };
+        batch.assume_condition(&condition);
         let mut conditions = pod.status.conditions.iter();
         let old = conditions.find(|old| old.kind == "PodScheduled" && old.status == "False");
         let since = old.and_then(|old| old.last_transition_time).unwrap_or(now);
@@ -245,35 +205,30 @@ impl Engine {
         self.writer.status(&pod, patch);
     }
 
-    fn event_of_session(&self, told: Told) {
+    fn event_of_session(&self, event: SessionEvent) {
         let Some((batch, _)) = &self.batch else {
             return;
         };
-        let (known, is_pod) = (batch.known(), told.object_kind == "Pod");
-        let metadata = if is_pod {
-            known.pod(&told.object).map(|pod| &pod.metadata)
-        } else {
-            known.group(&told.object).map(|group| &group.metadata)
-        };
-        let Some(metadata) = metadata else {
-            return;
-        };
-        let subject = if is_pod {
-            let (name, uid) = (told.object.clone(), metadata.uid.to_string());
+        let subject = if let Some(pod) = event.pod {
+            let (name, uid) = (event.object, pod.to_string());
             Subject::Pod { name, uid }
         } else {
+            let Some(group) = batch.known().group(&event.object) else {
+                return;
+            };
+            let metadata = &group.metadata;
             Subject::Object(ObjectReference {
                 api_version: "scheduling.volcano.sh/v1beta1".to_owned(),
-                kind: told.object_kind,
+                kind: "PodGroup".to_owned(),
                 namespace: metadata.namespace_or_default().to_owned(),
                 name: metadata.name.clone(),
                 uid: metadata.uid.to_string(),
             })
         };
-        let warning = told.kind == "Warning";
+        let warning = event.kind == EventKind::Warning;
         let scheduler = batch.scheduler();
         self.events
-            .told(scheduler, subject, warning, told.reason, &told.message);
+            .told(scheduler, subject, warning, event.reason, &event.message);
     }
 
     fn write_group(&mut self, now: Timestamp, key: &str, mut group: GroupOutcome) {

@@ -6,6 +6,7 @@ use super::status::{Condition, or_gone, patch_until_answered};
 use super::{Outcome, PodRef, Shared, patient};
 use crate::run::attempts::{Attempts, Failure};
 use crate::run::batch::eviction_message;
+use evictd_batch::session::EvictionKind;
 use evictd_batch::wire::PodGroupStatus;
 use evictd_pod::wire::Metadata;
 use jiff::Timestamp;
@@ -97,8 +98,8 @@ pub(super) async fn write(calls: Calls, mut statuses: Turns<BatchStatus>) {
 pub struct Eviction {
     /// The pod.
     pub pod: PodRef,
-    /// `preempt`, `reclaim`.
-    pub reason: String,
+    /// Which pods are evicted.
+    pub kind: EvictionKind,
     /// The name of the scheduler that decided.
     pub scheduler: String,
     /// When it was decided.
@@ -121,7 +122,7 @@ async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
         };
         condition.body()
     };
-    let (scheduler, why) = (&eviction.scheduler, &eviction.reason);
+    let (scheduler, why) = (&eviction.scheduler, eviction.kind.as_str());
     let conditions = [
         condition(
             "Ready",
@@ -133,7 +134,7 @@ async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
             "DisruptionTarget",
             true,
             "PreemptionByScheduler",
-            eviction_message(scheduler, why),
+            eviction_message(scheduler, eviction.kind),
         ),
     ];
     let status = json!({ "conditions": conditions });
