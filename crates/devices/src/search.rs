@@ -10,6 +10,7 @@ use crate::pool::{Pool, State, gather};
 use crate::selectors::{Selector, Selectors};
 use crate::slice::{Node, Slice};
 use evictd_pod::wire::{Allocation, Device};
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,9 @@ const LOOK: u64 = 10;
 /// The maximum cost of uncached selectors over all nodes of an attempt; the last evaluation may exceed it. The next
 /// attempt starts with the cached results.
 const MOST_EVALUATED: u64 = 4_000_000;
+
+/// Looking at this many devices takes about as long as one unit.
+const STEPS_OF_UNIT: u64 = 32;
 
 /// The unallocated claims of a pod.
 #[derive(Debug)]
@@ -100,8 +104,34 @@ impl Demand {
     /// # Errors
     /// Why that is impossible.
     pub fn allocate(&self, known: &Inventory, node: &dyn Node) -> Result<Vec<Allocation>, Problem> {
+        self.allocate_within(known, node, u64::MAX).0
+    }
+
+    /// The same while uncached selectors cost no more than `left` units; the last evaluation may exceed it. Returns the
+    /// result and what the search cost, without cached results.
+    pub fn allocate_within(
+        &self,
+        known: &Inventory,
+        node: &dyn Node,
+        left: u64,
+    ) -> (Result<Vec<Allocation>, Problem>, u64) {
+        let evaluated = self.evaluated_cost.load(Ordering::Relaxed);
+        let limits = Limits {
+            evaluated: evaluated.saturating_add(left).min(MOST_EVALUATED),
+            spent: Cell::new(0),
+        };
+        let found = self.search(known, node, &limits);
+        (found, limits.spent.get())
+    }
+
+    fn search(
+        &self,
+        known: &Inventory,
+        node: &dyn Node,
+        limits: &Limits,
+    ) -> Result<Vec<Allocation>, Problem> {
         let pools = gather(known, node);
-        let mut search = Search::new(self, known, &pools)?;
+        let mut search = Search::new((self, limits), known, &pools)?;
         match search.claim(0) {
             Ok(true) => Ok(search.allocations()),
             Err(Stop::Problem(problem)) => Err(problem),
@@ -114,6 +144,19 @@ impl Demand {
                 })
             }
         }
+    }
+}
+
+/// The limit of a search, and its cost so far without cached results.
+struct Limits {
+    /// The cost of the demand's uncached selectors up to which a further one is evaluated.
+    evaluated: u64,
+    spent: Cell<u64>,
+}
+
+impl Limits {
+    fn charge(&self, units: u64) {
+        self.spent.set(self.spent.get().saturating_add(units));
     }
 }
 
@@ -145,6 +188,7 @@ type Step = Result<bool, Stop>;
 
 struct Search<'a> {
     demand: &'a Demand,
+    limits: &'a Limits,
     selectors: &'a Selectors,
     claims: &'a [Arc<Claim>],
     candidates: Vec<Candidate<'a>>,
@@ -164,13 +208,20 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(demand: &'a Demand, known: &'a Inventory, pools: &[Pool<'a>]) -> Result<Self, Problem> {
+    fn new(
+        (demand, limits): (&'a Demand, &'a Limits),
+        known: &'a Inventory,
+        pools: &[Pool<'a>],
+    ) -> Result<Self, Problem> {
         let claims = &demand.claims;
+        let candidates = candidates(known, pools);
+        limits.charge(candidates.len() as u64 / STEPS_OF_UNIT);
         let mut search = Self {
             demand,
+            limits,
             selectors: known.selectors(),
             claims,
-            candidates: candidates(known, pools),
+            candidates,
             resolved: Vec::new(),
             all: HashMap::new(),
             selected: HashMap::new(),
@@ -283,10 +334,11 @@ impl<'a> Search<'a> {
             let selector = selector.as_deref().ok_or_else(unknown)?;
             let evaluated_cost = &self.demand.evaluated_cost;
             let Candidate { slice, at, .. } = self.candidates[index];
-            let may_evaluate = evaluated_cost.load(Ordering::Relaxed) <= MOST_EVALUATED;
+            let may_evaluate = evaluated_cost.load(Ordering::Relaxed) <= self.limits.evaluated;
             let uncached = self.selectors.evaluate(selector, slice, at, may_evaluate);
             let (verdict, cost) = uncached.ok_or(Problem::Interrupted)?;
             evaluated_cost.fetch_add(cost, Ordering::Relaxed);
+            self.limits.charge(cost);
             self.spend(verdict.cost)?;
             if !verdict.selects.map_err(|error| wrong(number, &error))? {
                 return Ok(false);
@@ -355,6 +407,7 @@ impl<'a> Search<'a> {
     /// Allocates the devices of a subrequest from an index on, and all later requests.
     fn devices(&mut self, at: At, from: usize) -> Step {
         self.spend(SEARCH).map_err(Stop::Problem)?;
+        self.limits.charge(1);
         let (claim, request, _) = at;
         let (count, subrequest) = (self.count(at), self.resolved(at).subrequest);
         let takes_all = subrequest.count == Count::All;
@@ -375,6 +428,8 @@ impl<'a> Search<'a> {
             };
         }
         let mut failed_kinds = HashSet::new();
+        self.limits
+            .charge(self.candidates.len() as u64 / STEPS_OF_UNIT);
         for index in 0..self.candidates.len() {
             self.spend(LOOK).map_err(Stop::Problem)?;
             let kind = self.candidates[index].kind;

@@ -1,20 +1,33 @@
-//! Interrupts an attempt from outside. The pure core reads no clock: the caller passes a function that returns whether
-//! the time is over.
+//! Ends an attempt: from outside, because its time is over, or because its cost exceeds the limit. The pure core reads no
+//! clock: the caller passes a function that returns whether the time is over.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The message of every node after an interrupt.
 pub const INTERRUPTED: &str = "the attempt took too long and was ended";
 
-/// The interrupt of an attempt. Once raised, every filter fails at once, so that loops over nodes, members and victims
-/// end soon. The caller discards their result.
+/// The interrupt of an attempt, and its cost so far. Once raised, every filter fails at once, so that loops over nodes,
+/// members and victims end soon. The caller discards their result.
 #[derive(Default)]
 pub struct Interrupt {
     ask: Option<Box<dyn Fn() -> bool + Send + Sync>>,
     /// Whether an attempt runs that may be interrupted.
     armed: bool,
     raised: AtomicBool,
+    /// The units of cost that the attempt may take.
+    most: u64,
+    spent: AtomicU64,
+    exceeded: AtomicBool,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Whether it was interrupted.
+    pub interrupted: bool,
+    /// Its cost, in the units of [`estimated_cost`](crate::estimated_cost).
+    pub cost: u64,
 }
 
 impl Interrupt {
@@ -23,16 +36,51 @@ impl Interrupt {
         self.ask = Some(Box::new(ask));
     }
 
-    /// Starts an attempt.
-    pub fn begin(&mut self) {
+    /// Starts an attempt that may take so many units of cost.
+    pub fn begin(&mut self, most: u64) {
         self.armed = true;
+        self.most = most;
+        *self.spent.get_mut() = 0;
+        *self.exceeded.get_mut() = false;
         *self.raised.get_mut() = false;
     }
 
-    /// Ends an attempt. Returns whether it was interrupted.
-    pub fn end(&mut self) -> bool {
+    /// Ends an attempt.
+    pub fn end(&mut self) -> Ended {
         self.armed = false;
-        std::mem::take(self.raised.get_mut())
+        *self.exceeded.get_mut() = false;
+        Ended {
+            interrupted: std::mem::take(self.raised.get_mut()),
+            cost: std::mem::take(self.spent.get_mut()),
+        }
+    }
+
+    /// Lets the attempt take more units than it was started with.
+    pub const fn extend(&mut self, units: u64) {
+        self.most = self.most.saturating_add(units);
+    }
+
+    /// Counts units of cost. Beyond the limit the attempt is interrupted, so that this depends on the sum alone and not on
+    /// the order in which threads count.
+    pub fn charge(&self, units: u64) {
+        let before = self.spent.fetch_add(units, Ordering::Relaxed);
+        if self.armed && before.saturating_add(units) > self.most {
+            self.exceeded.store(true, Ordering::Relaxed);
+            self.raised.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// How many units the attempt may still take.
+    pub fn left(&self) -> u64 {
+        if !self.armed {
+            return u64::MAX;
+        }
+        self.most.saturating_sub(self.spent.load(Ordering::Relaxed))
+    }
+
+    /// Whether the attempt exceeded its limit of cost.
+    pub fn is_too_costly(&self) -> bool {
+        self.exceeded.load(Ordering::Relaxed)
     }
 
     /// Whether the interrupt was raised at the last look.
@@ -55,6 +103,7 @@ impl fmt::Debug for Interrupt {
         f.debug_struct("Interrupt")
             .field("armed", &self.armed)
             .field("raised", &self.raised)
+            .field("spent", &self.spent)
             .finish_non_exhaustive()
     }
 }

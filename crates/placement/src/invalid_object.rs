@@ -19,6 +19,14 @@ pub enum InvalidField {
     /// An invalid selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
+    /// More terms or constraints than a list of a pending pod may have. Each may need memory for every node.
+    #[error("{count} entries; a pod that is to be scheduled may have {most}")]
+    Terms {
+        /// How many it has.
+        count: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// More resources than a pod may request.
     #[error(transparent)]
     Resources(#[from] TooManyResources),

@@ -81,6 +81,16 @@ impl Selector {
         all.iter().map(Requirement::key)
     }
 
+    /// How many requirements it has, and how many values are in them.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let all: &[Requirement] = match self {
+            Self::Nothing => &[],
+            Self::All(all) => all,
+        };
+        let values = all.iter().map(|requirement| requirement.values().len());
+        (all.len(), values.sum())
+    }
+
     /// Whether it is absent, so that it selects nothing.
     pub(crate) const fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)
@@ -124,6 +134,12 @@ impl NodeSelector {
         let values = self.0.iter().flat_map(NodeTerm::wanted);
         let values: Vec<&str> = values.map(|value| symbols.text(value)).collect();
         values.join(" or ")
+    }
+
+    /// How many requirements its terms have, and how many values are in them.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let sizes = self.0.iter().map(NodeTerm::size);
+        sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
 
     /// Whether a node of this name and these labels matches.

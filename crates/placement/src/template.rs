@@ -1,7 +1,7 @@
 //! The part of a pod's spec that decides where it fits, without requests and labels. Pods of one workload share it.
 
 use crate::features::Features;
-use crate::invalid_object::InvalidObject;
+use crate::invalid_object::{InvalidField, InvalidObject};
 use crate::labels::Labels;
 use crate::selector::{NodeSelector, Requirement, Selector};
 use crate::symbol::{Symbol, Symbols};
@@ -346,11 +346,14 @@ impl Template {
         placed: bool,
     ) -> Result<Self, InvalidObject> {
         let spec = &pod.spec;
-        let namespace = symbols.intern(pod.metadata.namespace_or_default());
         let nothing = Affinity::default();
         let affinity = spec.affinity.as_deref().unwrap_or(&nothing);
+        if !placed {
+            limit_terms(spec, affinity)?;
+        }
+        let namespace = symbols.intern(pod.metadata.namespace_or_default());
         let mut terms = |terms: &[PodAffinityTerm], field: &str| -> Result<_, InvalidObject> {
-            let terms = terms.iter().enumerate();
+            let terms = terms.iter().take(MOST_TERMS).enumerate();
             terms
                 .map(|(index, term)| {
                     PodTerm::new(symbols, term, namespace, labels)
@@ -432,6 +435,43 @@ impl Template {
     }
 }
 
+/// How many terms or constraints a list of a pod may have. A placed pod counts with the first ones of a longer list.
+const MOST_TERMS: usize = 256;
+
+/// Rejects a pod with a list of terms that is too long.
+fn limit_terms(spec: &wire::PodSpec, affinity: &Affinity) -> Result<(), InvalidObject> {
+    let lists = [
+        (
+            "spec.affinity.podAffinity",
+            affinity.pod_affinity.required.len(),
+        ),
+        (
+            "spec.affinity.podAffinity",
+            affinity.pod_affinity.preferred.len(),
+        ),
+        (
+            "spec.affinity.podAntiAffinity",
+            affinity.pod_anti_affinity.required.len(),
+        ),
+        (
+            "spec.affinity.podAntiAffinity",
+            affinity.pod_anti_affinity.preferred.len(),
+        ),
+        (
+            "spec.topologySpreadConstraints",
+            spec.topology_spread_constraints.len(),
+        ),
+    ];
+    match lists.into_iter().find(|(_, count)| *count > MOST_TERMS) {
+        None => Ok(()),
+        Some((field, count)) => {
+            let most = MOST_TERMS;
+            let error = InvalidField::Terms { count, most };
+            Err(InvalidObject::new(field.to_owned(), error))
+        }
+    }
+}
+
 /// Preferred terms; anti-affinity gets a negative weight.
 fn preferred_terms(
     symbols: &mut Symbols,
@@ -439,9 +479,11 @@ fn preferred_terms(
     namespace: Symbol,
     labels: &Labels,
 ) -> Result<Box<[(i64, PodTerm)]>, InvalidObject> {
-    let near = affinity.pod_affinity.preferred.iter().enumerate();
+    let near = affinity.pod_affinity.preferred.iter().take(MOST_TERMS);
+    let near = near.enumerate();
     let near = near.map(|(index, term)| (1, "podAffinity", index, term));
-    let away = affinity.pod_anti_affinity.preferred.iter().enumerate();
+    let away = affinity.pod_anti_affinity.preferred.iter().take(MOST_TERMS);
+    let away = away.enumerate();
     let away = away.map(|(index, term)| (-1, "podAntiAffinity", index, term));
     near.chain(away)
         .map(|(sign, field, index, wire)| {
@@ -490,7 +532,8 @@ fn spread(
     labels: &Labels,
     soft: bool,
 ) -> Result<Box<[Spread]>, InvalidObject> {
-    let constraints = pod.spec.topology_spread_constraints.iter().enumerate();
+    let constraints = pod.spec.topology_spread_constraints.iter();
+    let constraints = constraints.take(MOST_TERMS).enumerate();
     let wanted =
         constraints.filter(|(_, wire)| (wire.when_unsatisfiable == "ScheduleAnyway") == soft);
     wanted

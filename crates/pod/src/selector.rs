@@ -207,6 +207,14 @@ impl<T: Copy + PartialEq> Requirement<T> {
         }
     }
 
+    /// The values with which a label is compared.
+    pub fn values(&self) -> &[T] {
+        match &self.demand {
+            Demand::Compared(_, values) => values,
+            Demand::Above(_) | Demand::Below(_) => &[],
+        }
+    }
+
     /// Whether these labels meet it.
     pub fn matches(&self, labels: &impl Labels<T>) -> bool {
         let value = labels.value(self.key);
@@ -257,6 +265,12 @@ impl<T: Copy + PartialEq> NodeTerm<T> {
             labels: labels?,
             names: names?,
         })
+    }
+
+    /// How many requirements it has, and how many values are in them.
+    pub fn size(&self) -> (usize, usize) {
+        let values = self.labels.iter().map(|label| label.values().len());
+        (self.labels.len() + self.names.len(), values.sum())
     }
 
     /// The values that labels must have, and the names of which the node must have one.

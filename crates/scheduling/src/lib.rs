@@ -67,7 +67,9 @@ pub use parallelize::{Chunk, Parallelizer, Sequential};
 pub use plugins::{PluginName, PluginSet};
 pub use pod_lifecycle::{Binding, Phase};
 pub use pre_bind::{ClaimRef, PreBindPlan};
-pub use queue::{MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, QueuedPod, Settings};
+pub use queue::{
+    MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, QueuedPod, Settings, USUAL_COST,
+};
 pub use scheduler::{Attempt, Event, NotBound, Outcome, Rejected, Scheduler, Suggestions};
 pub use scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
 pub use scheduling_queue::{Failure, Nomination, SchedulingQueue};

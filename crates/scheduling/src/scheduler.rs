@@ -22,11 +22,12 @@ use crate::pre_bind::{ClaimRef, PreBindPlan};
 use crate::queue::{Pool, Settings};
 use crate::scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
 use crate::scheduling_queue::SchedulingQueue;
-use evictd_placement::{Cluster, INTERRUPTED, InvalidObject, Pod, SpreadSource};
+use evictd_placement::{Cluster, InvalidObject, Pod, SpreadSource};
 use evictd_pod::wire;
 use evictd_preemption::{Action, Budget, Options};
 use gang_extenders::Asking;
 use hashbrown::HashMap;
+use interrupted::Current;
 use jiff::Timestamp;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -95,6 +96,8 @@ pub enum Outcome {
     Deleting,
     /// No profile has its scheduler name (S5-041).
     NoProfile,
+    /// It was not tried, or not to the end, because attempts of its namespace are costly. It is tried in its turn.
+    PutOff(String),
 }
 
 /// Why a pod fits nowhere, and the actions that follow.
@@ -150,6 +153,8 @@ pub struct Scheduler {
     asked: HashMap<Arc<str>, ExtenderState>,
     /// Gangs that wait for answers of extenders, by the name of the group.
     asking: HashMap<Arc<str>, Asking>,
+    cost: u64,
+    current: Current,
 }
 
 impl Scheduler {
@@ -190,6 +195,8 @@ impl Scheduler {
             extenders: Vec::new(),
             asked: HashMap::new(),
             asking: HashMap::new(),
+            cost: 0,
+            current: Current::default(),
         })
     }
 
@@ -471,17 +478,23 @@ impl Scheduler {
             return Some(attempt);
         }
         let popped = self.queue.pop()?;
-        if let Some(gang) = self.queue.take_gang(&popped) {
-            self.interruptible(|own| own.attempt_gang(now, gang, 0));
-            return self.attempt(now);
-        }
-        let (key, number) = (popped.pod, popped.attempts);
+        let (key, number) = (Arc::clone(&popped.pod), popped.attempts);
         let Some(pod) = self.queue.pod(&key).cloned() else {
             // It was deleted after it was popped.
             self.queue.done(now, &key);
             return self.attempt(now);
         };
-        let outcome = self.interruptible(|own| own.decide(now, &key, &pod, number));
+        let namespace: Arc<str> = pod.metadata.namespace_or_default().into();
+        let outcome = if !popped.has_turn && self.queue.takes_turns(&namespace) {
+            self.put_off(now, &key, &pod)
+        } else if let Some(gang) = self.queue.take_gang(&popped) {
+            self.attempt_within(&popped, &namespace, |own| own.attempt_gang(now, gang, 0));
+            return self.attempt(now);
+        } else {
+            self.attempt_within(&popped, &namespace, |own| {
+                own.decide(now, &key, &pod, number)
+            })
+        };
         Some(Attempt {
             key,
             pod,
@@ -523,6 +536,11 @@ impl Scheduler {
             Ok(pod) => pod,
             Err(mistake) => return self.error(now, key, mistake.to_string()),
         };
+        self.charge(&pod);
+        if self.is_interrupted() {
+            self.cluster.release(pod);
+            return self.end_interrupted(now, key, wire);
+        }
         if self.has_extenders(wire) {
             let (attempt, pod) = ((key, number), (wire, pod));
             return self.decide_with_extenders(now, attempt, pod, profile);
@@ -536,7 +554,7 @@ impl Scheduler {
         let decided = self.decider.decide(framework, &self.cluster, &pod);
         if self.is_interrupted() {
             self.cluster.release(pod);
-            return self.error(now, key, INTERRUPTED.to_owned());
+            return self.end_interrupted(now, key, wire);
         }
         match decided {
             Ok(decided) => self.place(now, (key, wire, number, profile), pod, decided),

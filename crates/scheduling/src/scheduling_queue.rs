@@ -130,6 +130,21 @@ impl SchedulingQueue {
         }
     }
 
+    /// Whether pods of this namespace take turns, because their attempts are costly.
+    pub(crate) fn takes_turns(&self, namespace: &str) -> bool {
+        self.lifecycles.queue().takes_turns(namespace)
+    }
+
+    /// The pod in flight waits for a turn of its namespace, because its attempt is costly.
+    pub(crate) fn put_off(&mut self, now: Timestamp, pod: &str, namespace: &Arc<str>) {
+        self.advance(now, PodEvent::PutOff { pod, namespace });
+    }
+
+    /// Counts the cost of an attempt.
+    pub(crate) fn count_cost(&mut self, namespace: &Arc<str>, cost: u64, had_turn: bool) {
+        self.lifecycles.count_cost(namespace, cost, had_turn);
+    }
+
     /// The attempt is over: the pod is being bound, or is dropped.
     pub fn done(&mut self, now: Timestamp, pod: &str) {
         let binding = None;

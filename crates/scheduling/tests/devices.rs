@@ -133,14 +133,14 @@ fn of_a_gang_whose_cards_do_not_suffice_nobody_keeps_one() {
 fn an_attempt_with_costly_selectors_ends_and_the_next_one_goes_on() {
     let mut scene = Scene::start();
     let device = |number: usize| json!({ "name": format!("d{number}"), "attributes": { "n": { "int": number } } });
-    let devices: Vec<Value> = (1..=7).map(device).collect();
+    let devices: Vec<Value> = (1..=20).map(device).collect();
     let spec = json!({ "driver": "gpu.example.com", "nodeName": "one", "devices": devices,
         "pool": { "name": "x", "generation": 1, "resourceSliceCount": 1 } });
     let slice = json!({ "metadata": { "name": "x" }, "spec": spec });
     scene.tell(&Event::Change(Change::ResourceSlice(new(&slice))));
-    // Six answers cost more than one attempt may ask for, and seven less than a search on a node may cost.
-    let costly = "lists.range(1000).all(x, lists.range(77).all(y, x + y >= 0))";
-    let expression = format!("{costly} && device.attributes['gpu.example.com'].n == 7");
+    // Eighteen answers cost more than one attempt may ask for, and twenty less than a search on a node may cost.
+    let costly = "lists.range(1000).all(x, lists.range(26).all(y, x + y >= 0))";
+    let expression = format!("{costly} && device.attributes['gpu.example.com'].n == 20");
     let selectors = json!([{ "cel": { "expression": expression } }]);
     let requests =
         json!([{ "name": "r", "exactly": { "deviceClassName": "gpu", "selectors": selectors } }]);
@@ -150,6 +150,8 @@ fn an_attempt_with_costly_selectors_ends_and_the_next_one_goes_on() {
     let pod = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": { "containers": [{ "name": "c" }],
         "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } });
     scene.tell(&Event::Change(Change::Pod(new(&pod))));
+    let first = scene.scheduler.attempt(scene.now).unwrap();
+    assert!(matches!(first.outcome, Outcome::PutOff(_)));
     let first = scene.scheduler.attempt(scene.now).unwrap();
     let Outcome::Error(error) = first.outcome else {
         panic!("{:?}", first.outcome);

@@ -151,10 +151,15 @@ impl Filter for Devices {
         let node = node_view(here);
         if !self.demand.is_empty() {
             // Searching one node may take as long as all other filters on a thousand nodes.
-            if here.cluster.interrupt().look() {
+            let interrupt = here.cluster.interrupt();
+            if interrupt.look() {
                 return Err(Rejection::unresolvable(INTERRUPTED));
             }
-            let found = self.demand.allocate(here.cluster.devices(), &node);
+            let left = interrupt.left();
+            let (found, cost) = self
+                .demand
+                .allocate_within(here.cluster.devices(), &node, left);
+            interrupt.charge(cost);
             found.map_err(|problem| Rejection::unresolvable(message(&problem)))?;
         }
         if self.reaches.iter().all(|selector| selects(selector, &node)) {

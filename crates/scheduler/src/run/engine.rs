@@ -25,7 +25,7 @@ use evictd_cluster_client::NewsReceiver;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Scheduler,
+    Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Scheduler, USUAL_COST,
 };
 use evidence::decision;
 use jiff::Timestamp;
@@ -40,6 +40,9 @@ use tracing::{debug, info, warn};
 
 /// Decisions between two reads of the watches.
 const DECISIONS: usize = 64;
+/// Attempts of more units of cost than this end the round of decisions, so that costly ones do not delay what the watches
+/// and the API server report.
+const MOST_COST: u64 = 2 * USUAL_COST;
 /// The most watch events that are read at once.
 const NEWS: usize = 4096;
 /// The most bindings under way. Beyond it no pod is tried until some have ended.
@@ -243,6 +246,7 @@ impl Engine {
         if self.listed < self.kinds || *self.role.borrow() != Role::Leader {
             return false;
         }
+        let mut cost = 0_u64;
         for count in 0..DECISIONS {
             let busy = self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full();
             if busy && !self.gangs.wait_for_others() {
@@ -260,6 +264,10 @@ impl Engine {
             let news = self.scheduler.take_group_results();
             self.groups.decided(now, news, &self.writer);
             self.carry_out(now, began, attempt);
+            cost = cost.saturating_add(self.scheduler.take_cost());
+            if cost > MOST_COST {
+                break;
+            }
         }
         true
     }
@@ -279,6 +287,7 @@ impl Engine {
             | Decision::AskExtenders(_)
             | Decision::WaitsOnPermit { .. }
             | Decision::Deleting
+            | Decision::PutOff(_)
             | Decision::NoProfile => None,
         };
         if let Some(result) = result {
@@ -336,6 +345,10 @@ impl Engine {
                     "SchedulerError"
                 };
                 self.report_waiting(now, &pod, reason, &message, Nomination::Cleared);
+            }
+            Decision::PutOff(message) => {
+                let nomination = Nomination::OfStatus;
+                self.report_waiting(now, &pod, "SchedulerError", &message, nomination);
             }
             Decision::Deleting => {
                 let message = format!("skip schedule deleting pod: {reference}");

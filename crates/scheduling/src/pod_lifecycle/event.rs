@@ -71,6 +71,11 @@ pub(crate) enum Event<'a, E> {
         /// The node that is nominated from now on, empty for none; `None` if the pod is gone.
         nominated: Option<&'a str>,
     },
+    /// The attempt was not made, or was ended, because it is costly. The pod is tried when its namespace has its turn.
+    PutOff {
+        pod: &'a str,
+        namespace: &'a Arc<str>,
+    },
     /// The API server has answered the request to bind the pod.
     Answered { pod: &'a str, is_bound: bool },
     /// The pod loses its nomination, whatever its status says.

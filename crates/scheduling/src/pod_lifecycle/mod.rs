@@ -28,6 +28,7 @@
 mod event;
 mod nominations;
 mod placed;
+mod pools;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +37,7 @@ pub use placed::Binding;
 pub(crate) use placed::WaitingPod;
 
 use crate::plugins::PluginSet;
-use crate::queue::{self, Entry, Moved, Pool, Queue, QueueError, QueueingHints, Settings, Updated};
+use crate::queue::{Entry, Moved, Pool, Queue, QueueError, QueueingHints, Settings, Updated};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use nominations::Nominations;
@@ -169,6 +170,10 @@ impl<E> PodLifecycles<E> {
                 nominated,
             } => self.failed(now, pod, (rejectors, pending), nominated, hints),
             Event::Answered { pod, is_bound } => self.answered(pod, is_bound),
+            Event::PutOff { pod, namespace } => {
+                self.queue.put_off(pod, namespace, hints);
+                Vec::new()
+            }
             Event::NominationLeft { pod } => {
                 self.nominations.remove(pod);
                 Vec::new()
@@ -410,50 +415,6 @@ impl<E> PodLifecycles<E> {
         };
         self.placed.insert(key, placed);
         command.into_iter().collect()
-    }
-}
-
-/// Pools, and events that concern many pods.
-impl<E> PodLifecycles<E> {
-    /// The next pod to try (S5-038).
-    pub(crate) fn pop(&mut self) -> Option<queue::Popped> {
-        self.queue.pop()
-    }
-
-    /// Puts this waiting pod in flight, with the pod that was popped.
-    pub(crate) fn take(&mut self, pod: &str) -> Option<queue::Popped> {
-        self.queue.take(pod)
-    }
-
-    /// Something happened in the cluster, which may wake pods.
-    pub(crate) fn wake(
-        &mut self,
-        event: queue::Event<E>,
-        now: Timestamp,
-        hints: &impl QueueingHints<E>,
-    ) -> Vec<Moved> {
-        self.queue.event(event, now, hints)
-    }
-
-    pub(crate) fn activate(&mut self, pod: &str, hints: &impl QueueingHints<E>) -> Option<Moved> {
-        self.queue.activate(pod, hints)
-    }
-
-    pub(crate) fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
-        self.queue.flush_backoff(now)
-    }
-
-    pub(crate) fn flush_unschedulable(
-        &mut self,
-        now: Timestamp,
-        hints: &impl QueueingHints<E>,
-    ) -> Vec<Moved> {
-        self.queue.flush_unschedulable(now, hints)
-    }
-
-    /// The pods that wait or are in flight.
-    pub(crate) const fn queue(&self) -> &Queue<E> {
-        &self.queue
     }
 }
 

@@ -1,49 +1,24 @@
 //! The pools of waiting pods, and the pods in flight. The queue knows pods by their keys only. [`QueueingHints`] decides which
 //! events wake a pod.
+mod costly;
 mod entry;
 mod in_flight;
 mod pools;
+mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::plugins::{PluginName, PluginSet};
+pub use costly::USUAL_COST;
 pub(crate) use entry::Entry;
 use in_flight::InFlight;
 pub use in_flight::MAX_IN_FLIGHT_EVENTS;
-use pools::Pools;
-
-/// How long pods wait.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Backoff after the first failure; it doubles with each further one (`podInitialBackoffSeconds`).
-    pub initial_backoff: SignedDuration,
-    /// The longest backoff; zero turns backoff off (`podMaxBackoffSeconds`).
-    pub max_backoff: SignedDuration,
-    /// A pod that waited longer than this for an event is tried again without one.
-    pub max_unschedulable: SignedDuration,
-    /// Pods are woken for exactly the events for which kube-scheduler wakes them. It overlooks some, for example a new
-    /// node for a pod that others do not want near; then the pod waits for the flush after `max_unschedulable`.
-    pub as_kube_scheduler: bool,
-    /// Whether there are custom plugins. Any event wakes the pods that they rejected.
-    pub other_plugins: bool,
-}
-
-impl Default for Settings {
-    /// 1 second, 10 seconds, 5 minutes; no event is overlooked.
-    fn default() -> Self {
-        Self {
-            initial_backoff: SignedDuration::from_secs(1),
-            max_backoff: SignedDuration::from_secs(10),
-            max_unschedulable: SignedDuration::from_mins(5),
-            as_kube_scheduler: false,
-            other_plugins: false,
-        }
-    }
-}
+use pools::{Next, Pools};
+pub use settings::Settings;
 
 /// Where a pod waits (S5-004).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -124,6 +99,8 @@ pub struct Popped {
     pub attempts: u32,
     /// It was taken out of backoff, since no pod was active.
     pub from_backoff: bool,
+    /// It is costly, and has its turn.
+    pub(crate) has_turn: bool,
 }
 
 /// A failure of a pod that was not being tried.
@@ -302,16 +279,17 @@ impl<E> Queue<E> {
     /// A pod was deleted or has its node. An attempt under way continues until [`Self::done`] (S5-029).
     pub(crate) fn delete(&mut self, pod: &str) {
         self.pools.take(pod);
+        self.pools.costly.forget(pod);
     }
 
     /// The next pod: the first active one, else the first that backs off from a rejection (S5-038).
     pub(crate) fn pop(&mut self) -> Option<Popped> {
         loop {
-            let (pod, from_backoff) = self.pools.next()?;
+            let (pod, next) = self.pools.next()?;
             let (pod, entry) = self.pools.take(&pod)?;
             // Deleted and created again during its attempt: the end of that attempt speaks for it (S5-106).
             if !self.in_flight.contains(&pod) {
-                return Some(self.launch(pod, entry, from_backoff));
+                return Some(self.launch(pod, entry, next));
             }
         }
     }
@@ -323,22 +301,24 @@ impl<E> Queue<E> {
             return None;
         }
         let (pod, entry) = self.pools.take(pod)?;
-        Some(self.launch(pod, entry, false))
+        Some(self.launch(pod, entry, Next::Active))
     }
 
-    fn launch(&mut self, pod: Arc<str>, mut entry: Entry, from_backoff: bool) -> Popped {
+    fn launch(&mut self, pod: Arc<str>, mut entry: Entry, next: Next) -> Popped {
         entry.attempts = entry.attempts.saturating_add(1);
         let attempts = entry.attempts;
         self.in_flight.start(Arc::clone(&pod), entry);
         Popped {
             pod,
             attempts,
-            from_backoff,
+            from_backoff: next == Next::Backoff,
+            has_turn: next == Next::Costly,
         }
     }
 
     /// The attempt is over. Returns the entry of a pod that was in flight: if its binding fails, it comes back with it.
     pub(crate) fn done(&mut self, pod: &str) -> Option<Entry> {
+        self.pools.costly.forget(pod);
         let (_, flight) = self.in_flight.end(pod)?;
         self.in_flight.trim();
         Some(flight.entry)

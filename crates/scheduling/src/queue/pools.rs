@@ -6,17 +6,28 @@ use std::sync::Arc;
 use evictd_pod::wire::Time;
 use hashbrown::HashMap;
 
+use super::costly::CostlyPods;
 use super::entry::Entry;
 use super::{Pool, Settings};
 use crate::plugins::{PluginName, PluginSet};
 
 /// Priority descending, then waiting since, then uid so that the order is total (S5-005).
-type Turn = (Reverse<i32>, Time, Arc<str>);
+pub(super) type Turn = (Reverse<i32>, Time, Arc<str>);
+
+/// From where the next pod comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Active,
+    Costly,
+    Backoff,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     pods: HashMap<Arc<str>, Entry>,
     active: BTreeSet<Turn>,
+    /// The costly ones among the active pods are here instead.
+    pub(super) costly: CostlyPods,
     /// By the second in which it ends.
     backoff: BTreeSet<(i64, Turn)>,
     error_backoff: BTreeSet<(i64, Arc<str>)>,
@@ -35,7 +46,7 @@ impl Pools {
 
     pub(super) fn count(&self, pool: Pool) -> usize {
         match pool {
-            Pool::Active => self.active.len(),
+            Pool::Active => self.active.len() + self.costly.len(),
             Pool::Backoff => self.backoff.len(),
             Pool::ErrorBackoff => self.error_backoff.len(),
             Pool::Unschedulable => self.unschedulable,
@@ -53,7 +64,9 @@ impl Pools {
         let turn = (Reverse(entry.priority), entry.timestamp, Arc::clone(&pod));
         match entry.pool {
             Pool::Active => {
-                self.active.insert(turn);
+                if !self.costly.insert(&turn) {
+                    self.active.insert(turn);
+                }
             }
             Pool::Backoff => {
                 self.backoff.insert((entry.place(), turn));
@@ -95,7 +108,9 @@ impl Pools {
         let turn = (Reverse(entry.priority), entry.timestamp, Arc::clone(&pod));
         match entry.pool {
             Pool::Active => {
-                self.active.remove(&turn);
+                if !self.costly.remove(&turn) {
+                    self.active.remove(&turn);
+                }
             }
             Pool::Backoff => {
                 self.backoff.remove(&(entry.place(), turn));
@@ -116,16 +131,18 @@ impl Pools {
         Some((pod, entry))
     }
 
-    /// The pod whose turn it is, and whether it still backs off.
-    pub(super) fn next(&self) -> Option<(Arc<str>, bool)> {
-        let active = self
-            .active
-            .first()
-            .map(|(_, _, pod)| (Arc::clone(pod), false));
+    /// The pod whose turn it is, and from where it comes.
+    pub(super) fn next(&mut self) -> Option<(Arc<str>, Next)> {
+        let first = self.active.first();
+        if let Some((_, _, pod)) = self.costly.next(first) {
+            let pod = Arc::clone(pod);
+            self.costly.take_turn(&pod);
+            return Some((pod, Next::Costly));
+        }
+        let active = first.map(|(_, _, pod)| (Arc::clone(pod), Next::Active));
         active.or_else(|| {
-            self.backoff
-                .first()
-                .map(|(_, (_, _, pod))| (Arc::clone(pod), true))
+            let (_, (_, _, pod)) = self.backoff.first()?;
+            Some((Arc::clone(pod), Next::Backoff))
         })
     }
 
@@ -149,7 +166,10 @@ impl Pools {
     /// The pods of a pool: of the first three in the order in which they leave it, of the others by key.
     pub(super) fn list(&self, pool: Pool) -> Vec<Arc<str>> {
         match pool {
-            Pool::Active => self.active.iter().map(|turn| &turn.2).cloned().collect(),
+            Pool::Active => {
+                let turns = self.active.iter().chain(self.costly.list());
+                turns.map(|turn| &turn.2).cloned().collect()
+            }
             Pool::Backoff => self
                 .backoff
                 .iter()

@@ -8,7 +8,7 @@ use crate::extenders::{
     is_interested, narrow,
 };
 use crate::scheduling_algorithm::ScheduleResult;
-use evictd_placement::{INTERRUPTED, NodeId, Pod};
+use evictd_placement::{NodeId, Pod};
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Scheduler {
         let outcome = match step {
             _ if self.is_interrupted() => {
                 self.cluster.release(pod);
-                self.error(now, key, INTERRUPTED.to_owned())
+                self.end_interrupted(now, key, wire)
             }
             Step::Decided(decided) => self.place(now, (key, wire, number, profile), pod, decided),
             Step::FitsNowhere(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered)),

@@ -89,7 +89,7 @@ impl Scheduler {
         trial.take_back(&mut statement, &mut members);
         statement.undo(trial.cluster);
         if let Some(message) = failed {
-            self.end_gang(now, members, |_, _| Err(message.clone()));
+            self.end_failed_gang(now, members, &message);
         } else if asks {
             self.ask_about_gang(gang, members, rounds);
         } else {
@@ -129,7 +129,7 @@ impl Scheduler {
             member.end = end;
         }
         if let Some(message) = failed {
-            return self.end_gang(now, members, |_, _| Err(message.clone()));
+            return self.end_failed_gang(now, members, &message);
         }
         let (message, freed) = match &found {
             Ok(Some(found)) => (words, self.freed(&members, found)),
@@ -168,6 +168,10 @@ impl Scheduler {
                 Some(profile) => {
                     let name = (Arc::clone(key), popped.attempts);
                     let mut member = Member::new(&mut self.cluster, name, wire, profile);
+                    if let Some(pod) = member.pod.take() {
+                        self.charge(&pod);
+                        member.pod = Some(pod);
+                    }
                     member.nominated = self.queue.nominated_node(key);
                     members.push(member);
                     continue;
@@ -232,6 +236,16 @@ impl Scheduler {
                 outcome,
             });
         }
+    }
+
+    /// Something failed about one of the pods, or the attempt was ended.
+    fn end_failed_gang(&mut self, now: Timestamp, members: Vec<Member>, message: &str) {
+        if !self.is_interrupted() {
+            return self.end_gang(now, members, |_, _| Err(message.to_owned()));
+        }
+        self.end_gang(now, members, |own, member| {
+            Ok(own.end_interrupted(now, &member.key, &member.wire))
+        });
     }
 
     /// Enough pods of a gang fit: they are placed, and the others are tried later.

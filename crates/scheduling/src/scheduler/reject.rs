@@ -6,7 +6,7 @@ use crate::cycle::Filtered;
 use crate::plugins::{PluginName, PluginSet};
 use crate::scheduling_algorithm::UnschedulableResult;
 use crate::scheduling_queue::{Failure, Nomination};
-use evictd_placement::{DEVICES_GO_ON, INTERRUPTED, NodeId, Pod};
+use evictd_placement::{DEVICES_GO_ON, NodeId, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Extender, Plan};
 use jiff::Timestamp;
@@ -134,7 +134,7 @@ impl Scheduler {
         let question = question(replays);
         if self.is_interrupted() {
             self.cluster.release(pod);
-            return self.error(now, key, INTERRUPTED.to_owned());
+            return self.end_interrupted(now, key, wire);
         }
         if let Some(question) = question {
             self.cluster.release(pod);

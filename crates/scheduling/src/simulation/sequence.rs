@@ -330,6 +330,8 @@ impl Run {
                 told.message = Some(message);
                 self.outcome.attempts.push(told);
             }
+            // It is tried in its turn.
+            Ended::PutOff(_) => {}
             // No extender is asked here, and no plugin of one's own.
             Ended::AskExtenders(_)
             | Ended::WaitsOnPermit { .. }

@@ -46,7 +46,9 @@ pub(super) fn decision(
             let victims = rejected.victims.iter().map(|(name, _)| name.clone());
             evidence.victims = victims.collect();
         }
-        Decision::Error(message) => evidence.message = Some(message.clone()),
+        Decision::Error(message) | Decision::PutOff(message) => {
+            evidence.message = Some(message.clone());
+        }
         Decision::WaitsOnPermit { node } => {
             evidence.node = Some(node.to_string());
             evidence.message = Some("it waits for a permit".to_owned());

@@ -1,0 +1,266 @@
+//! Pods whose attempts are costly take turns by namespace, and the pods of others are tried in between. Cost is counted, not
+//! timed.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_scheduling::{
+    Change, Delta, Event, Framework, Outcome, Scheduler, Settings, USUAL_COST,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The most that one evaluation of a selector costs.
+const EVALUATION: u64 = 1_000_000;
+/// The most that the uncached selectors of one attempt cost, with the last evaluation.
+const ATTEMPT: u64 = 4_000_000 + 2 * EVALUATION;
+
+struct Scene {
+    scheduler: Scheduler,
+    now: Timestamp,
+}
+
+/// An attempt: the pod, its outcome in a word, and its cost.
+type Tried = (String, &'static str, u64);
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+fn added<T: serde::de::DeserializeOwned>(value: Value) -> Delta<T> {
+    Delta {
+        old: None,
+        new: Some(read(value)),
+    }
+}
+
+impl Scene {
+    /// Nodes with one device each.
+    fn new(nodes: usize) -> Self {
+        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
+            Ok::<_, String>(vec![Framework::of_default(cluster)])
+        });
+        let mut scene = Self {
+            scheduler: scheduler.unwrap(),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        scene.add(Change::DeviceClass(added(
+            json!({ "metadata": { "name": "gpu" }, "spec": {} }),
+        )));
+        for index in 0..nodes {
+            let name = format!("node-{index:03}");
+            scene.add(Change::Node(added(json!({
+                "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+                "status": { "allocatable": { "cpu": "64", "memory": "64Gi", "pods": "110" } } }))));
+            scene.add(Change::ResourceSlice(added(json!({
+                "metadata": { "name": name },
+                "spec": { "driver": "gpu.example.com", "nodeName": name, "devices": [{ "name": "card" }],
+                    "pool": { "name": name, "generation": 1, "resourceSliceCount": 1 } } }))));
+        }
+        scene
+    }
+
+    fn add(&mut self, change: Change) {
+        self.scheduler.on(self.now, &Event::Change(change));
+    }
+
+    fn pod(&mut self, namespace: &str, name: &str, more: &Value) {
+        let mut spec = json!({ "containers": [
+            { "name": "c", "resources": { "requests": { "cpu": "10m" } } }] });
+        let fields = spec.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        let metadata = json!({ "name": name, "namespace": namespace, "uid": name });
+        self.add(Change::Pod(added(
+            json!({ "metadata": metadata, "spec": spec }),
+        )));
+    }
+
+    /// A pod whose claim has a selector of its own that costs about 700 000 units for each device and selects none.
+    fn pod_with_costly_selector(&mut self, namespace: &str, number: usize) {
+        let name = format!("{namespace}-{number:03}");
+        let selector = json!({ "cel": { "expression":
+            format!("lists.range(1000).exists(x, lists.range(98).exists(y, x + y < -{}))", number + 1) } });
+        let exactly = json!({ "deviceClassName": "gpu", "selectors": [selector] });
+        self.add(Change::ResourceClaim(added(json!({
+            "metadata": { "name": name, "namespace": namespace, "uid": format!("claim-{name}") },
+            "spec": { "devices": { "requests": [{ "name": "card", "exactly": exactly }] } } }))));
+        let claims = json!([{ "name": "card", "resourceClaimName": name }]);
+        self.pod(namespace, &name, &json!({ "resourceClaims": claims }));
+    }
+
+    /// The next attempt.
+    fn attempt(&mut self) -> Option<Tried> {
+        self.now = self
+            .now
+            .checked_add(SignedDuration::from_millis(1))
+            .unwrap();
+        let attempt = self.scheduler.attempt(self.now)?;
+        let outcome = match attempt.outcome {
+            Outcome::Placed { .. } => "placed",
+            Outcome::PutOff(reason) => {
+                let namespace = attempt.pod.metadata.namespace_or_default();
+                assert!(reason.contains(&format!("{namespace:?}")), "{reason}");
+                assert!(reason.contains("take turns"), "{reason}");
+                "put off"
+            }
+            Outcome::Unschedulable(_) => "unschedulable",
+            Outcome::Error(_) => "error",
+            other => panic!("{other:?}"),
+        };
+        Some((attempt.key.to_string(), outcome, self.scheduler.take_cost()))
+    }
+
+    /// Tries pods until all of a namespace are placed. Returns the cost until then and the attempts of other namespaces
+    /// that were not put off.
+    fn until_placed(&mut self, namespace: &str, count: usize) -> (u64, usize) {
+        let (mut placed, mut cost, mut others) = (0, 0, 0);
+        while placed < count {
+            let (pod, outcome, units) = self.attempt().unwrap();
+            cost += units;
+            if pod.starts_with(namespace) {
+                assert_eq!(outcome, "placed", "{pod}");
+                placed += 1;
+            } else if outcome != "put off" {
+                others += 1;
+            }
+        }
+        (cost, others)
+    }
+}
+
+#[test]
+fn a_hundred_pods_with_costly_selectors_delay_others_by_one_attempt_at_a_time() {
+    let mut scene = Scene::new(3);
+    for number in 0..100 {
+        scene.pod_with_costly_selector("mallory", number);
+    }
+    for number in 0..20 {
+        scene.pod("shop", &format!("shop-{number}"), &json!({}));
+    }
+    let (cost, others) = scene.until_placed("shop", 20);
+    // The first one is found to be costly after one evaluation. While that is not made up for, no other one is tried.
+    assert!(cost <= USUAL_COST + 2 * EVALUATION, "{cost}");
+    assert_eq!(others, 0);
+    // No other pod waits: they are tried one after the other.
+    let (mut tried, mut most) = (0, 0);
+    while tried < 5 {
+        let (_, outcome, units) = scene.attempt().unwrap();
+        most = most.max(units);
+        tried += usize::from(outcome == "unschedulable");
+        assert_ne!(outcome, "placed");
+    }
+    assert!(most <= ATTEMPT, "{most}");
+}
+
+#[test]
+fn namespaces_with_costly_pods_have_turns_one_after_the_other() {
+    let mut scene = Scene::new(2);
+    for namespace in ["ann", "bob"] {
+        for number in 0..3 {
+            scene.pod_with_costly_selector(namespace, number);
+        }
+    }
+    let tried = std::iter::from_fn(|| scene.attempt());
+    let tried: Vec<_> = tried
+        .filter(|(_, outcome, _)| *outcome != "put off")
+        .collect();
+    let names: Vec<&str> = tried.iter().map(|(pod, ..)| pod.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "ann-000", "bob-000", "ann-001", "bob-001", "ann-002", "bob-002"
+        ]
+    );
+}
+
+#[test]
+fn a_costly_pod_has_its_turn_once_others_had_as_much_work_and_a_higher_priority_goes_first() {
+    let mut scene = Scene::new(100);
+    for number in 0..3 {
+        let name = format!("mallory-{number}");
+        scene.pod("mallory", &name, &long_affinity(number, 6_000));
+    }
+    // Each of them costs less than a costly one, and there is always one that waits.
+    let mut worked = 0;
+    let honest = |scene: &mut Scene, number: usize, priority: i32| {
+        let mut spec = long_affinity(number, 1_000);
+        spec["priority"] = json!(priority);
+        scene.pod("shop", &format!("shop-{number}"), &spec);
+    };
+    let mut number = 0;
+    let mut tried = Vec::new();
+    while tried.len() < 2 {
+        honest(&mut scene, number, 0);
+        number += 1;
+        match scene.attempt().unwrap() {
+            (_, "put off", _) => {}
+            (pod, _, _) if pod.starts_with("mallory") => tried.push(number),
+            (_, outcome, units) => {
+                assert_eq!(outcome, "placed");
+                worked += units;
+            }
+        }
+    }
+    assert!(worked > USUAL_COST, "{worked} units before the second turn");
+    // While pods of a higher priority wait, no costly one is tried, whatever the others have done.
+    for high in number..number + 50 {
+        honest(&mut scene, high, 1);
+    }
+    for _ in 0..50 {
+        assert!(scene.attempt().unwrap().0.starts_with("shop"));
+    }
+}
+
+/// A node affinity of this many requirements, each with one value.
+fn long_affinity(number: usize, requirements: usize) -> Value {
+    let expressions = (0..requirements).map(
+        |index| json!({ "key": "kubernetes.io/hostname", "operator": "NotIn", "values": [format!("{number}-{index}")] }),
+    );
+    let terms = json!([{ "matchExpressions": expressions.collect::<Vec<_>>() }]);
+    json!({ "affinity": { "nodeAffinity":
+        { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } } } })
+}
+
+#[test]
+fn long_node_affinity_takes_turns_as_well() {
+    let mut scene = Scene::new(100);
+    for number in 0..20 {
+        let name = format!("mallory-{number}");
+        scene.pod("mallory", &name, &long_affinity(number, 6_000));
+    }
+    scene.pod("shop", "shop-0", &json!({}));
+    let (cost, others) = scene.until_placed("shop", 1);
+    assert_eq!(others, 0);
+    assert!(cost < 3 * USUAL_COST, "{cost}");
+    // An honest list takes no turns.
+    scene.pod("honest", "honest-0", &long_affinity(0, 60));
+    let (cost, _) = scene.until_placed("honest", 1);
+    assert!(cost < USUAL_COST, "{cost}");
+}
+
+#[test]
+fn a_pod_with_more_terms_than_can_be_kept_is_refused_with_the_reason() {
+    let mut scene = Scene::new(1);
+    let term = |index| json!({ "topologyKey": format!("key-{index}"), "labelSelector": {} });
+    let affinity = |count: usize| {
+        let terms: Vec<Value> = (0..count).map(term).collect();
+        json!({ "affinity": { "podAntiAffinity":
+            { "requiredDuringSchedulingIgnoredDuringExecution": terms } } })
+    };
+    scene.pod("mallory", "mallory", &affinity(257));
+    scene.now = scene.now.checked_add(SignedDuration::from_secs(1)).unwrap();
+    match scene.scheduler.attempt(scene.now).unwrap().outcome {
+        Outcome::Error(message) => assert_eq!(
+            message,
+            "spec.affinity.podAntiAffinity: 257 entries; a pod that is to be scheduled may have 256"
+        ),
+        other => panic!("{other:?}"),
+    }
+    scene.pod("honest", "honest", &affinity(256));
+    assert_eq!(scene.attempt().unwrap().1, "placed");
+    // One that has its node already counts there, however many terms it has.
+    let mut placed = affinity(20_000);
+    placed["nodeName"] = json!("node-000");
+    scene.pod("mallory", "placed", &placed);
+    assert_eq!(scene.scheduler.take_invalid_objects(), Vec::<String>::new());
+    assert_eq!(scene.scheduler.cluster().sizes().pods, 2);
+}
