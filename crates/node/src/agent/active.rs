@@ -5,6 +5,8 @@
 //! or until a process runs in its cgroup again.
 
 use crate::pods::{LocalPod, PodSet, StillRunning};
+use evictd_eviction::departures::{PodState, Question};
+use evictd_kernel::kill::CgroupEvictor;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -13,7 +15,7 @@ use std::{
 
 /// Where a pod is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+enum Place {
     /// In this cgroup, relative to the root of its hierarchy.
     In(PathBuf),
     /// It has no cgroup on this node.
@@ -43,7 +45,7 @@ impl Active {
     }
 
     /// Where the pod with this UID is, alive or not, listed or not.
-    pub(super) fn place_of(&self, uid: &str) -> Place {
+    fn place_of(&self, uid: &str) -> Place {
         let mut pods = self.listed.pods.iter();
         if let Some(pod) = pods.find(|pod| pod.uid == uid) {
             let cgroup = pod.cgroup.as_ref().map(|cgroup| cgroup.relative.clone());
@@ -146,5 +148,34 @@ impl Active {
     pub(super) fn without_cgroup(&self) -> BTreeSet<String> {
         let without = self.set.pods.iter().filter(|pod| pod.cgroup.is_none());
         without.map(|pod| pod.uid.clone()).collect()
+    }
+
+    /// What there is to see of a pod that must leave.
+    pub(super) fn pod_state(&self, question: &Question, evictor: &CgroupEvictor) -> PodState {
+        let uid = &question.uid;
+        let place = self.place_of(uid);
+        let unsure = place == Place::Unsure;
+        let rejected = || self.cgroup_of(uid).map(Path::to_owned);
+        let cgroup = match place {
+            Place::In(cgroup) => Some(cgroup),
+            Place::Nowhere | Place::Unsure => rejected().or_else(|| question.cgroup.clone()),
+        };
+        let runs = cgroup.as_ref().map(|cgroup| evictor.runs(cgroup));
+        let older = || {
+            let (time, cgroup) = question.older_than.zip(cgroup.as_ref())?;
+            let oldest = evictor.oldest_process(cgroup)?;
+            Some(oldest <= time)
+        };
+        PodState {
+            uid: uid.clone(),
+            runs: runs.unwrap_or(Some(false)),
+            listed: self.is_listed(uid),
+            is_admitted: self.is_in(uid),
+            terminal: self.has_ended(uid),
+            unsure,
+            older: older().unwrap_or(false),
+            remaining: None,
+            cgroup,
+        }
     }
 }

@@ -5,15 +5,17 @@
 //!   cache -> Gate::admit, once per new pod -> AdmissionDecision -> reported | rejected | other pods preempted
 //! ```
 
-use super::{Agent, allocatable::Allocatable};
-use crate::fact::{AdmissionAction, AdmissionDecision, Fact};
-use crate::{config, pods::Rejection};
+use super::{active::Active, allocatable::Allocatable};
+use crate::{
+    config,
+    fact::{AdmissionAction, AdmissionDecision},
+    pods::{LocalPod, PodCache, PodSet, Rejection},
+};
 use evictd_eviction::{
     ConditionMap, Housekeeper, NodeCondition, Observations,
     admission::{self, Answer},
     critical,
     decision::Spared,
-    departures::{Event, Planned, Purpose},
     fit,
     rules::own_grace_period_seconds,
 };
@@ -22,7 +24,7 @@ use jiff::Timestamp;
 use std::{
     borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    sync::Arc,
     time::Duration,
 };
 
@@ -84,23 +86,87 @@ impl Admission {
             .collect()
     }
 
+    /// The present set of pods, after each new one was checked. The decisions about them are kept for
+    /// [`Admission::take_decisions`].
+    pub(super) fn check(&mut self, cache: &mut PodCache, node: &Situation<'_>) -> Arc<PodSet> {
+        let mut gate = Gate { node, memory: self };
+        let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
+        if node.again {
+            cache.fresh_snapshot(admit)
+        } else {
+            cache.snapshot(admit)
+        }
+    }
+
+    /// The decisions since the last call. Pods that are no longer listed are forgotten.
+    pub(super) fn take_decisions(&mut self, active: &Active) -> Vec<AdmissionDecision> {
+        self.admitted_unchecked.retain(|uid| active.is_listed(uid));
+        self.rejections.retain(|uid, _| active.is_listed(uid));
+        std::mem::take(&mut self.decisions)
+    }
+
+    /// The answer that a pod would get now; it has no effects.
+    pub(super) fn would_admit(
+        &self,
+        pod: &Pod,
+        here: &[LocalPod],
+        housekeeper: &Housekeeper,
+        room: &Allocatable,
+    ) -> admission::Outcome {
+        let conditions: Vec<NodeCondition> = housekeeper.taints().collect();
+        let node = room.node(housekeeper, &self.seen).map(|node| (room, node));
+        let finding = examine(pod, here, &conditions, node, housekeeper);
+        let mut outcome = finding.answer.named(&finding.candidates);
+        let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
+        outcome.qos.extend(here.iter().map(|pod| qos(pod)));
+        outcome
+    }
+
+    /// The decision to preempt `pod` for a critical pod that lacks this resource.
+    pub(super) fn preemption(
+        &mut self,
+        now: Timestamp,
+        (pod, preemptor, lacks): (&Pod, &Pod, String),
+        (least_grace, boot_id): (Duration, &str),
+    ) -> AdmissionDecision {
+        let seconds = u64::try_from(own_grace_period_seconds(pod)).unwrap_or(0);
+        AdmissionDecision {
+            id: self.id(now),
+            time: now,
+            pod: pod.clone(),
+            act: AdmissionAction::Leave {
+                preemptor: preemptor.full_name(),
+            },
+            reason: critical::REASON.to_owned(),
+            message: critical::MESSAGE.to_owned(),
+            preempt: Vec::new(),
+            conditions: Vec::new(),
+            victims: Vec::new(),
+            lacks,
+            grace: Duration::from_secs(seconds).max(least_grace),
+            notice: None,
+            ends: true,
+            boot_id: boot_id.to_owned(),
+        }
+    }
+
     /// A new id for a decision.
-    pub(super) fn id(&mut self, now: Timestamp) -> String {
+    fn id(&mut self, now: Timestamp) -> String {
         self.count += 1;
         format!("{:x}-a{}", now.as_millisecond(), self.count)
     }
 }
 
 /// An admission answer, with the pods that its indices refer to.
-pub(super) struct Finding<'a> {
-    pub(super) answer: Answer,
-    pub(super) candidates: Vec<&'a Pod>,
+struct Finding<'a> {
+    answer: Answer,
+    candidates: Vec<&'a Pod>,
     /// The first resource that is short.
-    pub(super) lacks: String,
+    lacks: String,
 }
 
 /// Whether `pod` can be admitted beside `here`. Protected pods use resources, but are never preempted.
-pub(super) fn examine<'a>(
+fn examine<'a>(
     pod: &Pod,
     here: &'a [impl Borrow<Pod>],
     conditions: &[NodeCondition],
@@ -139,20 +205,31 @@ pub(super) fn examine<'a>(
     }
 }
 
-/// Decides on new pods; exists while the pod cache is borrowed.
-struct Gate<'a> {
-    now: Timestamp,
-    mode: config::Admission,
+/// The node as admission sees it.
+pub(super) struct Situation<'a> {
+    pub(super) now: Timestamp,
+    pub(super) mode: config::Admission,
     /// Whether the decision is carried out. It is not if the kubelet cannot be informed of it: the kubelet would only
     /// restart the pod, and evictd kill it again and again.
-    acts: bool,
+    pub(super) acts: bool,
+    pub(super) housekeeper: &'a Housekeeper,
+    pub(super) room: &'a Allocatable,
+    /// Whether existing cgroups are read again, and rejected pods that may still be admitted are checked again.
+    pub(super) again: bool,
+}
+
+impl Situation<'_> {
+    /// Whether the pod with this UID has left or is about to.
+    fn leaves(&self, uid: &str) -> bool {
+        let departures = self.housekeeper.departures();
+        departures.is_terminating(uid) || departures.is_planned(uid) || departures.has_left(uid)
+    }
+}
+
+/// Decides on new pods; exists while the pod cache is borrowed.
+struct Gate<'a> {
+    node: &'a Situation<'a>,
     memory: &'a mut Admission,
-    housekeeper: &'a Housekeeper,
-    room: &'a Allocatable,
-    is_rejected: &'a dyn Fn(&str) -> bool,
-    /// Whether rejected pods that may still be admitted are checked again.
-    again: bool,
-    leaves: &'a dyn Fn(&str) -> bool,
 }
 
 impl Gate<'_> {
@@ -166,19 +243,22 @@ impl Gate<'_> {
             // Pods that are there at the start are not new, but some were rejected by an earlier run.
             return rejection.map_or(Ok(()), Err);
         };
-        let may_change = self.again && self.room.is_machine();
+        let may_change = self.node.again && self.node.room.is_machine();
         if let Some(rejection) = rejection.filter(|_| !may_change) {
             return Err(rejection);
         }
-        if self.mode == config::Admission::Off {
+        if self.node.mode == config::Admission::Off {
             return Ok(());
         }
-        let came = pod.start_time.unwrap_or(self.now);
+        let came = pod.start_time.unwrap_or(self.node.now);
         let conditions = self.memory.held_at(came);
         let (room, here) = if came >= begun {
-            let stays = |other: &&&Pod| !other.terminal && !(self.leaves)(&other.uid);
+            let stays = |other: &&&Pod| !other.terminal && !self.node.leaves(&other.uid);
             let here: Vec<&Pod> = here.iter().filter(stays).copied().collect();
-            let node = self.room.node(self.housekeeper, &self.memory.seen);
+            let node = self
+                .node
+                .room
+                .node(self.node.housekeeper, &self.memory.seen);
             (node, here)
         } else {
             (None, Vec::new())
@@ -186,15 +266,17 @@ impl Gate<'_> {
         if conditions.is_empty() && room.is_none() {
             return Ok(());
         }
-        let room = room.map(|node| (self.room, node));
-        let finding = examine(pod, &here, &conditions, room, self.housekeeper);
+        let room = room.map(|node| (self.node.room, node));
+        let finding = examine(pod, &here, &conditions, room, self.node.housekeeper);
         self.decide(pod, conditions, finding)
     }
 
     /// The reason and message of this pod's rejection, if it was rejected.
     fn rejection_of(&self, pod: &Pod) -> Option<Rejection> {
         let rejection = self.memory.rejections.get(&pod.uid);
-        rejection.filter(|_| (self.is_rejected)(&pod.uid)).cloned()
+        rejection
+            .filter(|_| self.node.housekeeper.departures().is_rejected(&pod.uid))
+            .cloned()
     }
 
     fn decide(
@@ -211,11 +293,11 @@ impl Gate<'_> {
         let for_pressure = !admission::admit(pod, &candidates, &conditions, &[]).allowed;
         let fits = answer.allowed && answer.preempt.is_empty();
         // A node with a kubelet leaves fitting to the kubelet, so only a warning is worth while when it preempts.
-        let is_ours = for_pressure || self.room.is_machine();
+        let is_ours = for_pressure || self.node.room.is_machine();
         if fits || !(is_ours || pod.critical.is_some()) {
             return Ok(());
         }
-        let acts = self.mode == config::Admission::Reject && self.acts && is_ours;
+        let acts = self.node.mode == config::Admission::Reject && self.node.acts && is_ours;
         let rejection = Rejection {
             reason: answer.reason.clone(),
             message: answer.message.clone(),
@@ -231,8 +313,8 @@ impl Gate<'_> {
             victims.copied().map(text).collect::<Vec<_>>()
         };
         let decision = AdmissionDecision {
-            id: self.memory.id(self.now),
-            time: self.now,
+            id: self.memory.id(self.node.now),
+            time: self.node.now,
             pod: pod.clone(),
             act: match (acts, answer.allowed) {
                 (false, _) => AdmissionAction::Report,
@@ -265,171 +347,5 @@ impl Gate<'_> {
         }
         self.memory.decisions.push(decision);
         if rejected { Err(rejection) } else { Ok(()) }
-    }
-}
-
-impl Agent {
-    /// Updates the set of pods (with `fresh` also the existing cgroups), and carries out the decisions about new ones.
-    pub(super) fn update_pods(&mut self, fresh: bool) {
-        let departures = self.housekeeper.departures();
-        let leaves = |uid: &str| {
-            departures.is_terminating(uid) || departures.is_planned(uid) || departures.has_left(uid)
-        };
-        let is_rejected = |uid: &str| departures.is_rejected(uid);
-        let can_reject = self.ports.cluster.is_some() || self.ports.allocatable.is_machine();
-        let mut gate = Gate {
-            now: self.clock.now(),
-            mode: self.behaviour.admission,
-            acts: !self.terminations_off() && can_reject,
-            memory: &mut self.admission,
-            housekeeper: &self.housekeeper,
-            room: &self.ports.allocatable,
-            is_rejected: &is_rejected,
-            again: fresh,
-            leaves: &leaves,
-        };
-        let set = if fresh {
-            let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
-            self.ports.pod_cache.fresh_snapshot(admit)
-        } else {
-            let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
-            self.ports.pod_cache.snapshot(admit)
-        };
-        self.take_set(set);
-        let active = &self.active;
-        let Admission {
-            admitted_unchecked,
-            rejections,
-            ..
-        } = &mut self.admission;
-        admitted_unchecked.retain(|uid| active.is_listed(uid));
-        rejections.retain(|uid, _| active.is_listed(uid));
-        for decision in std::mem::take(&mut self.admission.decisions) {
-            match decision.act {
-                AdmissionAction::Reject => self.reject(decision),
-                AdmissionAction::Preempt => self.plan_preemption(decision),
-                AdmissionAction::Report | AdmissionAction::Leave { .. } => {
-                    self.publish_admission(&decision);
-                }
-            }
-        }
-    }
-
-    pub(super) fn publish_admission(&mut self, decision: &AdmissionDecision) {
-        self.ports.publishers.publish(&Fact::Admitted(decision));
-    }
-
-    /// Writes the decision to disk, so that the next run can finish it if this one ends now.
-    pub(super) fn write_intent(&mut self, decision: &AdmissionDecision) {
-        self.ports.publishers.publish(&Fact::Admitting(decision));
-    }
-
-    /// The answer that a pod would get now; it has no effects.
-    pub(super) fn would_admit(&self, pod: &Pod) -> admission::Outcome {
-        let here = &self.active.set().pods;
-        let conditions: Vec<NodeCondition> = self.housekeeper.taints().collect();
-        let seen = &self.admission.seen;
-        let room = self
-            .ports
-            .allocatable
-            .node(&self.housekeeper, seen)
-            .map(|node| (&self.ports.allocatable, node));
-        let finding = examine(pod, here, &conditions, room, &self.housekeeper);
-        let mut outcome = finding.answer.named(&finding.candidates);
-        let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
-        outcome.qos.extend(here.iter().map(|pod| qos(pod)));
-        outcome
-    }
-
-    /// Rejects a pod: publishes its status and the decision, and terminates its processes.
-    fn reject(&mut self, mut decision: AdmissionDecision) {
-        decision.grace = self.hard_grace();
-        decision.boot_id.clone_from(&self.ports.boot_id);
-        decision.notice = self.notice_of(&decision, None);
-        let cgroup = self.active.cgroup_of(&decision.pod.uid).map(Path::to_owned);
-        let hierarchies = &self.ports.evictor.hierarchies;
-        decision.ends = cgroup
-            .as_ref()
-            .is_some_and(|cgroup| hierarchies.runs(cgroup));
-        self.write_intent(&decision);
-        let conditions = decision.conditions.clone();
-        let purpose = Purpose::Rejection { conditions };
-        let mut departure = decision.departure(purpose, cgroup);
-        departure.runs = decision.ends;
-        let notice = decision.notice.take();
-        self.begin_departure(departure, notice);
-        self.publish_admission(&decision);
-    }
-
-    fn hard_grace(&self) -> Duration {
-        let seconds = self.housekeeper.rules().hard_grace_period_seconds;
-        let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        grace.max(self.behaviour.least_grace)
-    }
-
-    /// Admits a critical pod: its victims are terminated from now on, one after the other.
-    fn plan_preemption(&mut self, decision: AdmissionDecision) {
-        self.publish_admission(&decision);
-        let planned = decision.victims.into_iter().map(|uid| Planned {
-            uid,
-            preemptor: decision.pod.uid.clone(),
-            lacks: decision.lacks.clone(),
-        });
-        self.report(Event::Plan(planned.collect()));
-    }
-
-    /// Preempts the next victim (S2-016). A victim that cannot be terminated is skipped, and the critical pod stays
-    /// admitted (S2-019).
-    pub(super) fn preempt(&mut self, planned: Planned) {
-        let set = std::sync::Arc::clone(self.active.set());
-        let find = |uid: &str| set.pods.iter().find(|pod| pod.uid == uid);
-        let both = find(&planned.uid).zip(find(&planned.preemptor));
-        let cgroup = self.active.cgroup_of(&planned.uid).map(Path::to_owned);
-        match (both, cgroup) {
-            (Some((pod, preemptor)), Some(cgroup)) => {
-                self.begin_preemption((pod, preemptor, planned.lacks), &cgroup);
-                return;
-            }
-            (Some((pod, preemptor)), None) => tracing::error!(
-                EVICTD_POD = pod.full_name(),
-                EVICTD_POD_UID = pod.uid,
-                "{pod} cannot be preempted for {preemptor}: no cgroup of it is known"
-            ),
-            // The victim has ended without evictd.
-            (None, _) => {}
-        }
-        self.housekeeper.departures_mut().skip_planned();
-        self.report(Event::Next);
-    }
-
-    fn begin_preemption(&mut self, (pod, preemptor, lacks): (&Pod, &Pod, String), cgroup: &Path) {
-        let now = self.clock.now();
-        let seconds = u64::try_from(own_grace_period_seconds(pod)).unwrap_or(0);
-        let mut decision = AdmissionDecision {
-            id: self.admission.id(now),
-            time: now,
-            pod: pod.clone(),
-            act: AdmissionAction::Leave {
-                preemptor: preemptor.full_name(),
-            },
-            reason: critical::REASON.to_owned(),
-            message: critical::MESSAGE.to_owned(),
-            preempt: Vec::new(),
-            conditions: Vec::new(),
-            victims: Vec::new(),
-            lacks,
-            grace: Duration::from_secs(seconds).max(self.behaviour.least_grace),
-            notice: None,
-            ends: true,
-            boot_id: self.ports.boot_id.clone(),
-        };
-        decision.notice = self.notice_of(&decision, Some(critical::CONDITION_MESSAGE));
-        self.write_intent(&decision);
-        let resource = decision.lacks.clone();
-        let departure =
-            decision.departure(Purpose::Preemption { resource }, Some(cgroup.to_owned()));
-        let notice = decision.notice.take();
-        self.begin_departure(departure, notice);
-        self.publish_admission(&decision);
     }
 }

@@ -1,6 +1,5 @@
 //! The node's allocatable resources, as far as they are known.
 
-use super::Agent;
 use evictd_eviction::{Housekeeper, Observations, Signal};
 use evictd_pod::{Node, Quantity, ResourceList, node::NodeStatus, resources};
 use procfs::{FromReadSI, KernelStats};
@@ -23,21 +22,7 @@ pub enum Allocatable {
 }
 
 /// The first kubelet that counts huge pages as used (S7-280).
-const COUNTS_HUGE_PAGES_SINCE: (u32, u32) = (1, 37);
-
-impl Agent {
-    /// Follows the resources that this node's kubelet counts and enforces, once its version is known.
-    pub(super) fn follow_kubelet(&mut self) {
-        let Some(version) = self.ports.allocatable.kubelet() else {
-            return;
-        };
-        self.housekeeper.follow_kubelet(version);
-        // With evictd's own rules the sampler always does.
-        if version >= COUNTS_HUGE_PAGES_SINCE {
-            self.ports.sampler.subtract_huge_pages(true);
-        }
-    }
-}
+pub(super) const COUNTS_HUGE_PAGES_SINCE: (u32, u32) = (1, 37);
 
 impl Allocatable {
     /// The machine whose `/proc` this is.

@@ -1,6 +1,6 @@
 //! Answers to questions that need the main loop's state.
 
-use super::{Agent, reclaim::active_pods};
+use super::{Agent, dedup::Dedup, reclaim::active_pods};
 use crate::server::state::{Question, Unanswered};
 use evictd_eviction::{Signal, why};
 use evictd_pod::{Pod, pod::system_priority, wire};
@@ -19,14 +19,16 @@ impl Agent {
             Question::Admit { pod, answer } => {
                 let _ = answer.send(self.admit(pod).map_err(Unanswered::Refused));
             }
-            Question::Pause { pause, answer } => self.pause(pause, answer),
-            Question::Resume { answer } => self.resume(answer),
-            Question::StopNodeReports { answer } => match &self.ports.cluster {
-                Some(cluster) => cluster.stop_reports(answer),
-                None => {
-                    let _ = answer.send(Ok(json!({})));
+            Question::Pause { pause, answer } => {
+                if self.ports.pauses.begin(self.clock.now(), pause, answer) {
+                    self.dedup = Dedup::default();
                 }
-            },
+            }
+            Question::Resume { answer } => {
+                self.ports.pauses.end(answer);
+                self.dedup = Dedup::default();
+            }
+            Question::StopNodeReports { answer } => self.ports.terminations.stop_reports(answer),
         }
     }
 
@@ -42,9 +44,8 @@ impl Agent {
         let mut ledger = ledger.ok_or(Unanswered::NotYet(
             "the node's disks are being looked at; ask again in a moment",
         ))?;
-        let active = || active_pods(&self.active);
-        let reclaimer = &mut self.ports.reclaimer;
-        ledger.reclaimable = reclaimer.reclaimable(now, active);
+        let reclaimer = &mut self.ports.reclaim.reclaimer;
+        ledger.reclaimable = reclaimer.reclaimable(now, || active_pods(&self.active));
         if let Some((size, age)) = reclaimer.images_on_disk(now) {
             ledger.set_images(size, age.as_secs());
         }
@@ -54,7 +55,7 @@ impl Agent {
     /// All pods in the order in which they would be evicted for this signal now. Without a signal, for the one
     /// nearest to its threshold for which the usage of any pod is known.
     async fn ranking(&mut self, signal: Option<Signal>) -> Result<Value, Unanswered> {
-        let signals = signal.map_or_else(|| self.nearest(), |signal| vec![signal]);
+        let signals = signal.map_or_else(|| self.sleep.nearest(), |signal| vec![signal]);
         self.update_cgroups(self.clock.now());
         let mut first = None;
         for signal in signals {
@@ -99,25 +100,6 @@ impl Agent {
         Ok((answer, is_known))
     }
 
-    /// Every signal with a threshold, the one with the least room above its threshold first (as a share of its
-    /// capacity); memory if there is no threshold.
-    #[allow(clippy::cast_precision_loss, reason = "a comparison of shares")]
-    fn nearest(&self) -> Vec<Signal> {
-        let mut rooms: Vec<(Signal, f64)> = self
-            .watched
-            .iter()
-            .map(|(signal, seen, threshold)| {
-                let room = seen.available.saturating_sub(*threshold);
-                (*signal, room as f64 / seen.capacity.max(1) as f64)
-            })
-            .collect();
-        rooms.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-        if rooms.is_empty() {
-            return vec![Signal::MemoryAvailable];
-        }
-        rooms.into_iter().map(|(signal, _)| signal).collect()
-    }
-
     fn admit(&self, pod: Value) -> Result<Value, String> {
         let mut pod: wire::Pod =
             serde_json::from_value(pod).map_err(|error| format!("not a v1 Pod: {error}"))?;
@@ -127,6 +109,10 @@ impl Agent {
         let of_class = || system_priority(class).or_else(configured);
         pod.spec.priority = pod.spec.priority.or_else(of_class);
         let pod = Pod::from_wire(pod);
-        serde_json::to_value(self.would_admit(&pod)).map_err(|error| error.to_string())
+        let here = &self.active.set().pods;
+        let outcome =
+            self.admission
+                .would_admit(&pod, here, &self.housekeeper, &self.ports.allocatable);
+        serde_json::to_value(outcome).map_err(|error| error.to_string())
     }
 }

@@ -1,30 +1,125 @@
-//! Carries out the commands of `Departures`, and reports events to it.
+//! Pods that must leave: carries out decisions and the commands of `Departures`, and reports events to it.
 
-use super::{Agent, active::Place, terminations::Ended, unfinished::Unfinished};
-use crate::evict::EvictError;
+use super::{
+    Agent,
+    terminations::{Ended, Target, TerminationEvent},
+    unfinished::Unfinished,
+};
 use crate::{
-    delivery::{DeliveryOutcome, Notice, Publication},
-    fact::{Fact, Terminated},
+    config,
+    delivery::{DeliveryOutcome, Notice, Progress, Publication},
+    evict::EvictError,
+    fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Terminated},
+    history::PastEviction,
+    kept::Kept,
+    pause::Pause,
     pods::Rejection,
 };
 use evictd_eviction::{
-    NodeCondition,
+    Decision, NodeCondition, critical,
     departures::{
-        CLEANUP_TIMEOUT, Command, Conclusion, Departure, Departures, Ending, Event, NoticeState,
+        CLEANUP_TIMEOUT, Command, Conclusion, Departure, Ending, Event, NoticeState, Planned,
         PodState, Purpose, Question, RemainingUsage,
     },
+    record::{self, Record},
 };
-use evictd_kernel::kill::Victim;
+use evictd_kernel::kill::{Termination, Victim};
+use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
-use std::path::Path;
+use std::{path::Path, sync::Arc, time::Duration};
 use tracing::{error, info, warn};
 
+/// The longest that an eviction for a hard threshold waits for the API server's answer.
+const HARD_ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// How long to wait for pending notices when the agent stops.
+const NOTICES_WAIT: Duration = Duration::from_secs(1);
+
 impl Agent {
+    /// Writes the decision to disk first, so that the next run can finish it; then terminates the pod; then
+    /// publishes.
+    pub(super) async fn carry_out(&mut self, decision: Decision, measured_at: Option<Timestamp>) {
+        let dry_run = self.terminations_off();
+        if (decision.eviction.is_none() || dry_run) && !self.dedup.is_new(&decision) {
+            return;
+        }
+        self.decisions += 1;
+        let id = format!("{:x}-{}", decision.time.as_millisecond(), self.decisions);
+        let leaving = self.departure(&id, &decision).filter(|_| !dry_run);
+        let notice = leaving.as_ref().and_then(|(_, notice)| notice.clone());
+        let paused = self.ports.pauses.in_force().cloned();
+        let record = Record {
+            dry_run,
+            paused: paused.as_ref().map(Pause::record),
+            woken_by: Some(self.woken_by.as_str().into()),
+            boot_id: Some(self.ports.boot_id.clone()),
+            publication: notice.map(record::Publication::waiting),
+            ..Record::of_decision(id, &decision)
+        };
+        let acted_at = self.clock.now();
+        let decided = Decided {
+            decision: &decision,
+            record: &record,
+            measured_at,
+            acted_at,
+            paused: paused.as_ref(),
+            asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
+        };
+        self.ports.publishers.publish(&Fact::Deciding(&decided));
+        if let Some((departure, notice)) = leaving {
+            self.dedup.note_evicted(decision.signal);
+            self.begin_departure(departure, notice);
+            tokio::task::yield_now().await;
+        }
+        self.ports.publishers.publish(&Fact::Decided(&decided));
+    }
+
+    /// The departure that this decision starts, and the notice to the API server; `None` if the decision evicts no
+    /// pod.
+    fn departure(&self, id: &str, decision: &Decision) -> Option<(Departure, Option<Notice>)> {
+        let (now, eviction) = (decision.time, decision.eviction.as_ref()?);
+        let set = self.active.set();
+        let pod = set.pods.get(eviction.index)?;
+        let cgroup = pod.cgroup.as_ref()?;
+        let asked = u64::try_from(eviction.grace_period_seconds).unwrap_or(0);
+        let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
+        let acting = decision.threshold.as_ref();
+        let (crossed_at, clear_at) = acting.map_or((now, now), |acting| {
+            (
+                acting.first_observed_at,
+                self.clear[acting.threshold.signal],
+            )
+        });
+        let purpose = Purpose::Eviction {
+            cause: decision.kind,
+            signal: decision.signal.to_owned(),
+            crossed_at,
+            clear_at,
+        };
+        let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
+        let terminations = &self.ports.terminations;
+        let target = Target {
+            pod,
+            unlisted: self.active.is_unlisted(&pod.uid),
+        };
+        let notice = terminations.notice(id, decision, target, grace);
+        let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
+        let mut departure = Departure::new(name, purpose, now, grace);
+        departure.cgroup = Some(cgroup.relative.clone());
+        departure.owner = decision.owner.as_ref().and_then(|counted| {
+            let condition = decision.acting_signal()?.condition()?;
+            Some((counted.owner.clone(), condition))
+        });
+        departure.asked = notice.is_none() && terminations.asks(decision, target);
+        if notice.is_some() {
+            departure.notice_state = NoticeState::Pending;
+        }
+        Some((departure, notice))
+    }
+
     /// Begins a departure that has been written to disk; `notice` informs the API server of it.
     pub(super) fn begin_departure(&mut self, departure: Departure, notice: Option<Notice>) {
-        if let Some(notice) = notice {
-            self.notices.insert(departure.id.clone(), notice);
-        }
+        self.ports.terminations.keep_notice(&departure.id, notice);
         self.report(Event::Begin(Box::new(departure)));
     }
 
@@ -40,7 +135,7 @@ impl Agent {
                 Command::Terminate { uid, left, again } => self.terminate(&uid, left, again),
                 Command::CutGrace { uid } => self.cut_grace(&uid),
                 Command::SendNotice { uid } => self.send_notice(&uid),
-                Command::Withdraw { uid, why } => self.withdraw(&uid, why),
+                Command::Withdraw { uid, why } => self.ports.terminations.withdraw(&uid, why),
                 Command::Preempt(planned) => self.preempt(planned),
                 Command::Conclude {
                     departure,
@@ -81,15 +176,17 @@ impl Agent {
             if let Purpose::Eviction { .. } = departure.purpose {
                 self.ports.publishers.publish(&Fact::Restarted);
             }
-            let evictor = std::sync::Arc::new(self.local_evictor());
-            self.terminations.begin(evictor, victim, grace, again);
+            self.ports.terminations.begin_again(victim, grace);
         } else {
-            self.start_termination(&departure, victim, grace);
+            let answer_timeout = self.answer_timeout(&departure);
+            let kubelet = !self.ports.allocatable.is_machine();
+            let terminations = &mut self.ports.terminations;
+            terminations.begin(&departure, victim, grace, (answer_timeout, kubelet));
         }
     }
 
     fn cut_grace(&mut self, uid: &str) {
-        self.terminations.cut_grace(uid);
+        self.ports.terminations.cut_grace(uid);
         let Some(departure) = self.housekeeper.departures().get(uid) else {
             return;
         };
@@ -112,23 +209,8 @@ impl Agent {
 
     /// Informs the API server about a pod without processes to terminate.
     fn send_notice(&mut self, uid: &str) {
-        let departures = self.housekeeper.departures();
-        let notice = departures
-            .get(uid)
-            .and_then(|departure| self.notices.remove(&departure.id));
-        if let (Some(notice), Some(cluster)) = (notice, &self.ports.cluster) {
-            // The delivery queue reports the result.
-            if self.unfinished.remove(&notice.id) {
-                drop(cluster.delivery_queue.submit_again(notice));
-            } else {
-                drop(cluster.delivery_queue.submit(notice));
-            }
-        }
-    }
-
-    fn withdraw(&self, uid: &str, why: &str) {
-        if let Some(cluster) = &self.ports.cluster {
-            cluster.delivery_queue.withdraw(uid, why);
+        if let Some(departure) = self.housekeeper.departures().get(uid) {
+            self.ports.terminations.send_notice(&departure.id);
         }
     }
 
@@ -136,12 +218,9 @@ impl Agent {
     fn conclude(&mut self, departure: &Departure, conclusion: Conclusion) {
         let now = self.clock.now();
         let id = departure.id.clone();
-        self.unfinished.remove(&id);
+        self.ports.terminations.conclude(&id);
         let (ended, notice_pending) = match conclusion {
-            Conclusion::Gone => (
-                Some(Ok(evictd_kernel::kill::Termination::not_begun())),
-                false,
-            ),
+            Conclusion::Gone => (Some(Ok(Termination::not_begun())), false),
             Conclusion::StillRuns {
                 outcome_missing,
                 notice_pending,
@@ -151,7 +230,7 @@ impl Agent {
             ),
         };
         if notice_pending {
-            self.notices.remove(&id);
+            self.ports.terminations.drop_notice(&id);
             self.published(&Publication {
                 id,
                 pod: departure.pod.clone(),
@@ -174,15 +253,26 @@ impl Agent {
         }
     }
 
+    /// Handles an event of a termination. Returns the error if it will affect every other pod too.
+    pub(super) fn note_termination(&mut self, event: TerminationEvent) -> Option<EvictError> {
+        match event {
+            TerminationEvent::Ended(ended) => self.note_ended(ended),
+            TerminationEvent::Notice(progress) => {
+                self.note_progress(progress);
+                None
+            }
+        }
+    }
+
     /// Handles the end of a termination. Returns the error if it will affect every other pod too.
-    pub(super) fn note_ended(&mut self, ended: Ended) -> Option<EvictError> {
+    fn note_ended(&mut self, ended: Ended) -> Option<EvictError> {
         let now = self.clock.now();
         let Ended { uid, again, result } = ended;
         let departure = self.housekeeper.departures().get(&uid).cloned()?;
         let ending = match &result {
             Ok(departure) if let Some(at) = departure.gone_at => Ending::Gone { at },
             Err(EvictError::Blocked { again, .. }) => {
-                self.note_blocked(now);
+                self.ports.terminations.note_blocked(now);
                 Ending::Blocked {
                     again: SignedDuration::try_from(*again).unwrap_or(SignedDuration::MAX),
                 }
@@ -199,7 +289,7 @@ impl Agent {
             return None;
         }
         if gone && matches!(departure.purpose, Purpose::Eviction { .. }) {
-            self.note_allowed();
+            self.ports.terminations.note_allowed();
             log_wait(&departure);
         }
         let ended = Terminated {
@@ -215,7 +305,7 @@ impl Agent {
     /// Checks pods that have ended: whether they run again, their remaining usage, and decisions that an earlier run
     /// did not finish. With `all`, regardless of when they were last checked.
     pub(super) fn check_departures(&mut self, now: Timestamp, all: bool) {
-        for uid in self.terminations.killed() {
+        for uid in self.ports.terminations.killed() {
             self.report(Event::Killed { uid });
         }
         let departures = self.housekeeper.departures();
@@ -233,7 +323,10 @@ impl Agent {
         }
         let mut pod_states: Vec<PodState> = questions
             .iter()
-            .map(|question| self.pod_state(question))
+            .map(|question| {
+                self.active
+                    .pod_state(question, self.ports.terminations.evictor())
+            })
             .collect();
         for (pod_state, question) in pod_states.iter_mut().zip(&questions) {
             let cgroup = pod_state.cgroup.as_ref().filter(|_| question.remaining);
@@ -250,85 +343,14 @@ impl Agent {
         self.refresh();
     }
 
-    fn pod_state(&self, question: &Question) -> PodState {
-        let uid = &question.uid;
-        let place = self.active.place_of(uid);
-        let unsure = place == Place::Unsure;
-        let rejected = || self.active.cgroup_of(uid).map(Path::to_owned);
-        let cgroup = match place {
-            Place::In(cgroup) => Some(cgroup),
-            Place::Nowhere | Place::Unsure => rejected().or_else(|| question.cgroup.clone()),
-        };
-        let evictor = &self.ports.evictor;
-        let runs = cgroup.as_ref().map(|cgroup| evictor.runs(cgroup));
-        let older = || {
-            let (time, cgroup) = question.older_than.zip(cgroup.as_ref())?;
-            let oldest = evictor.oldest_process(cgroup)?;
-            Some(oldest <= time)
-        };
-        PodState {
-            uid: uid.clone(),
-            runs: runs.unwrap_or(Some(false)),
-            listed: self.active.is_listed(uid),
-            is_admitted: self.active.is_in(uid),
-            terminal: self.active.has_ended(uid),
-            unsure,
-            older: older().unwrap_or(false),
-            remaining: None,
-            cgroup,
-        }
-    }
-
-    /// Checks whether the kubelet has begun to evict a pod of the previous set. That counts like an eviction of
-    /// evictd, so that no second pod is killed for the same shortage.
-    pub(super) fn note_kubelet_evictions(&mut self, now: Timestamp, next: &crate::pods::PodSet) {
-        let before = std::sync::Arc::clone(self.active.set());
-        for uid in &next.evicted {
-            if self.active.was_evicted_by_kubelet(uid)
-                || self.housekeeper.departures().get(uid).is_some()
-            {
-                continue;
-            }
-            let Some(pod) = before.pods.iter().find(|pod| pod.uid == *uid) else {
-                continue;
-            };
-            info!(
-                EVICTD_POD = pod.full_name(),
-                EVICTD_POD_UID = uid,
-                "the kubelet evicts {pod}; no other pod is evicted until its resources are free"
-            );
-            if let Some(cgroup) = &pod.cgroup {
-                let names = (pod.full_name(), uid.clone());
-                let cgroup = cgroup.relative.clone();
-                let departure = Departures::kubelet_eviction(now, names, cgroup);
-                self.report(Event::Begin(Box::new(departure)));
-            }
-        }
-    }
-
-    /// Tracks pods that are no longer listed but still run: their kubelet has their grace period to end them.
-    pub(super) fn note_deleted(&mut self, next: &crate::pods::PodSet) {
-        for still_running in &next.still_running {
-            let (pod, uid) = (still_running.pod.full_name(), still_running.pod.uid.clone());
-            if self.housekeeper.departures().get(&uid).is_some() {
-                continue;
-            }
-            let grace =
-                SignedDuration::try_from(still_running.grace).unwrap_or(SignedDuration::MAX);
-            let cgroup = still_running.cgroup.relative.clone();
-            let departure = Departures::deleted(still_running.since, (pod, uid), cgroup, grace);
-            self.report(Event::Begin(Box::new(departure)));
-        }
-    }
-
     /// Resumes the decisions that an earlier run did not finish.
     pub(super) fn resume_unfinished(&mut self, unfinished: Vec<Unfinished>) {
         for one in unfinished {
             let (mut decision, notice) =
                 one.decision(&self.ports.boot_id, self.behaviour.least_grace);
             let departure = &mut decision.departure;
-            departure.asked =
-                departure.notice_state == NoticeState::NotNeeded && self.asked(departure);
+            departure.asked = departure.notice_state == NoticeState::NotNeeded
+                && self.ports.terminations.asked(departure);
             info!(
                 EVICTD_DECISION_ID = departure.id,
                 EVICTD_POD = departure.pod,
@@ -336,20 +358,224 @@ impl Agent {
                 "the decision about {} was not finished; it is continued",
                 departure.pod
             );
-            self.unfinished.insert(departure.id.clone());
-            if let Some(notice) = notice {
-                if let Purpose::Rejection { .. } = departure.purpose {
-                    let rejection = Rejection {
-                        reason: notice.reason.clone(),
-                        message: notice.message.clone(),
-                    };
-                    self.admission
-                        .restore_rejection(notice.uid.clone(), rejection);
-                }
-                self.notices.insert(departure.id.clone(), notice);
+            self.ports.terminations.resume(&departure.id);
+            if let (Some(notice), Purpose::Rejection { .. }) = (&notice, &departure.purpose) {
+                let rejection = Rejection {
+                    reason: notice.reason.clone(),
+                    message: notice.message.clone(),
+                };
+                self.admission
+                    .restore_rejection(notice.uid.clone(), rejection);
             }
+            self.ports.terminations.keep_notice(&departure.id, notice);
             self.report(Event::Resume(Box::new(decision)));
         }
+    }
+
+    /// Restores the state of an earlier run, as far as it still holds now.
+    pub(super) fn restore(&mut self, kept: &Kept) {
+        let now = self.clock.now();
+        for (condition, held) in kept.conditions() {
+            if self.housekeeper.restore(now, condition, held.seen) {
+                self.admission.restore(condition, held.since.min(now));
+                tracing::info!(
+                    EVICTD_CONDITION = condition.as_str(),
+                    "{condition} holds, as before this start: its cause was last seen at {:.0}",
+                    held.seen
+                );
+            }
+        }
+        if self.behaviour.admission != config::Admission::Reject {
+            return;
+        }
+        for kept in kept.rejections() {
+            let departure = kept.departure();
+            let uid = departure.uid.clone();
+            // A rejection with a pending notice continues from the history.
+            let goes_on = self.housekeeper.departures().is_rejected(&uid);
+            let Purpose::Rejection { conditions } = &departure.purpose else {
+                continue;
+            };
+            let mut held = conditions.iter();
+            let is_over = !conditions.is_empty() && !held.any(|one| self.housekeeper.presses(*one));
+            if goes_on || is_over {
+                continue;
+            }
+            self.admission.restore_rejection(uid, kept.rejection());
+            self.report(Event::Begin(Box::new(departure)));
+        }
+    }
+
+    /// Evictions before this start, oldest first.
+    pub(crate) fn remember(&mut self, past: &[PastEviction]) {
+        for eviction in past {
+            self.housekeeper
+                .evicted(eviction.time, &eviction.owner, eviction.condition);
+        }
+    }
+
+    /// Counts an eviction once the pod has ended; a pod that could not be terminated does not count.
+    fn note_return(&mut self, departure: &Departure, result: &Result<Termination, EvictError>) {
+        let gone = result.as_ref().ok().and_then(|gone| gone.gone_at);
+        let Some((owner, condition)) = departure.owner.as_ref().filter(|_| gone.is_some()) else {
+            return;
+        };
+        let time = departure.since;
+        let Some(returned) = self.housekeeper.evicted(time, owner, *condition) else {
+            return;
+        };
+        self.ports
+            .publishers
+            .publish(&Fact::Returned(time, &returned));
+    }
+
+    /// How long to wait for the API server: a quarter of the time until the resource is exhausted at the present
+    /// rate.
+    fn answer_timeout(&self, departure: &Departure) -> Duration {
+        let signal = departure.purpose.signal();
+        let forecast = self.housekeeper.forecast();
+        let left = signal.and_then(|signal| forecast.exhausted_in(departure.since, signal));
+        left.map_or(HARD_ANSWER_TIMEOUT, |left| {
+            HARD_ANSWER_TIMEOUT.min(left.unsigned_abs() / 4)
+        })
+    }
+
+    /// Waits for pending notices. Those without a result by then stay in the history for the next start.
+    pub(super) async fn close_cluster(&mut self) {
+        let Some(mut cluster) = self.ports.terminations.close_cluster() else {
+            return;
+        };
+        let all_published = async {
+            while cluster.delivery_queue.pending_count() > 0
+                && let Some(progress) = cluster.publications.recv().await
+            {
+                self.note_progress(progress);
+            }
+        };
+        if tokio::time::timeout(NOTICES_WAIT, all_published)
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                "the API server has not confirmed {} evictions yet; the next start reports them again",
+                cluster.delivery_queue.pending_count()
+            );
+        }
+        while let Ok(progress) = cluster.publications.try_recv() {
+            self.note_progress(progress);
+        }
+    }
+
+    fn note_progress(&mut self, progress: Progress) {
+        match progress {
+            Progress::Accepted { id } => self.report(Event::NoticeAccepted { id }),
+            Progress::Closed(publication) => self.published(&publication),
+        }
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        let sent = !matches!(publication.outcome, DeliveryOutcome::NotPublished(_));
+        let id = publication.id.clone();
+        self.report(Event::NoticeClosed { id, sent });
+        self.ports.publishers.publish(&Fact::Published(publication));
+    }
+
+    /// Carries out the decision about a new pod.
+    pub(super) fn carry_out_admission(&mut self, decision: AdmissionDecision) {
+        match decision.act {
+            AdmissionAction::Reject => self.reject(decision),
+            AdmissionAction::Preempt => self.plan_preemption(decision),
+            AdmissionAction::Report | AdmissionAction::Leave { .. } => {
+                self.publish_admission(&decision);
+            }
+        }
+    }
+
+    fn publish_admission(&mut self, decision: &AdmissionDecision) {
+        self.ports.publishers.publish(&Fact::Admitted(decision));
+    }
+
+    /// Writes the decision to disk, so that the next run can finish it if this one ends now.
+    fn write_intent(&mut self, decision: &AdmissionDecision) {
+        self.ports.publishers.publish(&Fact::Admitting(decision));
+    }
+
+    /// Rejects a pod: publishes its status and the decision, and terminates its processes.
+    fn reject(&mut self, mut decision: AdmissionDecision) {
+        decision.grace = self.hard_grace();
+        decision.boot_id.clone_from(&self.ports.boot_id);
+        decision.notice = self.ports.terminations.notice_of(&decision, None);
+        let cgroup = self.active.cgroup_of(&decision.pod.uid).map(Path::to_owned);
+        let hierarchies = &self.ports.terminations.evictor().hierarchies;
+        decision.ends = cgroup
+            .as_ref()
+            .is_some_and(|cgroup| hierarchies.runs(cgroup));
+        self.write_intent(&decision);
+        let conditions = decision.conditions.clone();
+        let purpose = Purpose::Rejection { conditions };
+        let mut departure = decision.departure(purpose, cgroup);
+        departure.runs = decision.ends;
+        let notice = decision.notice.take();
+        self.begin_departure(departure, notice);
+        self.publish_admission(&decision);
+    }
+
+    fn hard_grace(&self) -> Duration {
+        let seconds = self.housekeeper.rules().hard_grace_period_seconds;
+        let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        grace.max(self.behaviour.least_grace)
+    }
+
+    /// Admits a critical pod: its victims are terminated from now on, one after the other.
+    fn plan_preemption(&mut self, decision: AdmissionDecision) {
+        self.publish_admission(&decision);
+        let planned = decision.victims.into_iter().map(|uid| Planned {
+            uid,
+            preemptor: decision.pod.uid.clone(),
+            lacks: decision.lacks.clone(),
+        });
+        self.report(Event::Plan(planned.collect()));
+    }
+
+    /// Preempts the next victim (S2-016). A victim that cannot be terminated is skipped, and the critical pod stays
+    /// admitted (S2-019).
+    fn preempt(&mut self, planned: Planned) {
+        let set = Arc::clone(self.active.set());
+        let find = |uid: &str| set.pods.iter().find(|pod| pod.uid == uid);
+        let both = find(&planned.uid).zip(find(&planned.preemptor));
+        let cgroup = self.active.cgroup_of(&planned.uid).map(Path::to_owned);
+        match (both, cgroup) {
+            (Some((pod, preemptor)), Some(cgroup)) => {
+                self.begin_preemption((pod, preemptor, planned.lacks), &cgroup);
+                return;
+            }
+            (Some((pod, preemptor)), None) => tracing::error!(
+                EVICTD_POD = pod.full_name(),
+                EVICTD_POD_UID = pod.uid,
+                "{pod} cannot be preempted for {preemptor}: no cgroup of it is known"
+            ),
+            // The victim has ended without evictd.
+            (None, _) => {}
+        }
+        self.housekeeper.departures_mut().skip_planned();
+        self.report(Event::Next);
+    }
+
+    fn begin_preemption(&mut self, who: (&Pod, &Pod, String), cgroup: &Path) {
+        let least_grace = self.behaviour.least_grace;
+        let boot_id = &self.ports.boot_id;
+        let mut decision = self
+            .admission
+            .preemption(self.clock.now(), who, (least_grace, boot_id));
+        let terminations = &self.ports.terminations;
+        decision.notice = terminations.notice_of(&decision, Some(critical::CONDITION_MESSAGE));
+        self.write_intent(&decision);
+        let resource = decision.lacks.clone();
+        let departure =
+            decision.departure(Purpose::Preemption { resource }, Some(cgroup.to_owned()));
+        let notice = decision.notice.take();
+        self.begin_departure(departure, notice);
+        self.publish_admission(&decision);
     }
 }
 

@@ -14,9 +14,8 @@ mod dedup;
 mod departures;
 mod local_storage;
 mod pause;
+mod ports;
 mod reclaim;
-mod restored;
-mod returning;
 mod sleep;
 pub mod start;
 mod terminations;
@@ -28,46 +27,38 @@ mod unfinished;
 pub use allocatable::Allocatable;
 pub use cluster::Cluster;
 pub use pause::Pauses;
+pub use ports::{Behaviour, Ports};
+pub use reclaim::NodeReclaim;
+pub use terminations::Terminations;
 pub use timer::Timer;
 pub use unfinished::Unfinished;
 
 use crate::{
-    config::Admission,
-    delivery::Notice,
     evict::EvictError,
-    fact::{Cycle, Decided, Fact},
-    filesystems::WatchedPaths,
-    kept::Kept,
-    pause::Pause,
-    pods::{LocalPod, PodCache, PodSet},
-    publish::Publishers,
-    reclaim::{MemoryReclaimer, Reclaimer},
-    sampling_interval::SamplingInterval,
+    fact::{Cycle, Fact},
+    pods::{LocalPod, PodSet},
+    reclaim::{Finished, Situation},
     server::state::Question,
-    usage,
 };
 use active::Active;
+use allocatable::COUNTS_HUGE_PAGES_SINCE;
 use dedup::Dedup;
 use evictd_eviction::{
-    Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal,
-    SignalMap, Step, Usage, UsageNeed,
-    departures::{Departure, NoticeState, Purpose},
-    record::{self, Record},
+    Answer, Decision, Housekeeper, NodeCondition, Observations, Rules, Signal, SignalMap, Step,
+    Usage, UsageNeed,
+    departures::{Departures, Event},
+    record::Record,
     rules::FilesystemLayout,
 };
 use evictd_kernel::{
     clock::Clock,
-    kill::CgroupEvictor,
-    signals::{Layout, Sample, Sampler},
-    wake::{WakeListeners, WokenBy},
+    signals::{Layout, Sample},
+    wake::WokenBy,
 };
 use jiff::{SignedDuration, Timestamp};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
-use terminations::Terminations;
+use sleep::Sleep;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use terminations::TerminationEvent;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -76,75 +67,14 @@ const MAX_OBSERVATION_AGE: SignedDuration = SignedDuration::from_millis(50);
 /// How long to wait for pods that are being killed when the agent stops.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 
-/// The settings that may change while the agent runs.
-#[derive(Debug, Clone)]
-pub struct Behaviour {
-    /// The rules; their filesystem layout is detected, not configured.
-    pub rules: Rules,
-    /// The longest sleep between two cycles.
-    pub housekeeping_interval: Duration,
-    /// Decide and publish, but terminate no pod.
-    pub dry_run: bool,
-    /// How new pods are checked.
-    pub admission: Admission,
-    /// Priorities of the priority classes that manifests may name, in addition to the built-in ones.
-    pub priority_classes: BTreeMap<String, i32>,
-    /// The shortest time between SIGTERM and SIGKILL if the grace period is not zero (S1-049).
-    pub least_grace: Duration,
-}
-
-/// The connections of an agent to the machine and the cluster.
-pub struct Ports {
-    /// The timer of the main loop.
-    pub timer: Timer,
-    /// Notifications that wake the main loop early.
-    pub wake_listeners: WakeListeners,
-    /// Reads the available amount of each signal.
-    pub sampler: Sampler,
-    /// Which directories it watches.
-    pub filesystems: WatchedPaths,
-    /// The pods of this node with their cgroups.
-    pub pod_cache: PodCache,
-    /// The node's allocatable resources.
-    pub allocatable: Allocatable,
-    /// Measures the usage of pods.
-    pub usage: usage::UsageReader,
-    /// Reclaims space without evicting a pod.
-    pub reclaimer: Reclaimer,
-    /// Reclaims page cache of pods.
-    pub memory_reclaimer: MemoryReclaimer,
-    /// Terminates the processes of pods through their cgroups.
-    pub evictor: Arc<CgroupEvictor>,
-    /// The container runtime, if it is to stop the pods.
-    pub runtime: Option<evictd_cri::Client>,
-    /// Informs the cluster; `None` without one.
-    pub cluster: Option<Cluster>,
-    /// Pauses, which keep the agent from terminating pods for a while.
-    pub pauses: Pauses,
-    /// Publish decisions and state.
-    pub publishers: Publishers,
-    /// Decisions that an earlier run did not finish.
-    pub unfinished: Vec<Unfinished>,
-    /// The state that an earlier run kept.
-    pub kept: Kept,
-    /// The kernel's boot id; empty where the kernel has none.
-    pub boot_id: String,
-}
-
 /// The daemon's main loop and its state.
 pub struct Agent {
     clock: Clock,
     behaviour: Behaviour,
     housekeeper: Housekeeper,
-    sampling_interval: SamplingInterval,
+    sleep: Sleep,
     ports: Ports,
-    terminations: Terminations,
-    /// Notices about pods whose termination is about to begin, by the ids of their decisions.
-    notices: BTreeMap<String, Notice>,
-    /// Ids of decisions of an earlier run that were taken up.
-    unfinished: BTreeSet<String>,
     active: Active,
-    watched: Vec<(Signal, Observation, i64)>,
     /// For each signal the last observation that was not past its threshold.
     clear: SignalMap<Timestamp>,
     dedup: Dedup,
@@ -153,8 +83,6 @@ pub struct Agent {
     woken_by: WokenBy,
     local_storage: local_storage::LocalStorageCheck,
     admission: admission::Admission,
-    /// When it was last looked whether the container runtime's socket is there.
-    socket_looked_for: Option<Timestamp>,
 }
 
 impl Agent {
@@ -169,15 +97,11 @@ impl Agent {
                 kubelet_is_here: !ports.allocatable.is_machine(),
                 ..behaviour.rules.clone()
             }),
-            sampling_interval: SamplingInterval::new(behaviour.housekeeping_interval),
+            sleep: Sleep::new(behaviour.housekeeping_interval),
             clock,
             behaviour,
             ports,
-            terminations: Terminations::default(),
-            notices: BTreeMap::new(),
-            unfinished: BTreeSet::new(),
             active: Active::default(),
-            watched: Vec::new(),
             clear: SignalMap::from_fn(|_| now),
             dedup: Dedup::default(),
             layout: None,
@@ -185,7 +109,6 @@ impl Agent {
             woken_by: WokenBy::default(),
             local_storage: local_storage::LocalStorageCheck::default(),
             admission: admission::Admission::default(),
-            socket_looked_for: None,
         };
         agent.resume_unfinished(unfinished);
         agent.restore(&kept);
@@ -206,18 +129,21 @@ impl Agent {
             tokio::select! {
                 () = self.ports.timer.after(sleep) => self.woken_by = WokenBy::Sleep,
                 by = self.ports.wake_listeners.notified() => self.woken_by = by,
-                ended = self.terminations.ended() => {
-                    self.woken_by = WokenBy::Departure;
-                    if let Some(error) = self.note_ended(ended) {
+                event = self.ports.terminations.next() => {
+                    if let TerminationEvent::Ended(_) = event {
+                        self.woken_by = WokenBy::Departure;
+                    }
+                    if let Some(error) = self.note_termination(event) {
                         return Err(error);
                     }
                 }
-                progress = cluster::progress(self.ports.cluster.as_mut()) => {
-                    self.note_progress(progress);
-                }
                 () = self.ports.pod_cache.changed() => self.woken_by = WokenBy::Pods,
                 () = self.ports.usage.measured() => {}
-                answered = self.ports.reclaimer.answered() => self.reclaim_answered(answered),
+                answered = self.ports.reclaim.answered() => {
+                    let now = self.clock.now();
+                    let finished = self.ports.reclaim.on_answer(now, answered);
+                    self.note_reclaimed(now, finished);
+                }
                 Some(question) = questions.recv() => self.answer(question).await,
                 Some(behaviour) = changes.recv() => self.apply(*behaviour),
                 () = stop.cancelled() => break,
@@ -230,7 +156,9 @@ impl Agent {
     /// Runs one cycle; returns how long to sleep after it.
     async fn cycle(&mut self) -> Duration {
         let now = self.clock.now();
-        self.update_pause(now);
+        if self.ports.pauses.update(now) {
+            self.dedup = Dedup::default();
+        }
         self.housekeeper
             .set_terminations_off(self.terminations_off());
         self.follow_kubelet();
@@ -262,7 +190,8 @@ impl Agent {
         while step != Step::Rest {
             step = self.answer_step(now, step, seen).await;
         }
-        let sleep = self.sleep(now, &sample);
+        let reclaims = self.ports.reclaim.is_busy();
+        let sleep = self.sleep.after(now, &self.housekeeper, &sample, reclaims);
         self.publish_cycle(now, &sample, sleep);
         sleep
     }
@@ -284,7 +213,18 @@ impl Agent {
                 let answer = Answer::LocalStorage(known);
                 self.decide(now, answer, usage.as_ref()).await
             }
-            Step::Reclaim(want) => self.reclaim(now, want, seen).await,
+            Step::Reclaim(want) => {
+                let situation = Situation {
+                    seen,
+                    relieved: false,
+                    watched: true,
+                    near: true,
+                    dry_run: self.terminations_off(),
+                };
+                let reclaim = &mut self.ports.reclaim;
+                let answer = reclaim.ask(now, want, &situation, &self.active);
+                self.decide(now, answer, None).await
+            }
             Step::Measure(signal) => {
                 // The usage of a pod whose cgroup is new would count as the host's.
                 if self
@@ -389,82 +329,6 @@ impl Agent {
             .read_these(now, set, terminating.into_iter())
     }
 
-    /// Writes the decision to disk first, so that the next run can finish it; then terminates the pod; then
-    /// publishes.
-    async fn carry_out(&mut self, decision: Decision, measured_at: Option<Timestamp>) {
-        let dry_run = self.terminations_off();
-        if (decision.eviction.is_none() || dry_run) && !self.dedup.is_new(&decision) {
-            return;
-        }
-        self.decisions += 1;
-        let id = format!("{:x}-{}", decision.time.as_millisecond(), self.decisions);
-        let leaving = self.departure(&id, &decision).filter(|_| !dry_run);
-        let notice = leaving.as_ref().and_then(|(_, notice)| notice.clone());
-        let paused = self.paused().cloned();
-        let record = Record {
-            dry_run,
-            paused: paused.as_ref().map(Pause::record),
-            woken_by: Some(self.woken_by.as_str().into()),
-            boot_id: Some(self.ports.boot_id.clone()),
-            publication: notice.map(record::Publication::waiting),
-            ..Record::of_decision(id, &decision)
-        };
-        let acted_at = self.clock.now();
-        let decided = Decided {
-            decision: &decision,
-            record: &record,
-            measured_at,
-            acted_at,
-            paused: paused.as_ref(),
-            asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
-        };
-        self.ports.publishers.publish(&Fact::Deciding(&decided));
-        if let Some((departure, notice)) = leaving {
-            self.dedup.note_evicted(decision.signal);
-            self.begin_departure(departure, notice);
-            tokio::task::yield_now().await;
-        }
-        self.ports.publishers.publish(&Fact::Decided(&decided));
-    }
-
-    /// The departure that this decision starts, and the notice to the API server; `None` if the decision evicts no
-    /// pod.
-    fn departure(&self, id: &str, decision: &Decision) -> Option<(Departure, Option<Notice>)> {
-        let (now, eviction) = (decision.time, decision.eviction.as_ref()?);
-        let set = self.active.set();
-        let pod = set.pods.get(eviction.index)?;
-        let cgroup = pod.cgroup.as_ref()?;
-        let asked = u64::try_from(eviction.grace_period_seconds).unwrap_or(0);
-        let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
-        let acting = decision.threshold.as_ref();
-        let (crossed_at, clear_at) = acting.map_or((now, now), |acting| {
-            (
-                acting.first_observed_at,
-                self.clear[acting.threshold.signal],
-            )
-        });
-        let purpose = Purpose::Eviction {
-            cause: decision.kind,
-            signal: decision.signal.to_owned(),
-            crossed_at,
-            clear_at,
-        };
-        let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
-        let notice = self.notice(id, decision, pod, grace);
-        let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
-        let mut departure = Departure::new(name, purpose, now, grace);
-        departure.cgroup = Some(cgroup.relative.clone());
-        departure.owner = decision.owner.as_ref().and_then(|counted| {
-            let condition = decision.acting_signal()?.condition()?;
-            Some((counted.owner.clone(), condition))
-        });
-        departure.asked = notice.is_none() && self.asks(decision, &pod.uid);
-        if notice.is_some() {
-            departure.notice_state = NoticeState::Pending;
-        }
-        Some((departure, notice))
-    }
-
     /// Detects the filesystem layout (S1-025) once for the directories that are watched; a filesystem that does not answer
     /// delays it.
     fn detect_layout(&mut self) {
@@ -497,9 +361,91 @@ impl Agent {
         rules.kubelet_is_here = self.housekeeper.rules().kubelet_is_here;
         self.ports.sampler.follow(&rules.thresholds);
         self.housekeeper.reconfigure(rules);
-        self.sampling_interval = SamplingInterval::new(behaviour.housekeeping_interval);
+        self.sleep.set_longest(behaviour.housekeeping_interval);
         self.behaviour = behaviour;
         self.dedup = Dedup::default();
+    }
+
+    /// Updates the set of pods (with `fresh` also the existing cgroups), and carries out the decisions about new ones.
+    fn update_pods(&mut self, fresh: bool) {
+        let has_cluster = self.ports.terminations.has_cluster();
+        let can_reject = has_cluster || self.ports.allocatable.is_machine();
+        let situation = admission::Situation {
+            now: self.clock.now(),
+            mode: self.behaviour.admission,
+            acts: !self.terminations_off() && can_reject,
+            housekeeper: &self.housekeeper,
+            room: &self.ports.allocatable,
+            again: fresh,
+        };
+        let set = self.admission.check(&mut self.ports.pod_cache, &situation);
+        self.take_set(set);
+        for decision in self.admission.take_decisions(&self.active) {
+            self.carry_out_admission(decision);
+        }
+    }
+
+    /// Follows the resources that this node's kubelet counts and enforces, once its version is known.
+    fn follow_kubelet(&mut self) {
+        let Some(version) = self.ports.allocatable.kubelet() else {
+            return;
+        };
+        self.housekeeper.follow_kubelet(version);
+        // With evictd's own rules the sampler always does.
+        if version >= COUNTS_HUGE_PAGES_SINCE {
+            self.ports.sampler.subtract_huge_pages(true);
+        }
+    }
+
+    /// Follows a reclaim under way, and the filesystems where the runtime keeps its files, once it has reported them.
+    fn observe_reclaim(&mut self, now: Timestamp, seen: &Observations) {
+        let dry_run = self.terminations_off();
+        let reclaim = &mut self.ports.reclaim;
+        reclaim.look_for_socket(now, &mut self.housekeeper);
+        let places = reclaim.reclaimer.places();
+        if let Some(paths) = self.ports.filesystems.follow(places) {
+            self.ports.sampler.watch(paths);
+            self.layout = None;
+        }
+        let finished = reclaim.observe(now, &self.housekeeper, seen, dry_run);
+        self.note_reclaimed(now, finished);
+    }
+
+    /// Reclaims page cache of pods while a soft memory threshold waits for its grace period.
+    fn reclaim_page_cache(&mut self, now: Timestamp, sample: &Sample) {
+        let finished = self.ports.reclaim.page_cache_finished();
+        self.note_reclaimed(now, finished);
+        if self.terminations_off() {
+            return;
+        }
+        let reclaim = &self.ports.reclaim;
+        let Some(short) = reclaim.page_cache_wanted(now, &self.housekeeper, sample) else {
+            return;
+        };
+        self.update_cgroups(now);
+        let set = Arc::clone(self.active.set());
+        let every_pod = 0..set.pods.len();
+        let usage = self.ports.usage.read_these(now, &set, every_pod);
+        let reclaim = &mut self.ports.reclaim;
+        reclaim.begin_page_cache(now, short, &set, &usage);
+    }
+
+    fn note_reclaimed(&mut self, now: Timestamp, finished: Option<Finished>) {
+        let Some(Finished { signal, reclaimed }) = finished else {
+            return;
+        };
+        self.decisions += 1;
+        let id = format!("{:x}-{}", now.as_millisecond(), self.decisions);
+        let record = Record {
+            boot_id: Some(self.ports.boot_id.clone()),
+            ..Record::of_reclaim(id, now, signal, reclaimed)
+        };
+        self.ports.publishers.publish(&Fact::Reclaimed(&record));
+    }
+
+    /// Whether decisions are only published.
+    fn terminations_off(&self) -> bool {
+        self.behaviour.dry_run || self.ports.pauses.in_force().is_some()
     }
 
     /// Updates which cgroups exist, and whether a terminated pod runs again.
@@ -514,6 +460,48 @@ impl Agent {
         self.note_deleted(&set);
         if self.active.take(set, self.have_left()) {
             self.pods_changed();
+        }
+    }
+
+    /// Checks whether the kubelet has begun to evict a pod of the previous set. That counts like an eviction of
+    /// evictd, so that no second pod is killed for the same shortage.
+    fn note_kubelet_evictions(&mut self, now: Timestamp, next: &PodSet) {
+        let before = Arc::clone(self.active.set());
+        for uid in &next.evicted {
+            if self.active.was_evicted_by_kubelet(uid)
+                || self.housekeeper.departures().get(uid).is_some()
+            {
+                continue;
+            }
+            let Some(pod) = before.pods.iter().find(|pod| pod.uid == *uid) else {
+                continue;
+            };
+            tracing::info!(
+                EVICTD_POD = pod.full_name(),
+                EVICTD_POD_UID = uid,
+                "the kubelet evicts {pod}; no other pod is evicted until its resources are free"
+            );
+            if let Some(cgroup) = &pod.cgroup {
+                let names = (pod.full_name(), uid.clone());
+                let cgroup = cgroup.relative.clone();
+                let departure = Departures::kubelet_eviction(now, names, cgroup);
+                self.report(Event::Begin(Box::new(departure)));
+            }
+        }
+    }
+
+    /// Tracks pods that are no longer listed but still run: their kubelet has their grace period to end them.
+    fn note_deleted(&mut self, next: &PodSet) {
+        for still_running in &next.still_running {
+            let (pod, uid) = (still_running.pod.full_name(), still_running.pod.uid.clone());
+            if self.housekeeper.departures().get(&uid).is_some() {
+                continue;
+            }
+            let grace =
+                SignedDuration::try_from(still_running.grace).unwrap_or(SignedDuration::MAX);
+            let cgroup = still_running.cgroup.relative.clone();
+            let departure = Departures::deleted(still_running.since, (pod, uid), cgroup, grace);
+            self.report(Event::Begin(Box::new(departure)));
         }
     }
 
@@ -534,7 +522,7 @@ impl Agent {
         let without = self.active.without_cgroup();
         self.housekeeper.set_without_cgroup(without);
         self.ports.usage.open(self.active.set());
-        if self.watches_disks() {
+        if reclaim::watches_disks(&self.housekeeper) {
             let now = self.clock.now();
             self.ports.usage.look_for_layers(now, self.active.set());
         }
@@ -555,7 +543,8 @@ impl Agent {
     fn publish_cycle(&mut self, now: Timestamp, sample: &Sample, sleep: Duration) {
         let usage_problem = self.ports.usage.problem(now);
         let active = || reclaim::active_pods(&self.active);
-        let reclaimable = self.ports.reclaimer.reclaimable(now, active);
+        let reclaimer = &mut self.ports.reclaim.reclaimer;
+        let reclaimable = reclaimer.reclaimable(now, active);
         let finished = Cycle {
             now,
             woken_by: self.woken_by,
@@ -577,9 +566,9 @@ impl Agent {
     /// Waits for pods that are being killed, but not for grace periods.
     async fn shut_down(mut self) {
         let last_terminations = async {
-            while !self.terminations.is_empty() {
-                let ended = self.terminations.ended().await;
-                self.note_ended(ended);
+            while !self.ports.terminations.is_empty() {
+                let event = self.ports.terminations.next().await;
+                self.note_termination(event);
             }
         };
         if tokio::time::timeout(SHUTDOWN_WAIT, last_terminations)

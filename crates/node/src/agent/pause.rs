@@ -1,7 +1,6 @@
 //! The pause: while one is in force, decisions are published as in a dry run. Terminations that have begun are
 //! finished.
 
-use super::{Agent, dedup::Dedup};
 use crate::{
     pause::{Pause, PauseFile},
     server::state::{Answer, Unanswered},
@@ -46,7 +45,7 @@ impl Pauses {
     }
 
     /// Updates the pause in force; true if it changed.
-    fn update(&mut self, now: Timestamp) -> bool {
+    pub(super) fn update(&mut self, now: Timestamp) -> bool {
         let over = self
             .by_command
             .take_if(|pause| pause.is_over(now))
@@ -87,42 +86,23 @@ impl Pauses {
             }
         });
     }
-}
 
-impl Agent {
-    /// Whether decisions are only published.
-    pub(super) fn terminations_off(&self) -> bool {
-        self.behaviour.dry_run || self.paused().is_some()
-    }
-
-    pub(super) fn paused(&self) -> Option<&Pause> {
-        self.ports.pauses.in_force()
-    }
-
-    /// Applies a pause that has begun or ended since the last cycle.
-    pub(super) fn update_pause(&mut self, now: Timestamp) {
-        if self.ports.pauses.update(now) {
-            self.dedup = Dedup::default();
-        }
-    }
-
-    /// Starts this pause now; it replaces an earlier one of the command.
-    pub(super) fn pause(&mut self, pause: Pause, answer: Answer) {
-        if pause.is_over(self.clock.now()) {
+    /// Starts this pause now; it replaces an earlier one of the command. False if it has already ended.
+    pub(super) fn begin(&mut self, now: Timestamp, pause: Pause, answer: Answer) -> bool {
+        if pause.is_over(now) {
             let _ = answer.send(Err(Unanswered::Refused(
                 "that pause has already ended".into(),
             )));
-            return;
+            return false;
         }
-        self.ports.pauses.by_command = Some(pause.clone());
-        self.ports.pauses.save(Some(pause), Some(answer));
-        self.dedup = Dedup::default();
+        self.by_command = Some(pause.clone());
+        self.save(Some(pause), Some(answer));
+        true
     }
 
     /// Ends the pause of the command. A pause by the Node's annotation ends only when the annotation is removed.
-    pub(super) fn resume(&mut self, answer: Answer) {
-        self.ports.pauses.by_command = None;
-        self.ports.pauses.save(None, Some(answer));
-        self.dedup = Dedup::default();
+    pub(super) fn end(&mut self, answer: Answer) {
+        self.by_command = None;
+        self.save(None, Some(answer));
     }
 }

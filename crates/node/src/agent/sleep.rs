@@ -1,6 +1,8 @@
 //! How long the main loop sleeps between two cycles.
 
-use super::{Agent, reclaim::RECLAIM_INTERVAL};
+use super::reclaim::RECLAIM_INTERVAL;
+use crate::sampling_interval::SamplingInterval;
+use evictd_eviction::{Housekeeper, Observation, Signal};
 use evictd_kernel::signals::Sample;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -12,11 +14,38 @@ const TERMINATING_INTERVAL: Duration = Duration::from_millis(100);
 /// seconds.
 const PRESSURE_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Agent {
-    /// How long to sleep: less if a threshold is near, a grace period ends soon, or a pod is being terminated.
-    pub(super) fn sleep(&mut self, now: Timestamp, sample: &Sample) -> Duration {
+/// Computes the sleep, and keeps how near each signal was to its thresholds.
+pub(super) struct Sleep {
+    interval: SamplingInterval,
+    /// Each threshold of an observed signal: the observation, and the threshold's value.
+    watched: Vec<(Signal, Observation, i64)>,
+}
+
+impl Sleep {
+    /// `longest` is the configured `housekeepingInterval`.
+    pub(super) fn new(longest: Duration) -> Self {
+        Self {
+            interval: SamplingInterval::new(longest),
+            watched: Vec::new(),
+        }
+    }
+
+    /// Another `housekeepingInterval`.
+    pub(super) fn set_longest(&mut self, longest: Duration) {
+        self.interval = SamplingInterval::new(longest);
+    }
+
+    /// How long to sleep: less if a threshold is near, a grace period ends soon, a pod is being terminated or something
+    /// is being reclaimed.
+    pub(super) fn after(
+        &mut self,
+        now: Timestamp,
+        housekeeper: &Housekeeper,
+        sample: &Sample,
+        reclaims: bool,
+    ) -> Duration {
         self.watched.clear();
-        let thresholds = self.housekeeper.thresholds();
+        let thresholds = housekeeper.thresholds();
         let foreseen = thresholds.filter(|threshold| !threshold.signal.is_pressure());
         let seen = foreseen.filter_map(|threshold| {
             let seen = *sample.observations.get(threshold.signal)?;
@@ -27,9 +56,9 @@ impl Agent {
             ))
         });
         self.watched.extend(seen);
-        let mut sleep =
-            self.sampling_interval
-                .next(now, self.housekeeper.forecast(), &self.watched);
+        let mut sleep = self
+            .interval
+            .next(now, housekeeper.forecast(), &self.watched);
         if sample
             .observations
             .iter()
@@ -37,21 +66,40 @@ impl Agent {
         {
             sleep = sleep.min(PRESSURE_INTERVAL);
         }
-        if self.housekeeper.departures().is_any_leaving() {
+        if housekeeper.departures().is_any_leaving() {
             sleep = sleep.min(TERMINATING_INTERVAL);
         }
-        if self.ports.reclaimer.is_busy() || self.ports.memory_reclaimer.is_busy() {
+        if reclaims {
             sleep = sleep.min(RECLAIM_INTERVAL);
         }
-        if let Some(again) = self.housekeeper.next_decision(now) {
+        if let Some(again) = housekeeper.next_decision(now) {
             sleep = sleep.min(again.duration_since(now).unsigned_abs());
         }
-        for (threshold, first) in self.housekeeper.first_observed() {
+        for (threshold, first) in housekeeper.first_observed() {
             let left = threshold.acts_after() - now.duration_since(first);
             if left.is_positive() {
                 sleep = sleep.min(left.unsigned_abs());
             }
         }
         sleep
+    }
+
+    /// Every signal with a threshold, the one with the least room above its threshold first (as a share of its
+    /// capacity); memory if there is no threshold.
+    #[allow(clippy::cast_precision_loss, reason = "a comparison of shares")]
+    pub(super) fn nearest(&self) -> Vec<Signal> {
+        let mut rooms: Vec<(Signal, f64)> = self
+            .watched
+            .iter()
+            .map(|(signal, seen, threshold)| {
+                let room = seen.available.saturating_sub(*threshold);
+                (*signal, room as f64 / seen.capacity.max(1) as f64)
+            })
+            .collect();
+        rooms.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        if rooms.is_empty() {
+            return vec![Signal::MemoryAvailable];
+        }
+        rooms.into_iter().map(|(signal, _)| signal).collect()
     }
 }

@@ -13,7 +13,9 @@ mod usage;
 
 pub use reload::Reload;
 
-use super::{Agent, Allocatable, Behaviour, Pauses, Ports, Timer, Unfinished};
+use super::{
+    Agent, Allocatable, Behaviour, NodeReclaim, Pauses, Ports, Terminations, Timer, Unfinished,
+};
 use crate::{
     config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
     filesystems::WatchedPaths,
@@ -258,11 +260,15 @@ pub async fn ready(
             .reader(config, &directories, (hierarchies.clone(), &runtime), clock)
             .with_runtime(runtime.clone())
             .beside(node_cgroup(config), pod_roots.clone()),
-        reclaimer: reclaimer(config, pods.source, &runtime, clock),
-        memory_reclaimer: MemoryReclaimer::new(config, &hierarchies, clock),
-        evictor: evictor(config, hierarchies, pod_roots, clock),
-        runtime: Some(runtime).filter(|_| config.evict.method == EvictMethod::Cri),
-        cluster,
+        reclaim: NodeReclaim::new(
+            reclaimer(config, pods.source, &runtime, clock),
+            MemoryReclaimer::new(config, &hierarchies, clock),
+        ),
+        terminations: Terminations::new(
+            evictor(config, hierarchies, pod_roots, clock),
+            Some(runtime).filter(|_| config.evict.method == EvictMethod::Cri),
+            cluster,
+        ),
         pauses,
         publishers: Publishers(publishers),
         unfinished,

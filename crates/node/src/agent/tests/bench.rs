@@ -1,9 +1,12 @@
 //! A node of plain files, an agent on it, and everything that it tells.
 
-use super::recorder::{Heard, Recorder, Told};
+mod shown;
+
+use super::recorder::{Heard, Recorder};
 use crate::{
     agent::{
-        Agent, Allocatable, Behaviour, Cluster, Pauses, Ports, Timer, Unfinished, start::behaviour,
+        Agent, Allocatable, Behaviour, Cluster, NodeReclaim, Pauses, Ports, Terminations, Timer,
+        Unfinished, start::behaviour,
     },
     config::{self, PodsSource},
     filesystems::WatchedPaths,
@@ -16,12 +19,13 @@ use crate::{
     server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
 };
-use evictd_eviction::{reclaim::Reclaimed, record::Record};
+use evictd_eviction::record::Record;
 use evictd_kernel::{
     cgroup::Hierarchies,
     clock::Clock,
     kill::{CgroupEvictor, SpareFiles},
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources},
+    threads::Pool,
     wake::{WakeListeners, WakeSources},
 };
 use evictd_pod::{Pod, wire};
@@ -45,6 +49,8 @@ use tokio_util::sync::CancellationToken;
 
 /// From one look of the bench's kernel to the next.
 const STEP: Duration = Duration::from_millis(50);
+/// How long a call on another thread may take.
+const REAL_TIME: Duration = Duration::from_secs(60);
 /// Of the node, in MiB.
 const CAPACITY: u64 = 1000;
 
@@ -333,6 +339,12 @@ impl Bench {
 
     /// The same after an earlier run that has left these records.
     pub(super) fn start_with(&mut self, lines: &str, unfinished: &[Record]) {
+        // The first sample waits 100 ms of real time for a filesystem, which a new thread may need on a busy machine.
+        let (thread, has_run) = std::sync::mpsc::channel::<()>();
+        Pool::of_this_process()
+            .submit(move || drop(thread))
+            .unwrap();
+        let _ = has_run.recv();
         let hierarchies = Hierarchies::detect(&self.path("cgroup")).unwrap();
         let (proc, roots) = (self.path("proc"), vec![PathBuf::from("kubepods")]);
         let sources = SignalSources {
@@ -376,23 +388,27 @@ impl Bench {
             pod_cache: PodCache::new(self.listings.subscribe(), binder),
             allocatable: Allocatable::of_machine(&proc),
             usage: UsageReader::new(hierarchies.clone(), disk, None),
-            reclaimer: match self.runtime.clone() {
-                Some(runtime) => {
-                    Reclaimer::start(&Self::config(lines), self.source, runtime, self.clock)
-                }
-                None => Reclaimer::off(&Self::config(lines), self.clock),
-            },
-            memory_reclaimer: MemoryReclaimer::new(&Self::config(lines), &hierarchies, self.clock),
-            evictor: Arc::new(CgroupEvictor {
-                hierarchies,
-                proc_root: proc,
-                pod_roots: roots,
-                kill_deadline: Duration::from_secs(30),
-                clock: self.clock,
-                spare: Arc::new(SpareFiles::default()),
-            }),
-            runtime: None,
-            cluster: self.cluster.take(),
+            reclaim: NodeReclaim::new(
+                match self.runtime.clone() {
+                    Some(runtime) => {
+                        Reclaimer::start(&Self::config(lines), self.source, runtime, self.clock)
+                    }
+                    None => Reclaimer::off(&Self::config(lines), self.clock),
+                },
+                MemoryReclaimer::new(&Self::config(lines), &hierarchies, self.clock),
+            ),
+            terminations: Terminations::new(
+                Arc::new(CgroupEvictor {
+                    hierarchies,
+                    proc_root: proc,
+                    pod_roots: roots,
+                    kill_deadline: Duration::from_secs(30),
+                    clock: self.clock,
+                    spare: Arc::new(SpareFiles::default()),
+                }),
+                None,
+                self.cluster.take(),
+            ),
             pauses: Pauses::new(kept, Some(self.annotation.subscribe()), self.clock.now()),
             publishers: Publishers(vec![
                 Box::new(recorder),
@@ -497,7 +513,19 @@ impl Bench {
             if let Ok(ledger) = answered.await.unwrap() {
                 return ledger;
             }
-            sleep(STEP).await;
+            self.step().await;
+        }
+    }
+
+    /// Lets one step pass. Walks of directories and questions to filesystems take real time, and the paused clock would
+    /// run on meanwhile, so the step ends with theirs.
+    async fn step(&self) {
+        sleep(STEP).await;
+        let threads = Pool::of_this_process();
+        let begun = std::time::Instant::now();
+        while !threads.is_idle() {
+            assert!(begun.elapsed() < REAL_TIME, "a walk takes {REAL_TIME:?}");
+            std::thread::yield_now();
         }
     }
 
@@ -512,7 +540,7 @@ impl Bench {
     pub(super) async fn pass(&mut self, seconds: f64) {
         let end = Instant::now() + Duration::from_secs_f64(seconds);
         while Instant::now() < end {
-            sleep(STEP).await;
+            self.step().await;
             let killed = |(name, pod): (&String, &Runs)| {
                 let file = self.path(&format!("cgroup/kubepods/pod{name}/cgroup.kill"));
                 let told = fs::read_to_string(file).is_ok_and(|told| told == "1");
@@ -533,66 +561,5 @@ impl Bench {
             self.pass(1.0).await;
         }
         !self.lives(name)
-    }
-
-    /// What `evictd status -o json` says.
-    pub(super) fn status(&self) -> Value {
-        serde_json::to_value(self.status.as_ref().unwrap().status()).unwrap()
-    }
-
-    /// Whether `evictd status` says that this pod is not admitted.
-    pub(super) fn is_rejected(&self, name: &str) -> bool {
-        let told = format!("shop/{name} is not admitted");
-        self.status()["warnings"].to_string().contains(&told)
-    }
-
-    /// Whether `evictd status` says that memory is short.
-    pub(super) fn holds_memory_pressure(&self) -> bool {
-        let conditions = self.status()["conditions"].clone();
-        let mut all = conditions.as_array().unwrap().iter();
-        all.any(|one| one["condition"] == "MemoryPressure" && one["raised"] == true)
-    }
-
-    /// What the last agent has kept for the next one is changed.
-    pub(super) fn edit_kept(&self, edit: impl FnOnce(&mut Value)) {
-        let path = self.path("run/conditions");
-        let mut kept = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        edit(&mut kept);
-        fs::write(path, kept.to_string()).unwrap();
-    }
-
-    /// Everything told so far, without the times.
-    pub(super) fn told(&self) -> Vec<String> {
-        let heard = self.heard.lock().unwrap();
-        heard.told.iter().map(|told| told.what.clone()).collect()
-    }
-
-    /// After how many seconds this was told first.
-    pub(super) fn at(&self, what: &str) -> f64 {
-        let heard = self.heard.lock().unwrap();
-        let found = heard.told.iter().find(|told| told.what == what);
-        found
-            .unwrap_or_else(|| panic!("not told: {what}: {:#?}", heard.told))
-            .at
-    }
-
-    /// When the agent has looked, in seconds.
-    pub(super) fn looks(&self) -> Vec<f64> {
-        self.heard.lock().unwrap().looks.clone()
-    }
-
-    /// Everything told so far.
-    pub(super) fn log(&self) -> Vec<Told> {
-        self.heard.lock().unwrap().told.clone()
-    }
-
-    /// What was freed without a pod.
-    pub(super) fn reclaims(&self) -> Vec<Reclaimed> {
-        self.heard.lock().unwrap().reclaims.clone()
-    }
-
-    /// What it has decided.
-    pub(super) fn records(&self) -> Vec<Record> {
-        self.heard.lock().unwrap().records.clone()
     }
 }
