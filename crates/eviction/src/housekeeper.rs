@@ -18,42 +18,40 @@
 //! The daemon, `simulate`, `explain` and the demo all use this code.
 
 use crate::{
-    Cause, ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned,
-    Signal, SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, OwnerCount, PassedOver, RankedPod, Spared, Withheld},
-    departures::{Chosen, Command, Departures},
+    ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned, Signal,
+    SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
+    decision::{ActingThreshold, PassedOver, RankedPod, Spared},
+    departures::{Command, Departures},
     forecast::Forecast,
     futility::Futile,
     growth::Growth,
-    message::{eviction_message, weighed_message},
     rank::Ranking,
-    relief::Eligible,
-    returning::Returning,
     rules::{Figures, MemoryAndSwap, Rules},
-    step::{Step, UsageNeed},
+    step::{Reclaim, Step, UsageNeed},
     unevictable::Unevictable,
-    watched::{Watched, is_newer, join_memory_and_swap},
-    why::{Choice, passed_over, why},
+    watched::{Watched, is_met, is_newer, join_memory_and_swap},
 };
 use evictd_pod::Pod;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 mod awaited;
 mod cause;
+mod choice;
+mod conditions;
 mod dialogue;
-mod leaving;
 mod limits;
 mod pauses;
 mod reclaim;
-mod restored;
-mod withheld;
 
 use awaited::Awaited;
+use cause::is_harmless;
+use conditions::Conditions;
 pub use dialogue::Answer;
+use limits::LimitCheck;
 use pauses::Pauses;
-use reclaim::ReclaimState;
+use reclaim::{ReclaimState, reclaim_for};
 
 /// Makes the decisions, cycle by cycle. It holds all state; the caller passes in the time.
 #[derive(Debug, Clone)]
@@ -61,8 +59,7 @@ pub struct Housekeeper {
     rules: Rules,
     watched: Vec<Watched>,
     first_cycle: bool,
-    condition_seen: ConditionMap<Option<Timestamp>>,
-    condition_active: ConditionMap<bool>,
+    conditions: Conditions,
     last: Observations,
     forecast: Forecast,
     unevictable: Unevictable,
@@ -88,11 +85,7 @@ pub struct Housekeeper {
     futile: Futile,
     /// Usage of pods in the summaries of a simulation; a daemon compares its own walks.
     pub(crate) growth: Growth,
-    returning: Returning,
-    /// Conditions held because of owners whose pods come back, and for each whether its taint is set, too.
-    held: ConditionMap<Option<bool>>,
-    /// Pods that exceed a limit of their own on local storage and are never evicted, at the last check.
-    over_own_limit: Vec<PassedOver>,
+    limits: LimitCheck,
 }
 
 impl Housekeeper {
@@ -102,8 +95,7 @@ impl Housekeeper {
         Self {
             watched: watched.into_iter().map(Watched::from).collect(),
             first_cycle: true,
-            condition_seen: ConditionMap::default(),
-            condition_active: ConditionMap::default(),
+            conditions: Conditions::default(),
             last: Observations::default(),
             forecast: Forecast::default(),
             unevictable: Unevictable::default(),
@@ -120,9 +112,7 @@ impl Housekeeper {
             has_gone: false,
             futile: Futile::default(),
             growth: Growth::default(),
-            returning: Returning::default(),
-            held: ConditionMap::default(),
-            over_own_limit: Vec::new(),
+            limits: LimitCheck::default(),
             rules,
         }
     }
@@ -186,12 +176,16 @@ impl Housekeeper {
             let new = observed.is_some_and(|observed| is_new(signal, value, &observed));
             watched.conclude(now, new);
         }
-        self.forget_own_limits();
+        for (signal, found) in &mut self.at_own_limits {
+            let held = |one: &Watched| one.held && one.threshold.signal == signal;
+            *found &= self.watched.iter().any(held);
+        }
         self.last.clone_from(observations);
         self.forecast.observe(now, observations);
-        self.note_crossings(observations);
+        self.awaited.note_crossings(&self.watched, observations);
         self.pauses.end(now);
-        self.update_conditions(now);
+        let met = self.conditions_met();
+        self.conditions.update(now, met, &self.rules);
         if self.rules.local_storage_capacity_isolation {
             Step::LocalStorage
         } else {
@@ -199,29 +193,18 @@ impl Housekeeper {
         }
     }
 
-    fn update_conditions(&mut self, now: Timestamp) {
+    fn conditions_met(&self) -> ConditionMap<bool> {
         let mut met = ConditionMap::<bool>::default();
         for watched in &self.watched {
             let signal = watched.threshold.signal;
-            let condition = signal.condition().filter(|_| !self.is_harmless(signal));
+            let condition = signal
+                .condition()
+                .filter(|_| !is_harmless(&self.last, signal));
             if let Some(condition) = condition.filter(|_| watched.first_observed.is_some()) {
                 met[condition] = true;
             }
         }
-        for (condition, met) in met {
-            if met {
-                self.condition_seen[condition] = Some(now);
-            }
-            let recent = self.condition_seen[condition].is_some_and(|seen| {
-                now.duration_since(seen) < self.rules.pressure_transition_period
-            });
-            self.condition_active[condition] =
-                recent || (met && self.rules.condition_holds_while_met);
-        }
-        let backoff = self.rules.owner_backoff();
-        self.held = backoff
-            .map(|backoff| self.returning.held(now, backoff))
-            .unwrap_or_default();
+        met
     }
 
     /// Second half of a cycle, if no pod exceeded a limit of its own.
@@ -270,110 +253,6 @@ impl Housekeeper {
             .min_by_key(rank)
     }
 
-    /// The decision for the acting threshold; `None` if none acts. At most one pod per cycle (S1-044).
-    pub fn decide(
-        &mut self,
-        now: Timestamp,
-        pods: &[impl Borrow<Pod>],
-        usage: &Usage,
-    ) -> Option<Decision> {
-        let ranked = self.rank_acting(now, pods, usage)?;
-        self.choose(now, pods, usage, ranked)
-    }
-
-    /// All pods in the order of the acting threshold; `None` if none acts.
-    fn rank_acting(
-        &self,
-        now: Timestamp,
-        pods: &[impl Borrow<Pod>],
-        usage: &Usage,
-    ) -> Option<Vec<RankedPod>> {
-        let acting = self.acting_threshold()?;
-        Some(self.rank(now, acting.threshold.signal, pods, usage))
-    }
-
-    /// Chooses the victim from the ranking.
-    fn choose(
-        &mut self,
-        now: Timestamp,
-        pods: &[impl Borrow<Pod>],
-        usage: &Usage,
-        ranked: Vec<RankedPod>,
-    ) -> Option<Decision> {
-        let acting = self.acting_threshold()?;
-        let signal = acting.threshold.signal;
-        self.update_terminating(now, signal, pods, &ranked);
-        self.note_growth(now, signal, (pods, usage), &ranked);
-        let shares = self.shares(now, &acting, pods, &ranked);
-        let candidates = self.candidates(&acting, usage, &ranked);
-        let withheld = self.withheld(now, &acting, pods, (&ranked, &candidates), &shares);
-        self.at_own_limits[signal] = matches!(withheld, Some(Withheld::OwnLimits { .. }));
-        let mut eligible = Eligible::of(signal, &ranked, &shares, &self.rules);
-        eligible.pods.retain(|pod| candidates.allow(pod));
-        // Where relief is not required, it may still be that no pod gives anything back.
-        let withheld = withheld.or_else(|| {
-            let growth = None;
-            let none = eligible.pods.is_empty();
-            none.then_some(Withheld::NoRelief { shares, growth })
-        });
-        let in_vain = self.stopped_by_futility(signal);
-        // If the last evictions gained too little, pods that are smaller than the missing amount would not help either.
-        let first = eligible.first(&shares, in_vain.is_some());
-        let victim = first.filter(|_| withheld.is_none());
-        let others = |pod: &&&RankedPod| Some(pod.index) != victim.map(|victim| victim.index);
-        let runner_up = victim.and_then(|_| eligible.pods.iter().find(others).copied());
-        let hard = acting.threshold.is_hard();
-        let eviction = victim.map(|victim| self.eviction(&acting, victim, pods, usage));
-        let victim_pod = victim.map(|victim| pods[victim.index].borrow());
-        if let Some((victim, pod)) = victim.zip(victim_pod) {
-            let uid = &pod.uid;
-            // The kubelet never waits for a disk to show the freed space.
-            let ours = self.rules.credit_terminating_pods;
-            let available = ours.then_some(acting.observed.available);
-            self.departures.choose(victim.gain.map(|held| Chosen {
-                uid: uid.clone(),
-                signal,
-                held,
-                available,
-            }));
-            let seen = (&acting, shares.short.value());
-            self.futile.chosen(now, seen, uid, self.rules.futility);
-            self.last_action = Some(now);
-            self.relieved = Some(now);
-        }
-        Some(Decision {
-            time: now,
-            kind: if hard { Cause::Hard } else { Cause::Soft },
-            signal: signal.as_str(),
-            resource: signal.resource(),
-            why: candidates.why_alone(signal, victim).unwrap_or_else(|| {
-                why(
-                    &acting,
-                    &Choice {
-                        victim,
-                        runner_up,
-                        small: eligible.small,
-                        in_vain,
-                    },
-                    withheld.as_ref(),
-                    &shares,
-                    &ranked,
-                )
-            }) + starts_again(victim_pod),
-            runner_up: runner_up.map(|pod| pod.pod.to_string()),
-            expected_gain: victim.and_then(|victim| victim.gain),
-            uid: victim_pod.map(|pod| pod.uid.clone()),
-            owner: victim_pod.and_then(|pod| self.owner_of(now, pod)),
-            passed_over: passed_over::largest(signal, &ranked, victim),
-            threshold: Some(acting),
-            eviction,
-            withheld,
-            ranked,
-            // Pressure is a share of time and no sum of the pods' usage.
-            shares: Some(shares).filter(|_| !signal.is_pressure()),
-        })
-    }
-
     fn acting_threshold(&self) -> Option<ActingThreshold> {
         let watched = self.acting()?;
         let Threshold { signal, value, .. } = watched.threshold;
@@ -391,33 +270,6 @@ impl Housekeeper {
             first_observed_at: watched.first_observed?,
             threshold: watched.threshold.clone(),
         })
-    }
-
-    fn eviction(
-        &self,
-        acting: &ActingThreshold,
-        victim: &RankedPod,
-        pods: &[impl Borrow<Pod>],
-        usage: &Usage,
-    ) -> Eviction {
-        let pod = pods[victim.index].borrow();
-        let used = usage.of(victim.index);
-        let (message, annotations) = if self.rules.messages_name_what_counted {
-            weighed_message(acting, (victim, self.rules.layout), pod, used)
-        } else {
-            eviction_message(acting, pod, used)
-        };
-        Eviction {
-            index: victim.index,
-            pod: victim.pod.to_string(),
-            grace_period_seconds: self
-                .rules
-                .grace_period_seconds(pod, acting.threshold.is_hard()),
-            reason: "Evicted",
-            message,
-            annotations,
-            disruption_target: true,
-        }
     }
 
     /// Sets the UIDs of the pods that cannot be terminated because no cgroup of theirs is known; they are ranked
@@ -462,77 +314,6 @@ impl Housekeeper {
         })
     }
 
-    /// The number of consecutive evictions that gained too little, if it stops this signal.
-    fn stopped_by_futility(&self, signal: Signal) -> Option<u32> {
-        self.futile.stopped(signal)
-    }
-
-    /// Signals whose evictions are stopped because they did not help: since when, and until when at most.
-    pub fn futile_stops(&self) -> impl Iterator<Item = (Signal, Timestamp, Timestamp)> {
-        let pause = self
-            .rules
-            .futility
-            .map_or(SignedDuration::ZERO, |futility| futility.pause);
-        let stopped = self
-            .futile
-            .stops()
-            .filter(|(signal, _)| self.futility_stops(*signal));
-        stopped.map(move |(signal, since)| {
-            (signal, since, since.saturating_add(pause).unwrap_or(since))
-        })
-    }
-
-    /// Conditions that hold, sorted by name (S1-030, S1-031), including those held because of owners whose pods
-    /// come back.
-    pub fn conditions(&self) -> impl Iterator<Item = NodeCondition> {
-        self.held
-            .iter()
-            .filter(|(condition, held)| self.presses(*condition) || held.is_some())
-            .map(|(condition, _)| condition)
-    }
-
-    /// Those conditions that also keep new pods off the node.
-    pub fn taints(&self) -> impl Iterator<Item = NodeCondition> {
-        self.held
-            .iter()
-            .filter(|(condition, held)| self.presses(*condition) || **held == Some(true))
-            .map(|(condition, _)| condition)
-    }
-
-    /// Whether this condition holds because of its own cause, not only because of owners whose pods come back.
-    pub fn presses(&self, condition: NodeCondition) -> bool {
-        self.condition_active[condition]
-    }
-
-    /// Notes that a pod of this owner was evicted for this condition, and returns the consequence if it was not the
-    /// first. At start-up the caller repeats the evictions of the history in their order.
-    pub fn evicted(
-        &mut self,
-        time: Timestamp,
-        owner: &Owner,
-        condition: NodeCondition,
-    ) -> Option<Returned> {
-        let backoff = self.rules.owner_backoff()?;
-        self.returning
-            .evicted(time, owner.clone(), condition, backoff);
-        let mut returned = self.returning.returned(time, backoff).into_iter();
-        returned.find(|one| one.owner == *owner && one.condition == condition)
-    }
-
-    /// Owners whose pods came back, for which a condition is held at `now`.
-    pub fn returned(&self, now: Timestamp) -> Vec<Returned> {
-        let backoff = self.rules.owner_backoff();
-        backoff.map_or_else(Vec::new, |backoff| self.returning.returned(now, backoff))
-    }
-
-    /// The pod's owner, with the number that this eviction would have.
-    fn owner_of(&self, now: Timestamp, pod: &Pod) -> Option<OwnerCount> {
-        let backoff = self.rules.owner_backoff()?;
-        let owner = Owner::of(pod)?;
-        let evictions = self.returning.count(&owner, now, backoff);
-        Some(OwnerCount { owner, evictions })
-    }
-
     /// Thresholds that are met and past their grace period, whether or not their observation is new.
     pub fn thresholds_met(&self) -> impl Iterator<Item = &Threshold> {
         self.watched
@@ -548,7 +329,7 @@ impl Housekeeper {
             let Threshold { signal, .. } = watched.threshold;
             let may_act = watched.held
                 && self.switched_off(signal).is_none()
-                && !self.is_harmless(signal)
+                && !is_harmless(&self.last, signal)
                 && !self.at_own_limits[signal];
             let first = watched.first_observed.filter(|_| may_act)?;
             let since = first.checked_add(watched.threshold.acts_after()).ok();
@@ -574,14 +355,166 @@ impl Housekeeper {
     pub fn thresholds(&self) -> impl Iterator<Item = &Threshold> + Clone {
         self.watched.iter().map(|watched| &watched.threshold)
     }
-}
 
-/// The consequence for a victim that its kubelet starts again.
-fn starts_again(victim: Option<&Pod>) -> &'static str {
-    if victim.is_some_and(Pod::is_from_file) {
-        "; as a static pod it is started again from its file, until that is moved away"
-    } else {
-        ""
+    /// Follows the kubelet of this version, major and minor, where the rules are the kubelet's.
+    pub fn follow_kubelet(&mut self, version: (u32, u32)) {
+        self.rules.follow_kubelet(version);
+    }
+
+    /// Every pod that exceeds one of its own limits on local storage; one cycle may evict many (S1-072). A decision
+    /// without an eviction is about a pod that is never evicted.
+    pub fn check_local_storage(
+        &mut self,
+        now: Timestamp,
+        pods: &[impl Borrow<Pod>],
+        usage: &Usage,
+    ) -> Vec<Decision> {
+        let mut limits = std::mem::take(&mut self.limits);
+        let decisions = limits.check(now, (pods, usage), &self.rules, |pod| self.spared(now, pod));
+        self.limits = limits;
+        if decisions.iter().any(|one| one.eviction.is_some()) {
+            self.last_action = Some(now);
+        }
+        decisions
+    }
+
+    /// Pods that exceeded a limit of their own at the last check and are never evicted.
+    pub fn over_own_limit(&self) -> &[PassedOver] {
+        self.limits.over()
+    }
+
+    /// Since when the decision on a signal waits for figures of usage.
+    pub fn awaits_figures(&self) -> Option<(Signal, Timestamp)> {
+        self.awaited.first()
+    }
+
+    /// The reclaim that may lift this signal, if any can.
+    fn reclaim_for(&self, signal: Signal) -> Option<Reclaim> {
+        reclaim_for(&self.rules, signal)
+    }
+
+    /// Takes over when an earlier run last saw the cause of a condition. True if the condition still holds: its
+    /// transition period is not over (S1-031).
+    pub fn restore(&mut self, now: Timestamp, condition: NodeCondition, seen: Timestamp) -> bool {
+        self.conditions.restore(now, condition, seen, &self.rules)
+    }
+
+    /// In the first cycle: the conditions that hold only because an earlier run held them.
+    pub fn restored(&self, now: Timestamp) -> ConditionMap<bool> {
+        self.conditions.restored(now)
+    }
+
+    /// When the cause of each condition was last seen.
+    pub fn cause_seen(&self) -> &ConditionMap<Option<Timestamp>> {
+        self.conditions.cause_seen()
+    }
+
+    /// Conditions that hold, sorted by name (S1-030, S1-031), including those held because of owners whose pods
+    /// come back.
+    pub fn conditions(&self) -> impl Iterator<Item = NodeCondition> {
+        self.conditions.all().map(|(condition, _)| condition)
+    }
+
+    /// Those conditions that also keep new pods off the node.
+    pub fn taints(&self) -> impl Iterator<Item = NodeCondition> {
+        let tainting = self.conditions.all().filter(|(_, taints)| *taints);
+        tainting.map(|(condition, _)| condition)
+    }
+
+    /// Whether this condition holds because of its own cause, not only because of owners whose pods come back.
+    pub fn presses(&self, condition: NodeCondition) -> bool {
+        self.conditions.active()[condition]
+    }
+
+    /// Notes that a pod of this owner was evicted for this condition, and returns the consequence if it was not the
+    /// first. At start-up the caller repeats the evictions of the history in their order.
+    pub fn evicted(
+        &mut self,
+        time: Timestamp,
+        owner: &Owner,
+        condition: NodeCondition,
+    ) -> Option<Returned> {
+        self.conditions.evicted(time, owner, condition, &self.rules)
+    }
+
+    /// Owners whose pods came back, for which a condition is held at `now`.
+    pub fn returned(&self, now: Timestamp) -> Vec<Returned> {
+        self.conditions.returned(now, &self.rules)
+    }
+
+    /// Whether this reclaim may end: no threshold is met that it can lift, ignoring grace periods and adding the minimum
+    /// reclaim.
+    pub fn disks_relieved(&self, seen: &Observations, by: &Reclaim) -> bool {
+        let lifts = |signal: Signal| {
+            self.reclaim_for(signal).is_some_and(|its| {
+                (its.dead_containers && by.dead_containers)
+                    || (its.unused_images && by.unused_images)
+            })
+        };
+        let still_met = |watched: &Watched| {
+            let Threshold { signal, value, .. } = watched.threshold;
+            let observed = seen.of(signal, value);
+            lifts(signal) && is_met(&watched.threshold, observed.as_ref(), true)
+        };
+        !self.watched.iter().any(still_met)
+    }
+
+    /// Whether less than a tenth of a disk's capacity is left above one of its thresholds, or nothing.
+    pub fn is_disk_near(&self, seen: &Observations) -> bool {
+        let mut disks = self
+            .thresholds()
+            .filter(|one| self.reclaim_for(one.signal).is_some());
+        disks.any(|Threshold { signal, value, .. }| {
+            seen.of(*signal, *value).is_some_and(|seen| {
+                let above = seen
+                    .available
+                    .saturating_sub(value.at(seen.capacity).value());
+                above < seen.capacity / 10
+            })
+        })
+    }
+
+    /// By how many bytes memory is short of a soft threshold that is met and does not act yet, minimum reclaim included.
+    /// `None` if none is, or if a hard one is met: then there is no time.
+    pub fn cold_memory_wanted(&self, now: Timestamp, seen: &Observations) -> Option<u64> {
+        let met = self.first_observed();
+        let memory: Vec<_> = met
+            .filter(|(threshold, _)| threshold.signal == Signal::MemoryAvailable)
+            .collect();
+        if memory.iter().any(|(threshold, _)| threshold.is_hard()) {
+            return None;
+        }
+        let short = |(threshold, since): &(&Threshold, Timestamp)| {
+            let waits = now.duration_since(*since) < threshold.acts_after();
+            let observed = seen.of(threshold.signal, threshold.value)?;
+            let to_reach = threshold.to_reach(observed.capacity).value();
+            let short = u64::try_from(to_reach.saturating_sub(observed.available)).ok()?;
+            waits.then_some(short)
+        };
+        memory.iter().filter_map(short).max()
+    }
+
+    /// Takes the commands that resulted from the current cycle.
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.commands)
+    }
+
+    /// Every pod that must leave.
+    pub fn departures(&self) -> &Departures {
+        &self.departures
+    }
+
+    /// The same, for changes that are not events.
+    pub fn departures_mut(&mut self) -> &mut Departures {
+        &mut self.departures
+    }
+
+    /// Dry run or pause: decisions are made, but no pod is terminated.
+    pub fn set_terminations_off(&mut self, terminations_off: bool) {
+        if self.terminations_off != terminations_off {
+            self.pauses.forget_victims();
+        }
+        self.terminations_off = terminations_off;
     }
 }
 

@@ -1,12 +1,11 @@
 //! Which pods may be evicted for a pressure signal: by which pods wait, and for which resource.
 
-use super::Housekeeper;
 use crate::{
     Observation, Observations, Signal, ThresholdValue, Usage,
     decision::{ActingThreshold, RankedPod, Withheld},
     pressure::percent,
+    rules::Rules,
     stalls::StallCause,
-    watched::Watched,
 };
 use evictd_pod::Quantity;
 
@@ -29,6 +28,47 @@ pub(super) enum Candidates {
 }
 
 impl Candidates {
+    /// The pods that may be evicted for the acting threshold, as far as the cause of a pressure matters.
+    pub(super) fn of(
+        acting: &ActingThreshold,
+        usage: &Usage,
+        ranked: &[RankedPod],
+        (last, rules): (&Observations, &Rules),
+    ) -> Self {
+        let signal = acting.threshold.signal;
+        let ThresholdValue::Pressure(limit) = acting.threshold.value else {
+            return Self::All;
+        };
+        let node = u16::try_from(acting.observed.taken()).unwrap_or(u16::MAX);
+        let cause = usage.stalls(signal).cause(limit, node);
+        if let StallCause::OwnLimits(pods) = &cause {
+            let of = |index: usize| ranked.iter().find(|pod| pod.index == index);
+            let may_go = |(index, figure): &&(usize, u16)| {
+                *figure > limit.most && of(*index).is_some_and(|pod| pod.spared.is_none())
+            };
+            let worst = pods.iter().find(may_go);
+            if let Some((index, figure)) = worst.filter(|_| rules.evict_at_own_limit) {
+                return Self::AtOwnLimit(*index, *figure);
+            }
+            let names = pods.iter().filter_map(|(index, _)| of(*index));
+            let pods = names.map(|pod| pod.pod.to_string()).collect();
+            return Self::None(Box::new(Withheld::OwnLimits { pods }));
+        }
+        let left = plenty_of_memory(last).filter(|_| signal == Signal::MemoryPsi);
+        match left {
+            Some(left) => Self::None(Box::new(Withheld::MemoryLeft {
+                available: Quantity::bytes(left.available),
+                capacity: Quantity::bytes(left.capacity),
+            })),
+            None if !rules.requires_relief => Self::All,
+            None if cause == StallCause::Unknown => {
+                Self::None(Box::new(Withheld::OwnPressureUnknown))
+            }
+            None if signal == Signal::MemoryPsi => holds_enough(last, ranked),
+            None => Self::All,
+        }
+    }
+
     /// Whether this pod may be evicted.
     pub(super) fn allow(&self, pod: &RankedPod) -> bool {
         match self {
@@ -52,75 +92,24 @@ impl Candidates {
     }
 }
 
-impl Housekeeper {
-    /// The pods that may be evicted for the acting threshold, as far as the cause of a pressure matters.
-    pub(super) fn candidates(
-        &self,
-        acting: &ActingThreshold,
-        usage: &Usage,
-        ranked: &[RankedPod],
-    ) -> Candidates {
-        let signal = acting.threshold.signal;
-        let ThresholdValue::Pressure(limit) = acting.threshold.value else {
-            return Candidates::All;
-        };
-        let node = u16::try_from(acting.observed.taken()).unwrap_or(u16::MAX);
-        let cause = usage.stalls(signal).cause(limit, node);
-        if let StallCause::OwnLimits(pods) = &cause {
-            let of = |index: usize| ranked.iter().find(|pod| pod.index == index);
-            let may_go = |(index, figure): &&(usize, u16)| {
-                *figure > limit.most && of(*index).is_some_and(|pod| pod.spared.is_none())
-            };
-            let worst = pods.iter().find(may_go);
-            if let Some((index, figure)) = worst.filter(|_| self.rules.evict_at_own_limit) {
-                return Candidates::AtOwnLimit(*index, *figure);
-            }
-            let names = pods.iter().filter_map(|(index, _)| of(*index));
-            let pods = names.map(|pod| pod.pod.to_string()).collect();
-            return Candidates::None(Box::new(Withheld::OwnLimits { pods }));
-        }
-        let left = plenty_of_memory(&self.last).filter(|_| signal == Signal::MemoryPsi);
-        match left {
-            Some(left) => Candidates::None(Box::new(Withheld::MemoryLeft {
-                available: Quantity::bytes(left.available),
-                capacity: Quantity::bytes(left.capacity),
-            })),
-            None if !self.rules.requires_relief => Candidates::All,
-            None if cause == StallCause::Unknown => {
-                Candidates::None(Box::new(Withheld::OwnPressureUnknown))
-            }
-            None if signal == Signal::MemoryPsi => self.holds_enough(ranked),
-            None => Candidates::All,
-        }
-    }
+/// Whether tasks wait for memory although most of it is available. Then the node is not short of memory, and new
+/// pods are welcome.
+pub(super) fn is_harmless(last: &Observations, signal: Signal) -> bool {
+    signal == Signal::MemoryPsi && plenty_of_memory(last).is_some()
+}
 
-    /// Whether tasks wait for memory although most of it is available. Then the node is not short of memory, and new
-    /// pods are welcome.
-    pub(super) fn is_harmless(&self, signal: Signal) -> bool {
-        signal == Signal::MemoryPsi && plenty_of_memory(&self.last).is_some()
-    }
-
-    /// Forgets the findings of the last decision for signals that no threshold holds any more.
-    pub(super) fn forget_own_limits(&mut self) {
-        for (signal, found) in &mut self.at_own_limits {
-            let held = |one: &Watched| one.held && one.threshold.signal == signal;
-            *found &= self.watched.iter().any(held);
-        }
-    }
-
-    /// The pods whose end gives back a noticeable part of the node's memory.
-    fn holds_enough(&self, ranked: &[RankedPod]) -> Candidates {
-        let memory = self.last.get(Signal::MemoryAvailable);
-        let least = memory.map_or(0, |memory| memory.capacity / LEAST);
-        let least = Quantity::bytes(least.max(1));
-        let mut may_go = ranked.iter().filter(|pod| pod.spared.is_none()).peekable();
-        let holding = Candidates::Holding(least);
-        // Why each pod is spared is said elsewhere.
-        if may_go.peek().is_none() || may_go.any(|pod| holding.allow(pod)) {
-            holding
-        } else {
-            Candidates::None(Box::new(Withheld::HoldsTooLittle { least }))
-        }
+/// The pods whose end gives back a noticeable part of the node's memory.
+fn holds_enough(last: &Observations, ranked: &[RankedPod]) -> Candidates {
+    let memory = last.get(Signal::MemoryAvailable);
+    let least = memory.map_or(0, |memory| memory.capacity / LEAST);
+    let least = Quantity::bytes(least.max(1));
+    let mut may_go = ranked.iter().filter(|pod| pod.spared.is_none()).peekable();
+    let holding = Candidates::Holding(least);
+    // Why each pod is spared is said elsewhere.
+    if may_go.peek().is_none() || may_go.any(|pod| holding.allow(pod)) {
+        holding
+    } else {
+        Candidates::None(Box::new(Withheld::HoldsTooLittle { least }))
     }
 }
 

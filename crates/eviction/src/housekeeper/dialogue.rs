@@ -1,13 +1,14 @@
 //! The dialogue of one cycle, step by step, including the waits.
 
-use super::Housekeeper;
+use super::{Housekeeper, reclaim::waits_for};
 use crate::{
-    Decision, Observations, RankedPod, Signal, StarvedResource, Threshold, Usage,
+    ConditionMap, Decision, Observations, RankedPod, Signal, SignalMap, StarvedResource, Threshold,
+    Usage,
     decision::Withheld,
-    departures::Event,
-    reclaim::Outlook,
+    departures::{CLEANUP_TIMEOUT, Command, Context, Departure, Ending, Event, Stage, after},
+    reclaim::{Outlook, Wait},
     step::{Step, UsageNeed},
-    watched::Watched,
+    watched::{Watched, is_met},
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -85,7 +86,7 @@ impl Housekeeper {
     }
 
     /// The event that shortens grace periods; `None` while no hard threshold is met.
-    pub(super) fn cut_graces(&self, now: Timestamp) -> Option<Event> {
+    fn cut_graces(&self, now: Timestamp) -> Option<Event> {
         Some(Event::CutGraces {
             hard_since: self.hard_since()?,
             // The kubelet's rules credit no pod that is leaving, so none is too late.
@@ -283,5 +284,170 @@ impl Housekeeper {
         let overdue = self.departures.next_overdue(now);
         let until = overdue.map_or(until, |overdue| overdue.min(until));
         self.pauses.note(need, until, after(2));
+    }
+
+    /// A reclaim is under way that may free this much yet: other signals go on, and this one too unless it waits.
+    fn beside_reclaim(&mut self, now: Timestamp, outlook: &Outlook) -> Step {
+        let Some((need, acting)) = self.need().zip(self.acting_threshold()) else {
+            return Step::Rest;
+        };
+        let signal = need.signal;
+        if self.rules.waits_for_enough_only
+            && waits_for(
+                now,
+                &acting,
+                outlook,
+                self.forecast.exhausted_in(now, signal),
+            ) == Wait::GoOn
+        {
+            self.reclaim.end(now, signal);
+            return Step::Rank(need);
+        }
+        self.reclaim.wait(signal);
+        self.pressure()
+    }
+
+    /// The reclaim that was asked for is over.
+    fn after_reclaim(&mut self, now: Timestamp, fresh: Option<&Observations>) -> Step {
+        if let Some(need) = self.need() {
+            self.reclaim.end(now, need.signal);
+        }
+        self.reclaimed(fresh)
+    }
+
+    /// After a node-level reclaim: if no threshold is met any more, ignoring grace periods and adding the minimum
+    /// reclaim, the cycle is over (S1-037). `None` says that no fresh observation was possible: then pods are
+    /// ranked.
+    pub fn reclaimed(&self, fresh: Option<&Observations>) -> Step {
+        let still_met = |watched: &Watched| {
+            fresh.is_none_or(|fresh| {
+                let Threshold { signal, value, .. } = watched.threshold;
+                is_met(&watched.threshold, fresh.of(signal, value).as_ref(), true)
+            })
+        };
+        match self.need() {
+            Some(need) if self.watched.iter().any(still_met) => Step::Rank(need),
+            _ => Step::Rest,
+        }
+    }
+
+    /// Applies an event of a pod that must leave; returns the commands that follow.
+    pub fn on_event(&mut self, now: Timestamp, event: Event) -> Vec<Command> {
+        let uid = match &event {
+            Event::Begin(departure) => Some(departure.uid.clone()),
+            Event::Killed { uid } | Event::Ended { uid, .. } => Some(uid.clone()),
+            _ => None,
+        };
+        match &event {
+            // The kubelet has begun to end a pod: observations from before are out of date.
+            Event::Begin(departure)
+                if departure.purpose.is_by_kubelet()
+                    && !self.departures.is_terminating(&departure.uid) =>
+            {
+                self.last_action = Some(now);
+                self.relieved = Some(now);
+            }
+            Event::Ended { ending, .. } => {
+                self.has_gone |= matches!(ending, Ending::Gone { .. });
+                self.pauses.forget_victims();
+            }
+            _ => {}
+        }
+        let freeing = self.freeing(&event);
+        let begins = matches!(event, Event::Begin(_));
+        let context = self.context();
+        let mut commands = self.departures.on_event(now, event, &context);
+        if let Some(cut) = self.cut_graces(now).filter(|_| begins) {
+            commands.extend(self.departures.on_event(now, cut, &context));
+        }
+        for uid in &freeing {
+            if !self.departures.is_freeing(uid) {
+                self.futile.set_due(uid, Timestamp::MIN);
+            }
+        }
+        if let Some(uid) = uid {
+            self.schedule_comparison(&uid);
+        }
+        commands
+    }
+
+    /// The observed pods without processes whose resources are not free yet.
+    fn freeing(&self, event: &Event) -> Vec<String> {
+        let Event::Observed(pod_states) = event else {
+            return Vec::new();
+        };
+        let uids = pod_states.iter().map(|seen| &seen.uid);
+        let freeing = uids.filter(|uid| self.departures.is_freeing(uid));
+        freeing.cloned().collect()
+    }
+
+    /// The effect of an eviction is compared once the pod can free nothing more. If the pod was not terminated, there
+    /// is no effect to compare.
+    fn schedule_comparison(&mut self, uid: &str) {
+        let departure = self.departures.get(uid);
+        match departure.map(Departure::stage) {
+            Some(Stage::Terminating { .. }) => {
+                let until = departure.map_or(Timestamp::MIN, Departure::credited_until);
+                self.futile.set_due(uid, until);
+            }
+            // Its files are still there: it is compared when the wait for them ends, at the latest.
+            Some(Stage::Ended { at }) if departure.is_some_and(|one| one.purpose.is_for_disk()) => {
+                self.futile.set_due(uid, after(at, CLEANUP_TIMEOUT));
+            }
+            Some(Stage::Ended { .. } | Stage::Gone { .. }) => {
+                self.futile.set_due(uid, Timestamp::MIN);
+            }
+            Some(Stage::Failed { .. } | Stage::Blocked { .. }) | None => {
+                self.futile.not_terminated(uid);
+            }
+        }
+    }
+
+    fn context(&self) -> Context {
+        let mut keeping_away = ConditionMap::default();
+        for condition in self.taints() {
+            keeping_away[condition] = true;
+        }
+        let mut available = SignalMap::default();
+        for (signal, seen) in self.last.iter() {
+            available[signal] = Some(seen.available);
+        }
+        Context {
+            available,
+            pressing: *self.conditions.active(),
+            keeping_away,
+            transition_period: self.rules.pressure_transition_period,
+            kubelet: self.rules.kubelet_is_here,
+            terminations_off: self.terminations_off,
+        }
+    }
+
+    /// Notes the usage of the terminating pods, while no other pod may be chosen: shrinking pods are waited for.
+    pub fn watch_terminating(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        pods: &[impl Borrow<Pod>],
+        usage: &Usage,
+    ) {
+        let rows = self.with_ranking(now, signal, |ranking| ranking.of_terminating(pods, usage));
+        self.update_terminating(now, signal, pods, &rows);
+    }
+
+    pub(super) fn update_terminating(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        pods: &[impl Borrow<Pod>],
+        rows: &[RankedPod],
+    ) {
+        for pod in rows {
+            if let Some(holds) = pod.gain {
+                let uid = &pods[pod.index].borrow().uid;
+                if self.departures.update_usage(now, uid, signal, holds) {
+                    self.schedule_comparison(uid);
+                }
+            }
+        }
     }
 }

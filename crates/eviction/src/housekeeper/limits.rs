@@ -1,11 +1,11 @@
 //! Pods that exceed a limit of their own on local storage.
 
-use super::Housekeeper;
 use crate::{
     Cause, Decision, Eviction, StarvedResource, Usage,
-    decision::PassedOver,
+    decision::{PassedOver, Spared},
     local_storage::{self, Exceeded},
     message::local_storage_message,
+    rules::Rules,
     why::passed_over,
 };
 use evictd_pod::Pod;
@@ -13,24 +13,26 @@ use jiff::Timestamp;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-impl Housekeeper {
-    /// Follows the kubelet of this version, major and minor, where the rules are the kubelet's.
-    pub fn follow_kubelet(&mut self, version: (u32, u32)) {
-        self.rules.follow_kubelet(version);
-    }
+/// Pods that exceed a limit of their own and are never evicted, at the last check.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LimitCheck {
+    over: Vec<PassedOver>,
+}
 
+impl LimitCheck {
     /// Every pod that exceeds one of its own limits on local storage; one cycle may evict many (S1-072). A decision
     /// without an eviction is about a pod that is never evicted.
-    pub fn check_local_storage(
+    pub(super) fn check(
         &mut self,
         now: Timestamp,
-        pods: &[impl Borrow<Pod>],
-        usage: &Usage,
+        (pods, usage): (&[impl Borrow<Pod>], &Usage),
+        rules: &Rules,
+        spared: impl Fn(&Pod) -> Option<Spared>,
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
-        self.over_own_limit.clear();
+        self.over.clear();
         for (index, pod) in pods.iter().map(Borrow::borrow).enumerate() {
-            let counts = self.rules.storage_limits();
+            let counts = rules.storage_limits();
             let exceeded = usage.of(index).and_then(|used| {
                 let exceeded = local_storage::exceeded(pod, used, counts)?;
                 Some((used, exceeded))
@@ -38,18 +40,15 @@ impl Housekeeper {
             let Some((used, mut exceeded)) = exceeded else {
                 continue;
             };
-            if self.rules.messages_name_what_counted {
+            if rules.messages_name_what_counted {
                 exceeded.message = local_storage_message(&exceeded, pod, used);
             }
-            let decision = match self.spared(now, pod) {
-                None => {
-                    self.last_action = Some(now);
-                    self.over_limit(now, (index, pod), exceeded)
-                }
+            let decision = match spared(pod) {
+                None => over_limit(now, (index, pod), exceeded, rules),
                 Some(spared) if spared.lasts() => {
                     let message = &exceeded.message;
                     let one = passed_over::over_limit(pod, exceeded.used, spared, message);
-                    self.over_own_limit.push(one.clone());
+                    self.over.push(one.clone());
                     over_limit_and_spared(now, &exceeded, one)
                 }
                 Some(_) => continue,
@@ -59,32 +58,32 @@ impl Housekeeper {
         decisions
     }
 
-    /// Pods that exceeded a limit of their own at the last check and are never evicted.
-    pub fn over_own_limit(&self) -> &[PassedOver] {
-        &self.over_own_limit
+    /// The pods of the last check that are never evicted.
+    pub(super) fn over(&self) -> &[PassedOver] {
+        &self.over
     }
+}
 
-    fn over_limit(
-        &self,
-        now: Timestamp,
-        (index, pod): (usize, &Pod),
-        exceeded: Exceeded,
-    ) -> Decision {
-        let Exceeded { limit, message, .. } = exceeded;
-        let why = format!("{pod} exceeds a limit of its own: {}", message.trim_end());
-        let mut decision = of_limit(now, limit.as_str(), why);
-        decision.uid = Some(pod.uid.clone());
-        decision.eviction = Some(Eviction {
-            index,
-            pod: pod.full_name(),
-            grace_period_seconds: self.rules.hard_grace_period_seconds,
-            reason: "Evicted",
-            message,
-            annotations: BTreeMap::new(),
-            disruption_target: false,
-        });
-        decision
-    }
+fn over_limit(
+    now: Timestamp,
+    (index, pod): (usize, &Pod),
+    exceeded: Exceeded,
+    rules: &Rules,
+) -> Decision {
+    let Exceeded { limit, message, .. } = exceeded;
+    let why = format!("{pod} exceeds a limit of its own: {}", message.trim_end());
+    let mut decision = of_limit(now, limit.as_str(), why);
+    decision.uid = Some(pod.uid.clone());
+    decision.eviction = Some(Eviction {
+        index,
+        pod: pod.full_name(),
+        grace_period_seconds: rules.hard_grace_period_seconds,
+        reason: "Evicted",
+        message,
+        annotations: BTreeMap::new(),
+        disruption_target: false,
+    });
+    decision
 }
 
 fn over_limit_and_spared(now: Timestamp, exceeded: &Exceeded, passed_over: PassedOver) -> Decision {
