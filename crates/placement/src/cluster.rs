@@ -1,11 +1,10 @@
 //! The cluster: nodes, pods and the objects that they refer to.
 
 mod devices;
+mod objects;
 mod pods;
 mod sharing;
-mod spread;
 mod statement;
-mod storage;
 mod to_wire;
 
 pub(crate) use devices::NodeView;
@@ -386,6 +385,14 @@ impl Cluster {
     /// A node.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
+    }
+
+    /// The `Node` object that [`Cluster::update_node`] would compile to this node: its name, labels, taints, cordon,
+    /// allocatable resources, images and pressure.
+    pub fn node_to_wire(&self, id: NodeId) -> evictd_pod::Node {
+        let node = self.node(id);
+        let scalars = self.scalars(node.allocatable.scalars);
+        node.to_wire(&self.symbols, &self.images, scalars)
     }
 
     /// All node ids in the order of [`Cluster::nodes`].

@@ -249,6 +249,15 @@ impl Hierarchies {
         procs_below(&self.process_directory(relative)?)
     }
 
+    /// Reclaims so many bytes of the cgroup. It takes as long as the kernel needs to look through so much memory.
+    ///
+    /// # Errors
+    /// The error of opening or writing the file; [`Reclaim::Less`] is no error.
+    pub fn reclaim_memory(&self, relative: &Path, bytes: u64) -> io::Result<Reclaim> {
+        let dir = self.dir(Controller::Memory, relative);
+        Reclaim::request(&dir.ok_or(ErrorKind::NotFound)?, bytes)
+    }
+
     /// Whether some process is known to run in a cgroup or below.
     pub fn runs(&self, relative: &Path) -> bool {
         self.procs(relative).is_ok_and(|procs| !procs.is_empty())

@@ -1,6 +1,5 @@
 //! Asks the kernel to reclaim memory of a cgroup (`memory.reclaim`, cgroup v2, Linux 5.19).
 
-use super::{Controller, Hierarchies};
 use nix::errno::Errno;
 use std::{fs::OpenOptions, io, io::Write, path::Path};
 
@@ -13,20 +12,16 @@ pub enum Reclaim {
     Less,
 }
 
-impl Hierarchies {
-    /// Reclaims so many bytes of the cgroup. It takes as long as the kernel needs to look through so much memory.
-    ///
-    /// # Errors The error of opening or writing the file; `Less` is no error.
-    pub fn reclaim_memory(&self, relative: &Path, bytes: u64) -> io::Result<Reclaim> {
-        let dir = self.dir(Controller::Memory, relative);
-        let dir = dir.ok_or(io::ErrorKind::NotFound)?;
+impl Reclaim {
+    /// Reclaims so many bytes of the cgroup at `dir`.
+    pub(super) fn request(dir: &Path, bytes: u64) -> io::Result<Self> {
         // It is never created: in a plain directory that would be a file without a reader.
         let mut file = OpenOptions::new()
             .write(true)
             .open(dir.join("memory.reclaim"))?;
         match file.write_all(bytes.to_string().as_bytes()) {
-            Ok(()) => Ok(Reclaim::All),
-            Err(error) if error.raw_os_error() == Some(Errno::EAGAIN as i32) => Ok(Reclaim::Less),
+            Ok(()) => Ok(Self::All),
+            Err(error) if error.raw_os_error() == Some(Errno::EAGAIN as i32) => Ok(Self::Less),
             Err(error) => Err(error),
         }
     }

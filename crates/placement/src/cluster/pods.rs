@@ -404,4 +404,85 @@ impl Cluster {
         }
         Some(pod)
     }
+
+    /// Removes a pod from a node by its index.
+    pub(super) fn remove_from_node(&mut self, id: NodeId, index: usize) -> Pod {
+        let node = &mut self.nodes[id.index()];
+        let pod = node.pods.remove(index);
+        let template = &self.templates.items()[pod.template.index()];
+        node.request(&pod, template, self.scalars.items(), -1);
+        self.groups.count(pod.counted(), id, -1);
+        self.changes.node(id);
+        pod
+    }
+
+    /// Removes a pod from its location without releasing anything.
+    pub(super) fn detach(&mut self, pod_key: &str) -> Option<(PodLocation, usize, Pod)> {
+        let location = self.locations.remove(pod_key)?;
+        let (index, pod) = match location {
+            PodLocation::Nominated => {
+                self.changes.all();
+                let index = self.find(&self.nominated, pod_key)?;
+                (index, self.nominated.remove(index))
+            }
+            PodLocation::Node(name) => {
+                if let Some(id) = self.node_by_name.get(&name).copied() {
+                    let index = self.find(&self.node(id).pods, pod_key)?;
+                    (index, self.remove_from_node(id, index))
+                } else {
+                    let index = self.find(self.orphaned.get(&name)?, pod_key)?;
+                    let orphaned = self.orphaned.get_mut(&name)?;
+                    (index, orphaned.remove(index))
+                }
+            }
+        };
+        Some((location, index, pod))
+    }
+
+    /// Puts back a pod that [`Cluster::detach`] removed.
+    pub(super) fn reattach(
+        &mut self,
+        pod_key: Arc<str>,
+        location: PodLocation,
+        index: usize,
+        pod: Pod,
+    ) {
+        match location {
+            PodLocation::Nominated => {
+                self.changes.all();
+                self.nominated.insert(index, pod);
+            }
+            PodLocation::Node(name) => match self.node_by_name.get(&name).copied() {
+                Some(id) => self.place(id, pod),
+                None => self.orphaned.entry(name).or_default().insert(index, pod),
+            },
+        }
+        self.locations.insert(pod_key, location);
+    }
+
+    /// Releases all references of a pod that is no longer in a list.
+    pub(super) fn forget(&mut self, location: PodLocation, pod: Pod) {
+        self.release_kept(pod);
+        if let PodLocation::Node(name) = location {
+            self.symbols.release(name);
+        }
+    }
+
+    /// Removes a pod from its group.
+    pub(super) fn leave_group(&mut self, pod: &mut Pod) {
+        let before = self.groups.table.count();
+        let group = std::mem::take(&mut pod.group);
+        self.groups.table.release(&mut self.symbols, group.0);
+        if self.groups.table.count() != before {
+            self.changes.all();
+        }
+    }
+
+    /// The key of a pod: its UID, or `namespace/name` without one.
+    pub fn pod_key(&self, pod: &Pod) -> Arc<str> {
+        match pod.uid() {
+            "" => Arc::from(self.full_name(pod)),
+            _ => Arc::clone(&pod.identity.uid),
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Converts a node back to the API's form.
 
-use super::Cluster;
-use crate::id::NodeId;
+use crate::images::Images;
+use crate::node;
+use crate::symbol::{Symbol, Symbols};
 use evictd_pod::node::{NodeImage, NodeSpec, NodeStatus};
 use evictd_pod::pressure::CLOSE_TO;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
@@ -9,11 +10,15 @@ use evictd_pod::wire::Metadata;
 use evictd_pod::wire::Taint;
 use evictd_pod::{Node, Quantity};
 
-impl Cluster {
-    /// The `Node` object that [`Cluster::update_node`] would compile to this node: its name, labels, taints, cordon,
-    /// allocatable resources, images and pressure.
-    pub fn node_to_wire(&self, id: NodeId) -> Node {
-        let (node, symbols) = (self.node(id), &self.symbols);
+impl node::Node {
+    /// The `Node` object that is compiled to this node, from the cluster's texts, images and the node's scalar resources.
+    pub(super) fn to_wire(
+        &self,
+        symbols: &Symbols,
+        images: &Images,
+        scalars: &[(Symbol, i64)],
+    ) -> Node {
+        let node = self;
         let text = |symbol| symbols.text(symbol).to_owned();
         let taints = node.taints.iter().map(|taint| Taint {
             key: text(taint.key),
@@ -23,7 +28,7 @@ impl Cluster {
         });
         let images = node.images.iter().map(|name| NodeImage {
             names: vec![text(*name)],
-            size_bytes: self.images.get(*name).map_or(0, |image| image.size),
+            size_bytes: images.get(*name).map_or(0, |image| image.size),
         });
         let amounts = &node.allocatable;
         let common = [
@@ -36,8 +41,9 @@ impl Cluster {
             (PODS, Quantity::count(node.allowed_pods)),
         ];
         let common = common.map(|(name, amount)| (name.to_owned(), amount));
-        let scalars = self.scalars(amounts.scalars).iter();
-        let scalars = scalars.map(|(name, amount)| (text(*name), Quantity::count(*amount)));
+        let scalars = scalars
+            .iter()
+            .map(|(name, amount)| (text(*name), Quantity::count(*amount)));
         let labels = node.labels.iter();
         let (conditions, close_to) = node.pressure.to_wire();
         let annotations = close_to.into_iter();
