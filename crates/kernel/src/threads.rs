@@ -35,6 +35,11 @@ const ID_CHECKS: usize = 1000;
 /// The pool of the daemon.
 static POOL: OnceLock<Pool> = OnceLock::new();
 
+thread_local! {
+    /// The pool of a thread of another program, such as a test: all that it starts shares one.
+    static OF_THREAD: Pool = Pool::new();
+}
+
 /// Why a job cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum NoThread {
@@ -86,10 +91,17 @@ impl Pool {
         }))))
     }
 
-    /// The daemon's pool, whose threads exist already. In other programs a new pool, which starts threads when they
-    /// are needed.
+    /// The daemon's pool, whose threads exist already. In other programs that of the calling thread, which starts
+    /// threads when they are needed.
     pub fn of_this_process() -> Self {
-        POOL.get().cloned().unwrap_or_else(Self::new)
+        let of_thread = || OF_THREAD.with(Self::clone);
+        POOL.get().cloned().unwrap_or_else(of_thread)
+    }
+
+    /// Whether no job waits or runs.
+    pub fn is_idle(&self) -> bool {
+        let state = self.0.0.lock();
+        state.jobs.is_empty() && state.idle == state.threads
     }
 
     /// Starts threads until there are `threads`.
