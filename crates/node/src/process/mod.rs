@@ -67,15 +67,21 @@ pub async fn run(configuration: Configuration) -> Result<(), RunError> {
     let with = (&daemon, Clock::start());
     let starting = Box::pin(start::ready(&effective, with, Some(Box::new(lines))));
     let ready = tokio::select! {
-        ready = starting => ready?,
-        () = daemon.stop_requested() => return Ok(()),
+        ready = starting => Some(ready?),
+        () = daemon.stop_requested() => None,
     };
-    // No other code sets it.
-    let _ = sources.set(ready.shared.status().sources);
     let mut notifier = Notifier::from_environment();
-    notifier.ready(WATCHING);
-    let again = (&reloads, Rereading::by(read));
-    let ended = Box::pin(watch(&daemon, ready, again, &mut notifier)).await;
+    let ended = match ready {
+        Some(ready) => {
+            // No other code sets it.
+            let _ = sources.set(ready.shared.status().sources);
+            notifier.ready(WATCHING);
+            let again = (&reloads, Rereading::by(read));
+            Box::pin(watch(&daemon, ready, again, &mut notifier)).await
+        }
+        // A start may wait for a disk or a server; it ends like any other run.
+        None => Ok(()),
+    };
     notifier.stopping();
     daemon.end(FINISH).await;
     tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));
