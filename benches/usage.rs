@@ -9,10 +9,7 @@
 use divan::{AllocProfiler, Bencher, black_box};
 use evictd_eviction::Usage;
 use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
-use evictd_node::{
-    pods::{BoundCgroup, LocalPod, PodSet},
-    usage::{CgroupUsage, raise_open_files},
-};
+use evictd_node::{BoundCgroup, CgroupUsage, LocalPod, PodSet, raise_open_files};
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
 use std::{

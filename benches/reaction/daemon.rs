@@ -1,7 +1,7 @@
 //! The built daemon on a node of the bench.
 
 use crate::{Evicted, pod::program};
-use evictd_demo::node::Node;
+use evictd_demo::Node;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::{

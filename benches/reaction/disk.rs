@@ -5,7 +5,7 @@ use crate::{
     daemon::Daemon,
     pod::{HOG, end, enter, uid},
 };
-use evictd_demo::node::{Node, NodeError};
+use evictd_demo::{Node, NodeError};
 use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
 use evictd_testkit::cri::{Double, State, wire};
 use nix::sys::statvfs::statvfs;

@@ -19,7 +19,7 @@ mod disk;
 mod memory;
 mod pod;
 
-use evictd_demo::node::NodeError;
+use evictd_demo::NodeError;
 use evictd_pod::Quantity;
 use std::{env, time::Duration};
 

@@ -5,7 +5,7 @@ use crate::{
     daemon::Daemon,
     pod::{HOG, PODS, end, enter, group_of},
 };
-use evictd_demo::node::{Node, NodeError};
+use evictd_demo::{Node, NodeError};
 use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
 use std::{
     fs,

@@ -1,6 +1,6 @@
 //! The pods of a round: their processes, cgroups and manifests.
 
-use evictd_demo::node::Node;
+use evictd_demo::Node;
 use std::{
     env, fs,
     io::{Read, Write},

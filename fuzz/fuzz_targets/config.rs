@@ -1,7 +1,7 @@
 //! Whatever is taken for a configuration can be printed, read again and means the same; whatever is not is told why.
 #![no_main]
 
-use evictd_node::config::parse;
+use evictd_node_config::parse;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 //! Whatever a crash or a disk made of a segment: reading it ends, and a good record after it is found.
 #![no_main]
 
-use evictd_node::history::Scanner;
+use evictd_node::Scanner;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

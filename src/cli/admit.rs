@@ -8,7 +8,7 @@ use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Table, View, warn};
 use evictd_document::{Document, SMALL};
 use evictd_eviction::admission::Outcome;
-use evictd_node::server::socket::ANSWER_ANNOTATION;
+use evictd_node::socket::ANSWER_ANNOTATION;
 use evictd_pod::{Pod, resources};
 use serde_json::{Value, json};
 use std::{collections::HashMap, path::PathBuf};

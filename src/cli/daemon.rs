@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
-use evictd_node::server::socket::{DEFAULT_PATH, GROUP};
+use evictd_node::socket::{DEFAULT_PATH, GROUP};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;

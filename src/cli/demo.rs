@@ -4,10 +4,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::{Failure, Output, warn};
 use evictd_demo::{
-    self as demo, DemoError, Report, guardian, picture,
-    scenario::Scenario,
-    scene::Stage,
-    screen::Screen,
+    self as demo, DemoError, Report, Scenario, Screen, Stage, guardian, picture,
     summary::{below_picture, summary, verdict},
 };
 use evictd_kernel::clock::Clock;

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
 use evictd_eviction::{Signal, why::human_bytes};
-use evictd_node::usage::ledger::{
+use evictd_node::disk::{
     DiskLedger, FilesystemLedger, Kind, PodLedger, Reclaimable, ThresholdLine,
 };
 use jiff::SignedDuration;

@@ -20,7 +20,7 @@ use evictd_command::{Failure, Output};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{Signal, Summary};
 use evictd_kernel::clock::Clock;
-use evictd_node::config::{self, Effective, Kind, Loaded, MemoryAvailable};
+use evictd_node_config::{self as config, Effective, Kind, Loaded, MemoryAvailable};
 use evictd_pod::{Node, Pod, node::Lease};
 use huge_pages::MemoryFigure;
 use jiff::Timestamp;

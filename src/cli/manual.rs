@@ -2,7 +2,7 @@
 
 use clap::Command;
 use evictd_command::{Manual, Page};
-use evictd_node::config::documented;
+use evictd_node_config::documented;
 
 /// The paths in the packages, which are also the defaults of the configuration.
 const FILES: [(&str, &str); 8] = [

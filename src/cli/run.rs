@@ -4,12 +4,8 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
 use evictd_kernel::threads;
-use evictd_node::{
-    agent::start::StartError,
-    config::{self, Effective, Refused},
-    logging,
-    process::{self, Configuration, RunError},
-};
+use evictd_node::{Configuration, RunError, logging, start::StartError};
+use evictd_node_config::{self as config, Effective, Refused};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -60,7 +56,7 @@ impl Arguments {
                 .unwrap_or_default(),
             read: Arc::new(move || self.read_again(file.as_deref())),
         };
-        let ended = runtime.block_on(process::run(configuration));
+        let ended = runtime.block_on(evictd_node::run(configuration));
         runtime.shutdown_timeout(SHUTDOWN_WAIT);
         ended.map_err(why_ended)
     }

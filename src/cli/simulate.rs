@@ -9,7 +9,7 @@ use evictd_eviction::{
     Eviction, Observations, Rules, Summary,
     simulation::{self, FirstObserved, Outcome, PlainConfig, StepOutcome, Timeline, TimelineStep},
 };
-use evictd_node::config;
+use evictd_node_config as config;
 use evictd_pod::wire;
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};

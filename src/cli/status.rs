@@ -11,10 +11,10 @@ use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
 use evictd_eviction::why::human_bytes;
 use evictd_kernel::signals::{Pressure, RENEWAL};
-use evictd_node::config::Admission;
-use evictd_node::server::state::{
+use evictd_node::status::{
     AdmissionStatus, ConfigurationStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
 };
+use evictd_node_config::Admission;
 use jiff::SignedDuration;
 
 use headline::urgency;
@@ -423,7 +423,7 @@ fn conditions(status: &Status, view: View) -> String {
 mod tests {
     use super::*;
     use evictd_eviction::Signal;
-    use evictd_node::server::state::RefusedConfiguration;
+    use evictd_node::status::RefusedConfiguration;
 
     fn signal(name: Signal, problem: Option<&str>) -> SignalStatus {
         let mut signal = SignalStatus::new(name);

@@ -6,11 +6,8 @@ use clap::Args;
 use evictd_cluster_client::{Access, Actions, ApiError};
 use evictd_command::{Column, Failure, Output, Table, View, note};
 use evictd_kernel::clock::Clock;
-use evictd_node::{
-    agent::start::node_name,
-    config::{ConditionTypes, Effective},
-    delivery::{NodeReporter, all_nodes, clean_pods, daemon_set_is_deleted},
-};
+use evictd_node::{NodeReporter, all_nodes, clean_pods, daemon_set_is_deleted, start::node_name};
+use evictd_node_config::{ConditionTypes, Effective};
 use serde::Serialize;
 use serde_json::json;
 use std::{path::PathBuf, time::Duration};

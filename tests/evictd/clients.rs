@@ -2,10 +2,10 @@
 
 use evictd_eviction::Signal;
 use evictd_kernel::clock::Clock;
-use evictd_node::history::History;
-use evictd_node::history::Waiting;
-use evictd_node::server::socket;
-use evictd_node::server::state::{
+use evictd_node::History;
+use evictd_node::Waiting;
+use evictd_node::socket;
+use evictd_node::status::{
     ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus, Unanswered,
 };
 use evictd_testkit::program::{self, refusal};

@@ -1,7 +1,7 @@
 //! The JSON Schemas that ship: of the configuration and of the chart's values. They are as they are made, take what ships
 //! and what a reader takes, and refuse what is plainly wrong.
 
-use evictd_node::config::{self, json_schema};
+use evictd_node_config::{self as config, json_schema};
 use evictd_testkit::program;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};

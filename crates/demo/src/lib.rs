@@ -1,14 +1,26 @@
-//! The demo: a small real node, pods of real processes, and the daemon's real main loop.
+//! The demo: a small real node, pods of real processes, and the agent's real main loop.
+//!
+//! [`play`] builds a [`Node`] of control groups and a small disk, starts the pods of a [`Scenario`] as processes that run
+//! this program as a [`worker`], and lets one of them take what the node has. The agent of `evictd-node` watches it like
+//! any other node. Where no such node can be built, the same play runs with figures that are made up, and says so.
+//!
+//! What happens is kept in a [`Stage`], from which a [`Screen`], a [`picture`] and the [`summary`] are drawn. The demo
+//! runs in a process of its own below a [`guardian`], which removes everything however the demo ends.
 
 pub mod guardian;
-pub mod node;
+mod node;
 pub mod picture;
-pub mod scenario;
-pub mod scene;
-pub mod screen;
+mod scenario;
+mod scene;
+mod screen;
 mod simulated;
 pub mod summary;
 pub mod worker;
+
+pub use node::{Node, NodeError};
+pub use scenario::Scenario;
+pub use scene::Stage;
+pub use screen::Screen;
 
 use evictd_daemon::tasks::Daemon;
 use evictd_eviction::record::{Outcome, Record};
@@ -17,13 +29,12 @@ use evictd_kernel::{
     clock::Clock,
 };
 use evictd_node::{
-    agent::start::{self, StartError},
-    config,
     logging::chain,
+    start::{self, StartError},
 };
-use node::{Node, NodeError};
-use scenario::{NODE_BYTES, Play, Player, Scenario};
-use scene::{Stage, Watcher};
+use evictd_node_config as config;
+use scenario::{NODE_BYTES, Play, Player};
+use scene::Watcher;
 use serde::Serialize;
 use std::{io, path::Path, process::Stdio, time::Duration};
 use tokio::{

@@ -300,7 +300,7 @@ impl Drop for Node {
 }
 
 /// Removes everything that the demo in the process `pid` made, once its pods have ended; they end when it does.
-pub async fn clear_away(pid: u32) {
+pub(crate) async fn clear_away(pid: u32) {
     let Ok(hierarchies) = Hierarchies::detect(Path::new(DEFAULT_ROOT)) else {
         return;
     };

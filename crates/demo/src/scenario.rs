@@ -6,10 +6,10 @@ use evictd_eviction::Signal;
 use evictd_pod::{Pod, wire};
 
 /// Name of the namespace all pods of the demo are in.
-pub const NAMESPACE: &str = "demo";
+pub(crate) const NAMESPACE: &str = "demo";
 
 /// Name of the volume of each pod.
-pub const VOLUME: &str = "data";
+pub(crate) const VOLUME: &str = "data";
 
 /// A scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -60,7 +60,7 @@ pub struct Play {
 }
 
 /// Memory of the node.
-pub const NODE_BYTES: i64 = 512 << 20;
+pub(crate) const NODE_BYTES: i64 = 512 << 20;
 
 impl Scenario {
     /// The name on the command line and in the result.

@@ -5,10 +5,7 @@ use evictd_eviction::{
     Decision, Housekeeper, Observations, Signal, StarvedResource,
     record::{Outcome, Record},
 };
-use evictd_node::{
-    fact::{Cycle, Decided, Fact, Terminated},
-    publish::Publish,
-};
+use evictd_node::{Cycle, Decided, Fact, Publish, Terminated};
 use evictd_pod::resources;
 use jiff::Timestamp;
 use std::{
@@ -267,7 +264,7 @@ fn signals(observations: &Observations, housekeeper: &Housekeeper) -> Vec<Signal
 
 /// Publishes the actions of the main loop to the stage, and reports ended terminations.
 #[derive(Debug)]
-pub struct Watcher {
+pub(crate) struct Watcher {
     /// The stage.
     pub stage: Stage,
     /// The pods' directories, where a kubelet has them.

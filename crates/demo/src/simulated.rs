@@ -13,7 +13,8 @@ use evictd_eviction::{
     record::{Ended, Method, Outcome, Record},
     usage::{FsUsage, PodUsage, VolumeUsage},
 };
-use evictd_node::{agent::start, config::PodsSource};
+use evictd_node::start;
+use evictd_node_config::PodsSource;
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::{

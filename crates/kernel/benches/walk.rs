@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, reason = "a bench has nobody to hand an error to")]
 
 use divan::{Bencher, black_box};
-use evictd_kernel::walk::{Budget, KeptTrees, walk};
+use evictd_kernel::walk::{Budget, DiskUsage, KeptTrees};
 use jiff::Timestamp;
 use std::{
     fs::{self, File},
@@ -60,7 +60,7 @@ fn first_walk(bencher: Bencher<'_, '_>) {
                 entries: u64::MAX,
                 stop: &stop,
             };
-            black_box(walk(pod, &mut budget)).expect("a pod's directory");
+            black_box(DiskUsage::of(pod, &mut budget)).expect("a pod's directory");
         }
     });
 }

@@ -29,14 +29,14 @@ impl Clock {
             .unwrap_or(self.started_at)
     }
 
+    /// `time` plus `pause`; `time` itself if the sum cannot be computed.
+    pub fn after(time: Timestamp, pause: SignedDuration) -> Timestamp {
+        time.saturating_add(pause).unwrap_or(time)
+    }
+
     /// The machine's own wall clock, which may jump. Use it to compute the age of timestamps that other programs on
     /// this machine wrote.
     pub fn wall(self) -> Timestamp {
         Timestamp::now()
     }
-}
-
-/// `time` plus `pause`; `time` itself if the sum cannot be computed.
-pub fn after(time: Timestamp, pause: SignedDuration) -> Timestamp {
-    time.saturating_add(pause).unwrap_or(time)
 }

@@ -43,43 +43,45 @@ pub struct DeletedFiles {
     pub truncated: bool,
 }
 
-/// Looks at every descriptor of every process, until `stop` is set. May hang where a filesystem does not answer.
-///
-/// # Errors
-/// `/proc` cannot be listed.
-pub fn deleted_files(proc_root: &Path, stop: &AtomicBool) -> io::Result<DeletedFiles> {
-    let mut found = DeletedFiles::default();
-    let mut seen = HashSet::new();
-    let mut descriptors = 0_usize;
-    for process in fs::read_dir(proc_root)?.flatten() {
-        let name = process.file_name();
-        if !name.as_bytes().iter().all(u8::is_ascii_digit) {
-            continue;
-        }
-        let process = process.path();
-        let open = match fs::read_dir(process.join("fd")) {
-            Ok(open) => open,
-            Err(error) => {
-                let hidden = error.kind() == io::ErrorKind::PermissionDenied;
-                found.hidden_processes += usize::from(hidden);
+impl DeletedFiles {
+    /// Looks at every descriptor of every process, until `stop` is set. May hang where a filesystem does not answer.
+    ///
+    /// # Errors
+    /// `/proc` cannot be listed.
+    pub fn look_for(proc_root: &Path, stop: &AtomicBool) -> io::Result<Self> {
+        let mut found = Self::default();
+        let mut seen = HashSet::new();
+        let mut descriptors = 0_usize;
+        for process in fs::read_dir(proc_root)?.flatten() {
+            let name = process.file_name();
+            if !name.as_bytes().iter().all(u8::is_ascii_digit) {
                 continue;
             }
-        };
-        for descriptor in open.flatten() {
-            descriptors += 1;
-            if descriptors > MAX_DESCRIPTORS || stop.load(Ordering::Relaxed) {
-                found.truncated = true;
-                return Ok(found);
-            }
-            if let Some(mut file) = deleted(&descriptor.path())
-                && seen.insert((file.device, file.inode))
-            {
-                file.cgroups = cgroups(&process);
-                found.files.push(file);
+            let process = process.path();
+            let open = match fs::read_dir(process.join("fd")) {
+                Ok(open) => open,
+                Err(error) => {
+                    let hidden = error.kind() == io::ErrorKind::PermissionDenied;
+                    found.hidden_processes += usize::from(hidden);
+                    continue;
+                }
+            };
+            for descriptor in open.flatten() {
+                descriptors += 1;
+                if descriptors > MAX_DESCRIPTORS || stop.load(Ordering::Relaxed) {
+                    found.truncated = true;
+                    return Ok(found);
+                }
+                if let Some(mut file) = deleted(&descriptor.path())
+                    && seen.insert((file.device, file.inode))
+                {
+                    file.cgroups = cgroups(&process);
+                    found.files.push(file);
+                }
             }
         }
+        Ok(found)
     }
-    Ok(found)
 }
 
 /// The file behind a descriptor, if it is a regular one without a name.
@@ -128,7 +130,9 @@ mod tests {
         let kept = File::create(&named).unwrap();
         let stop = AtomicBool::new(false);
         let find = |inode: u64| -> Vec<DeletedFile> {
-            let mut files = deleted_files(Path::new("/proc"), &stop).unwrap().files;
+            let mut files = DeletedFiles::look_for(Path::new("/proc"), &stop)
+                .unwrap()
+                .files;
             files.retain(|file| file.inode == inode);
             files
         };
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_scan_that_is_stopped_says_so() {
-        let stopped = deleted_files(Path::new("/proc"), &AtomicBool::new(true)).unwrap();
+        let stopped = DeletedFiles::look_for(Path::new("/proc"), &AtomicBool::new(true)).unwrap();
         assert!(stopped.truncated && stopped.files.is_empty());
     }
 }

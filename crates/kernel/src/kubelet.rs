@@ -26,36 +26,38 @@ pub struct KubeletProcess {
     pub config: Option<PathBuf>,
 }
 
-/// The kubelets that run. A tenant may call its program a kubelet, so only a process counts that is root's and in no cgroup
-/// below `pod_roots`. May hang where the kubelet hangs in the kernel.
-pub fn kubelets(
-    proc_root: &Path,
-    hierarchies: &Hierarchies,
-    pod_roots: &[PathBuf],
-) -> Vec<KubeletProcess> {
-    let Ok(processes) = fs::read_dir(proc_root) else {
-        return Vec::new();
-    };
-    let counts = |process: &Path| {
-        is_called_kubelet(process)
-            && is_roots(process)
-            && !is_in_pod(process, hierarchies, pod_roots)
-    };
-    let mut found: Vec<KubeletProcess> = processes
-        .flatten()
-        .filter_map(|process| {
-            let pid = process.file_name().to_str()?.parse().ok()?;
-            let process = process.path();
-            let command = command(&process).filter(|_| counts(&process))?;
-            Some(KubeletProcess {
-                pid,
-                root_dir: option(&command, b"root-dir"),
-                config: option(&command, b"config"),
+impl KubeletProcess {
+    /// The kubelets that run. A tenant may call its program a kubelet, so only a process counts that is root's and in no cgroup
+    /// below `pod_roots`. May hang where the kubelet hangs in the kernel.
+    pub fn find_all(
+        proc_root: &Path,
+        hierarchies: &Hierarchies,
+        pod_roots: &[PathBuf],
+    ) -> Vec<Self> {
+        let Ok(processes) = fs::read_dir(proc_root) else {
+            return Vec::new();
+        };
+        let counts = |process: &Path| {
+            is_called_kubelet(process)
+                && is_roots(process)
+                && !is_in_pod(process, hierarchies, pod_roots)
+        };
+        let mut found: Vec<Self> = processes
+            .flatten()
+            .filter_map(|process| {
+                let pid = process.file_name().to_str()?.parse().ok()?;
+                let process = process.path();
+                let command = command(&process).filter(|_| counts(&process))?;
+                Some(KubeletProcess {
+                    pid,
+                    root_dir: option(&command, b"root-dir"),
+                    config: option(&command, b"config"),
+                })
             })
-        })
-        .collect();
-    found.sort_by_key(|kubelet| kubelet.pid);
-    found
+            .collect();
+        found.sort_by_key(|kubelet| kubelet.pid);
+        found
+    }
 }
 
 fn is_called_kubelet(process: &Path) -> bool {
@@ -147,7 +149,7 @@ mod tests {
         fn found(&self) -> Vec<KubeletProcess> {
             let hierarchies = Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap();
             let roots = ["/kubepods", "/kubepods.slice"].map(PathBuf::from);
-            kubelets(self.0.path(), &hierarchies, &roots)
+            KubeletProcess::find_all(self.0.path(), &hierarchies, &roots)
         }
     }
 

@@ -5,7 +5,7 @@ mod kept;
 mod project;
 
 pub use kept::{KeptTree, KeptTrees};
-pub use project::{ProjectUsage, project_usage};
+pub use project::ProjectUsage;
 
 use kept::Record;
 use rustix::{
@@ -75,13 +75,15 @@ pub struct Budget<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Walks a directory, or measures a single file; `None` if the path does not exist.
-pub fn walk(path: &Path, budget: &mut Budget<'_>) -> Result<Option<DiskUsage>, Errno> {
-    let Some(mut walk) = Walk::at(path)? else {
-        return Ok(None);
-    };
-    walk.run(budget);
-    Ok(Some(walk.counts.usage))
+impl DiskUsage {
+    /// Walks a directory, or measures a single file; `None` if the path does not exist.
+    pub fn of(path: &Path, budget: &mut Budget<'_>) -> Result<Option<Self>, Errno> {
+        let Some(mut walk) = Walk::at(path)? else {
+            return Ok(None);
+        };
+        walk.run(budget);
+        Ok(Some(walk.counts.usage))
+    }
 }
 
 struct Walk {

@@ -157,7 +157,7 @@ impl KeptRejection {
 }
 
 /// Keeps the latest of them only, because the creators of pods decide how many there are.
-pub fn latest(mut rejections: Vec<KeptRejection>) -> Vec<KeptRejection> {
+pub(crate) fn latest(mut rejections: Vec<KeptRejection>) -> Vec<KeptRejection> {
     rejections.sort_by(|a, b| (a.time, &a.uid).cmp(&(b.time, &b.uid)));
     let surplus = rejections.len().saturating_sub(MAX_REJECTED);
     rejections.drain(..surplus);
@@ -166,18 +166,18 @@ pub fn latest(mut rejections: Vec<KeptRejection>) -> Vec<KeptRejection> {
 
 /// The file.
 #[derive(Debug, Clone)]
-pub struct KeptFile {
+pub(crate) struct KeptFile {
     directory: PathBuf,
 }
 
 impl KeptFile {
     /// In this directory, which is created if it does not exist.
-    pub fn new(directory: PathBuf) -> Self {
+    pub(crate) fn new(directory: PathBuf) -> Self {
         Self { directory }
     }
 
     /// Reads the state that an earlier run since this boot kept. A file that cannot be used is reported in the log.
-    pub fn read(&self, boot_id: &str) -> Kept {
+    pub(crate) fn read(&self, boot_id: &str) -> Kept {
         let path = self.directory.join(FILE);
         let text = match read(&path) {
             Ok(text) => text,
@@ -200,7 +200,7 @@ impl KeptFile {
     }
 
     /// Writes it for the next start. Takes as long as the directory's filesystem does.
-    pub fn write(&self, kept: &Kept) -> io::Result<()> {
+    pub(crate) fn write(&self, kept: &Kept) -> io::Result<()> {
         whole_file::write(&self.directory, FILE, 0o644, &serde_json::to_vec(kept)?)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Sends notifications to the service manager that `NOTIFY_SOCKET` names.
 #[derive(Debug)]
-pub struct Notifier {
+pub(crate) struct Notifier {
     /// Half of the watchdog's timeout.
     watchdog_interval: Option<Duration>,
     last_alive: Option<Timestamp>,
@@ -17,7 +17,7 @@ pub struct Notifier {
 
 impl Notifier {
     /// Reads `WATCHDOG_USEC` and `WATCHDOG_PID`.
-    pub fn from_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         Self {
             watchdog_interval: sd_notify::watchdog_enabled().map(|granted| granted / 2),
             last_alive: None,
@@ -31,12 +31,12 @@ impl Notifier {
     }
 
     /// Start or reload is complete.
-    pub fn ready(&mut self, status: &str) {
+    pub(crate) fn ready(&mut self, status: &str) {
         self.send(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
     /// A reload begins; [`Notifier::ready`] ends it, whether the new configuration took effect or not.
-    pub fn reloading(&mut self) {
+    pub(crate) fn reloading(&mut self) {
         // Without the time systemd counts the reload as failed and stops the service. So no reload is announced then.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.send(&[NotifyState::Reloading, now]),
@@ -45,13 +45,13 @@ impl Notifier {
     }
 
     /// One line for `systemctl status`.
-    pub fn status(&mut self, status: &str) {
+    pub(crate) fn status(&mut self, status: &str) {
         self.send(&[NotifyState::Status(status)]);
     }
 
     /// Resets the watchdog. Only the main loop may call this, once per cycle: if the loop stops, the watchdog must act, whatever
     /// else still runs. Most calls send nothing.
-    pub fn alive(&mut self, now: Timestamp) {
+    pub(crate) fn alive(&mut self, now: Timestamp) {
         let Some(watchdog_interval) = self.watchdog_interval else {
             return;
         };
@@ -66,7 +66,7 @@ impl Notifier {
     }
 
     /// The daemon stops in an orderly way.
-    pub fn stopping(&mut self) {
+    pub(crate) fn stopping(&mut self) {
         self.send(&[NotifyState::Stopping]);
     }
 

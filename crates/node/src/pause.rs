@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The annotation of the Node; its value is `true` or a reason.
-pub const ANNOTATION: &str = "evictd.dev/paused";
+pub(crate) const ANNOTATION: &str = "evictd.dev/paused";
 /// The file in the runtime directory.
 const FILE: &str = "paused";
 /// The longest reason that is kept, in characters.

@@ -5,7 +5,7 @@ use evictd_cri::{Client, Error, Filesystems, Settings};
 use evictd_eviction::reclaim::Size;
 use evictd_kernel::{
     threads::Pool,
-    walk::{Budget, walk},
+    walk::{Budget, DiskUsage},
 };
 use std::{
     path::{Path, PathBuf},
@@ -23,7 +23,7 @@ const MOST_BLOBS: u64 = 200_000;
 ///
 /// # Errors
 /// [`Error::NotASocket`] if `containerRuntimeEndpoint` names no unix socket.
-pub fn client(config: &Effective) -> Result<Client, Error> {
+pub(crate) fn client(config: &Effective) -> Result<Client, Error> {
     let endpoint = config.container_runtime_endpoint.clone();
     Client::new(Settings {
         endpoint: Some(endpoint).filter(|endpoint| !endpoint.is_empty()),
@@ -95,7 +95,7 @@ impl ContentStore {
                 entries: MOST_BLOBS,
                 stop: &stopped,
             };
-            let found = walk(&place, budget).ok()??;
+            let found = DiskUsage::of(&place, budget).ok()??;
             let size = Size {
                 bytes: found.bytes,
                 inodes: Some(found.inodes),

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 /// The shortest sleep between two cycles. On average half of it passes before a crossing is seen. For memory it is this short
 /// within 12 MiB of a threshold.
-pub const SHORTEST: Duration = Duration::from_millis(3);
+pub(crate) const SHORTEST: Duration = Duration::from_millis(3);
 
 /// The longest sleep while a signal is below a threshold. Nothing has to be caught in time then, but a pod that may
 /// be evicted can appear, and the signal can recover.
-pub const CROSSED: Duration = Duration::from_secs(1);
+pub(crate) const CROSSED: Duration = Duration::from_secs(1);
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -42,7 +42,7 @@ const fn assumed_rate(signal: Signal) -> i128 {
 
 /// Computes the sleep of the main loop.
 #[derive(Debug, Clone)]
-pub struct SamplingInterval {
+pub(crate) struct SamplingInterval {
     longest: Duration,
     /// Of each signal that was observed before: consecutive cycles in which it was not.
     missed: SignalMap<Option<u32>>,
@@ -51,7 +51,7 @@ pub struct SamplingInterval {
 impl SamplingInterval {
     /// `longest` is the configured `housekeepingInterval`, the sleep on a node with plenty of everything. Less than
     /// a millisecond would only waste CPU time.
-    pub fn new(longest: Duration) -> Self {
+    pub(crate) fn new(longest: Duration) -> Self {
         Self {
             longest: longest.max(Duration::from_millis(1)),
             missed: SignalMap::default(),
@@ -62,7 +62,7 @@ impl SamplingInterval {
     /// signal, its observation, and the threshold's value in the signal's unit. `forecast` has these observations.
     ///
     /// A signal that was observed before and is missing now is looked for again soon, then less and less often.
-    pub fn next(
+    pub(crate) fn next(
         &mut self,
         now: Timestamp,
         forecast: &Forecast,

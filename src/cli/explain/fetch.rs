@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use evictd_cluster_client::{Access, ApiError, Credentials, Reader};
 use evictd_command::Failure;
 use evictd_document::{Document, DocumentError};
-use evictd_node::config::{self, Loaded, Refused};
+use evictd_node_config::{self as config, Loaded, Refused};
 use std::{collections::HashSet, path::Path, time::Duration};
 use sysinfo::System;
 

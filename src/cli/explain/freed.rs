@@ -2,7 +2,7 @@
 
 use crate::cli::table::moment;
 use evictd_command::View;
-use evictd_node::publish::events::RECLAIMED;
+use evictd_node::RECLAIMED;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;

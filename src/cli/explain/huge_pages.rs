@@ -1,7 +1,7 @@
 //! Memory that is set aside as huge pages, which kubelets before 1.37 count as available (S7-280).
 
 use evictd_eviction::{Signal, Summary, why::human_bytes};
-use evictd_node::config::Kind;
+use evictd_node_config::Kind;
 use evictd_pod::Node;
 
 /// The first version whose summary leaves huge pages out.

@@ -9,7 +9,7 @@ use evictd_eviction::{
     Observation, Signal,
     pressure::{self, WHOLE},
 };
-use evictd_node::server::state::{SignalStatus, Status, ThresholdStatus};
+use evictd_node::status::{SignalStatus, Status, ThresholdStatus};
 
 /// Whether the headline is about something that is short, exhausted or not observed.
 pub(in crate::cli) fn is_alarming(status: &Status) -> bool {

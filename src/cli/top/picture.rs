@@ -8,7 +8,7 @@ use crate::cli::table::{amount, duration, moment, or_dash, text};
 use anyhow::Context;
 use evictd_command::{Failure, View, printable_line, shortened};
 use evictd_eviction::pressure::WHOLE;
-use evictd_node::server::state::{SignalStatus, Status, ThresholdStatus};
+use evictd_node::status::{SignalStatus, Status, ThresholdStatus};
 use jiff::SignedDuration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};

@@ -10,11 +10,11 @@
 
 pub(crate) mod tracer;
 
-use crate::cgroup_support::left_out;
+use crate::cgroup_support::{left_out, processes_below};
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, wait};
 use crate::node::{Node, Traits, Worker};
-use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies, procs_below};
+use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
 use nix::errno::Errno;
 use serde_json::{Value, json};
 use std::fs;
@@ -136,9 +136,7 @@ impl Hog {
         let hierarchies = Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap();
         let pod = place.node().group.relative.join(&self.cgroup);
         let below: Vec<_> = hierarchies.mounts().map(|mount| mount.join(&pod)).collect();
-        let pids = below
-            .iter()
-            .flat_map(|dir| procs_below(dir).unwrap_or_default());
+        let pids = below.iter().flat_map(|dir| processes_below(dir));
         Watch {
             pids: pids.collect(),
             below,

@@ -4,7 +4,7 @@ mod dashboard;
 
 use crate::promtool;
 use evictd_eviction::{Observation, Signal};
-use evictd_node::metrics::{Format, Metrics, ThresholdState, Tier};
+use evictd_node::{Format, Metrics, ThresholdState, Tier};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

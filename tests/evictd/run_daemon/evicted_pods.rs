@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::daemon::Daemon;
-use evictd_node::history::History;
+use evictd_node::History;
 use serde_json::{Value, json};
 
 const MARK: &str = "evictd.dev/evicted";

@@ -31,7 +31,7 @@ fn killed_in_the_middle_of_decisions_it_knows_them_after_the_next_start() {
     });
     daemon.signal(Signal::SIGKILL);
     daemon.ended();
-    let before = evictd_node::history::History::open(&node.path("state"), 16 << 20)
+    let before = evictd_node::History::open(&node.path("state"), 16 << 20)
         .unwrap()
         .records();
     assert!(before >= 1);

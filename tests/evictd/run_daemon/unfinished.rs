@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names, wait};
-use evictd_node::history::{DEFAULT_LIMIT, History};
+use evictd_node::History;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -53,7 +53,7 @@ impl Cluster {
     /// Writes a record into the history of a daemon that does not run, which has nothing else to go by.
     pub(crate) fn write_record(&self, record: &Value) {
         self.forget_intents();
-        let mut history = History::open(&self.node.path("state"), DEFAULT_LIMIT).unwrap();
+        let mut history = History::open(&self.node.path("state"), 1 << 20).unwrap();
         history.append(record).unwrap();
     }
 }

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 pub(crate) use dir::GroupDir;
-pub use layout::{Container, PodCgroup};
+pub use layout::PodCgroup;
 pub(crate) use layout::{container_of, pod_uid};
 pub use membership::OwnCgroups;
 pub(crate) use membership::memberships;
@@ -283,7 +283,7 @@ fn controllers_of(root: &Path) -> Result<Option<Vec<Controller>>, CgroupError> {
 
 /// The ids of all processes in the cgroup at `dir` and below, without duplicates. Cgroups that disappear meanwhile
 /// count as empty. If `dir` itself does not exist, [`CgroupError::is_gone`] is true for the error.
-pub fn procs_below(dir: &Path) -> Result<Vec<u32>, CgroupError> {
+pub(crate) fn procs_below(dir: &Path) -> Result<Vec<u32>, CgroupError> {
     let (pids, outcome) = GroupDir::open(dir)?.processes();
     outcome.map(|()| pids)
 }

@@ -39,7 +39,8 @@ use std::path::PathBuf;
 pub use group_pressure::GroupPressure;
 pub use health::{SignalHealth, SignalState};
 pub use layout::{FilesystemPaths, Layout, RuntimePaths, WatchedFilesystem};
-pub use memory::{MemoryAvailable, MemoryFigures};
+pub use memory::MemoryAvailable;
+use memory::MemoryFigures;
 pub use pressure::Pressure;
 pub use swap::Swap;
 

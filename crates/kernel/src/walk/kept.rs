@@ -5,7 +5,7 @@
 //! through a name in another directory. So a tree with hard links is not kept, and every tree is walked again after ten
 //! minutes. A caller that must be certain walks by itself.
 
-use super::{Budget, DiskUsage, Walk, allocated, directory, is_directory, walk};
+use super::{Budget, DiskUsage, Walk, allocated, directory, is_directory};
 use jiff::{SignedDuration, Timestamp};
 use rustix::{
     fd::{AsRawFd, BorrowedFd, OwnedFd},
@@ -171,7 +171,7 @@ impl KeptTree {
         }
         self.clear();
         if recent(self.given_up) {
-            return walk(&self.path, budget);
+            return DiskUsage::of(&self.path, budget);
         }
         let Some(mut counting) = Walk::at(&self.path)? else {
             return Ok(None);

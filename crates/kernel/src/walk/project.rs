@@ -15,30 +15,32 @@ pub struct ProjectUsage {
     pub device: u64,
 }
 
-/// The usage of the project of this directory. `None` if it has no project with a limit on bytes, or shares that of its
-/// parent directory. `None` too where statfs hides the figures of the project: at the limit, or if the filesystem has
-/// less left than the project may take. A project that is shared with another directory, not above this one, cannot be
-/// distinguished.
-pub fn project_usage(path: &Path) -> Option<ProjectUsage> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
-    let directory = openat(CWD, path, flags, Mode::empty()).ok()?;
-    let above = openat(&directory, "..", flags, Mode::empty()).ok()?;
-    let device = fstat(&directory).ok()?.st_dev;
-    if fstat(&above).ok()?.st_dev != device {
-        return None;
+impl ProjectUsage {
+    /// The usage of the project of this directory. `None` if it has no project with a limit on bytes, or shares that of its
+    /// parent directory. `None` too where statfs hides the figures of the project: at the limit, or if the filesystem has
+    /// less left than the project may take. A project that is shared with another directory, not above this one, cannot be
+    /// distinguished.
+    pub fn of(path: &Path) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
+        let directory = openat(CWD, path, flags, Mode::empty()).ok()?;
+        let above = openat(&directory, "..", flags, Mode::empty()).ok()?;
+        let device = fstat(&directory).ok()?.st_dev;
+        if fstat(&above).ok()?.st_dev != device {
+            return None;
+        }
+        // The available space of the whole filesystem changes meanwhile.
+        let before = fstatvfs(&above).ok()?;
+        let project = fstatvfs(&directory).ok()?;
+        let whole = least(&before, &fstatvfs(&above).ok()?);
+        let blocks = used(blocks(&project), blocks(&whole))?;
+        // XFS derives the number of all inodes from the free space, so it changes: only a limit far below it is one.
+        let inodes = used(inodes(&project), [whole.f_files / 2, whole.f_ffree]);
+        Some(ProjectUsage {
+            bytes: i64::try_from(blocks.checked_mul(project.f_frsize)?).ok()?,
+            inodes: inodes.and_then(|inodes| i64::try_from(inodes).ok()),
+            device,
+        })
     }
-    // The available space of the whole filesystem changes meanwhile.
-    let before = fstatvfs(&above).ok()?;
-    let project = fstatvfs(&directory).ok()?;
-    let whole = least(&before, &fstatvfs(&above).ok()?);
-    let blocks = used(blocks(&project), blocks(&whole))?;
-    // XFS derives the number of all inodes from the free space, so it changes: only a limit far below it is one.
-    let inodes = used(inodes(&project), [whole.f_files / 2, whole.f_ffree]);
-    Some(ProjectUsage {
-        bytes: i64::try_from(blocks.checked_mul(project.f_frsize)?).ok()?,
-        inodes: inodes.and_then(|inodes| i64::try_from(inodes).ok()),
-        device,
-    })
 }
 
 const fn blocks(of: &StatVfs) -> [u64; 2] {
@@ -90,9 +92,9 @@ mod tests {
     #[test]
     fn without_projects_there_is_nothing_to_be_told() {
         let top = tempfile::tempdir().unwrap();
-        assert_eq!(project_usage(top.path()), None);
-        assert_eq!(project_usage(Path::new("/")), None);
-        assert_eq!(project_usage(Path::new("/proc")), None);
-        assert_eq!(project_usage(&top.path().join("missing")), None);
+        assert_eq!(ProjectUsage::of(top.path()), None);
+        assert_eq!(ProjectUsage::of(Path::new("/")), None);
+        assert_eq!(ProjectUsage::of(Path::new("/proc")), None);
+        assert_eq!(ProjectUsage::of(&top.path().join("missing")), None);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 fn walk_all(path: &Path) -> DiskUsage {
     let stop = AtomicBool::new(false);
-    walk(
+    DiskUsage::of(
         path,
         &mut Budget {
             entries: 1000,
@@ -22,7 +22,7 @@ fn walk_all(path: &Path) -> DiskUsage {
 
 fn truncation(path: &Path, entries: u64, stopped: bool) -> DiskUsage {
     let stop = AtomicBool::new(stopped);
-    walk(
+    DiskUsage::of(
         path,
         &mut Budget {
             entries,
@@ -91,8 +91,8 @@ fn a_file_a_link_to_a_directory_and_nothing() {
         entries: 1,
         stop: &stop,
     };
-    assert_eq!(walk(&at("missing"), &mut budget), Ok(None));
-    assert_eq!(walk(&at("file/below"), &mut budget), Ok(None));
+    assert_eq!(DiskUsage::of(&at("missing"), &mut budget), Ok(None));
+    assert_eq!(DiskUsage::of(&at("file/below"), &mut budget), Ok(None));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use evictd_kernel::cgroup::{DEFAULT_ROOT, procs_below, subdirectories};
+use evictd_kernel::cgroup::{DEFAULT_ROOT, subdirectories};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -124,7 +124,7 @@ impl TestCgroup {
     fn kill_all(&self) {
         for dir in &self.dirs {
             thaw(dir);
-            for pid in procs_below(dir).unwrap_or_default() {
+            for pid in processes_below(dir) {
                 if let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 1) {
                     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
                 }
@@ -180,6 +180,19 @@ fn remove(dir: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
+}
+
+/// The ids of the processes in the group at `dir` and below; none if it does not exist.
+pub(crate) fn processes_below(dir: &Path) -> Vec<u32> {
+    let listed = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<u32> = listed
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect();
+    for child in subdirectories(dir).unwrap_or_default() {
+        pids.extend(processes_below(&dir.join(child)));
+    }
+    pids
 }
 
 fn thaw(dir: &Path) {

@@ -17,21 +17,21 @@ mod pause;
 mod ports;
 mod reclaim;
 mod sleep;
-pub mod start;
+pub(crate) mod start;
 mod terminations;
 #[cfg(test)]
 mod tests;
 mod timer;
 mod unfinished;
 
-pub use allocatable::Allocatable;
-pub use cluster::Cluster;
-pub use pause::Pauses;
-pub use ports::{Behaviour, Ports};
-pub use reclaim::NodeReclaim;
-pub use terminations::Terminations;
-pub use timer::Timer;
-pub use unfinished::Unfinished;
+pub(crate) use allocatable::Allocatable;
+pub(crate) use cluster::Cluster;
+pub(crate) use pause::Pauses;
+pub(crate) use ports::{Behaviour, Ports};
+pub(crate) use reclaim::NodeReclaim;
+pub(crate) use terminations::Terminations;
+pub(crate) use timer::Timer;
+pub(crate) use unfinished::Unfinished;
 
 use crate::{
     evict::EvictError,

@@ -11,7 +11,7 @@ mod signals;
 mod status;
 mod usage;
 
-pub use reload::Reload;
+pub(crate) use reload::Reload;
 
 use super::{
     Agent, Allocatable, Behaviour, NodeReclaim, Pauses, Ports, Terminations, Timer, Unfinished,

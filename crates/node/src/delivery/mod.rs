@@ -13,12 +13,12 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-pub use evictd_eviction::record::{Notice, Way};
+pub(crate) use evictd_eviction::record::{Notice, Way};
+pub(crate) use node::Pressure;
 pub use node::{
-    ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT, NodeReporter, Pressure, all_nodes,
-    daemon_set_is_deleted,
+    ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT, NodeReporter, all_nodes, daemon_set_is_deleted,
 };
-pub use pod_gc::PodGarbageCollector;
+pub(crate) use pod_gc::PodGarbageCollector;
 pub use records::clean_pods;
 
 use attempts::{deliver, restore_reason};
@@ -93,7 +93,7 @@ pub enum Progress {
 }
 
 /// Receives whether the first attempt succeeded.
-pub type FirstAttempt = oneshot::Receiver<bool>;
+pub(crate) type FirstAttempt = oneshot::Receiver<bool>;
 
 /// Takes notices and delivers them. Clones share their state.
 #[derive(Clone)]

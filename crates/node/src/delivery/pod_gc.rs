@@ -23,7 +23,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 /// Deletes the objects of pods that were evicted on this node.
-pub struct PodGarbageCollector {
+pub(crate) struct PodGarbageCollector {
     retention: Retention,
     /// UIDs of the pods that are in this node's own history. The annotation on a pod is not enough, because users
     /// can write it.
@@ -47,7 +47,7 @@ struct Due {
 
 impl PodGarbageCollector {
     /// By these limits, for the pods with these UIDs.
-    pub fn new(
+    pub(crate) fn new(
         retention: Retention,
         evicted: watch::Receiver<BTreeSet<String>>,
         actions: Actions,
@@ -65,7 +65,7 @@ impl PodGarbageCollector {
     }
 
     /// Runs until the source of pods ends. In a dry run it only logs the deletions.
-    pub async fn run(
+    pub(crate) async fn run(
         mut self,
         mut listings: watch::Receiver<Arc<Listing>>,
         mut dry_run: watch::Receiver<bool>,

@@ -12,7 +12,7 @@ const SOFT_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How urgent the eviction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Urgency {
+pub(crate) enum Urgency {
     /// The pod is killed once its status is published, or after this time at the latest; at once if its grace
     /// period is zero and `Tell::Together` is set.
     Hard(Duration),
@@ -22,7 +22,7 @@ pub enum Urgency {
 
 /// Evicts one pod that the API server knows.
 #[derive(Clone)]
-pub struct ClusterEvictor {
+pub(crate) struct ClusterEvictor {
     /// Terminates the pod's processes on this node.
     pub local: LocalEvictor,
     /// Publishes the pod's status.
@@ -51,7 +51,7 @@ impl ClusterEvictor {
 }
 
 /// Terminates one pod whose status an earlier run has published already, so that its kubelet ends it.
-pub struct ResumedEvictor(pub Arc<CgroupEvictor>);
+pub(crate) struct ResumedEvictor(pub Arc<CgroupEvictor>);
 
 impl Evict for ResumedEvictor {
     async fn evict(

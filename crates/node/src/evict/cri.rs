@@ -19,7 +19,7 @@ const REAPING: Duration = Duration::from_millis(500);
 
 /// Terminates pods on this node: through the container runtime if there is one, and in any case through their cgroups.
 #[derive(Debug, Clone)]
-pub struct LocalEvictor {
+pub(crate) struct LocalEvictor {
     /// Terminates the processes that the runtime leaves.
     pub cgroups: Arc<CgroupEvictor>,
     /// The runtime, with `evict.method: cri`.
@@ -49,7 +49,7 @@ impl LocalEvictor {
     /// grace period of zero the processes are killed at once, and the runtime is informed at the same time.
     ///
     /// Those of [`CgroupEvictor::end`].
-    pub async fn end(
+    pub(crate) async fn end(
         &self,
         victim: &Victim,
         grace: Duration,

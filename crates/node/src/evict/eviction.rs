@@ -33,7 +33,7 @@ const HARD_THRESHOLD_CROSSED: &str = "a hard threshold was crossed before the AP
 
 /// Evicts one pod if its disruption budget allows it.
 #[derive(Clone)]
-pub struct ApiEvictor {
+pub(crate) struct ApiEvictor {
     /// Makes sure that the pod ends after its grace period.
     pub local: Arc<CgroupEvictor>,
     /// Calls the API server.

@@ -4,15 +4,15 @@ mod cluster;
 mod cri;
 mod eviction;
 
-pub use cluster::{ClusterEvictor, ResumedEvictor, Urgency};
-pub use cri::LocalEvictor;
-pub use eviction::ApiEvictor;
+pub(crate) use cluster::{ClusterEvictor, ResumedEvictor, Urgency};
+pub(crate) use cri::LocalEvictor;
+pub(crate) use eviction::ApiEvictor;
 
 use evictd_kernel::kill::{GraceCut, KillError, Termination, Victim};
 use std::{future::Future, time::Duration};
 
 /// A way to evict a pod.
-pub trait Evict {
+pub(crate) trait Evict {
     /// Sends SIGTERM, waits for `grace` or until `cut` ends it, then sends SIGKILL; with a grace period of zero it
     /// sends SIGKILL at once. Returns when the last process has exited or the deadline is over.
     fn evict(

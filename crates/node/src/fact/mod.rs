@@ -2,7 +2,7 @@
 
 mod admission;
 
-pub use admission::{AdmissionAction, AdmissionDecision};
+pub(crate) use admission::{AdmissionAction, AdmissionDecision};
 
 use crate::{
     config::Admission, delivery::Publication, evict::EvictError, logging::chain, pause::Pause,

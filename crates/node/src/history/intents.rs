@@ -30,7 +30,7 @@ const SLOTS: usize = 64;
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum IntentsError {
+pub(crate) enum IntentsError {
     /// The file could not be opened or prepared.
     #[error("cannot {doing} {path}: {source}")]
     Io {
@@ -57,7 +57,7 @@ pub enum IntentsError {
 
 /// The file, held open.
 #[derive(Debug)]
-pub struct Intents {
+pub(crate) struct Intents {
     file: File,
     path: PathBuf,
     slots: Vec<Option<Held>>,
@@ -77,7 +77,7 @@ struct Held {
 impl Intents {
     /// Opens or creates the file in this directory, and returns the records in it. A damaged slot is skipped with a
     /// warning: a process that died while writing it had not begun to carry it out.
-    pub fn open(directory: &Path) -> Result<(Self, Vec<Record>), IntentsError> {
+    pub(crate) fn open(directory: &Path) -> Result<(Self, Vec<Record>), IntentsError> {
         let path = directory.join(FILE);
         let failed = |doing, path: &Path| {
             let path = path.to_owned();
@@ -151,7 +151,7 @@ impl Intents {
 
     /// Writes this record, whose whole line is `line`, or as much of it as fits. The receipt must be given to the
     /// history's writer, which marks it when the line is on disk.
-    pub fn write(&mut self, record: &Record, line: &[u8]) -> Receipt {
+    pub(crate) fn write(&mut self, record: &Record, line: &[u8]) -> Receipt {
         self.release();
         let receipt = Receipt::default();
         let written = self.write_free(record, line, &receipt);
@@ -185,12 +185,12 @@ impl Intents {
     }
 
     /// Frees the slots whose records are on disk in the history.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.free_if(|_, held| held.receipt.is_signed());
     }
 
     /// Frees the slots of this decision.
-    pub fn free(&mut self, id: &str) {
+    pub(crate) fn free(&mut self, id: &str) {
         self.free_if(|_, held| held.id == id);
     }
 

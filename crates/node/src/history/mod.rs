@@ -16,9 +16,9 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use intents::{Intents, IntentsError};
-pub use past::{EarlierDecisions, OpenRecords, PastEviction, evicted};
-pub use recorder::{Recorder, RecorderState};
+pub(crate) use intents::Intents;
+pub(crate) use past::{EarlierDecisions, OpenRecords, PastEviction, evicted};
+pub(crate) use recorder::{Recorder, RecorderState};
 pub use scan::Scanner;
 
 use crate::regular_file;
@@ -37,14 +37,11 @@ use tally::Tally;
 const CURRENT: &str = "decisions.log";
 const PREVIOUS: &str = "decisions.1.log";
 
-/// Where the daemon keeps its history.
-pub const DEFAULT_DIRECTORY: &str = "/var/lib/evictd";
-
 /// The default limit of the history in bytes: some 500 decisions over 110 pods each.
-pub const DEFAULT_LIMIT: u64 = 16 << 20;
+pub(crate) const DEFAULT_LIMIT: u64 = 16 << 20;
 
 /// The largest record in bytes; a decision over a thousand pods takes about 300 kB.
-pub const LARGEST_RECORD: usize = 4 << 20;
+pub(crate) const LARGEST_RECORD: usize = 4 << 20;
 
 /// The most bytes that wait in memory while writes fail.
 const WAITING_LIMIT: usize = LARGEST_RECORD;
@@ -464,7 +461,7 @@ impl Waiting {
 
 /// Whether a record is on disk. Clones share their state.
 #[derive(Debug, Clone, Default)]
-pub struct Receipt(Arc<AtomicBool>);
+pub(crate) struct Receipt(Arc<AtomicBool>);
 
 impl Receipt {
     fn sign(&self) {
@@ -536,12 +533,12 @@ pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>, HistoryError> {
 /// The complete records of a history, oldest first, each as JSON. Needs no lock: it may be read while a daemon
 /// writes, and skips a record that is only half written.
 #[derive(Debug)]
-pub struct Records {
+pub(crate) struct Records {
     segments: VecDeque<(PathBuf, Scanner<BufReader<File>>)>,
 }
 
 /// Opens the records kept in `directory`; a directory or segment that is not there holds none.
-pub fn read(directory: &Path) -> Result<Records, HistoryError> {
+pub(crate) fn read(directory: &Path) -> Result<Records, HistoryError> {
     let mut segments = VecDeque::new();
     let mut seen = None;
     // The current segment first: if the writer renames it in between, the same file is opened twice, but none is

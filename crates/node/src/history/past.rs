@@ -15,7 +15,7 @@ use std::{
 
 /// The eviction of a pod that has an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PastEviction {
+pub(crate) struct PastEviction {
     /// When it was decided.
     pub time: Timestamp,
     /// The controller of the pod.
@@ -45,11 +45,11 @@ impl PastEviction {
 }
 
 /// Decisions by id.
-pub type OpenRecords = BTreeMap<String, Record>;
+pub(crate) type OpenRecords = BTreeMap<String, Record>;
 
 /// Earlier decisions. Of two records of one decision the later one counts.
 #[derive(Debug)]
-pub struct EarlierDecisions {
+pub(crate) struct EarlierDecisions {
     /// The open decisions: the outcome or the publication is missing.
     pub open: OpenRecords,
     /// The latest eviction.
@@ -65,7 +65,7 @@ pub struct EarlierDecisions {
 
 impl EarlierDecisions {
     /// An empty value. Collects evictions of owners' pods within this span, and the last records with these ids.
-    pub fn new(span: RangeInclusive<Timestamp>, ask: BTreeSet<String>) -> Self {
+    pub(crate) fn new(span: RangeInclusive<Timestamp>, ask: BTreeSet<String>) -> Self {
         Self {
             open: OpenRecords::new(),
             last: None,
@@ -78,7 +78,7 @@ impl EarlierDecisions {
     }
 
     /// Reads the history in this directory. Records of another version that cannot be parsed are skipped.
-    pub fn read(&mut self, directory: &Path) -> Result<(), HistoryError> {
+    pub(crate) fn read(&mut self, directory: &Path) -> Result<(), HistoryError> {
         for line in read(directory)? {
             if let Ok(record) = serde_json::from_str::<Record>(&line?) {
                 self.note(record);
@@ -88,7 +88,7 @@ impl EarlierDecisions {
     }
 
     /// The next record in the order in which they were written.
-    pub fn note(&mut self, record: Record) {
+    pub(crate) fn note(&mut self, record: Record) {
         let id = &record.id;
         match PastEviction::of(&record).filter(|_| self.span.contains(&record.time)) {
             Some(past) => drop(self.evictions.insert(id.clone(), past)),
@@ -135,7 +135,7 @@ impl EarlierDecisions {
     }
 
     /// The notices that were published in the last [`NOTICE_OWED`]: a kubelet may still empty their reasons.
-    pub fn published_notices(&self) -> Vec<Notice> {
+    pub(crate) fn published_notices(&self) -> Vec<Notice> {
         let notices = self.notices.values();
         let published = notices.filter(|(_, published)| *published);
         published.map(|(notice, _)| notice.clone()).collect()
@@ -168,7 +168,7 @@ impl EarlierDecisions {
     }
 
     /// The evictions of owners' pods, oldest first.
-    pub fn evictions(&self) -> Vec<PastEviction> {
+    pub(crate) fn evictions(&self) -> Vec<PastEviction> {
         let mut past: Vec<PastEviction> = self.evictions.values().cloned().collect();
         past.sort_by_key(|eviction| eviction.time);
         past
@@ -176,7 +176,7 @@ impl EarlierDecisions {
 }
 
 /// UIDs of the pods that were terminated or rejected, as far back as the history in this directory reaches.
-pub fn evicted(directory: &Path) -> Result<BTreeSet<String>, HistoryError> {
+pub(crate) fn evicted(directory: &Path) -> Result<BTreeSet<String>, HistoryError> {
     let mut uids = BTreeSet::new();
     for line in read(directory)? {
         let record = serde_json::from_str::<Record>(&line?);

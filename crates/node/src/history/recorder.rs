@@ -18,7 +18,7 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// The state of the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RecorderState {
+pub(crate) struct RecorderState {
     /// The number of records on disk.
     pub records: u64,
     /// Evictions that they are of.
@@ -36,7 +36,7 @@ type Lines = Vec<Line>;
 
 /// A handle of the writing thread. Dropping it writes the queued records and ends the thread.
 #[derive(Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     queue: Option<SyncSender<Lines>>,
     state: Arc<Mutex<RecorderState>>,
     writer: Arc<Mutex<Option<Writer>>>,
@@ -57,7 +57,7 @@ struct Writer {
 impl Recorder {
     /// Starts the writer; while writes fail, it retries every `retry_every`. If no thread can be created, a thread
     /// of the pool writes, and each record tries again to create one.
-    pub fn start(history: History, retry_every: Duration) -> Self {
+    pub(crate) fn start(history: History, retry_every: Duration) -> Self {
         let (queue, lines) = sync_channel(QUEUE);
         let state = Arc::new(Mutex::new(RecorderState {
             records: history.records(),
@@ -104,12 +104,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Queues one record; never waits for the disk.
-    pub fn record(&self, record: &impl Serialize) -> Result<(), HistoryError> {
-        self.send(vec![Line::of(record)?])
-    }
-
-    /// The same for a complete line; `receipt` is marked when the line is on disk.
+    /// Queues one complete line; never waits for the disk. `receipt` is marked when the line is on disk.
     pub(crate) fn deliver(&self, bytes: Vec<u8>, receipt: Receipt) -> Result<(), HistoryError> {
         let bytes = bytes.into();
         self.send(vec![Line { bytes, receipt }])
@@ -144,7 +139,7 @@ impl Recorder {
     }
 
     /// The state of the history after the last write or attempt.
-    pub fn state(&self) -> RecorderState {
+    pub(crate) fn state(&self) -> RecorderState {
         self.state
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -338,12 +338,12 @@ fn the_recorder_tries_again_until_the_disk_takes_it() {
         let filler = fill(disk);
         let recorder = Recorder::start(history, Duration::from_millis(5));
         let large = json!({ "id": "d-0", "text": "x".repeat(9000) });
-        recorder.record(&large).unwrap();
+        recorder.record_all([&large].into_iter()).unwrap();
         wait_until("the disk refuses", || recorder.state().error.is_some());
         assert_eq!(recorder.state().waiting, 1);
         std::fs::remove_file(filler).unwrap();
         wait_until("the disk takes it", || recorder.state().error.is_none());
-        recorder.record(&decision(1)).unwrap();
+        recorder.record_all([&decision(1)].into_iter()).unwrap();
         drop(recorder);
         assert_eq!(ids(&path), expected(0..2));
     });

@@ -7,8 +7,9 @@ mod gauges;
 #[cfg(test)]
 mod tests;
 
-pub use evictd_daemon::metrics::{Exposition, Format};
-pub use gauges::{ConfigurationGauges, NodeHeartbeat};
+pub(crate) use evictd_daemon::metrics::Exposition;
+pub use evictd_daemon::metrics::Format;
+pub(crate) use gauges::{ConfigurationGauges, NodeHeartbeat};
 
 use evictd_eviction::{ConditionMap, NodeCondition, Observation, Signal, SignalMap};
 use gauges::{BySignal, BySignalAndKind, SignalGauges, ThresholdGauges};

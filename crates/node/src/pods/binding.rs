@@ -24,7 +24,7 @@ const TRIES: u32 = 3;
 
 /// Annotation with a pod's cgroup: a path from the root of the hierarchies (`/batch/web`), or one that begins with
 /// the mount point of a hierarchy.
-pub const CGROUP_ANNOTATION: &str = "evictd.dev/cgroup";
+pub(super) const CGROUP_ANNOTATION: &str = "evictd.dev/cgroup";
 
 /// Why a pod is not bound to a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]

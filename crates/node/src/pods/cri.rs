@@ -31,7 +31,7 @@ const LEAST_SHARES: u64 = 2;
 
 /// Pods from the container runtime.
 #[derive(Debug)]
-pub struct Cri {
+pub(crate) struct Cri {
     runtime: Client,
     node: String,
     keep: SnapshotFile,
@@ -40,7 +40,7 @@ pub struct Cri {
 
 impl Cri {
     /// The pods of this node, from this runtime.
-    pub fn new(runtime: Client, node: String, keep: SnapshotFile, clock: Clock) -> Self {
+    pub(crate) fn new(runtime: Client, node: String, keep: SnapshotFile, clock: Clock) -> Self {
         Self {
             runtime,
             node,

@@ -15,7 +15,7 @@ use std::{
 
 /// A directory of manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManifestDirectory {
+pub(crate) struct ManifestDirectory {
     /// Its path; it need not exist yet.
     pub path: PathBuf,
     /// Whether it is a kubelet's static pod directory, whose pods are never chosen (S1-046).

@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(3);
 
 /// Pods from the kubelet.
 #[derive(Debug)]
-pub struct Kubelet {
+pub(crate) struct Kubelet {
     settings: KubeletSettings,
     node: String,
     keep: SnapshotFile,
@@ -24,7 +24,12 @@ pub struct Kubelet {
 
 impl Kubelet {
     /// The pods of this node, from the kubelet that these settings describe.
-    pub fn new(settings: KubeletSettings, node: String, keep: SnapshotFile, clock: Clock) -> Self {
+    pub(crate) fn new(
+        settings: KubeletSettings,
+        node: String,
+        keep: SnapshotFile,
+        clock: Clock,
+    ) -> Self {
         Self {
             settings,
             node,

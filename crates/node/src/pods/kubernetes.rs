@@ -18,7 +18,7 @@ const SERVER: &str = "the API server";
 
 /// Pods from the API server.
 #[derive(Debug)]
-pub struct Kubernetes {
+pub(crate) struct Kubernetes {
     settings: Credentials,
     node: String,
     fleet: Fleet,
@@ -29,7 +29,7 @@ pub struct Kubernetes {
 
 impl Kubernetes {
     /// The pods of this node, from the API server that these settings describe.
-    pub fn new(
+    pub(crate) fn new(
         settings: Credentials,
         node: String,
         fleet: Fleet,

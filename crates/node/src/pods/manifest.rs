@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The settings that turn a manifest into a pod of this node.
 #[derive(Debug, Clone, Default)]
-pub struct ManifestRules {
+pub(crate) struct ManifestRules {
     /// The node's name, which is part of a derived UID.
     pub node_name: String,
     /// Priorities of the priority classes that manifests may name, in addition to the two built-in ones.

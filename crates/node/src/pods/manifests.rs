@@ -20,13 +20,13 @@ const SETTLING: Duration = Duration::from_millis(50);
 
 /// Pods from manifest files.
 #[derive(Debug)]
-pub struct Manifests {
+pub(crate) struct Manifests {
     directories: Directories,
 }
 
 impl Manifests {
     /// The manifests in these directories; subdirectories are ignored.
-    pub fn new(directories: Vec<ManifestDirectory>, rules: ManifestRules) -> Self {
+    pub(crate) fn new(directories: Vec<ManifestDirectory>, rules: ManifestRules) -> Self {
         Self {
             directories: Directories::new(directories, rules),
         }

@@ -14,7 +14,7 @@ mod directories;
 mod kubelet;
 mod kubernetes;
 mod manifest;
-pub mod manifests;
+pub(crate) mod manifests;
 mod remote;
 mod snapshot;
 pub(crate) mod trim;
@@ -35,16 +35,15 @@ use std::{
 };
 use tokio::sync::watch;
 
-pub use binding::{Binder, CGROUP_ANNOTATION, Refusal};
-pub use cache::PodCache;
-pub use cri::Cri;
-pub use directories::ManifestDirectory;
-pub use evictd_cluster_client::WATCH_LIFE;
-pub use kubelet::Kubelet;
-pub use kubernetes::Kubernetes;
-pub use manifest::ManifestRules;
-pub use manifests::Manifests;
-pub use snapshot::SnapshotFile;
+pub(crate) use binding::{Binder, Refusal};
+pub(crate) use cache::PodCache;
+pub(crate) use cri::Cri;
+pub(crate) use directories::ManifestDirectory;
+pub(crate) use kubelet::Kubelet;
+pub(crate) use kubernetes::Kubernetes;
+pub(crate) use manifest::ManifestRules;
+pub(crate) use manifests::Manifests;
+pub(crate) use snapshot::SnapshotFile;
 
 /// The cgroup of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub struct BoundCgroup {
 }
 
 /// A source of pods.
-pub trait PodSource {
+pub(crate) trait PodSource {
     /// Lists the pods once, then keeps the listing up to date in the background until every receiver is dropped. A
     /// source that cannot list its pods publishes the last known ones, with a warning.
     fn start(self) -> impl Future<Output = watch::Receiver<Arc<Listing>>> + Send;

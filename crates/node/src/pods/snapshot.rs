@@ -38,7 +38,7 @@ struct Document {
 
 /// The file; `directory` is created if it does not exist.
 #[derive(Debug, Clone)]
-pub struct SnapshotFile {
+pub(crate) struct SnapshotFile {
     directory: PathBuf,
     node: String,
     labels: BTreeSet<String>,
@@ -46,7 +46,7 @@ pub struct SnapshotFile {
 
 impl SnapshotFile {
     /// In this directory, for the pods of this node; `labels` are the label keys that selectors use.
-    pub fn new(directory: PathBuf, node: String, labels: BTreeSet<String>) -> Self {
+    pub(crate) fn new(directory: PathBuf, node: String, labels: BTreeSet<String>) -> Self {
         Self {
             directory,
             node,
@@ -64,7 +64,7 @@ impl SnapshotFile {
     }
 
     /// Whether the file exists.
-    pub fn exists(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         self.path().exists()
     }
 

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 /// Passes on the dry run setting when it changes.
 #[derive(Debug)]
-pub struct DryRunPublisher(pub watch::Sender<bool>);
+pub(crate) struct DryRunPublisher(pub watch::Sender<bool>);
 
 impl Publish for DryRunPublisher {
     fn publish(&mut self, fact: &Fact<'_>) {

@@ -16,7 +16,7 @@ const PASSED_OVER: &str = "PassedOver";
 
 /// Passes events to the task that sends them.
 #[derive(Debug)]
-pub struct Events {
+pub(crate) struct Events {
     node: String,
     send: mpsc::Sender<Event>,
     raised: Option<ConditionMap<bool>>,
@@ -26,7 +26,7 @@ pub struct Events {
 
 impl Events {
     /// Events about the node of this name; `send` is the channel to the task that sends them.
-    pub fn new(node: String, send: mpsc::Sender<Event>) -> Self {
+    pub(crate) fn new(node: String, send: mpsc::Sender<Event>) -> Self {
         Self {
             node,
             send,

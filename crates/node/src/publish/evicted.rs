@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 /// UIDs of the pods that were terminated or rejected here.
 #[derive(Debug)]
-pub struct Evicted(pub watch::Sender<BTreeSet<String>>);
+pub(crate) struct Evicted(pub watch::Sender<BTreeSet<String>>);
 
 impl Evicted {
     fn add(&self, uid: &str) {

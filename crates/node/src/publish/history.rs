@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Writes decisions to the history.
 #[derive(Debug)]
-pub struct HistoryPublisher {
+pub(crate) struct HistoryPublisher {
     recorder: Recorder,
     /// Where a record is written before it is carried out; `None` if that is not possible.
     intents: Option<Intents>,
@@ -31,7 +31,7 @@ pub struct HistoryPublisher {
 impl HistoryPublisher {
     /// Writes to this recorder, and its state to the status page. `open` are the open decisions of earlier runs;
     /// `intents` come with records that the history lacks.
-    pub fn new(
+    pub(crate) fn new(
         recorder: Recorder,
         intents: Option<(Intents, Vec<Record>)>,
         shared: &Arc<Shared>,

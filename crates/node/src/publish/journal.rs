@@ -105,7 +105,7 @@ fn since(ended: &Terminated<'_>) -> String {
 
 /// Publishes to the log.
 #[derive(Debug, Default)]
-pub struct Journal;
+pub(crate) struct Journal;
 
 impl Publish for Journal {
     fn publish(&mut self, fact: &Fact<'_>) {

@@ -14,7 +14,7 @@ const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 
 /// Writes the file when the conditions or rejections have changed, beside the loop.
 #[derive(Debug)]
-pub struct KeptPublisher {
+pub(crate) struct KeptPublisher {
     file: KeptFile,
     boot_id: String,
     /// Since when each condition keeps new pods off the node.
@@ -26,7 +26,7 @@ pub struct KeptPublisher {
 
 impl KeptPublisher {
     /// Continues from the contents of the file at the start.
-    pub fn new(file: KeptFile, boot_id: String, kept: &Kept) -> Self {
+    pub(crate) fn new(file: KeptFile, boot_id: String, kept: &Kept) -> Self {
         let mut since = ConditionMap::default();
         for (condition, held) in kept.conditions() {
             since[condition] = Some(held.since);

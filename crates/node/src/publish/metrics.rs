@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Updates the metrics from observations, decisions and departures.
 #[derive(Debug)]
-pub struct MetricsPublisher {
+pub(crate) struct MetricsPublisher {
     metrics: Metrics,
     health: SignalMap<SignalHealth>,
     /// The time of the first cycle; the age of pods that were never listed counts from here.
@@ -23,7 +23,7 @@ pub struct MetricsPublisher {
 
 impl MetricsPublisher {
     /// A publisher that updates these metrics.
-    pub fn new(metrics: Metrics) -> Self {
+    pub(crate) fn new(metrics: Metrics) -> Self {
         Self {
             metrics,
             health: SignalMap::default(),

@@ -1,19 +1,19 @@
 //! Publishers of facts: the log, the history, events, metrics, the status page, the Node.
 
-pub mod dry_run;
-pub mod events;
-pub mod evicted;
-pub mod history;
+pub(crate) mod dry_run;
+pub(crate) mod events;
+pub(crate) mod evicted;
+pub(crate) mod history;
 mod inverted;
-pub mod journal;
-pub mod kept;
-pub mod metrics;
-pub mod node;
-pub mod startup;
-pub mod status;
-pub mod transitions;
-pub mod urgency;
-pub mod watchdog;
+pub(crate) mod journal;
+pub(crate) mod kept;
+pub(crate) mod metrics;
+pub(crate) mod node;
+pub(crate) mod startup;
+pub(crate) mod status;
+pub(crate) mod transitions;
+pub(crate) mod urgency;
+pub(crate) mod watchdog;
 pub(crate) mod words;
 
 use crate::fact::Fact;

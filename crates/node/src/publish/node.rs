@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// Passes on the conditions when they change.
 #[derive(Debug)]
-pub struct NodePressure {
+pub(crate) struct NodePressure {
     wanted: watch::Sender<Option<Pressure>>,
     settled: watch::Sender<bool>,
     headroom: Headroom,
@@ -17,7 +17,10 @@ pub struct NodePressure {
 
 impl NodePressure {
     /// With the channels of the reporter.
-    pub fn new(wanted: watch::Sender<Option<Pressure>>, settled: watch::Sender<bool>) -> Self {
+    pub(crate) fn new(
+        wanted: watch::Sender<Option<Pressure>>,
+        settled: watch::Sender<bool>,
+    ) -> Self {
         Self {
             wanted,
             settled,

@@ -11,7 +11,7 @@ use std::{
 
 /// Facts about the daemon that are known before its first cycle.
 #[derive(Debug)]
-pub struct StartInfo {
+pub(crate) struct StartInfo {
     /// The file of the configuration; empty if everything has its default.
     pub configuration: String,
     /// The drop-in files that are merged over it.

@@ -25,7 +25,7 @@ const FINDINGS: usize = 10;
 
 /// Writes the main loop's state to where the socket and HTTP servers read it.
 #[derive(Debug)]
-pub struct StatusPage {
+pub(crate) struct StatusPage {
     shared: Arc<Shared>,
     hierarchies: Hierarchies,
     written: Option<Timestamp>,
@@ -44,7 +44,7 @@ pub struct StatusPage {
 
 impl StatusPage {
     /// Writes to this page; the pods' cgroups are in these hierarchies.
-    pub fn new(shared: Arc<Shared>, hierarchies: Hierarchies) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, hierarchies: Hierarchies) -> Self {
         Self {
             shared,
             hierarchies,

@@ -13,7 +13,7 @@ use evictd_eviction::{ConditionMap, Threshold, pressure};
 
 /// Logs the changes since the last cycle.
 #[derive(Debug)]
-pub struct Transitions {
+pub(crate) struct Transitions {
     /// Taken by the first cycle.
     start_info: Option<StartInfo>,
     raised: ConditionMap<bool>,
@@ -25,7 +25,7 @@ pub struct Transitions {
 
 impl Transitions {
     /// No condition is raised yet.
-    pub fn new(start_info: StartInfo) -> Self {
+    pub(crate) fn new(start_info: StartInfo) -> Self {
         Self {
             start_info: Some(start_info),
             raised: ConditionMap::default(),

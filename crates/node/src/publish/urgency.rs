@@ -6,7 +6,7 @@ use evictd_cluster_client::Fleet;
 
 /// Sets whether this node needs the answers of the API server urgently.
 #[derive(Debug)]
-pub struct UrgencyPublisher(pub Fleet);
+pub(crate) struct UrgencyPublisher(pub Fleet);
 
 impl Publish for UrgencyPublisher {
     fn publish(&mut self, fact: &Fact<'_>) {

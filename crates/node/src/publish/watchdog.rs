@@ -6,18 +6,18 @@ use crate::fact::{Cycle, Fact};
 use crate::{notify::Notifier, pause::Pause};
 
 /// The normal status line.
-pub const WATCHING: &str = "watching this node";
+pub(crate) const WATCHING: &str = "watching this node";
 
 /// Notifies systemd that the main loop works.
 #[derive(Debug)]
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     notifier: Notifier,
     paused: Option<Pause>,
 }
 
 impl Watchdog {
     /// Notifies the service manager through `notifier`.
-    pub const fn new(notifier: Notifier) -> Self {
+    pub(crate) const fn new(notifier: Notifier) -> Self {
         Self {
             notifier,
             paused: None,
@@ -26,7 +26,7 @@ impl Watchdog {
 }
 
 /// The status line of systemd.
-pub fn status_line(paused: Option<&Pause>) -> String {
+pub(crate) fn status_line(paused: Option<&Pause>) -> String {
     paused.map_or(WATCHING.to_owned(), |pause| {
         format!("PAUSED {pause}; no pod is terminated")
     })

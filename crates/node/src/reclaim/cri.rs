@@ -18,7 +18,7 @@ const POD_UID: &str = "io.kubernetes.pod.uid";
 
 /// The container runtime of this node.
 #[derive(Debug)]
-pub struct CriRuntime {
+pub(crate) struct CriRuntime {
     client: Client,
     clock: Clock,
     uses: UsesFile,
@@ -29,7 +29,7 @@ pub struct CriRuntime {
 
 impl CriRuntime {
     /// Through this client; since when images are here, and their last use, is kept in this directory.
-    pub fn new(client: Client, runtime_directory: PathBuf, clock: Clock) -> Self {
+    pub(crate) fn new(client: Client, runtime_directory: PathBuf, clock: Clock) -> Self {
         Self {
             client,
             clock,

@@ -9,7 +9,7 @@ use crate::{
 use evictd_eviction::reclaim::Reclaimed;
 use evictd_kernel::{
     cgroup::{Hierarchies, Reclaim, Version},
-    clock::{Clock, after},
+    clock::Clock,
     kernel_file::Buffer,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -108,7 +108,7 @@ impl MemoryReclaimer {
 }
 
 fn reclaim(hierarchies: &Hierarchies, short: u64, targets: &[Target], clock: Clock) -> Reclaimed {
-    let until = after(clock.now(), LONGEST_ROUND);
+    let until = Clock::after(clock.now(), LONGEST_ROUND);
     let is_over = || clock.now() >= until;
     let mut done = Reclaimed::default();
     for target in targets {

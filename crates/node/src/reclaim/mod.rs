@@ -14,9 +14,9 @@ mod memory;
 mod tracker;
 mod uses;
 
-pub use crate::runtime::Places;
-pub use cri::CriRuntime;
-pub use memory::{MemoryReclaimer, Target};
+pub(crate) use crate::runtime::Places;
+pub(crate) use cri::CriRuntime;
+pub(crate) use memory::{MemoryReclaimer, Target};
 
 use crate::{
     config::{Effective, ImageGc, ImageGcMode, PodsSource},
@@ -29,7 +29,7 @@ use evictd_eviction::{
         all_removals,
     },
 };
-use evictd_kernel::clock::{Clock, after};
+use evictd_kernel::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 use tokio::sync::mpsc;
@@ -44,7 +44,7 @@ const DOUBLINGS: u32 = 5;
 const COLLECTION_PERIOD: SignedDuration = SignedDuration::from_mins(5);
 
 /// An answer of the container runtime; the error names the request and the runtime.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
 /// The container runtime: it lists and removes.
 pub trait Runtime: Send + Sync {
@@ -85,7 +85,7 @@ fn is_any_there(sockets: &[String]) -> bool {
 }
 
 /// Why nothing can be reclaimed although it should be: no socket of a container runtime is there.
-pub fn missing_socket(config: &Effective, pods: PodsSource) -> Option<String> {
+pub(crate) fn missing_socket(config: &Effective, pods: PodsSource) -> Option<String> {
     let sockets = sockets(config);
     if mode(config, pods) == ImageGcMode::Off || is_any_there(&sockets) {
         return None;
@@ -486,7 +486,7 @@ impl Reclaimer {
             } else {
                 let doublings = back_off.in_vain.min(DOUBLINGS);
                 *back_off = BackOff {
-                    until: Some(after(now, REPEAT_AFTER * (1 << doublings))),
+                    until: Some(Clock::after(now, REPEAT_AFTER * (1 << doublings))),
                     in_vain: back_off.in_vain + 1,
                     tried,
                 };

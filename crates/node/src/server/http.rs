@@ -23,7 +23,7 @@ pub struct HttpError {
 
 /// The health of the main loop.
 #[derive(Debug, Clone)]
-pub struct Health {
+pub(crate) struct Health {
     /// The state that the loop has published.
     pub shared: Arc<Shared>,
     /// How the watches of the API server are.
@@ -33,7 +33,7 @@ pub struct Health {
 }
 
 /// The address of the setting `key`, if there is one.
-pub fn resolve(
+pub(crate) fn resolve(
     key: &'static str,
     address: Option<&Address>,
 ) -> Result<Option<ListenAddress>, HttpError> {
@@ -43,7 +43,7 @@ pub fn resolve(
 }
 
 /// Answers `/metrics`, `/livez` and `/readyz`.
-pub fn router(exposition: Exposition, health: Health) -> Router {
+pub(crate) fn router(exposition: Exposition, health: Health) -> Router {
     exposition.router().merge(probes::router(health))
 }
 

@@ -4,8 +4,8 @@
 //! the loop keeps up to date. Requests that need the loop's own state are sent to it as a [`state::Question`],
 //! which it answers between two cycles. Nothing here can block the loop.
 
-pub mod http;
-pub mod socket;
-pub mod state;
+pub(crate) mod http;
+pub(crate) mod socket;
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;

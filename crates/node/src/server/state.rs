@@ -400,7 +400,7 @@ pub enum Question {
 }
 
 /// The channel of an answer; its receiver may be closed.
-pub type Answer = oneshot::Sender<Result<Value, Unanswered>>;
+pub(crate) type Answer = oneshot::Sender<Result<Value, Unanswered>>;
 
 /// Why a question was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,7 +6,7 @@ use evictd_eviction::{
     usage::DeletedUsage,
 };
 use evictd_kernel::{
-    deleted::{DeletedFile, DeletedFiles, deleted_files},
+    deleted::{DeletedFile, DeletedFiles},
     threads::Pool,
 };
 use jiff::Timestamp;
@@ -62,7 +62,7 @@ impl OpenDeleted {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (proc, stopped) = (self.proc.clone(), Arc::clone(&stop));
-        let look = move || deleted_files(&proc, &stopped).unwrap_or_default();
+        let look = move || DeletedFiles::look_for(&proc, &stopped).unwrap_or_default();
         let Ok(mut look) = self.threads.run(look) else {
             return;
         };

@@ -67,7 +67,7 @@ const DEFAULT_LIMITS: Limits = Limits {
 
 /// How directories are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub(crate) enum Method {
     /// Every directory is walked.
     Walk,
     /// For limits of pods, which are checked all the time. A tree that was walked before is read again only where the
@@ -83,7 +83,7 @@ pub enum Method {
     clippy::struct_excessive_bools,
     reason = "each is a setting of its own"
 )]
-pub struct DiskMeter {
+pub(crate) struct DiskMeter {
     roots: DiskRoots,
     limits: Limits,
     layers: Layers,
@@ -123,7 +123,7 @@ type Walked = Option<Vec<(Part, Option<KeptTree>)>>;
 
 impl DiskMeter {
     /// Measures below these directories.
-    pub fn new(roots: DiskRoots) -> Self {
+    pub(crate) fn new(roots: DiskRoots) -> Self {
         let threads = Pool::of_this_process();
         Self {
             deleted: OpenDeleted::new(roots.proc.clone(), threads.clone()),
@@ -169,7 +169,7 @@ impl DiskMeter {
     }
 
     /// Why the disk usage of pods was not found in the last walk, or a part of it.
-    pub fn problem(&self) -> Option<String> {
+    pub(crate) fn problem(&self) -> Option<String> {
         let not_found = self.found_no_directory.then(|| {
             format!(
                 "disk usage of pods is unknown: no pod has a directory in {}; set kubelet.rootDir to the kubelet's \
@@ -194,7 +194,7 @@ impl DiskMeter {
 
     /// Adds bytes and inodes of the local volumes, logs and writable layers of the pods with these indices to `usage`.
     /// Takes slightly more than 4 s at most.
-    pub async fn measure(
+    pub(crate) async fn measure(
         &mut self,
         now: Timestamp,
         set: &PodSet,

@@ -5,7 +5,7 @@ use crate::pods::LocalPod;
 use evictd_cri::Client;
 use evictd_kernel::{
     threads::Pool,
-    walk::{Budget, DiskUsage, walk},
+    walk::{Budget, DiskUsage},
 };
 use jiff::{SignedDuration, Timestamp};
 use std::{
@@ -96,7 +96,7 @@ impl FilesLeft {
                 };
                 let mut found: Vec<DiskUsage> = Vec::new();
                 for path in paths {
-                    found.extend(walk(&path, &mut budget).ok()?);
+                    found.extend(DiskUsage::of(&path, &mut budget).ok()?);
                 }
                 Some(found)
             })

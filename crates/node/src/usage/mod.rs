@@ -8,7 +8,7 @@ mod disk;
 mod files_left;
 mod io;
 mod layers;
-pub mod ledger;
+pub(crate) mod ledger;
 mod merging;
 mod parts;
 mod postponement;
@@ -28,16 +28,16 @@ use std::{fmt, path::PathBuf};
 
 pub(crate) use cgroup::MemoryFiles;
 pub use cgroup::{CgroupUsage, raise_open_files};
-pub use directories::DiskRoots;
-pub use disk::{DiskMeter, Method};
-pub use evictd_kernel::walk::Truncation;
-pub use reader::UsageReader;
-pub use summary::{SummaryUsage, summary};
-pub use walk::WalkScope;
+pub(crate) use directories::DiskRoots;
+pub(crate) use disk::{DiskMeter, Method};
+pub(crate) use evictd_kernel::walk::Truncation;
+pub(crate) use reader::UsageReader;
+pub(crate) use summary::{SummaryUsage, summary};
+pub(crate) use walk::WalkScope;
 
 /// A source of usage figures. `usage` becomes parallel to the pods of the set. Each method returns a warning for
 /// figures that it could not read; a pod that has ended has no figures and causes no warning.
-pub trait UsageSource {
+pub(crate) trait UsageSource {
     /// Memory, swap and processes of every pod; replaces the content of `usage`.
     fn every_pod(
         &mut self,

@@ -5,7 +5,7 @@ use evictd_eviction::{
     figure::{Figure, Source, sum},
     usage::{Extent, FsUsage, PodUsage, VolumeUsage},
 };
-use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, ProjectUsage, project_usage, walk};
+use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, ProjectUsage};
 use evictd_pod::Pod;
 use jiff::Timestamp;
 use nix::sys::stat::stat;
@@ -142,7 +142,7 @@ pub(super) fn measure(
         }
         let walked = match tree {
             Some(tree) => tree.measure(now, &mut budget),
-            None => walk(&part.path, &mut budget),
+            None => DiskUsage::of(&part.path, &mut budget),
         };
         let walked = walked.unwrap_or_else(|_| {
             Some(DiskUsage {
@@ -173,7 +173,7 @@ fn own_projects(parts: &[(Part, Option<KeptTree>)]) -> Vec<Option<ProjectUsage>>
     let counted: Vec<Option<ProjectUsage>> = parts
         .iter()
         .map(|(part, _)| match part.kind {
-            PartKind::Volume(_) => project_usage(&part.path),
+            PartKind::Volume(_) => ProjectUsage::of(&part.path),
             _ => None,
         })
         .collect();

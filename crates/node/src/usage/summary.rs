@@ -270,7 +270,7 @@ async fn ask(
 }
 
 /// Fetches the summary of this kubelet.
-pub async fn summary(kubelet: &KubeletClient) -> Result<Summary, String> {
+pub(crate) async fn summary(kubelet: &KubeletClient) -> Result<Summary, String> {
     let text = kubelet.get(PATH).await.map_err(|error| chain(&error))?;
     serde_json::from_str(&text)
         .map_err(|error| format!("{kubelet}{PATH} cannot be parsed: {error}"))

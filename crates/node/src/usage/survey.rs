@@ -7,7 +7,7 @@ use super::{
 use evictd_kernel::{
     deleted::{DeletedFile, DeletedFiles},
     signals::WatchedFilesystem,
-    walk::{Budget, walk},
+    walk::{Budget, DiskUsage},
 };
 use jiff::Timestamp;
 use nix::sys::statvfs::statvfs;
@@ -45,7 +45,7 @@ impl Survey {
             entries: MOST_LOGS,
             stop,
         };
-        if let Ok(Some(logs)) = walk(Path::new(SYSTEM_LOGS), &mut budget) {
+        if let Ok(Some(logs)) = DiskUsage::of(Path::new(SYSTEM_LOGS), &mut budget) {
             let found = (LOGS, Some(logs.device), logs.bytes, self.now);
             findings.unowned.push(found);
         }

@@ -11,7 +11,7 @@ pub(super) const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Which pods' directories are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WalkScope {
+pub(crate) enum WalkScope {
     /// Those of every pod.
     AllPods,
     /// Those of pods with local storage limits; the usage of the others stays unknown.

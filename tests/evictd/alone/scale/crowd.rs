@@ -1,8 +1,8 @@
 //! Every agent of a cluster, each by the daemon's own schedule, through a time in which the API server is away.
 
+use evictd_cluster_client::WATCH_LIFE;
 use evictd_cluster_client::{Fleet, Stagger};
-use evictd_node::delivery::{CALM_HEARTBEAT, HEARTBEAT};
-use evictd_node::pods::WATCH_LIFE;
+use evictd_node::{CALM_HEARTBEAT, HEARTBEAT};
 use std::time::Duration;
 
 pub(crate) const NODES: usize = 5000;

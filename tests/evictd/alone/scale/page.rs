@@ -3,8 +3,8 @@
 use super::crowd::{NODES, PRESSED, Restart};
 use super::{CENSUS, Cost, EPISODE, HEARTBEAT, PODS, RELIST, RENEWAL, START, cost};
 use evictd_cluster_client::Fleet;
-use evictd_node::delivery::{ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT as PERIOD};
-use evictd_node::pods::WATCH_LIFE;
+use evictd_cluster_client::WATCH_LIFE;
+use evictd_node::{ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT as PERIOD};
 use std::fmt::Write;
 use std::time::Duration;
 

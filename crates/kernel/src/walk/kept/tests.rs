@@ -34,7 +34,12 @@ impl Kept {
             .unwrap();
         self.trees.put(tree);
         let entries = 1000 - budget.entries;
-        assert_eq!(usage, walk(self.top.path(), &mut budget).unwrap().unwrap());
+        assert_eq!(
+            usage,
+            DiskUsage::of(self.top.path(), &mut budget)
+                .unwrap()
+                .unwrap()
+        );
         (usage, entries)
     }
 

@@ -1,11 +1,7 @@
 //! Finds where the kubelet keeps the files of pods.
 
 use crate::config::{self, Effective};
-use evictd_kernel::{
-    cgroup::Hierarchies,
-    kubelet::{KubeletProcess, kubelets},
-    threads::Pool,
-};
+use evictd_kernel::{cgroup::Hierarchies, kubelet::KubeletProcess, threads::Pool};
 use std::{
     fs::File,
     io::{self, Read},
@@ -90,7 +86,7 @@ async fn ask(
 ) -> GivenDirectories {
     let proc_root = config.roots.proc.clone();
     let looked = Pool::of_this_process().run(move || {
-        let running = kubelets(&proc_root, &hierarchies, &pod_roots);
+        let running = KubeletProcess::find_all(&proc_root, &hierarchies, &pod_roots);
         running.into_iter().map(read).collect::<Vec<_>>()
     });
     let Ok(looked) = looked else {

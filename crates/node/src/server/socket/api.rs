@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use evictd_daemon::server::{Bodies, BodyError, BodyLimits};
 use evictd_eviction::Signal;
-use evictd_kernel::clock::after;
+use evictd_kernel::clock::Clock;
 use http_body_util::channel::{Channel, Sender};
 use jiff::SignedDuration;
 use kube::core::DynamicObject;
@@ -139,7 +139,7 @@ async fn pause(
         Failure(StatusCode::BAD_REQUEST, message)
     })?;
     let since = shared.now();
-    let until = |seconds: u32| after(since, SignedDuration::from_secs(seconds.into()));
+    let until = |seconds: u32| Clock::after(since, SignedDuration::from_secs(seconds.into()));
     let pause = Pause {
         since,
         until: asked.seconds.map(until),

@@ -373,7 +373,7 @@ proptest! {
 #[test]
 fn the_preset_for_parity_holds_the_kubelets_rules() {
     let ours = good(include_str!(
-        "../../../../config/presets/kubelet-parity.yaml"
+        "../../../config/presets/kubelet-parity.yaml"
     ))
     .effective;
     let kubelets = kubelets("").effective;

@@ -1,12 +1,12 @@
 //! From a manifest on disk to the figures of real processes in a real cgroup.
 
 use crate::cgroup_support::{TestCgroup, eventually, left_out};
-use evictd_eviction::{Usage, usage::PodUsage};
-use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
-use evictd_node::{
+use crate::{
     pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodCache, PodSource},
     usage::{CgroupUsage, DiskRoots, UsageReader, UsageSource, raise_open_files},
 };
+use evictd_eviction::{Usage, usage::PodUsage};
+use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
 use jiff::Timestamp;
 use nix::{
     mount::{MsFlags, mount, umount},

@@ -1,6 +1,6 @@
 //! Keys that say where something of the machine is.
 
-use crate::config::{
+use crate::{
     key::{Effect::Restart, Field, Key, Kubelet::Same, key, one, schema_of},
     value::Value,
 };

@@ -1,12 +1,12 @@
 //! Of which pods' ends the API server is told first.
 
 use crate::cgroup_support::TestCgroup;
+use crate::delivery::{DeliveryQueue, Notice, Way};
+use crate::evict::{ClusterEvictor, Evict, LocalEvictor, Urgency};
 use crate::evictor_support::{evictor, victim};
 use evictd_cluster_client::Access;
 use evictd_kernel::kill::{GraceCut, Method};
-use evictd_node::config::Tell;
-use evictd_node::delivery::{DeliveryQueue, Notice, Way};
-use evictd_node::evict::{ClusterEvictor, Evict, LocalEvictor, Urgency};
+use evictd_node_config::Tell;
 use evictd_testkit::{ApiServer, Fault};
 use jiff::SignedDuration;
 use serde_json::json;

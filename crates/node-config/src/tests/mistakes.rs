@@ -454,7 +454,7 @@ fn what_is_worth_a_second_look() {
 
 #[test]
 fn the_real_kubelets_configuration_with_and_without_its_wrapper() {
-    let wrapped = include_str!("../../../../../tests/fixtures/kubelet-configz.json");
+    let wrapped = include_str!("../../../../tests/fixtures/kubelet-configz.json");
     let off = "warning f.yaml:75:19: evictionHard: this kubelet's own eviction is off: every threshold is 0% or missing; \
                when a resource runs out, the kernel's OOM killer or a full disk decides\n";
     assert_eq!(said(wrapped), off);

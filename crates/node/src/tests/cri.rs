@@ -1,10 +1,10 @@
 //! Terminations by a container runtime, however it behaves.
 
 use crate::cgroup_support::TestCgroup;
+use crate::evict::{Evict, LocalEvictor};
 use crate::evictor_support::{evictor, victim};
 use evictd_cri::{Client, Settings};
 use evictd_kernel::kill::{GraceCut, Method};
-use evictd_node::evict::{Evict, LocalEvictor};
 use evictd_testkit::cri::{Behaviour, Double, State, wire};
 use std::sync::Arc;
 use std::time::Duration;
