@@ -289,9 +289,9 @@ impl Reader<'_> {
 }
 
 /// The modules that are declared among the tokens, with their text where that is inline.
-type Children = BTreeMap<String, Option<TokenStream>>;
+pub(crate) type Children = BTreeMap<String, Option<TokenStream>>;
 
-fn children(tokens: &[TokenTree]) -> Children {
+pub(crate) fn children(tokens: &[TokenTree]) -> Children {
     let declared = tokens.windows(3).filter_map(|tokens| {
         let [TokenTree::Ident(word), TokenTree::Ident(name), end] = tokens else {
             return None;
@@ -315,7 +315,7 @@ fn inline_module(tokens: &[TokenTree]) -> Option<&Group> {
 }
 
 /// The tokens without what `#[cfg(test)]` stands before: up to its `;`, its `,` or its body.
-fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
+pub(crate) fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
     let mut kept = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -343,7 +343,7 @@ fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
 }
 
 /// The segments that the tokens begin with, `a::b::c`, and how many tokens they are.
-fn path(tokens: &[TokenTree]) -> (Place, usize) {
+pub(crate) fn path(tokens: &[TokenTree]) -> (Place, usize) {
     let mut segments = Place::new();
     let mut at = 0;
     while let Some(TokenTree::Ident(word)) = tokens.get(at) {
@@ -360,7 +360,7 @@ fn path(tokens: &[TokenTree]) -> (Place, usize) {
     (segments, at)
 }
 
-fn is(token: &TokenTree, sign: char) -> bool {
+pub(crate) fn is(token: &TokenTree, sign: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign)
 }
 

@@ -1,7 +1,7 @@
 //! The demo: a small real node, pods of real processes, and the agent's real main loop.
 //!
-//! [`play`] builds a [`Node`] of control groups and a small disk, starts the pods of a [`Scenario`] as processes that run
-//! this program as a [`worker`], and lets one of them take what the node has. The agent of `evictd-node` watches it like
+//! [`play`] builds a [`Node`] of control groups and a small disk. The pods of a [`Scenario`] are processes of this
+//! program, each a [`worker`], and one of them takes all that the node has. The agent of `evictd-node` watches it like
 //! any other node. Where no such node can be built, the same play runs with figures that are made up, and says so.
 //!
 //! What happens is kept in a [`Stage`], from which a [`Screen`], a [`picture`] and the [`summary`] are drawn. The demo

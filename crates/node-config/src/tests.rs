@@ -372,10 +372,7 @@ proptest! {
 
 #[test]
 fn the_preset_for_parity_holds_the_kubelets_rules() {
-    let ours = good(include_str!(
-        "../../../config/presets/kubelet-parity.yaml"
-    ))
-    .effective;
+    let ours = good(include_str!("../../../config/presets/kubelet-parity.yaml")).effective;
     let kubelets = kubelets("").effective;
     let ours = Rules {
         // There is no switch for these: the kubelet's own file has to be read for them.

@@ -1,8 +1,8 @@
 //! The node agent: everything between the machine and the pure core that decides, `evictd-eviction`.
 //!
 //! [`run`] is the daemon: it builds an agent from a configuration ([`start::ready`]), runs its loop until a signal comes,
-//! and applies each new configuration meanwhile. One cycle of the loop samples what the node has left, asks the core what
-//! to do, fetches the usage of pods that the core asks for, terminates at most one pod, and publishes what happened.
+//! and applies each new configuration meanwhile. A cycle of the loop begins with a sample of the available resources. The
+//! core asks for the usage of pods and decides; the loop terminates at most one pod and publishes the decision.
 //!
 //! | part | what it does |
 //! |---|---|
