@@ -132,8 +132,7 @@ impl Claim {
 
     /// `namespace/name`.
     pub(crate) fn full_name(&self) -> String {
-        let metadata = &self.wire.metadata;
-        format!("{}/{}", metadata.namespace_or_default(), metadata.name)
+        self.wire.metadata.full_name()
     }
 
     fn selectors(&self) -> impl Iterator<Item = &Selector> {

@@ -193,6 +193,25 @@ impl Metadata {
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace_or_default(), self.name)
     }
+
+    /// The key by which an object is known: its UID, or `namespace/name` in a file without UIDs. No UID contains a slash, so
+    /// the two never collide.
+    pub fn key(&self) -> Arc<str> {
+        if self.uid.is_empty() {
+            self.full_name().into()
+        } else {
+            Arc::clone(&self.uid)
+        }
+    }
+
+    /// Whether this is the key of the object. Unlike [`Self::key`] it allocates nothing for an object with a UID.
+    pub fn has_key(&self, key: &str) -> bool {
+        if self.uid.is_empty() {
+            self.full_name() == key
+        } else {
+            *self.uid == *key
+        }
+    }
 }
 
 /// One owner of an object.
@@ -214,6 +233,16 @@ pub struct OwnerReference {
     /// Whether it is the one that manages the object.
     #[serde(deserialize_with = "null_is_default")]
     pub controller: bool,
+}
+
+impl PodSpec {
+    /// The scheduler; absent means `default-scheduler`.
+    pub fn scheduler_name_or_default(&self) -> &str {
+        match self.scheduler_name.as_str() {
+            "" => "default-scheduler",
+            name => name,
+        }
+    }
 }
 
 /// `spec` of a pod.

@@ -25,8 +25,7 @@ pub(crate) fn of(
         pod,
         node: cluster.node_name(choice.node).to_owned(),
     };
-    let clear = cleared(plan, cluster, preemptor);
-    let clear = clear.map(|pod| Action::ClearNomination {
+    let clear = cleared(plan, cluster, preemptor).map(|pod| Action::ClearNomination {
         pod: cluster.full_name(pod),
     });
     let author = Author {
@@ -35,11 +34,14 @@ pub(crate) fn of(
         node: cluster.node_name(choice.node),
         compat,
     };
-    let victims = plan.victims(choice).iter();
-    let victims = victims.map(|index| &node.pods[*index as usize]);
+    let victims = plan
+        .victims(choice)
+        .iter()
+        .map(|index| &node.pods[*index as usize]);
     // A terminating victim needs no second deletion (S4-023).
-    let victims = victims.filter(|pod| compat < Compat::V1_36 || !pod.terminating);
-    let evict = victims.flat_map(|victim| author.evict(victim, waiting(victim)));
+    let evict = victims
+        .filter(|pod| compat < Compat::V1_36 || !pod.terminating)
+        .flat_map(|victim| author.evict(victim, waiting(victim)));
     match compat {
         Compat::V1_18 => [nominate].into_iter().chain(evict).chain(clear).collect(),
         Compat::V1_19 => evict.chain(clear).chain([nominate]).collect(),

@@ -37,7 +37,7 @@ impl Budget {
         let pods = cluster.pod_selector(metadata, selector)?;
         let disrupted = wire.status.disrupted_pods.keys();
         Ok(Self {
-            name: format!("{}/{}", metadata.namespace_or_default(), metadata.name),
+            name: metadata.full_name(),
             pods,
             allowed: wire.status.disruptions_allowed.unwrap_or(0),
             disrupted: disrupted.map(|name| name.as_str().into()).collect(),
@@ -144,9 +144,10 @@ impl<'b> BudgetUsage<'b> {
 
     /// The budgets that a pod counts against.
     fn covering(&self, pod: &Pod) -> impl Iterator<Item = usize> {
-        let covering = self.covering[self.range(pod)].iter();
-        let covering = covering.map(|index| *index as usize);
-        covering.filter(|index| !self.is_disrupted(*index, pod))
+        self.covering[self.range(pod)]
+            .iter()
+            .map(|index| *index as usize)
+            .filter(|index| !self.is_disrupted(*index, pod))
     }
 
     /// Counts a pod as evicted. Returns whether that violates a budget.

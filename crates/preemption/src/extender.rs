@@ -84,16 +84,21 @@ fn ask(
                 "expected at least one victim pod on node \"{node}\""
             )));
         }
-        let asked = offers.iter().find(|asked| asked.node == offer.node);
-        let asked = asked.ok_or_else(|| wrong(format!("node \"{node}\" was not offered")))?;
+        let asked = offers
+            .iter()
+            .find(|asked| asked.node == offer.node)
+            .ok_or_else(|| wrong(format!("node \"{node}\" was not offered")))?;
         if let Some(index) = offer
             .victims
             .iter()
             .find(|victim| !asked.victims.contains(victim))
         {
-            let pods = &cluster.node(offer.node).pods;
-            let pod = pods.get(*index as usize).map(|pod| cluster.full_name(pod));
-            let pod = pod.unwrap_or_default();
+            let pod = cluster
+                .node(offer.node)
+                .pods
+                .get(*index as usize)
+                .map(|pod| cluster.full_name(pod))
+                .unwrap_or_default();
             return Err(wrong(format!(
                 "{pod} on node \"{node}\" was not offered as a victim"
             )));

@@ -69,8 +69,9 @@ impl Plan {
 
     /// `namespace/name` of the pods whose nomination is cleared (S3-032).
     pub fn clear_nominations(&self, cluster: &Cluster, preemptor: &Pod) -> Vec<String> {
-        let pods = cleared(self, cluster, preemptor);
-        pods.map(|pod| cluster.full_name(pod)).collect()
+        cleared(self, cluster, preemptor)
+            .map(|pod| cluster.full_name(pod))
+            .collect()
     }
 
     /// One line for each rule that decided, with both figures.

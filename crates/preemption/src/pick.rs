@@ -72,8 +72,11 @@ fn score(rule: Rule, candidate: &Candidate, victims: &[u32], pods: &[Pod]) -> i6
 fn earliest_start(victims: &[u32], pods: &[Pod]) -> i64 {
     let pods = || victims.iter().map(|index| &pods[*index as usize]);
     let highest = pods().map(|pod| pod.priority).max();
-    let starts = pods().filter(|pod| Some(pod.priority) == highest);
-    starts.map(|pod| pod.start).min().unwrap_or(NO_START)
+    pods()
+        .filter(|pod| Some(pod.priority) == highest)
+        .map(|pod| pod.start)
+        .min()
+        .unwrap_or(NO_START)
 }
 
 /// Picks a candidate by its index and returns the rules that decided.
@@ -102,11 +105,10 @@ pub(crate) fn pick<'v>(
         let Some(best) = scores.iter().min().copied() else {
             break;
         };
-        let others = equal
+        let next = equal
             .iter()
             .zip(&scores)
-            .filter(|(_, score)| **score > best);
-        let next = others
+            .filter(|(_, score)| **score > best)
             .min_by_key(|(index, score)| (**score, cluster.node_name(candidates[**index].node)))
             .map(|(index, score)| (*score, *index));
         let among = equal.len();

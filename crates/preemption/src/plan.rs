@@ -82,8 +82,10 @@ impl Plan {
 
     /// Nodes where evicting pods may make the pod fit.
     pub(crate) fn potential(&self, cluster: &Cluster) -> impl Iterator<Item = NodeId> {
-        let answers = cluster.node_ids().zip(&self.filter);
-        let helped = answers.filter(|(_, answer)| answer.is_err_and(Rejection::is_resolvable));
-        helped.map(|(id, _)| id)
+        cluster
+            .node_ids()
+            .zip(&self.filter)
+            .filter(|(_, answer)| answer.is_err_and(Rejection::is_resolvable))
+            .map(|(id, _)| id)
     }
 }

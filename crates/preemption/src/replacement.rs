@@ -62,8 +62,10 @@ fn fitting_nodes(
 ) -> (usize, Option<NodeId>) {
     let mut checks = Checks::new(cluster, pod);
     checks.assume_evicted(chosen, victims);
-    let others = cluster.node_ids().filter(|id| *id != chosen);
-    let mut fitting = others.filter(|id| checks.fits(*id).is_ok());
+    let mut fitting = cluster
+        .node_ids()
+        .filter(|id| *id != chosen)
+        .filter(|id| checks.fits(*id).is_ok());
     let first = fitting.next();
     (usize::from(first.is_some()) + fitting.count(), first)
 }

@@ -118,11 +118,11 @@ fn incoming(scenario: &Scenario, index: usize, own: bool) -> wire::Pod {
 fn place(
     cluster: &mut Cluster,
     framework: &Framework,
-    decider: &mut SchedulingAlgorithm,
+    algorithm: &mut SchedulingAlgorithm,
     pod: wire::Pod,
 ) -> NodeId {
     let pod = cluster.pod(pod).expect("well formed");
-    let found = decider.decide(framework, cluster, &pod);
+    let found = algorithm.schedule(framework, cluster, &pod);
     let chosen = found.expect("it fits").chosen;
     cluster.assume(pod, chosen);
     chosen
@@ -152,11 +152,11 @@ fn run(
     let pods: Vec<wire::Pod> = (0..50)
         .map(|index| incoming(scenario, index, own))
         .collect();
-    let mut decider = SchedulingAlgorithm::default();
+    let mut algorithm = SchedulingAlgorithm::default();
     let (start, before) = (Instant::now(), processor());
     let nodes: Vec<NodeId> = pods
         .iter()
-        .map(|pod| place(cluster, framework, &mut decider, pod.clone()))
+        .map(|pod| place(cluster, framework, &mut algorithm, pod.clone()))
         .collect();
     let (took, own) = (
         start.elapsed() / 50,
@@ -182,7 +182,7 @@ const MANY: usize = if cfg!(debug_assertions) {
 /// Places many pods, each with a label of its own, and tells how long one of each tenth of them took.
 fn run_many(cluster: &mut Cluster, framework: &Framework) {
     let plain = &SCENARIOS[0];
-    let mut decider = SchedulingAlgorithm::default();
+    let mut algorithm = SchedulingAlgorithm::default();
     for tenth in 0..10 {
         let indices = tenth * MANY / 10..(tenth + 1) * MANY / 10;
         let pods: Vec<wire::Pod> = indices
@@ -191,7 +191,7 @@ fn run_many(cluster: &mut Cluster, framework: &Framework) {
             .collect();
         let before = processor();
         for pod in pods {
-            place(cluster, framework, &mut decider, pod);
+            place(cluster, framework, &mut algorithm, pod);
         }
         let own =
             processor().saturating_sub(before) / u32::try_from(indices.len()).expect("a tenth");

@@ -8,9 +8,7 @@
 
 use divan::{Bencher, black_box};
 use evictd_pod::{Node, wire};
-use evictd_scheduling::{
-    Change, Delta, Failure, PluginName, Pool, SchedulingQueue, Settings, pod_key,
-};
+use evictd_scheduling::{Change, Delta, Failure, PluginName, Pool, SchedulingQueue, Settings};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::sync::Arc;
@@ -144,7 +142,7 @@ fn move_none(bencher: Bencher<'_, '_>) {
 fn move_nobody(bencher: Bencher<'_, '_>) {
     let pods = pods();
     let mut queue = rejected(&pods);
-    let key = pod_key(&pods[0].metadata);
+    let key = pods[0].metadata.key();
     bencher.bench_local(|| {
         let moved = queue.on(
             Timestamp::UNIX_EPOCH,
@@ -153,6 +151,6 @@ fn move_nobody(bencher: Bencher<'_, '_>) {
                 new: Some(Arc::new(wire::PersistentVolume::default())),
             })),
         );
-        assert!(moved.is_empty() && queue.waiting(&key).is_some());
+        assert!(moved.is_empty() && queue.queued_pod(&key).is_some());
     });
 }

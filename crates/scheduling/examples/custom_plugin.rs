@@ -124,7 +124,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let framework = Framework::new(&mut cluster, &config.profiles[0], &[own])?;
     let pod = json!({ "metadata": { "name": "job", "namespace": "batch" }, "spec": { "containers": [{ "name": "main" }] } });
     let pod = cluster.pod(serde_json::from_value(pod)?)?;
-    let decided = SchedulingAlgorithm::default().decide(&framework, &cluster, &pod);
+    let decided = SchedulingAlgorithm::default().schedule(&framework, &cluster, &pod);
     let decided = decided.map_err(|_| "it fits nowhere")?;
     let node = cluster.node_name(decided.chosen);
     println!(

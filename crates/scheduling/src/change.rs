@@ -46,24 +46,6 @@ pub enum Change {
     DeviceClass(Delta<wire::DeviceClass>),
 }
 
-/// By what the queue knows a pod: its uid, or namespace and name if it has none, as in a handwritten file.
-pub fn pod_key(metadata: &wire::Metadata) -> Arc<str> {
-    if metadata.uid.is_empty() {
-        format!("{}/{}", metadata.namespace_or_default(), metadata.name).into()
-    } else {
-        Arc::clone(&metadata.uid)
-    }
-}
-
-/// Whether this is the key of that pod.
-pub(crate) fn has_key(metadata: &wire::Metadata, key: &str) -> bool {
-    if metadata.uid.is_empty() {
-        *pod_key(metadata) == *key
-    } else {
-        *metadata.uid == *key
-    }
-}
-
 /// Whether both are the same pod.
 pub(crate) fn is_same(one: &wire::Metadata, other: &wire::Metadata) -> bool {
     one.uid == other.uid

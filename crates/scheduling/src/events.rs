@@ -95,10 +95,8 @@ pub(crate) struct ClusterEvent {
 impl ClusterEvent {
     /// Its name in metrics. That of a pod begins with the kind of pod: one with a node, or one without.
     pub(crate) fn label(&self) -> &'static str {
-        let waits = |pods: &Delta<wire::Pod>| {
-            let new = pods.new.as_deref();
-            new.is_some_and(|pod| !is_assigned(pod))
-        };
+        let waits =
+            |pods: &Delta<wire::Pod>| pods.new.as_deref().is_some_and(|pod| !is_assigned(pod));
         match &self.change {
             Change::Pod(pods) if waits(pods) => label_of_waiting(self.kind),
             _ => label(self.kind),
@@ -122,10 +120,11 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
         Change::PersistentVolume(delta) => of_other(delta, Kind::VolumeAdd, Kind::VolumeUpdate),
         Change::StorageClass(delta) => of_other(delta, Kind::ClassAdd, Kind::ClassUpdate),
         Change::CsiNode(delta) => of_other(delta, Kind::CsiNodeAdd, Kind::CsiNodeUpdate),
-        Change::CsiDriver(delta) => {
-            let update = delta.both().map(|_| Kind::CsiDriverUpdate);
-            update.into_iter().collect()
-        }
+        Change::CsiDriver(delta) => delta
+            .both()
+            .map(|_| Kind::CsiDriverUpdate)
+            .into_iter()
+            .collect(),
         Change::CsiStorageCapacity(delta) => {
             of_other(delta, Kind::CapacityAdd, Kind::CapacityUpdate)
         }
@@ -149,11 +148,13 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
             of_other(delta, Kind::DeviceClassAdd, Kind::DeviceClassUpdate)
         }
     };
-    let events = kinds.into_iter().map(|kind| ClusterEvent {
-        kind,
-        change: change.clone(),
-    });
-    events.collect()
+    kinds
+        .into_iter()
+        .map(|kind| ClusterEvent {
+            kind,
+            change: change.clone(),
+        })
+        .collect()
 }
 
 fn of_other<T>(delta: &Delta<T>, add: Kind, update: Kind) -> Vec<Kind> {
@@ -166,7 +167,7 @@ fn of_other<T>(delta: &Delta<T>, add: Kind, update: Kind) -> Vec<Kind> {
 
 /// S5-026.
 fn of_pod(old: &wire::Pod, new: &wire::Pod) -> Vec<Kind> {
-    let changes = [
+    let found: Vec<Kind> = [
         (old.metadata.labels != new.metadata.labels, Kind::PodLabel),
         (is_smaller(old, new), Kind::PodScaleDown),
         (
@@ -181,9 +182,11 @@ fn of_pod(old: &wire::Pod, new: &wire::Pod) -> Vec<Kind> {
             old.status.resource_claim_statuses != new.status.resource_claim_statuses,
             Kind::PodGeneratedClaim,
         ),
-    ];
-    let found = changes.into_iter().filter(|(changed, _)| *changed);
-    let found: Vec<Kind> = found.map(|(_, kind)| kind).collect();
+    ]
+    .into_iter()
+    .filter(|(changed, _)| *changed)
+    .map(|(_, kind)| kind)
+    .collect();
     if found.is_empty() {
         vec![Kind::PodUpdate]
     } else {
@@ -200,9 +203,9 @@ fn is_smaller(old: &wire::Pod, new: &wire::Pod) -> bool {
 
 /// What a pod requests, as the scheduler counts it during an in-place resize too.
 pub(crate) fn counted(pod: &wire::Pod) -> BTreeMap<String, i64> {
-    let requests = Requests::of(pod, Counted::Scheduled).list();
-    let amounts = requests.iter();
-    amounts
+    Requests::of(pod, Counted::Scheduled)
+        .list()
+        .iter()
         .map(|(name, amount)| (name.to_owned(), resources::units(name, *amount)))
         .collect()
 }
@@ -210,7 +213,7 @@ pub(crate) fn counted(pod: &wire::Pod) -> BTreeMap<String, i64> {
 /// S5-022, S5-023: one event for each thing that changed. An uncordoned node has lost the taint that stands for it.
 fn of_node(old: &Node, new: &Node) -> Vec<Kind> {
     let (before, after) = (&old.metadata, &new.metadata);
-    let changes = [
+    [
         (
             old.spec.unschedulable && !new.spec.unschedulable,
             Kind::NodeTaint,
@@ -233,15 +236,16 @@ fn of_node(old: &Node, new: &Node) -> Vec<Kind> {
             old.status.declared_features != new.status.declared_features,
             Kind::NodeDeclaredFeature,
         ),
-    ];
-    let found = changes.into_iter().filter(|(changed, _)| *changed);
-    found.map(|(_, kind)| kind).collect()
+    ]
+    .into_iter()
+    .filter(|(changed, _)| *changed)
+    .map(|(_, kind)| kind)
+    .collect()
 }
 
 fn differ(old: &ResourceList, new: &ResourceList) -> bool {
     let units = |list: &ResourceList| -> BTreeMap<String, i64> {
-        let amounts = list.iter();
-        amounts
+        list.iter()
             .map(|(name, amount)| (name.to_owned(), resources::units(name, *amount)))
             .collect()
     };
@@ -250,8 +254,8 @@ fn differ(old: &ResourceList, new: &ResourceList) -> bool {
 
 /// Types and their states: a heartbeat is no change.
 fn conditions(conditions: &[Condition]) -> BTreeMap<&str, &str> {
-    let conditions = conditions.iter();
     conditions
+        .iter()
         .map(|condition| (condition.kind.as_str(), condition.status.as_str()))
         .collect()
 }

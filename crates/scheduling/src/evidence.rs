@@ -99,16 +99,17 @@ pub(crate) fn by_filters(
     pod: &Pod,
     verdicts: &[Verdict],
 ) -> Arc<[RejectedNodes]> {
-    let groups = alike(verdicts).into_iter();
-    let groups = groups.filter_map(|own| {
-        let Verdict::Rejected(filter, rejection) = own.0 else {
-            return None;
-        };
-        let plugin = framework.filters[filter].name().to_owned();
-        let reasons = messages_in_order(cluster, pod, rejection.reason);
-        Some(rejected(cluster, own, plugin, reasons))
-    });
-    groups.collect()
+    alike(verdicts)
+        .into_iter()
+        .filter_map(|own| {
+            let Verdict::Rejected(filter, rejection) = own.0 else {
+                return None;
+            };
+            let plugin = framework.filters[filter].name().to_owned();
+            let reasons = messages_in_order(cluster, pod, rejection.reason);
+            Some(rejected(cluster, own, plugin, reasons))
+        })
+        .collect()
 }
 
 impl Filtered {
@@ -119,13 +120,14 @@ impl Filtered {
         cluster: &Cluster,
         pod: &Pod,
     ) -> Arc<[RejectedNodes]> {
-        let groups = alike(&self.verdicts).into_iter();
-        let groups = groups.map(|own| {
-            let plugin = self.plugin(framework, own.0);
-            let reasons = self.reasons(cluster, pod, own.0);
-            rejected(cluster, own, plugin, reasons)
-        });
-        groups.collect()
+        alike(&self.verdicts)
+            .into_iter()
+            .map(|own| {
+                let plugin = self.plugin(framework, own.0);
+                let reasons = self.reasons(cluster, pod, own.0);
+                rejected(cluster, own, plugin, reasons)
+            })
+            .collect()
     }
 }
 
@@ -134,9 +136,10 @@ pub(crate) fn runner_up(
     totals: impl Iterator<Item = (NodeId, i64)>,
     chosen: NodeId,
 ) -> Option<NodeId> {
-    let others = totals.filter(|(id, _)| *id != chosen);
-    let best = others.reduce(|best, own| if own.1 > best.1 { own } else { best });
-    best.map(|(id, _)| id)
+    totals
+        .filter(|(id, _)| *id != chosen)
+        .reduce(|best, own| if own.1 > best.1 { own } else { best })
+        .map(|(id, _)| id)
 }
 
 impl Scores {

@@ -1,5 +1,5 @@
-//! Extenders: who is asked over HTTP about some pods. What they are asked is a question that whoever runs the scheduler puts
-//! to them; the attempt goes on when the answer is there, on the cluster as it is then.
+//! Extenders: HTTP services that filter and score nodes, and choose among victims. The caller sends the requests. An attempt
+//! continues with the response on the cluster as it is then.
 
 use crate::config;
 use crate::cycle::{Filtered, Verdict};
@@ -13,160 +13,164 @@ use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What has to be asked before it is known what becomes of a pod.
+/// A request that an attempt depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtenderRequest {
-    /// Which of these nodes will do, in the opinion of all extenders one after the other, and how good they are.
+    /// Filter and score these nodes, with every extender one after the other.
     Nodes(Vec<Arc<str>>),
-    /// Which of these victims may go, in the opinion of one extender, by its index in the configuration.
+    /// Choose among these victims, with one extender.
     Victims {
-        /// The extender.
+        /// The extender by its index in the configuration.
         extender: usize,
         /// Nodes that could be freed.
-        offers: Vec<NodeVictims>,
+        candidates: Vec<NodeVictims>,
     },
 }
 
-/// A node that could be freed.
+/// The victims on a node (`NodeNameToVictims`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeVictims {
     /// The node.
     pub node: Arc<str>,
-    /// The UIDs of the pods that would go.
+    /// The UIDs of the victims.
     pub victims: Vec<Arc<str>>,
-    /// How many of them break a budget.
+    /// How many of them violate a disruption budget (`NumPDBViolations`).
     pub violations: usize,
 }
 
-/// What was said.
+/// The response to an [`ExtenderRequest`].
 #[derive(Debug, Clone)]
 pub enum ExtenderResponse {
-    /// To [`ExtenderRequest::Nodes`]; in words why there is no answer.
+    /// To [`ExtenderRequest::Nodes`], or an error.
     Nodes(Result<NodesResponse, String>),
     /// To [`ExtenderRequest::Victims`].
     Victims {
-        /// Who said it.
+        /// The extender by its index.
         extender: usize,
-        /// The nodes that may be freed; in words why there is no answer.
-        agreed: Result<Vec<NodeVictims>, String>,
+        /// The nodes that may be freed, or an error.
+        accepted: Result<Vec<NodeVictims>, String>,
     },
 }
 
-/// Which nodes are left, and how good they are.
+/// Filtered and scored nodes.
 #[derive(Debug, Clone, Default)]
 pub struct NodesResponse {
-    /// The nodes that every extender lets pass.
-    pub left: HashSet<Arc<str>>,
-    /// Why others are not, and whether pods that leave could help there (S5-050).
+    /// The nodes that every extender passes.
+    pub passed: HashSet<Arc<str>>,
+    /// Why others are rejected, and whether the removal of pods could help there (S5-050).
     pub rejected: HashMap<Arc<str>, (Code, String)>,
-    /// The sum of what the extenders give, each times its weight; nodes that are not in it get nothing.
+    /// The sum of the weighted scores of the extenders; 0 for nodes that are missing here.
     pub scores: HashMap<Arc<str>, i64>,
 }
 
-/// The highest score that an extender gives, where a plugin gives 100.
+/// The highest score of an extender (`MaxExtenderPriority`); plugins give up to [`MAX_SCORE`].
 const MAX_EXTENDER_SCORE: i64 = 10;
 
-/// What is known of a pod about which extenders are asked.
+/// The requests and responses of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct ExtenderState {
-    /// Which attempt it is.
-    pub(crate) number: u32,
-    /// The nodes that they were asked about.
-    pub(crate) nodes: HashSet<Arc<str>>,
-    pub(crate) reply: Option<Result<NodesResponse, String>>,
+    /// Which attempt it is, from 1.
+    pub(crate) attempt: u32,
+    pub(crate) requested: HashSet<Arc<str>>,
+    pub(crate) nodes: Option<Result<NodesResponse, String>>,
+    /// By the index of the extender.
     pub(crate) victims: BTreeMap<usize, Result<Vec<NodeVictims>, String>>,
-    /// They do not want the node that is being freed for it.
+    /// The extenders reject the nominated node.
     pub(crate) leaves_nominated: bool,
-    /// How often they were asked about nodes.
+    /// How many requests about nodes were sent.
     pub(crate) rounds: u32,
 }
 
 impl ExtenderState {
-    pub(crate) fn hear(&mut self, reply: ExtenderResponse) {
-        match reply {
-            // What was said of other nodes before still holds.
-            ExtenderResponse::Nodes(Ok(new)) if matches!(self.reply, Some(Ok(_))) => {
-                if let Some(Ok(known)) = &mut self.reply {
-                    known.left.extend(new.left);
+    pub(crate) fn add(&mut self, response: ExtenderResponse) {
+        match response {
+            // The responses about other nodes still hold.
+            ExtenderResponse::Nodes(Ok(new)) if matches!(self.nodes, Some(Ok(_))) => {
+                if let Some(Ok(known)) = &mut self.nodes {
+                    known.passed.extend(new.passed);
                     known.rejected.extend(new.rejected);
                     known.scores.extend(new.scores);
                 }
             }
-            ExtenderResponse::Nodes(reply) => self.reply = Some(reply),
-            ExtenderResponse::Victims { extender, agreed } => {
-                self.victims.insert(extender, agreed);
+            ExtenderResponse::Nodes(nodes) => self.nodes = Some(nodes),
+            ExtenderResponse::Victims { extender, accepted } => {
+                self.victims.insert(extender, accepted);
             }
         }
     }
 }
 
-/// Whether an extender is asked about a pod: it manages no resources, or one that the pod asks for.
+/// Whether an extender is asked about a pod: it manages no resources, or one that the pod requests.
 pub fn is_interested(extender: &config::Extender, pod: &wire::Pod) -> bool {
     let managed = &extender.managed_resources;
-    let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    let mut containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
     managed.is_empty()
-        || containers.into_iter().any(|container| {
+        || containers.any(|container| {
             let resources = &container.resources;
-            let asks = |name: &String| {
+            managed.iter().any(|name| {
                 resources.requests.contains_key(name) || resources.limits.contains_key(name)
-            };
-            managed.iter().any(asks)
+            })
         })
 }
 
-/// Whether an extender has something to say about the nodes for a pod.
-pub(crate) fn asks(extender: &config::Extender, pod: &wire::Pod) -> bool {
-    let verbs = [&extender.filter_verb, &extender.prioritize_verb];
-    verbs.iter().any(|verb| !verb.is_empty()) && is_interested(extender, pod)
+/// Whether an extender filters or scores the nodes for a pod.
+pub(crate) fn considers_nodes(extender: &config::Extender, pod: &wire::Pod) -> bool {
+    let has_verb = !extender.filter_verb.is_empty() || !extender.prioritize_verb.is_empty();
+    has_verb && is_interested(extender, pod)
 }
 
-/// Takes the nodes away that the extenders do not want.
-pub(crate) fn narrow(
+/// Removes the feasible nodes that the extenders reject.
+pub(crate) fn apply_filter(
     cluster: &Cluster,
-    reply: &NodesResponse,
+    response: &NodesResponse,
     mut filtered: Box<Filtered>,
 ) -> Box<Filtered> {
-    let feasible = std::mem::take(&mut filtered.feasible);
-    for id in feasible {
+    for id in std::mem::take(&mut filtered.feasible) {
         let name = cluster.node_name(id);
-        if reply.left.contains(name) {
+        if response.passed.contains(name) {
             filtered.feasible.push(id);
             continue;
         }
-        // Of what was left out without a word, kube-scheduler thinks that nothing helps there.
-        let said = reply.rejected.get(name).cloned();
-        let said = said.unwrap_or((Code::UnschedulableAndUnresolvable, String::new()));
+        // As kube-scheduler: a node that is missing without a reason cannot be freed by a preemption.
+        let rejection = response
+            .rejected
+            .get(name)
+            .cloned()
+            .unwrap_or((Code::UnschedulableAndUnresolvable, String::new()));
         filtered.verdicts[id.index()] = Verdict::ByExtender(filtered.by_extenders.len());
-        filtered.by_extenders.push(said);
+        filtered.by_extenders.push(rejection);
     }
     filtered
 }
 
-/// The best of these nodes, of which there is one at least, by the scores of plugins and extenders (S5-055).
-pub(crate) fn choose(
+/// The best of the feasible nodes by the scores of plugins and extenders (S5-055). There must be at least one.
+pub(crate) fn select_host(
     framework: &Framework,
     cluster: &Cluster,
     pod: &Pod,
     feasible: &[NodeId],
-    reply: Option<&NodesResponse>,
+    response: Option<&NodesResponse>,
 ) -> ScheduleResult {
-    let scores = framework.score(cluster, pod, feasible);
-    let mut totals = match scores {
+    let mut totals = match framework.score(cluster, pod, feasible) {
         Some(scores) => scores.totals,
         None => vec![0; feasible.len()],
     };
     for (total, id) in totals.iter_mut().zip(feasible) {
-        let own = reply.and_then(|own| own.scores.get(cluster.node_name(*id)));
-        let own = own.copied().unwrap_or(0);
-        let scaled = own.saturating_mul(MAX_SCORE / MAX_EXTENDER_SCORE);
+        let scaled = response
+            .and_then(|response| response.scores.get(cluster.node_name(*id)))
+            .copied()
+            .unwrap_or(0)
+            .saturating_mul(MAX_SCORE / MAX_EXTENDER_SCORE);
         *total = total.saturating_add(scaled);
     }
     let best = totals.iter().copied().max().unwrap_or(0);
-    let top = feasible.iter().zip(&totals);
-    let top = top.filter(|(_, total)| **total == best);
-    let top: Vec<NodeId> = top.map(|(id, _)| *id).collect();
+    let top: Vec<NodeId> = feasible
+        .iter()
+        .zip(&totals)
+        .filter(|(_, total)| **total == best)
+        .map(|(id, _)| *id)
+        .collect();
     ScheduleResult {
-        // It is called with nodes only.
         chosen: framework
             .tie_break
             .choose(cluster, &top)
@@ -178,20 +182,21 @@ pub(crate) fn choose(
     }
 }
 
-/// An extender of a preemption that says what it has said before, or notes what it would have to be asked.
-pub(crate) struct Replay<'a> {
+/// An extender that replays its response to a preemption, or records the request that it would need.
+pub(crate) struct ReplayedExtender<'a> {
     pub(crate) index: usize,
     pub(crate) extender: &'a config::Extender,
-    pub(crate) said: Option<&'a Result<Vec<NodeVictims>, String>>,
-    pub(crate) question: Option<Vec<NodeVictims>>,
+    pub(crate) response: Option<&'a Result<Vec<NodeVictims>, String>>,
+    pub(crate) request: Option<Vec<NodeVictims>>,
 }
 
-impl Extender for Replay<'_> {
+impl Extender for ReplayedExtender<'_> {
     fn name(&self) -> &str {
         &self.extender.url_prefix
     }
 
     fn is_interested(&self, _cluster: &Cluster, _preemptor: &Pod) -> bool {
+        // The others are not replayed.
         true
     }
 
@@ -205,52 +210,56 @@ impl Extender for Replay<'_> {
         _preemptor: &Pod,
         offers: &[Offer],
     ) -> Result<Vec<Offer>, ExtenderError> {
-        let wrong = |problem: String| ExtenderError {
+        let error = |problem: String| ExtenderError {
             name: self.extender.url_prefix.clone(),
             problem,
         };
-        match self.said {
+        match self.response {
             None => {
-                let offers = offers.iter().map(|offer| offered(cluster, offer));
-                self.question = Some(offers.collect());
-                Err(wrong("it was not asked yet".to_owned()))
+                // The error ends this preemption. It is repeated with the response.
+                let request = offers.iter().map(|offer| to_request(cluster, offer));
+                self.request = Some(request.collect());
+                Err(error("it was not asked yet".to_owned()))
             }
-            Some(Err(problem)) => Err(wrong(problem.clone())),
-            Some(Ok(agreed)) => agreed
+            Some(Err(problem)) => Err(error(problem.clone())),
+            Some(Ok(accepted)) => accepted
                 .iter()
-                .map(|own| offer(cluster, own).map_err(wrong))
+                .map(|candidate| from_response(cluster, candidate).map_err(error))
                 .collect(),
         }
     }
 }
 
-fn offered(cluster: &Cluster, offer: &Offer) -> NodeVictims {
+fn to_request(cluster: &Cluster, offer: &Offer) -> NodeVictims {
     let pods = &cluster.node(offer.node).pods;
-    let victims = offer.victims.iter();
     NodeVictims {
         node: cluster.node_name(offer.node).into(),
-        victims: victims
+        victims: offer
+            .victims
+            .iter()
             .map(|index| cluster.pod_key(&pods[*index as usize]))
             .collect(),
         violations: offer.violations,
     }
 }
 
-fn offer(cluster: &Cluster, agreed: &NodeVictims) -> Result<Offer, String> {
-    let id = cluster.find_node(&agreed.node);
-    let node = id.ok_or_else(|| format!("there is no node {:?}", agreed.node))?;
+fn from_response(cluster: &Cluster, candidate: &NodeVictims) -> Result<Offer, String> {
+    let name = &candidate.node;
+    let node = cluster
+        .find_node(name)
+        .ok_or_else(|| format!("there is no node {name:?}"))?;
     let pods = &cluster.node(node).pods;
-    let find = |uid: &Arc<str>| {
-        let index = pods.iter().position(|pod| cluster.pod_key(pod) == *uid);
-        // A node's pods are counted in 32 bits.
-        let index = index.and_then(|index| u32::try_from(index).ok());
-        let name = &agreed.node;
-        index.ok_or_else(|| format!("there is no pod with the UID {uid:?} on node {name:?}"))
+    let index_of = |uid: &Arc<str>| {
+        pods.iter()
+            .position(|pod| cluster.pod_key(pod) == *uid)
+            // The pods of a node are counted in 32 bits.
+            .and_then(|index| u32::try_from(index).ok())
+            .ok_or_else(|| format!("there is no pod with the UID {uid:?} on node {name:?}"))
     };
-    let victims: Result<Vec<u32>, String> = agreed.victims.iter().map(find).collect();
+    let victims: Result<Vec<u32>, String> = candidate.victims.iter().map(index_of).collect();
     Ok(Offer {
         node,
         victims: victims?,
-        violations: agreed.violations,
+        violations: candidate.violations,
     })
 }

@@ -79,14 +79,23 @@ impl TieBreak {
     }
 }
 
-/// A plugin that refuses a pod on the node that was chosen for it, and its reason.
-pub(crate) type Refusal = (String, String);
+/// A plugin that rejects a pod on the chosen node.
+#[derive(Debug, Clone)]
+pub(crate) struct PluginRejection {
+    pub(crate) plugin: String,
+    pub(crate) reason: String,
+}
 
-/// The plugins that have a pod wait for their permit, and how long.
-pub(crate) type Waits = Vec<(String, SignedDuration)>;
+/// A plugin that delays the binding of a pod.
+#[derive(Debug, Clone)]
+pub(crate) struct PendingPermit {
+    pub(crate) plugin: String,
+    /// How long the pod may wait for it.
+    pub(crate) timeout: SignedDuration,
+}
 
-/// The longest that a plugin can have a pod wait (S5-059).
-const LONGEST: SignedDuration = SignedDuration::from_mins(15);
+/// The longest permit timeout (S5-059).
+const MAX_PERMIT_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 
 /// A plugin that is not built in: its name, where it takes part, and how it is made from its arguments.
 #[derive(Clone)]
@@ -104,22 +113,22 @@ impl Framework {
     pub fn of_default(cluster: &mut Cluster) -> Self {
         let profiles = Configuration::default().profiles;
         // It has one profile, whose arguments are right.
-        let made = profiles
+        profiles
             .first()
-            .and_then(|profile| Self::new(cluster, profile, &[]).ok());
-        made.unwrap_or_else(|| Self {
-            scheduler_name: String::new(),
-            pre_filters: Vec::new(),
-            filters: Vec::new(),
-            post_filters: Vec::new(),
-            scores: Vec::new(),
-            reserves: Vec::new(),
-            permits: Vec::new(),
-            pre_binds: Vec::new(),
-            parallelizer: Arc::new(Sequential),
-            tie_break: TieBreak::default(),
-            has_custom_plugins: false,
-        })
+            .and_then(|profile| Self::new(cluster, profile, &[]).ok())
+            .unwrap_or_else(|| Self {
+                scheduler_name: String::new(),
+                pre_filters: Vec::new(),
+                filters: Vec::new(),
+                post_filters: Vec::new(),
+                scores: Vec::new(),
+                reserves: Vec::new(),
+                permits: Vec::new(),
+                pre_binds: Vec::new(),
+                parallelizer: Arc::new(Sequential),
+                tie_break: TieBreak::default(),
+                has_custom_plugins: false,
+            })
     }
 
     /// A profile for this cluster. `own` are the plugins that are not built in.
@@ -158,23 +167,33 @@ impl Framework {
             }
         }
         let at = |point| {
-            let names = profile.points.at(point).iter();
-            let plugins = names.filter_map(|name| Some((name, made.get(name)?.clone()?)));
-            plugins.collect::<Vec<(&String, SharedPlugin)>>()
+            profile
+                .points
+                .at(point)
+                .iter()
+                .filter_map(|name| Some((name, made.get(name)?.clone()?)))
+                .collect::<Vec<(&String, SharedPlugin)>>()
         };
-        let post_filters = profile.points.at(Point::PostFilter).iter();
-        let post_filters = post_filters.filter_map(|name| match name.as_str() {
-            "DynamicResources" => Some(PostFilter::DynamicResources),
-            "DefaultPreemption" => Some(PostFilter::DefaultPreemption),
-            _ => None,
-        });
-        let scores = at(Point::Score).into_iter();
-        let scores = scores.map(|(name, plugin)| (plugin, profile.points.weight(name)));
+        let post_filters =
+            profile
+                .points
+                .at(Point::PostFilter)
+                .iter()
+                .filter_map(|name| match name.as_str() {
+                    "DynamicResources" => Some(PostFilter::DynamicResources),
+                    "DefaultPreemption" => Some(PostFilter::DefaultPreemption),
+                    _ => None,
+                });
+        let scores = at(Point::Score)
+            .into_iter()
+            .map(|(name, plugin)| (plugin, profile.points.weight(name)));
         // What the built-in ones reserve and do before the binding belongs to the cluster and to whoever binds.
         let mine = |point| {
-            let all = at(point).into_iter();
-            let mine = all.filter(|(name, _)| own.iter().any(|own| own.name == *name));
-            mine.map(|(_, plugin)| plugin).collect()
+            at(point)
+                .into_iter()
+                .filter(|(name, _)| own.iter().any(|own| own.name == *name))
+                .map(|(_, plugin)| plugin)
+                .collect()
         };
         let plugins = |point| at(point).into_iter().map(|(_, plugin)| plugin).collect();
         Ok(Self {
@@ -192,44 +211,56 @@ impl Framework {
         })
     }
 
-    /// Reserves what a pod needs on its node, and asks for permits (S5-058, S5-059). Where one refuses, all have given back what
-    /// they have reserved.
-    pub(crate) fn reserve_and_permit(&self, chosen: Chosen<'_>) -> Result<Waits, Refusal> {
-        let asked = self.ask_for_permit(chosen);
-        if asked.is_err() {
+    /// Runs the Reserve and the Permit plugins (S5-058, S5-059). After a rejection nothing stays reserved.
+    pub(crate) fn reserve_and_permit(
+        &self,
+        chosen: Chosen<'_>,
+    ) -> Result<Vec<PendingPermit>, PluginRejection> {
+        let permits = self
+            .run_reserve(chosen)
+            .and_then(|()| self.run_permit(chosen));
+        if permits.is_err() {
             self.unreserve(chosen);
         }
-        asked
+        permits
     }
 
-    fn ask_for_permit(&self, chosen: Chosen<'_>) -> Result<Waits, Refusal> {
+    fn run_reserve(&self, chosen: Chosen<'_>) -> Result<(), PluginRejection> {
         for plugin in &self.reserves {
-            let reserved = plugin.reserve(chosen);
-            reserved.map_err(|reason| (plugin.name().to_owned(), reason))?;
+            plugin.reserve(chosen).map_err(|reason| PluginRejection {
+                plugin: plugin.name().to_owned(),
+                reason,
+            })?;
         }
-        let mut waits = Waits::new();
-        for plugin in &self.permits {
-            let name = plugin.name().to_owned();
-            match plugin.permit(chosen) {
+        Ok(())
+    }
+
+    fn run_permit(&self, chosen: Chosen<'_>) -> Result<Vec<PendingPermit>, PluginRejection> {
+        let mut pending = Vec::new();
+        for permit in &self.permits {
+            let plugin = permit.name().to_owned();
+            match permit.permit(chosen) {
                 Permit::Allow => {}
-                Permit::Wait(timeout) => waits.push((name, timeout.min(LONGEST))),
-                Permit::Reject(reason) => return Err((name, reason)),
+                Permit::Wait(timeout) => {
+                    let timeout = timeout.min(MAX_PERMIT_TIMEOUT);
+                    pending.push(PendingPermit { plugin, timeout });
+                }
+                Permit::Reject(reason) => return Err(PluginRejection { plugin, reason }),
             }
         }
-        Ok(waits)
+        Ok(pending)
     }
 
-    /// Gives back what was reserved, the last plugin first (S5-058).
+    /// Runs Unreserve, the last plugin first (S5-058).
     pub(crate) fn unreserve(&self, chosen: Chosen<'_>) {
         for plugin in self.reserves.iter().rev() {
             plugin.unreserve(chosen);
         }
     }
 
-    /// What is wrong at the last look before a pod is bound.
-    pub(crate) fn wrong_before_binding(&self, chosen: Chosen<'_>) -> Option<String> {
-        let mut plugins = self.pre_binds.iter();
-        plugins.find_map(|plugin| {
+    /// The error of the first `PreBind` plugin that fails.
+    pub(crate) fn pre_bind_error(&self, chosen: Chosen<'_>) -> Option<String> {
+        self.pre_binds.iter().find_map(|plugin| {
             let reason = plugin.pre_bind(chosen).err()?;
             Some(format!(
                 "running PreBind plugin {:?}: {reason}",
@@ -240,14 +271,15 @@ impl Framework {
 
     /// Whether pods may be rejected by plugins that kube-scheduler does not have.
     pub(crate) fn has_other_plugins(&self) -> bool {
-        let rejecting = [
+        [
             &self.pre_filters,
             &self.filters,
             &self.reserves,
             &self.permits,
-        ];
-        let mut plugins = rejecting.into_iter().flatten();
-        plugins.any(|plugin| PluginName::parse(plugin.name()).is_none())
+        ]
+        .into_iter()
+        .flatten()
+        .any(|plugin| PluginName::parse(plugin.name()).is_none())
     }
 }
 

@@ -10,8 +10,9 @@ pub(crate) struct IncomingPods(HashMap<(Pool, &'static str), u64>);
 impl IncomingPods {
     /// The counts since the last call.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (Pool, &'static str, u64)> + use<> {
-        let counts = std::mem::take(&mut self.0).into_iter();
-        counts.map(|((pool, label), count)| (pool, label, count))
+        std::mem::take(&mut self.0)
+            .into_iter()
+            .map(|((pool, label), count)| (pool, label, count))
     }
 }
 

@@ -48,6 +48,7 @@ mod incoming_pods;
 mod parallelize;
 mod plugins;
 mod pod_lifecycle;
+mod post_filter;
 mod pre_bind;
 mod queue;
 mod scheduler;
@@ -56,8 +57,8 @@ mod scheduling_queue;
 pub mod simulation;
 mod suggestions;
 
-pub use change::{Change, Delta, pod_key};
-pub use cycle::{Filtered, PluginScores, PostFilterResult, Scores, Verdict};
+pub use change::{Change, Delta};
+pub use cycle::{Filtered, PluginScores, Scores, Verdict};
 pub use evidence::{DecidingScore, Evidence, RejectedNodes};
 pub use extenders::{ExtenderRequest, ExtenderResponse, NodeVictims, NodesResponse, is_interested};
 pub use framework::{CustomPlugin, Framework, PostFilter, SharedPlugin, TieBreak};
@@ -65,7 +66,8 @@ pub use gang::{GroupOutcome, GroupResult};
 pub use hints::waking_events;
 pub use parallelize::{Chunk, Parallelizer, Sequential};
 pub use plugins::{PluginName, PluginSet};
-pub use pod_lifecycle::{Binding, Phase};
+pub use pod_lifecycle::{Binding, Phase, Preemption};
+pub use post_filter::{PostFilterResult, PreemptionInput};
 pub use pre_bind::{ClaimRef, PreBindPlan};
 pub use queue::{
     MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, QueuedPod, Settings, USUAL_COST,

@@ -86,8 +86,10 @@ impl PluginSet {
 
     /// Its plugins in the order of [`PluginName::ALL`].
     pub fn iter(self) -> impl Iterator<Item = PluginName> {
-        let all = PluginName::ALL.iter().copied();
-        all.filter(move |plugin| self.contains(*plugin))
+        PluginName::ALL
+            .iter()
+            .copied()
+            .filter(move |plugin| self.contains(*plugin))
     }
 }
 

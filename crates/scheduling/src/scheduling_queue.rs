@@ -1,11 +1,11 @@
 //! The scheduling queue: changes of objects go in, and the next pods to try come out.
 
 mod gangs;
-mod known;
-mod placed;
+mod hint_context;
+mod lifecycle;
 mod pods;
 
-use crate::change::{Change, Delta, is_assigned, is_same, pod_key};
+use crate::change::{Change, Delta, is_assigned, is_same};
 use crate::events::{self, ClusterEvent, Kind};
 use crate::gang::group_of;
 use crate::plugins::PluginSet;
@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use std::sync::Arc;
 
 pub(crate) use gangs::Gang;
-use known::Known;
-pub(crate) use placed::Answer;
+use hint_context::HintContext;
+pub(crate) use lifecycle::BindingResult;
 
 /// Why an attempt failed (S5-052). Without any plugin it was an error.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ pub enum Nomination {
 #[derive(Debug)]
 pub struct SchedulingQueue {
     lifecycles: PodLifecycles<ClusterEvent>,
-    known: Known,
+    hints: HintContext,
 }
 
 impl SchedulingQueue {
@@ -63,11 +63,11 @@ impl SchedulingQueue {
     ) -> Self {
         Self {
             lifecycles: PodLifecycles::new(settings),
-            known: Known {
+            hints: HintContext {
                 has_extenders,
                 settings,
                 scheduler_names: scheduler_names.into_iter().collect(),
-                ..Known::default()
+                ..HintContext::default()
             },
         }
     }
@@ -77,8 +77,8 @@ impl SchedulingQueue {
         if let Change::Pod(pods) = change {
             return self.on_pod(now, pods);
         }
-        let events = events::of(change).into_iter();
-        events
+        events::of(change)
+            .into_iter()
             .flat_map(|event| self.raise(now, event, Scope::All))
             .collect()
     }
@@ -100,7 +100,7 @@ impl SchedulingQueue {
         pod: &str,
         failure: &Failure,
     ) -> Result<Option<Moved>, QueueError> {
-        let wire = self.known.pods.get(pod).map(Arc::clone);
+        let wire = self.hints.pods.get(pod).map(Arc::clone);
         let nominated = wire.as_ref().map(|wire| match &failure.nomination {
             Nomination::OfStatus => &*wire.status.nominated_node_name,
             Nomination::Node(node) => node,
@@ -125,7 +125,7 @@ impl SchedulingQueue {
 
     /// The pod was given a node; until it is bound it counts as there (S5-057).
     pub fn assume(&mut self, now: Timestamp, pod: &str, node: &str) {
-        if let Some(pod) = self.known.pods.key(pod) {
+        if let Some(pod) = self.hints.pods.key(pod) {
             self.advance(now, PodEvent::Assumed { pod: &pod, node });
         }
     }
@@ -182,19 +182,9 @@ impl SchedulingQueue {
 
     /// Activates these pods for a plugin, whatever they wait for (S5-034).
     pub fn activate<'p>(&mut self, pods: impl IntoIterator<Item = &'p str>) -> Vec<Moved> {
-        let pods = pods.into_iter();
-        pods.filter_map(|pod| self.lifecycles.activate(pod, &self.known))
+        pods.into_iter()
+            .filter_map(|pod| self.lifecycles.activate(pod, &self.hints))
             .collect()
-    }
-
-    /// Sets whether the victims of a pod are being deleted in the background. Meanwhile the pod is gated (S5-112). After a
-    /// failed deletion the caller also activates the pod.
-    pub fn set_preempting(&mut self, pod: &str, preempts: bool) {
-        if let Some(key) = self.known.pods.key(pod).filter(|_| preempts) {
-            self.known.preempting.insert(key);
-        } else {
-            self.known.preempting.remove(pod);
-        }
     }
 
     /// Ends the backoffs whose second has passed; to be called every second (S5-009).
@@ -204,7 +194,7 @@ impl SchedulingQueue {
 
     /// Wakes the pods that have waited too long for an event; to be called every 30 seconds (S5-010).
     pub fn flush_unschedulable(&mut self, now: Timestamp) -> Vec<Moved> {
-        self.lifecycles.flush_unschedulable(now, &self.known)
+        self.lifecycles.flush_unschedulable(now, &self.hints)
     }
 
     /// Removes the nomination of a pod, whatever its status says.
@@ -214,7 +204,7 @@ impl SchedulingQueue {
 
     /// Applies an event of one pod.
     fn advance(&mut self, now: Timestamp, event: PodEvent<'_, ClusterEvent>) -> Vec<Command> {
-        self.lifecycles.on_event(now, event, &self.known)
+        self.lifecycles.on_event(now, event, &self.hints)
     }
 
     fn raise(&mut self, now: Timestamp, object: ClusterEvent, scope: Scope) -> Vec<Moved> {
@@ -223,7 +213,7 @@ impl SchedulingQueue {
             object: Some(object),
             scope,
         };
-        self.lifecycles.wake(event, now, &self.known)
+        self.lifecycles.wake(event, now, &self.hints)
     }
 
     fn on_pod(&mut self, now: Timestamp, pods: &Delta<wire::Pod>) -> Vec<Moved> {
@@ -247,12 +237,12 @@ impl SchedulingQueue {
     /// S5-001, S5-002, S5-003.
     fn on_new_pod(&mut self, now: Timestamp, new: &Arc<wire::Pod>) -> Vec<Moved> {
         if is_assigned(new) {
-            let key = pod_key(&new.metadata);
+            let key = new.metadata.key();
             let (pod, node) = (&*key, &*new.spec.node_name);
             self.advance(now, PodEvent::Assigned { pod, node });
             self.drop(&key);
             if let Some(group) = group_of(new) {
-                self.known.groups.bind(group, &key, &new.spec.node_name);
+                self.hints.groups.bind(group, &key, &new.spec.node_name);
             }
             return self.raise(now, appeared(new), Scope::All);
         }
@@ -274,11 +264,11 @@ impl SchedulingQueue {
 
     /// S5-027, S5-029.
     fn on_deleted_pod(&mut self, now: Timestamp, old: &Arc<wire::Pod>) -> Vec<Moved> {
-        let key = pod_key(&old.metadata);
+        let key = old.metadata.key();
         let assumed = self.end(now, &key);
         if is_assigned(old) {
             if let Some(group) = group_of(old) {
-                self.known.groups.leave(&group, &key);
+                self.hints.groups.leave(&group, &key);
             }
             return self.raise(now, gone(old), Scope::All);
         }
@@ -320,15 +310,15 @@ impl SchedulingQueue {
         old: &Arc<wire::Pod>,
         new: &Arc<wire::Pod>,
     ) -> Vec<Moved> {
-        let key = pod_key(&new.metadata);
+        let key = new.metadata.key();
         let mut moved = self.raise(now, appeared(new), Scope::All);
         let (pod, node) = (&*key, &*new.spec.node_name);
         let commands = self.advance(now, PodEvent::Assigned { pod, node });
         self.drop(&key);
         if let Some(group) = group_of(new) {
-            self.known.groups.bind(group, &key, &new.spec.node_name);
+            self.hints.groups.bind(group, &key, &new.spec.node_name);
         }
-        let elsewhere = freed(commands).filter(|_| !self.known.settings.as_kube_scheduler);
+        let elsewhere = freed(commands).filter(|_| !self.hints.settings.as_kube_scheduler);
         if let Some(node) = elsewhere {
             moved.extend(self.raise(now, gone_from(old, &node), Scope::All));
         }
@@ -342,8 +332,8 @@ impl SchedulingQueue {
         old: &Arc<wire::Pod>,
         new: &Arc<wire::Pod>,
     ) -> Vec<Moved> {
-        let events = events::of(&changed(old, new)).into_iter();
-        events
+        events::of(&changed(old, new))
+            .into_iter()
             .flat_map(|event| self.raise(now, event, Scope::All))
             .collect()
     }
@@ -370,12 +360,13 @@ impl SchedulingQueue {
                 self.raise(now, gone_from(new, &node), Scope::All)
             });
         }
-        let events = events::of(&changed(old, new)).into_iter();
-        let events = events.map(|event| Event {
-            label: event.label(),
-            object: Some(event),
-            scope: Scope::All,
-        });
+        let events = events::of(&changed(old, new))
+            .into_iter()
+            .map(|event| Event {
+                label: event.label(),
+                object: Some(event),
+                scope: Scope::All,
+            });
         let event = PodEvent::Updated {
             pod: &key,
             priority: priority(new),
@@ -396,7 +387,7 @@ impl SchedulingQueue {
     /// An assumed pod no longer counts on its node. Returns that as an event.
     fn forget(&mut self, now: Timestamp, pod: &str) -> Option<ClusterEvent> {
         let node = freed(self.advance(now, PodEvent::Forgotten { pod }))?;
-        Some(gone_from(self.known.pods.get(pod)?, &node))
+        Some(gone_from(self.hints.pods.get(pod)?, &node))
     }
 
     /// A pod was deleted or has ended. Returns an event if it counted on a node.
@@ -407,26 +398,25 @@ impl SchedulingQueue {
     }
 
     fn is_ours(&self, pod: &wire::Pod) -> bool {
-        self.known.scheduler_names.contains(scheduler_name(pod))
+        self.hints
+            .scheduler_names
+            .contains(pod.spec.scheduler_name_or_default())
     }
 
     fn keep(&mut self, pod: &Arc<wire::Pod>) -> Arc<str> {
-        let key = pod_key(&pod.metadata);
-        self.known.pods.insert(Arc::clone(pod));
+        let key = pod.metadata.key();
+        self.hints.pods.insert(Arc::clone(pod));
         if let Some(group) = group_of(pod) {
-            self.known.groups.wait(group, &key);
+            self.hints.groups.wait(group, &key);
         }
         key
     }
 
     /// Forgets a pod that was deleted, has ended or has its node. Returns it if it was known.
     fn drop(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
-        if !self.known.preempting.is_empty() {
-            self.known.preempting.remove(key);
-        }
-        let pod = self.known.pods.remove(key)?;
+        let pod = self.hints.pods.remove(key)?;
         if let Some(group) = group_of(&pod) {
-            self.known.groups.leave(&group, key);
+            self.hints.groups.leave(&group, key);
         }
         Some(pod)
     }
@@ -436,7 +426,7 @@ impl SchedulingQueue {
 impl SchedulingQueue {
     /// The pod as it was last seen, while it waits or is in flight.
     pub fn pod(&self, pod: &str) -> Option<&Arc<wire::Pod>> {
-        self.known.pods.get(pod)
+        self.hints.pods.get(pod)
     }
 
     /// In which phase a pod is, while it is scheduled or its binding is not answered.
@@ -465,8 +455,8 @@ impl SchedulingQueue {
     }
 
     /// The queue state of a waiting pod.
-    pub fn waiting(&self, pod: &str) -> Option<QueuedPod> {
-        self.lifecycles.queue().waiting(pod)
+    pub fn queued_pod(&self, pod: &str) -> Option<QueuedPod> {
+        self.lifecycles.queue().queued_pod(pod)
     }
 
     /// When the first attempt of a pod failed, as long as it waits, is tried or is being bound.
@@ -483,15 +473,17 @@ impl SchedulingQueue {
     /// they are tried again (S5-039). Zero where none does any more.
     pub fn rejected_counts(&self) -> impl Iterator<Item = (&'static str, &str, usize)> {
         let names: Vec<&str> = self
-            .known
+            .hints
             .scheduler_names
             .iter()
             .map(String::as_str)
             .collect();
-        let counts = self.lifecycles.queue().rejected_counts();
-        counts.filter_map(move |(plugin, profile, count)| {
-            Some((plugin.as_str(), *names.get(usize::from(profile))?, count))
-        })
+        self.lifecycles
+            .queue()
+            .rejected_counts()
+            .filter_map(move |(plugin, profile, count)| {
+                Some((plugin.as_str(), *names.get(usize::from(profile))?, count))
+            })
     }
 
     /// The pods in flight in the order of popping.
@@ -522,11 +514,13 @@ impl SchedulingQueue {
 
 /// The moves among the commands.
 fn counted(commands: Vec<Command>) -> Vec<Moved> {
-    let moved = commands.into_iter().filter_map(|command| match command {
-        Command::Count(moved) => Some(moved),
-        _ => None,
-    });
-    moved.collect()
+    commands
+        .into_iter()
+        .filter_map(|command| match command {
+            Command::Count(moved) => Some(moved),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The freed node among the commands.
@@ -535,13 +529,6 @@ fn freed(commands: Vec<Command>) -> Option<Arc<str>> {
         Command::Free { node } => Some(node),
         _ => None,
     })
-}
-
-fn scheduler_name(pod: &wire::Pod) -> &str {
-    match pod.spec.scheduler_name.as_str() {
-        "" => "default-scheduler",
-        name => name,
-    }
 }
 
 /// Pods that have ended are not watched (S5-001).

@@ -2,9 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_placement::{Cluster, Pod};
-use evictd_preemption::Options;
 use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration};
-use evictd_scheduling::{Filtered, Framework, PostFilterResult, Scores, Verdict};
+use evictd_scheduling::{Filtered, Framework, PostFilterResult, PreemptionInput, Scores, Verdict};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -126,11 +125,10 @@ impl Scene {
 
     fn failure(&mut self, incoming: Value) -> PostFilterResult {
         let (pod, filtered) = self.filter(incoming);
-        let by = (&[][..], Options::default());
-        let failed = self
-            .framework
-            .fail((&self.cluster, &pod), &filtered, by, &mut [], &|_| false);
-        failed.unwrap()
+        let input = PreemptionInput::new(&[]);
+        self.framework
+            .post_filter(&self.cluster, &pod, &filtered, input)
+            .unwrap()
     }
 }
 

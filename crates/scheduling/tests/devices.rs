@@ -102,7 +102,7 @@ fn a_card_is_promised_once_and_free_again_when_its_pod_is_not_bound_or_goes() {
     scene.pod("second", "");
     assert_eq!(scene.placed(), pairs(&[("first", "x")]));
     assert!(scene.is_promised("first") && !scene.is_promised("second"));
-    scene.scheduler.bind_failed(scene.now, &"first".into());
+    scene.scheduler.bind_failed(scene.now, "first");
     assert!(!scene.is_promised("first"));
     scene.card("y");
     assert_eq!(scene.placed(), pairs(&[("first", "x"), ("second", "y")]));

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_pod::{Node, wire};
-use evictd_scheduling::{Change, Delta, Event, Framework, Outcome, Scheduler, Settings, pod_key};
+use evictd_scheduling::{Change, Delta, Event, Framework, Outcome, Scheduler, Settings};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -149,8 +149,7 @@ impl Run {
         let old = Arc::clone(pod);
         if !succeeds {
             *state = State::QueuedPod;
-            self.scheduler
-                .bind_failed(self.now, &pod_key(&old.metadata));
+            self.scheduler.bind_failed(self.now, &old.metadata.key());
             return;
         }
         let mut new = (*old).clone();
@@ -168,7 +167,7 @@ impl Run {
             let waits = self
                 .scheduler
                 .queue()
-                .waiting(&pod_key(&pod.metadata))
+                .queued_pod(&pod.metadata.key())
                 .is_some();
             assert_eq!(waits, *state == State::QueuedPod, "{name} is {state:?}");
             if let State::Binding(node) | State::Bound(node) = state {

@@ -3,7 +3,7 @@
 
 use evictd_pod::wire;
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Framework, Outcome, Phase, Pool, Scheduler, Settings, pod_key,
+    Attempt, Change, Delta, Event, Framework, Outcome, Phase, Pool, Scheduler, Settings,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ fn s5_067_an_assumed_pod_keeps_its_place_until_its_binding_fails() {
     assert_eq!(scene.requested("one"), 2000);
     scene
         .scheduler
-        .bind_failed(scene.now, &pod_key(&first.metadata));
+        .bind_failed(scene.now, &first.metadata.key());
     assert_eq!(scene.requested("one"), 0);
     assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 1);
 }
@@ -150,7 +150,7 @@ fn a_binding_that_fails_frees_no_room_once_a_watch_shows_the_pod_on_its_node() {
     assert_eq!(scene.placed(), "one");
     // The API server has bound the pod, and its answer was lost.
     scene.change(Some(&first), Some(&pod("first", "2", "one")));
-    let key = pod_key(&first.metadata);
+    let key = first.metadata.key();
     assert!(scene.scheduler.bind_failed(scene.now, &key).is_some());
     assert_eq!(scene.requested("one"), 2000);
     assert!(scene.scheduler.queue().is_empty());
@@ -161,7 +161,7 @@ fn a_binding_that_fails_frees_no_room_once_a_watch_shows_the_pod_on_its_node() {
 fn a_pod_that_comes_back_is_tried_only_after_its_earlier_binding_is_answered() {
     let mut scene = Scene::new().with_node("one");
     let first = pod("first", "2", "");
-    let key = pod_key(&first.metadata);
+    let key = first.metadata.key();
     scene.change(None, Some(&first));
     assert_eq!(scene.placed(), "one");
     scene.change(Some(&first), None);

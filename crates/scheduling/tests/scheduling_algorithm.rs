@@ -95,7 +95,7 @@ proptest! {
             cluster.add_node(&node(index, false));
         }
         let framework = Framework::of_default(&mut cluster);
-        let mut decider = SchedulingAlgorithm::default();
+        let mut algorithm = SchedulingAlgorithm::default();
         let mut placed: Vec<wire::Pod> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
@@ -118,7 +118,7 @@ proptest! {
                     let scores = framework.score(&cluster, &pod, &filtered.feasible);
                     let mut top = scores.as_ref().map_or_else(|| filtered.feasible.clone(), |own| own.top(&filtered.feasible));
                     top.sort();
-                    match decider.decide(&framework, &cluster, &pod) {
+                    match algorithm.schedule(&framework, &cluster, &pod) {
                         Ok(mut decided) => {
                             let rejections = filtered.rejections(&framework, &cluster, &pod);
                             prop_assert_eq!(&decided.evidence.rejections[..], &rejections[..]);

@@ -1,7 +1,6 @@
 //! The identity of a pod.
 
 use evictd_pod::wire::Metadata;
-use evictd_scheduling::pod_key;
 use std::borrow::Borrow;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ pub struct PodId(Arc<str>);
 impl PodId {
     /// The id of the pod with this metadata.
     pub fn of(metadata: &Metadata) -> Self {
-        Self(pod_key(metadata))
+        Self(metadata.key())
     }
 }
 

@@ -13,17 +13,7 @@ use crate::template::{Template, TemplateId};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, units};
 use evictd_pod::{Counted, Quantity, Requests, TooManyResources, wire};
 use jiff::Timestamp;
-use std::borrow::Cow;
 use std::sync::Arc;
-
-/// The key of a pod: its UID, or `namespace/name`, which cannot equal a UID.
-fn key(metadata: &wire::Metadata) -> Cow<'_, str> {
-    if metadata.uid.is_empty() {
-        let namespace = metadata.namespace_or_default();
-        return Cow::Owned(format!("{namespace}/{}", metadata.name));
-    }
-    Cow::Borrowed(&metadata.uid)
-}
 
 impl Cluster {
     /// Adds a pod to its node or to the nominated pods. It replaces the pod of the same UID, or of the same name
@@ -38,10 +28,10 @@ impl Cluster {
             self.add_evicted(&wire);
             return Ok(());
         }
-        let named = key(&wire.metadata);
+        let named = wire.metadata.key();
         let is_known = self.locations.contains_key(&*named);
         // A new pod with a UID can have no entry under its name.
-        let named = (is_known || wire.metadata.uid.is_empty()).then(|| Arc::from(named));
+        let named = (is_known || wire.metadata.uid.is_empty()).then_some(named);
         let node = (!wire.spec.node_name.is_empty()).then(|| {
             let name = self.symbols.intern(&wire.spec.node_name);
             self.symbols.keep();
@@ -102,14 +92,14 @@ impl Cluster {
 
     /// Removes a pod by UID, or by name without one. Returns whether it existed.
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
-        let pod_key = key(metadata);
+        let pod_key = metadata.key();
         self.devices.withdraw_pod(&pod_key);
         self.remove_by_key(&pod_key)
     }
 
     /// Changes whether a pod on a node is being deleted, before the API server shows it.
     pub fn set_terminating(&mut self, metadata: &wire::Metadata, terminating: bool) {
-        let pod_key = key(metadata);
+        let pod_key = metadata.key();
         let Some(PodLocation::Node(name)) = self.locations.get(&*pod_key) else {
             return;
         };
@@ -125,7 +115,7 @@ impl Cluster {
 
     /// Removes a pod that is kept only for its nomination. Returns whether it existed.
     pub fn remove_nominated(&mut self, metadata: &wire::Metadata) -> bool {
-        let key = key(metadata);
+        let key = metadata.key();
         let is_nominated = !self.nominated.is_empty()
             && matches!(self.locations.get(&*key), Some(PodLocation::Nominated));
         is_nominated && self.remove_pod(metadata)
@@ -133,14 +123,14 @@ impl Cluster {
 
     /// Records an evicted pod that has finished, if it has a controller.
     pub fn add_evicted(&mut self, pod: &wire::Pod) {
-        if self.evicted.put(&key(&pod.metadata), pod) {
+        if self.evicted.put(&pod.metadata.key(), pod) {
             self.changes.all();
         }
     }
 
     /// Forgets a deleted pod that was evicted. [`Cluster::remove_pod`] releases its resources separately.
     pub fn remove_evicted(&mut self, metadata: &wire::Metadata) {
-        if self.evicted.remove(&key(metadata)) {
+        if self.evicted.remove(&metadata.key()) {
             self.changes.all();
         }
     }
@@ -312,10 +302,7 @@ impl Cluster {
             Box::new((self.amounts(&requests.each()), Scored::of(&requests)))
         });
         let conditions = || wire.status.conditions.iter();
-        let scheduler = match wire.spec.scheduler_name.as_str() {
-            "" => "default-scheduler",
-            name => name,
-        };
+        let scheduler = wire.spec.scheduler_name_or_default();
         let nominated = &wire.status.nominated_node_name;
         let pod = Pod {
             priority: wire.spec.priority.unwrap_or(0),

@@ -103,8 +103,7 @@ pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
         .iter()
         .find(|claim| known.is_assumed(&claim.metadata.uid))
     {
-        let metadata = &claim.metadata;
-        let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
+        let name = claim.metadata.full_name();
         return Err(format!(
             "resource claim {name} is in the process of being allocated"
         ));

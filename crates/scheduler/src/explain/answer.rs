@@ -1,10 +1,11 @@
 //! The decision for programs, as JSON.
 
 use super::Case;
-use evictd_placement::{NodeId, Pod};
-use evictd_preemption::{Options, PlanError};
+use evictd_placement::NodeId;
+use evictd_preemption::PlanError;
 use evictd_scheduling::{
-    Filtered, PluginName, PostFilterResult, Scores, Verdict, suggestions, waking_events,
+    Filtered, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict, suggestions,
+    waking_events,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,9 +107,8 @@ impl Answer {
             ..Self::default()
         };
         if filtered.feasible.is_empty() {
-            let waiting = |_: &Pod| false;
-            let by = (case.budgets.as_slice(), Options::default());
-            let failure = framework.fail((cluster, pod), &filtered, by, &mut [], &waiting)?;
+            let input = PreemptionInput::new(&case.budgets);
+            let failure = framework.post_filter(cluster, pod, &filtered, input)?;
             let rejectors = failure
                 .plugins
                 .iter()
@@ -216,7 +216,7 @@ fn statuses(case: &Case, filtered: &Filtered) -> BTreeMap<String, Status> {
         let code = filtered.code(*verdict)?;
         let plugin = match verdict {
             Verdict::Rejected(index, _) => Some(case.framework.filters[*index].name()),
-            _ => filtered.rejected_before().map(|(plugin, _)| plugin),
+            _ => filtered.pre_filter_rejection().map(|(plugin, _)| plugin),
         };
         let status = Status {
             code: code.as_str(),
@@ -240,7 +240,7 @@ impl Failure {
                 .map(|index| cluster.full_name(&pods[*index as usize]))
                 .collect()
         });
-        let before = filtered.rejected_before();
+        let before = filtered.pre_filter_rejection();
         Self {
             preempts: chosen.is_some(),
             nominated: chosen.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),

@@ -54,10 +54,7 @@ impl Case {
             doubts,
             ..
         } = loaded;
-        let scheduler = match pod.spec.scheduler_name.as_str() {
-            "" => "default-scheduler",
-            name => name,
-        };
+        let scheduler = pod.spec.scheduler_name_or_default();
         let profile = config.profile(scheduler).ok_or_else(|| {
             let known = config.profiles.iter();
             let known: Vec<&str> = known.map(|own| own.scheduler_name.as_str()).collect();

@@ -29,7 +29,6 @@ use evictd_scheduling::{
 };
 use evidence::decision;
 use jiff::Timestamp;
-use preempting::Preempting;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +63,6 @@ pub struct Engine {
     /// How many of the watched kinds are listed.
     listed: usize,
     kinds: usize,
-    preempting: Preempting,
     groups: GroupStatuses,
     gangs: Gangs,
     /// The last condition that was written. The next pod often gets the same one.
@@ -125,7 +123,6 @@ impl Engine {
             synced: ports.synced,
             listed: 0,
             kinds: KINDS + ports.batch.as_ref().map_or(0, |_| BATCH_KINDS),
-            preempting: Preempting::default(),
             groups: GroupStatuses::default(),
             gangs: Gangs::default(),
             last_condition: None,
@@ -219,7 +216,6 @@ impl Engine {
                 let Some(event) = self.of_living(event) else {
                     return;
                 };
-                self.release_preemptors(&event);
                 self.scheduler.on(self.steady.now(), &event);
                 self.report_unreadable(&event);
                 for mistake in self.scheduler.take_invalid_objects() {
@@ -464,10 +460,7 @@ impl Engine {
 
 /// `schedulerName` of a pod.
 fn scheduler_of(pod: &wire::Pod) -> &str {
-    match pod.spec.scheduler_name.as_str() {
-        "" => "default-scheduler",
-        name => name,
-    }
+    pod.spec.scheduler_name_or_default()
 }
 
 /// The next tick of a timer, if there is one.

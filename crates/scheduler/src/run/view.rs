@@ -195,7 +195,7 @@ impl Pending {
         };
         let pods = all.filter_map(|(key, pool)| {
             let pod = queue.pod(&key).filter(|pod| wanted(&pod.metadata))?;
-            let waits = queue.waiting(&key)?;
+            let waits = queue.queued_pod(&key)?;
             Some(Waiting {
                 pod: name(pod),
                 pool,

@@ -220,14 +220,15 @@ impl Args {
         let mut within = |name: &str, text: Option<String>, least: i64, default| {
             let Some(text) = text else { return default };
             let least = SignedDuration::from_secs(least);
-            let parsed = duration::parse(&text)
+            duration::parse(&text)
                 .ok()
-                .filter(|parsed| *parsed >= least);
-            parsed.unwrap_or_else(|| {
-                let message = format!("{text:?}: must be a duration like 10s, at least {least:#}");
-                mistakes.add(format!("{}.{name}", field.path), message);
-                default
-            })
+                .filter(|parsed| *parsed >= least)
+                .unwrap_or_else(|| {
+                    let message =
+                        format!("{text:?}: must be a duration like 10s, at least {least:#}");
+                    mistakes.add(format!("{}.{name}", field.path), message);
+                    default
+                })
         };
         self.filter_timeout = within("filterTimeout", read.filter_timeout, 0, self.filter_timeout);
         self.binding_timeout = within(
@@ -244,11 +245,12 @@ fn check_affinity(field: &str, added: &NodeAffinity, mistakes: &mut FieldErrors)
     let required = added
         .required
         .iter()
-        .flat_map(|own| &own.node_selector_terms);
-    let required = required.enumerate().map(|(index, term)| {
-        let list = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
-        (format!("{field}.{list}[{index}]"), term)
-    });
+        .flat_map(|own| &own.node_selector_terms)
+        .enumerate()
+        .map(|(index, term)| {
+            let list = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+            (format!("{field}.{list}[{index}]"), term)
+        });
     let preferred = added.preferred.iter().enumerate().map(|(index, own)| {
         let list = "preferredDuringSchedulingIgnoredDuringExecution";
         (
@@ -402,8 +404,10 @@ fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut FieldErrors) -> V
             );
         }
     }
-    let points = shape.iter().map(|point| (point.utilization, point.score));
-    points.collect()
+    shape
+        .iter()
+        .map(|point| (point.utilization, point.score))
+        .collect()
 }
 
 fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut FieldErrors) -> SpreadDefaults {

@@ -99,9 +99,11 @@ impl Extender {
             );
         }
         let names = |ignored: bool| {
-            let all = wire.managed_resources.iter();
-            let some = all.filter(|managed| !ignored || managed.ignored_by_scheduler);
-            some.map(|managed| managed.name.clone()).collect()
+            wire.managed_resources
+                .iter()
+                .filter(|managed| !ignored || managed.ignored_by_scheduler)
+                .map(|managed| managed.name.clone())
+                .collect()
         };
         let tls = wire.tls_config.as_ref();
         Self {
@@ -157,8 +159,11 @@ pub(super) fn read(wire: &[wire::Extender], mistakes: &mut FieldErrors) -> Vec<E
 
 /// What extenders manage alone takes the place of what the profiles' `NodeResourcesFitArgs` name, as in kube-scheduler.
 pub(super) fn ignore_resources(extenders: &[Extender], profiles: &mut [Profile]) {
-    let ignored = extenders.iter().flat_map(|own| &own.ignored_resources);
-    let ignored: Vec<String> = ignored.cloned().collect();
+    let ignored: Vec<String> = extenders
+        .iter()
+        .flat_map(|own| &own.ignored_resources)
+        .cloned()
+        .collect();
     if !ignored.is_empty() {
         for profile in profiles {
             profile.args.fit.ignored.resources.clone_from(&ignored);

@@ -287,8 +287,9 @@ impl Configuration {
 
     /// The profile of pods with this scheduler name.
     pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
-        let mut profiles = self.profiles.iter();
-        profiles.find(|profile| profile.scheduler_name == scheduler_name)
+        self.profiles
+            .iter()
+            .find(|profile| profile.scheduler_name == scheduler_name)
     }
 }
 
@@ -362,8 +363,8 @@ impl LeaderElection {
 
 /// A name; the default where it is empty.
 fn named(name: Option<&String>, default: &str) -> String {
-    let name = name.filter(|name| !name.is_empty());
-    name.map_or_else(|| default.to_owned(), Clone::clone)
+    name.filter(|name| !name.is_empty())
+        .map_or_else(|| default.to_owned(), Clone::clone)
 }
 
 impl ClientConnection {
@@ -474,8 +475,9 @@ fn check_plugins(
 
 /// What is said of a plugin that nobody knows.
 pub(super) fn unknown(name: &str, own: &[(&str, &[Point])]) -> String {
-    let known = points::known().map(|own| own.name);
-    let known = known.chain(own.iter().map(|(name, _)| *name));
+    let known = points::known()
+        .map(|own| own.name)
+        .chain(own.iter().map(|(name, _)| *name));
     let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
     format!(
         "{name:?}: there is no such plugin; the nearest is {}",

@@ -245,10 +245,11 @@ fn expanded(
     if disabled("*") {
         return names(&own.enabled);
     }
-    let everywhere = multi_point
+    let everywhere: Vec<Named> = multi_point
         .iter()
-        .filter(|named| takes_part(&named.name) && !disabled(&named.name));
-    let everywhere: Vec<Named> = everywhere.cloned().collect();
+        .filter(|named| takes_part(&named.name) && !disabled(&named.name))
+        .cloned()
+        .collect();
     let is_everywhere = |name: &str| everywhere.iter().any(|named| named.name == name);
     let (anew, only): (Vec<Named>, Vec<Named>) = own
         .enabled

@@ -44,15 +44,15 @@ impl Configuration {
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let fields = map
+            let some = map
                 .into_iter()
-                .map(|(key, value)| (key, without_empty(value)));
-            let some = fields.filter(|(_, value)| match value {
-                Value::Null => false,
-                Value::String(text) => !text.is_empty(),
-                Value::Array(list) => !list.is_empty(),
-                _ => true,
-            });
+                .map(|(key, value)| (key, without_empty(value)))
+                .filter(|(_, value)| match value {
+                    Value::Null => false,
+                    Value::String(text) => !text.is_empty(),
+                    Value::Array(list) => !list.is_empty(),
+                    _ => true,
+                });
             Value::Object(some.collect())
         }
         Value::Array(list) => Value::Array(list.into_iter().map(without_empty).collect()),
@@ -68,11 +68,15 @@ fn profile(own: &Profile) -> Value {
         json!({ "disabled": nothing_else() }),
     );
     for point in Point::ALL {
-        let enabled = own.points.at(point).iter().map(|name| match point {
-            Point::Score => json!({ "name": name, "weight": own.points.weight(name) }),
-            _ => json!({ "name": name }),
-        });
-        let enabled: Vec<Value> = enabled.collect();
+        let enabled: Vec<Value> = own
+            .points
+            .at(point)
+            .iter()
+            .map(|name| match point {
+                Point::Score => json!({ "name": name, "weight": own.points.weight(name) }),
+                _ => json!({ "name": name }),
+            })
+            .collect();
         plugins.insert(
             point.as_str().to_owned(),
             json!({ "enabled": enabled, "disabled": nothing_else() }),
@@ -106,7 +110,7 @@ fn args(own: &Args) -> Vec<Value> {
         ),
     };
     let (percent, absolute) = own.candidate_nodes;
-    let all = [
+    [
         (
             "DefaultPreemption",
             json!({ "minCandidateNodesPercentage": percent, "minCandidateNodesAbsolute": absolute }),
@@ -150,27 +154,25 @@ fn args(own: &Args) -> Vec<Value> {
             "VolumeBinding",
             json!({ "bindTimeoutSeconds": own.bind_timeout_seconds, "shape": shape(&own.binding_shape) }),
         ),
-    ];
-    let named = all.into_iter().map(|(name, mut args)| {
+    ].into_iter().map(|(name, mut args)| {
         if let Value::Object(fields) = &mut args {
             fields.insert("apiVersion".to_owned(), json!(API_VERSION));
             fields.insert("kind".to_owned(), json!(format!("{name}Args")));
         }
         json!({ "name": name, "args": args })
-    });
-    named.collect()
+    }).collect()
 }
 
 fn shape(points: &[(i64, i64)]) -> Vec<Value> {
-    let points = points.iter();
     points
+        .iter()
         .map(|(utilization, score)| json!({ "utilization": utilization, "score": score }))
         .collect()
 }
 
 fn resources(weighted: &[WeightedResource]) -> Vec<Value> {
-    let weighted = weighted.iter();
     weighted
+        .iter()
         .map(|(name, weight)| json!({ "name": name, "weight": weight }))
         .collect()
 }

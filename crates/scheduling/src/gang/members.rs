@@ -7,137 +7,141 @@ use std::sync::Arc;
 
 /// The groups of a cluster that have an object or a pod, by `namespace/name`.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(HashMap<Arc<str>, Members>);
+pub(crate) struct Groups(HashMap<Arc<str>, Group>);
 
-/// What is known of a group.
 #[derive(Debug, Default)]
-struct Members {
+struct Group {
     object: Option<Arc<wire::PodGroup>>,
-    /// Pods without a node, by what the queue knows them by.
+    /// The keys of the pods without a node.
     waiting: BTreeSet<Arc<str>>,
-    /// Pods with a node, and its name.
+    /// The pods with a node: their keys and the names of their nodes.
     bound: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// The groups whose pods can be preempted only all together.
+/// The groups whose pods are preempted all together or not at all (`disruptionMode: all`).
 #[derive(Debug, Default)]
-pub(crate) struct Together {
+pub(crate) struct AtomicGroups {
     pub(crate) groups: Vec<Arc<wire::PodGroup>>,
-    /// Their pods that have a node, by key: the number of the group, and its priority.
-    pub(crate) pods: HashMap<Arc<str>, (usize, i32)>,
+    /// Their pods that have a node, by key.
+    pub(crate) pods: HashMap<Arc<str>, AtomicMember>,
 }
 
-impl Members {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AtomicMember {
+    /// Index of its group.
+    pub(crate) group: usize,
+    /// The priority of the group.
+    pub(crate) priority: i32,
+}
+
+impl Group {
     fn is_empty(&self) -> bool {
         self.object.is_none() && self.waiting.is_empty() && self.bound.is_empty()
     }
 
-    /// How many pods have to be placed at once; `None` where each is placed by itself.
+    /// `None` if its pods are placed one by one.
     fn min_count(&self) -> Option<usize> {
         let gang = self.object.as_ref()?.spec.scheduling_policy.gang.as_ref()?;
-        // A count below one asks for nothing, which no API server lets pass.
+        // No API server accepts a count below one.
         Some(usize::try_from(gang.min_count).unwrap_or(0))
     }
 }
 
 /// `namespace/name` of the group that a pod names.
 pub(crate) fn group_of(pod: &wire::Pod) -> Option<Arc<str>> {
-    let group = pod.spec.scheduling_group.as_ref()?;
-    let name = Some(&group.pod_group_name).filter(|name| !name.is_empty())?;
-    Some(full_name(pod.metadata.namespace_or_default(), name))
-}
-
-fn full_name(namespace: &str, name: &str) -> Arc<str> {
-    format!("{namespace}/{name}").into()
+    let name = &pod.spec.scheduling_group.as_ref()?.pod_group_name;
+    let namespace = pod.metadata.namespace_or_default();
+    (!name.is_empty()).then(|| format!("{namespace}/{name}").into())
 }
 
 impl Groups {
-    /// A group's object appeared or changed (`Some`) or went; its name.
+    /// Sets or removes the object of a group. Returns the name of the group.
     pub(crate) fn set(
         &mut self,
         metadata: &wire::Metadata,
         object: Option<Arc<wire::PodGroup>>,
     ) -> Arc<str> {
-        let name = full_name(metadata.namespace_or_default(), &metadata.name);
+        let name: Arc<str> = metadata.full_name().into();
         self.0.entry(Arc::clone(&name)).or_default().object = object;
-        self.tidy(&name);
+        self.remove_if_empty(&name);
         name
     }
 
-    /// A pod without a node came or changed.
+    /// A pod without a node was added or changed.
     pub(crate) fn wait(&mut self, group: Arc<str>, pod: &Arc<str>) {
-        let members = self.0.entry(group).or_default();
-        members.waiting.insert(Arc::clone(pod));
+        let group = self.0.entry(group).or_default();
+        group.waiting.insert(Arc::clone(pod));
     }
 
-    /// A pod got a node.
+    /// A pod was bound.
     pub(crate) fn bind(&mut self, group: Arc<str>, pod: &Arc<str>, node: &str) {
-        let members = self.0.entry(group).or_default();
-        members.waiting.remove(pod);
-        members.bound.insert(Arc::clone(pod), node.into());
+        let group = self.0.entry(group).or_default();
+        group.waiting.remove(pod);
+        group.bound.insert(Arc::clone(pod), node.into());
     }
 
-    /// A pod is gone.
+    /// A pod was deleted or has ended.
     pub(crate) fn leave(&mut self, group: &str, pod: &str) {
-        if let Some(members) = self.0.get_mut(group) {
-            members.waiting.remove(pod);
-            members.bound.remove(pod);
+        if let Some(group) = self.0.get_mut(group) {
+            group.waiting.remove(pod);
+            group.bound.remove(pod);
         }
-        self.tidy(group);
+        self.remove_if_empty(group);
     }
 
-    fn tidy(&mut self, group: &str) {
-        if self.0.get(group).is_some_and(Members::is_empty) {
-            self.0.remove(group);
+    fn remove_if_empty(&mut self, name: &str) {
+        if self.0.get(name).is_some_and(Group::is_empty) {
+            self.0.remove(name);
         }
     }
 
-    /// The object of a group.
     pub(crate) fn object(&self, group: &str) -> Option<&Arc<wire::PodGroup>> {
         self.0.get(group)?.object.as_ref()
     }
 
-    /// How many pods of a group have to be placed at once; `None` if each is placed by itself or the group has no object.
+    /// How many pods of a group must be placed at once. `None` if they are placed one by one, or the group has no object.
     pub(crate) fn min_count(&self, group: &str) -> Option<usize> {
         self.0.get(group)?.min_count()
     }
 
-    /// Whether the pods of a group may be tried: it has an object, and as many pods as have to be placed at once (S5-096).
+    /// Whether the pods of a group may be tried: it has an object, and as many pods as must be placed at once (S5-096).
     pub(crate) fn may_begin(&self, group: &str) -> bool {
-        let Some(members) = self.0.get(group).filter(|own| own.object.is_some()) else {
+        let Some(group) = self.0.get(group) else {
             return false;
         };
-        let count = members.waiting.len() + members.bound.len();
-        members.min_count().is_none_or(|least| count >= least)
+        let count = group.waiting.len() + group.bound.len();
+        group.object.is_some() && group.min_count().is_none_or(|min_count| count >= min_count)
     }
 
-    /// The groups whose pods can be preempted only all together.
-    pub(crate) fn together(&self) -> Together {
-        let mut together = Together::default();
-        for members in self.0.values() {
-            let object = members.object.as_ref();
-            let Some(object) = object.filter(|own| own.spec.disruption_mode.all.is_some()) else {
+    pub(crate) fn atomic(&self) -> AtomicGroups {
+        let mut atomic = AtomicGroups::default();
+        for group in self.0.values() {
+            let Some(object) = &group.object else {
                 continue;
             };
-            let own = (together.groups.len(), object.spec.priority.unwrap_or(0));
-            let pods = members.bound.keys();
-            together.pods.extend(pods.map(|pod| (Arc::clone(pod), own)));
-            together.groups.push(Arc::clone(object));
+            if object.spec.disruption_mode.all.is_none() {
+                continue;
+            }
+            let member = AtomicMember {
+                group: atomic.groups.len(),
+                priority: object.spec.priority.unwrap_or(0),
+            };
+            let pods = group.bound.keys().map(|pod| (Arc::clone(pod), member));
+            atomic.pods.extend(pods);
+            atomic.groups.push(Arc::clone(object));
         }
-        together
+        atomic
     }
 
-    /// The pods of a group that have no node, by key.
+    /// The keys of the pods of a group that have no node.
     pub(crate) fn waiting(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.0
-            .get(group)
-            .into_iter()
-            .flat_map(|own| own.waiting.iter())
+        let group = self.0.get(group).into_iter();
+        group.flat_map(|group| &group.waiting)
     }
 
-    /// The nodes of the pods of a group that have one.
+    /// The nodes of the bound pods of a group.
     pub(crate) fn nodes(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
-        let members = self.0.get(group).into_iter();
-        members.flat_map(|own| own.bound.values())
+        let group = self.0.get(group).into_iter();
+        group.flat_map(|group| group.bound.values())
     }
 }

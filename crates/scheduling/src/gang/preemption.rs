@@ -1,61 +1,67 @@
-//! Who has to go so that a whole gang fits (S4-035 to S4-038): all pods of lower priority are taken off, the gang is placed,
-//! and then as many as possible are put back.
+//! Preemption for a whole gang (S4-035 to S4-038): all pods of lower priority are removed, the gang is placed, and then as many
+//! pods as possible are put back (reprieved).
 
-use super::{Member, Together, Trial};
+use super::{AtomicGroups, Member, Trial};
 use crate::pre_bind::PreBindPlan;
 use evictd_placement::{Domain, NodeId, Pod, Statement};
 use evictd_preemption::{Budget, Ineligible, breaking};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
-/// Who has to go, and where the members go then.
+/// The victims, and the nodes that are nominated for the members.
 #[derive(Debug, Default)]
 pub(crate) struct Preemption {
-    /// Members, by index, with the nodes that are being freed for them.
+    /// Members by index, with their nominated nodes.
     pub(crate) nominations: Vec<(usize, NodeId)>,
     pub(crate) victims: Vec<Victim>,
-    /// Groups of which everybody goes, by number.
+    /// Atomic groups that are evicted, by index.
     pub(crate) groups: Vec<usize>,
 }
 
-/// A pod that has to go.
 #[derive(Debug)]
 pub(crate) struct Victim {
     pub(crate) node: NodeId,
+    /// `namespace/name`.
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) terminating: bool,
 }
 
-/// For whom pods may go.
+/// The gang for which pods may be evicted.
 pub(crate) struct Preemptor<'p> {
     /// Of the group (S4-036).
     pub(crate) priority: i32,
-    /// The group or one of its pods never takes another's place (S4-037).
+    /// The group or one of its pods has `preemptionPolicy: Never` (S4-037).
     pub(crate) never: bool,
     pub(crate) domains: &'p [Domain<'p>],
     pub(crate) budgets: &'p [Budget],
-    pub(crate) together: &'p Together,
-    /// Nodes on which those who should end do not.
+    pub(crate) atomic_groups: &'p AtomicGroups,
+    /// Nodes with stuck victims.
     pub(crate) not_freed: &'p [NodeId],
 }
 
-/// Pods that stay or go together: one pod, or all of a group.
+/// Pods that are evicted together: one pod, or all pods of an atomic group.
 #[derive(Debug, Default)]
 struct Unit {
     /// Each with its node and its index there.
     pods: Vec<(NodeId, usize)>,
     priority: i32,
     start: i64,
-    /// The number of the group, if it is one.
+    /// Index of the atomic group.
     group: Option<usize>,
-    /// Its end would break a budget.
-    breaks: bool,
-    /// Its numbers in the statement.
-    removed: Vec<usize>,
+    violates_budget: bool,
+    /// The indices of its removals in the statement.
+    removals: Vec<usize>,
 }
 
-/// Finds out who has to go; `None` if nobody's end would help. Everything is as it was afterwards.
+/// A pod to remove: its node, its index there, and the index of its unit.
+struct Removal {
+    node: NodeId,
+    index: usize,
+    unit: usize,
+}
+
+/// Finds the victims; `None` if no eviction helps. Leaves the cluster as it was.
 pub(crate) fn preempt(
     trial: &mut Trial<'_>,
     members: &mut [Member],
@@ -69,74 +75,78 @@ pub(crate) fn preempt(
     }
     let mut units = units(trial, preemptor);
     let mut statement = Statement::default();
-    let found = search(trial, members, preemptor, (&mut statement, &mut units));
-    let found = found.then(|| gather(trial, members, &statement, &units));
+    let is_found = search(trial, members, preemptor, (&mut statement, &mut units));
+    let found = is_found.then(|| gather(trial, members, &statement, &units));
     trial.take_back(&mut statement, members);
     statement.undo(trial.cluster);
     Ok(found)
 }
 
-/// Whether pods of lower priority are ending already on a node that is being freed for a member.
+/// Whether pods of lower priority terminate already on a node that is nominated for a member.
 fn is_being_freed(trial: &Trial<'_>, members: &[Member], priority: i32) -> bool {
-    let nodes = members.iter().filter_map(|own| own.nominated.as_ref());
-    let mut nodes = nodes.filter_map(|name| trial.cluster.find_node(name));
-    nodes.any(|id| {
-        let pods = &trial.cluster.node(id).pods;
-        pods.iter()
-            .any(|pod| pod.terminating && pod.preempted && pod.priority < priority)
-    })
+    members
+        .iter()
+        .filter_map(|member| member.nominated.as_ref())
+        .filter_map(|name| trial.cluster.find_node(name))
+        .flat_map(|id| &trial.cluster.node(id).pods)
+        .any(|pod| pod.terminating && pod.preempted && pod.priority < priority)
 }
 
-/// All that may go, the most important first (S4-019).
+/// All possible victims, the most important first (S4-019).
 fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
     let cluster = &*trial.cluster;
-    let mut alone = Vec::new();
+    let mut units = Vec::new();
     let mut groups: HashMap<usize, Unit> = HashMap::new();
-    for id in cluster
+    let nodes = cluster
         .node_ids()
-        .filter(|id| !preemptor.not_freed.contains(id))
-    {
+        .filter(|id| !preemptor.not_freed.contains(id));
+    for id in nodes {
         for (index, pod) in cluster.node(id).pods.iter().enumerate() {
-            let together = preemptor.together.pods.get(&*cluster.pod_key(pod));
-            let priority = together.map_or(pod.priority, |(_, priority)| *priority);
+            let atomic = preemptor.atomic_groups.pods.get(&*cluster.pod_key(pod));
+            let priority = atomic.map_or(pod.priority, |member| member.priority);
             if priority >= preemptor.priority {
                 continue;
             }
-            let new = Unit {
+            let unit = Unit {
                 priority,
                 start: pod.start,
-                group: together.map(|(group, _)| *group),
+                group: atomic.map(|member| member.group),
                 ..Unit::default()
             };
-            if let Some((group, _)) = together {
-                let unit = groups.entry(*group).or_insert(new);
+            if let Some(member) = atomic {
+                let unit = groups.entry(member.group).or_insert(unit);
                 unit.start = unit.start.min(pod.start);
                 unit.pods.push((id, index));
             } else {
                 let pods = vec![(id, index)];
-                alone.push(Unit { pods, ..new });
+                units.push(Unit { pods, ..unit });
             }
         }
     }
-    alone.extend(groups.into_values());
-    alone.sort_by_key(|unit| {
+    units.extend(groups.into_values());
+    units.sort_by_key(|unit| {
         (
             Reverse(unit.priority),
             unit.start,
             unit.pods.first().copied(),
         )
     });
-    let pods = alone.iter().flat_map(|unit| &unit.pods);
-    let pods = pods.map(|(id, index)| -> &Pod { &cluster.node(*id).pods[*index] });
-    let mut breaks = breaking(cluster, preemptor.budgets, pods).into_iter();
-    for unit in &mut alone {
-        let own: Vec<bool> = breaks.by_ref().take(unit.pods.len()).collect();
-        unit.breaks = own.contains(&true);
+    // One call for all pods, because they use up the same budgets.
+    let pods = units
+        .iter()
+        .flat_map(|unit| &unit.pods)
+        .map(|(id, index)| -> &Pod { &cluster.node(*id).pods[*index] });
+    let mut violations = breaking(cluster, preemptor.budgets, pods).into_iter();
+    for unit in &mut units {
+        // Every pod must be consumed, so this cannot stop at the first violation.
+        let of_unit = violations.by_ref().take(unit.pods.len());
+        unit.violates_budget = of_unit.filter(|violates| *violates).count() > 0;
     }
-    alone
+    units
 }
 
-/// Places the members without any of the units, and puts back those that nobody misses; whether the members fit.
+/// Places the members without any of the units, and puts back the units that need not be evicted. Returns whether the members
+/// fit.
 fn search(
     trial: &mut Trial<'_>,
     members: &mut [Member],
@@ -147,7 +157,7 @@ fn search(
     let Some(domain) = trial.run(statement, members, preemptor.domains) else {
         return false;
     };
-    if members.iter().any(|own| !own.question.is_empty()) {
+    if members.iter().any(Member::has_request) {
         return false;
     }
     let domain = preemptor.domains[domain];
@@ -156,88 +166,113 @@ fn search(
     for node in members.iter().filter_map(Member::node) {
         used[node.index()] = true;
     }
-    let far = |unit: &Unit| unit.pods.iter().all(|(id, _)| !used[id.index()]);
-    for unit in units.iter().filter(|unit| far(unit)) {
+    let is_unused = |unit: &Unit| unit.pods.iter().all(|(id, _)| !used[id.index()]);
+    for unit in units.iter().filter(|unit| is_unused(unit)) {
         put_back(trial, statement, unit);
     }
-    for breaks in [true, false] {
-        for unit in units
-            .iter()
-            .filter(|unit| unit.breaks == breaks && !far(unit))
-        {
-            reprieve(trial, members, domain, (statement, unit));
+    // As for a single pod: the pods whose eviction violates a budget are put back first.
+    for violates_budget in [true, false] {
+        for unit in units.iter() {
+            if unit.violates_budget == violates_budget && !is_unused(unit) {
+                reprieve(trial, members, domain, (statement, unit));
+            }
         }
     }
     still_fit(trial, members, statement)
 }
 
 fn remove_all(trial: &mut Trial<'_>, statement: &mut Statement, units: &mut [Unit]) {
-    let pods = units.iter().enumerate();
-    let pods =
-        pods.flat_map(|(unit, own)| own.pods.iter().map(move |(id, index)| (*id, *index, unit)));
-    let mut pods: Vec<(NodeId, usize, usize)> = pods.collect();
-    // From the end of each node's list, so that the indices before stay what they are.
-    pods.sort_unstable_by_key(|(id, index, _)| (*id, Reverse(*index)));
-    for (id, index, unit) in pods {
-        let removed = statement.remove(trial.cluster, id, index);
-        units[unit].removed.push(removed);
+    let mut removals = Vec::new();
+    for (unit, of_unit) in units.iter().enumerate() {
+        for (node, index) in &of_unit.pods {
+            removals.push(Removal {
+                node: *node,
+                index: *index,
+                unit,
+            });
+        }
+    }
+    // From the end of each node's list, because a removal shifts the indices after it.
+    removals.sort_unstable_by_key(|removal| (removal.node, Reverse(removal.index)));
+    for removal in removals {
+        let operation = statement.remove(trial.cluster, removal.node, removal.index);
+        units[removal.unit].removals.push(operation);
     }
 }
 
 fn put_back(trial: &mut Trial<'_>, statement: &mut Statement, unit: &Unit) {
-    for removed in &unit.removed {
-        statement.put_back(trial.cluster, *removed);
+    for removal in &unit.removals {
+        statement.put_back(trial.cluster, *removal);
     }
 }
 
-/// Puts a unit back if the members that are in its way fit elsewhere, or beside it.
+/// Puts a unit back if the members on its nodes fit elsewhere, or beside it.
 fn reprieve(
     trial: &mut Trial<'_>,
     members: &mut [Member],
     domain: Domain<'_>,
     (statement, unit): (&mut Statement, &Unit),
 ) {
-    let beside = |member: &Member| {
+    let shares_node = |member: &Member| {
         let node = member.node();
         unit.pods.iter().any(|(id, _)| Some(*id) == node)
     };
-    let displaced = members.iter().enumerate().filter(|(_, own)| beside(own));
-    let displaced = displaced.map(|(index, own)| (index, own.node(), own.pre_bind.clone()));
-    let displaced: Vec<(usize, Option<NodeId>, PreBindPlan)> = displaced.collect();
-    for (index, ..) in &displaced {
-        members[*index].take_back(trial.cluster, statement);
+    let displaced: Vec<Displaced> = members
+        .iter()
+        .enumerate()
+        .filter(|(_, member)| shares_node(member))
+        .map(|(index, member)| Displaced {
+            member: index,
+            node: member.node(),
+            pre_bind: member.pre_bind.clone(),
+        })
+        .collect();
+    for displaced in &displaced {
+        members[displaced.member].take_back(trial.cluster, statement);
     }
     put_back(trial, statement, unit);
-    let mut places = displaced.iter();
-    if places.all(|(index, ..)| trial.place_one(statement, &mut members[*index], domain)) {
+    let all_fit = displaced
+        .iter()
+        .all(|displaced| trial.place_one(statement, &mut members[displaced.member], domain));
+    if all_fit {
         return;
     }
-    for removed in &unit.removed {
-        statement.remove_again(trial.cluster, *removed);
+    for removal in &unit.removals {
+        statement.remove_again(trial.cluster, *removal);
     }
-    for (index, node, pre_bind) in displaced {
-        let member = &mut members[index];
+    // Exactly as before, because the order of the members decides where they fit.
+    for displaced in displaced {
+        let member = &mut members[displaced.member];
         member.take_back(trial.cluster, statement);
-        member.pre_bind = pre_bind;
-        if let Some(node) = node {
-            member.put(trial.cluster, statement, node);
+        member.pre_bind = displaced.pre_bind;
+        if let Some(node) = displaced.node {
+            member.place(trial.cluster, statement, node);
         }
     }
 }
 
-/// Whether every member fits where it is beside those that were put back after it: affinity and spread reach beyond a node.
+/// A member that is taken off its node for a unit.
+struct Displaced {
+    /// Index of the member.
+    member: usize,
+    node: Option<NodeId>,
+    pre_bind: PreBindPlan,
+}
+
+/// Whether every member still fits beside the pods that were put back after it. Affinity and topology spread reach beyond one
+/// node.
 fn still_fit(trial: &mut Trial<'_>, members: &mut [Member], statement: &mut Statement) -> bool {
     members.iter_mut().all(|member| {
         let Some(node) = member.node() else {
             return true;
         };
         member.take_back(trial.cluster, statement);
-        let framework = &trial.frameworks[member.profile];
+        let profile = &trial.profiles[member.profile];
         let fits = member.pod.as_ref().is_some_and(|pod| {
-            let (mut checks, _) = framework.checks(trial.cluster, pod);
+            let (mut checks, _) = profile.compile_filters(trial.cluster, pod);
             checks.verdict(node).is_ok()
         });
-        member.put(trial.cluster, statement, node);
+        member.place(trial.cluster, statement, node);
         fits
     })
 }
@@ -248,22 +283,32 @@ fn gather(
     statement: &Statement,
     units: &[Unit],
 ) -> Preemption {
-    let nominations = members.iter().enumerate();
-    let nominations = nominations.filter_map(|(index, own)| Some((index, own.node()?)));
-    let is_away = |removed: &usize| statement.removed(*removed);
-    let away = units.iter().flat_map(|unit| &unit.removed);
-    let victims = away.filter_map(is_away).map(|(node, pod)| Victim {
-        node,
-        name: trial.cluster.full_name(pod),
-        uid: pod.uid().to_owned(),
-        terminating: pod.terminating,
-    });
+    let is_evicted = |removal: &usize| statement.removed(*removal);
+    let nominations = members
+        .iter()
+        .enumerate()
+        .filter_map(|(index, member)| Some((index, member.node()?)));
+    let victims = units
+        .iter()
+        .flat_map(|unit| &unit.removals)
+        .filter_map(is_evicted)
+        .map(|(node, pod)| Victim {
+            node,
+            name: trial.cluster.full_name(pod),
+            uid: pod.uid().to_owned(),
+            terminating: pod.terminating,
+        });
     let groups = units
         .iter()
-        .filter(|unit| unit.removed.iter().any(|own| is_away(own).is_some()));
+        .filter(|unit| {
+            unit.removals
+                .iter()
+                .any(|removal| is_evicted(removal).is_some())
+        })
+        .filter_map(|unit| unit.group);
     Preemption {
         nominations: nominations.collect(),
         victims: victims.collect(),
-        groups: groups.filter_map(|unit| unit.group).collect(),
+        groups: groups.collect(),
     }
 }

@@ -1,9 +1,9 @@
-//! All pods of a gang are put on nodes for the time being, one after the other.
+//! Places all pods of a gang tentatively, one after the other.
 
-use super::{End, Member, Nowhere};
+use super::{FitError, Member, MemberOutcome};
 use crate::config::Extender;
 use crate::cycle::Filtered;
-use crate::extenders::{ExtenderState, asks, choose, narrow};
+use crate::extenders::{ExtenderState, apply_filter, considers_nodes, select_host};
 use crate::framework::Framework;
 use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
@@ -12,32 +12,33 @@ use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So often the pods are placed anew in one domain because one with a claim that others share was where those cannot be.
-const PLACINGS: usize = 32;
+/// How often the members are placed anew in one domain, because the owner of a shared claim was on a node where the others
+/// cannot be.
+const MAX_PLACINGS: usize = 32;
 
-/// What a gang is tried with.
+/// The means with which a gang is tried.
 pub(crate) struct Trial<'s> {
     pub(crate) cluster: &'s mut Cluster,
-    pub(crate) decider: &'s mut SchedulingAlgorithm,
-    pub(crate) frameworks: &'s [Framework],
-    /// So many of the members have to fit.
+    pub(crate) algorithm: &'s mut SchedulingAlgorithm,
+    pub(crate) profiles: &'s [Framework],
+    /// How many members must fit.
     pub(crate) missing: usize,
-    pub(crate) answers: Answers<'s>,
-    /// Whether plugins reserve what the members need on their nodes, and are asked for permits.
+    pub(crate) responses: ExtenderResponses<'s>,
+    /// Whether the Reserve and Permit plugins run.
     pub(crate) reserves: bool,
 }
 
-/// What the extenders have said so far.
+/// The responses of the extenders so far.
 #[derive(Clone, Copy)]
-pub(crate) struct Answers<'s> {
+pub(crate) struct ExtenderResponses<'s> {
     pub(crate) extenders: &'s [Extender],
-    /// About the members, by key.
-    pub(crate) asked: &'s HashMap<Arc<str>, ExtenderState>,
-    /// Whether they can be asked about further nodes.
-    pub(crate) more: bool,
+    /// By the key of the member.
+    pub(crate) states: &'s HashMap<Arc<str>, ExtenderState>,
+    /// Whether further requests may be sent.
+    pub(crate) can_request: bool,
 }
 
-/// The best that was found.
+/// The best domain so far.
 struct Best {
     fit: usize,
     domain: usize,
@@ -45,9 +46,17 @@ struct Best {
     avoids: Vec<BTreeSet<NodeId>>,
 }
 
+/// A member whose devices for a shared claim exclude another member.
+struct ClaimOwner {
+    /// Index of the member.
+    member: usize,
+    /// The nodes where those devices can be used.
+    nodes: Vec<NodeId>,
+}
+
 impl Trial<'_> {
-    /// Tries all members, in each domain of the group if all of them must be in one. Leaves those that fit placed if they
-    /// are enough, and none otherwise; the index of the domain.
+    /// Tries all members, in each topology domain if all of them must be in one. If enough fit, they stay placed, and the index
+    /// of the domain is returned. Otherwise none stays.
     pub(crate) fn run(
         &mut self,
         statement: &mut Statement,
@@ -55,39 +64,42 @@ impl Trial<'_> {
         domains: &[Domain<'_>],
     ) -> Option<usize> {
         let mut best: Option<Best> = None;
-        // What is told if there is none.
-        let mut first: Option<Vec<End>> = None;
+        // The outcomes to report if no domain is found: later placings avoid nodes, which would only confuse.
+        let mut first: Option<Vec<MemberOutcome>> = None;
         for (index, domain) in domains.iter().enumerate() {
             for member in &mut *members {
                 member.avoids.clear();
             }
-            for _ in 0..PLACINGS {
+            for _ in 0..MAX_PLACINGS {
                 let fit = self.place(statement, members, *domain);
-                let elsewhere = self.elsewhere(members);
-                let last = domains.len() == 1 && elsewhere.is_none() && best.is_none();
-                if fit == members.len() || (fit >= self.missing && last) {
+                let owner = self.claim_owner(members);
+                let is_only = domains.len() == 1 && owner.is_none() && best.is_none();
+                if fit == members.len() || (fit >= self.missing && is_only) {
                     return Some(index);
                 }
                 self.take_back(statement, members);
                 if fit >= self.missing && best.as_ref().is_none_or(|best| fit > best.fit) {
+                    let avoids = members.iter().map(|member| member.avoids.clone());
                     best = Some(Best {
                         fit,
                         domain: index,
-                        avoids: members.iter().map(|own| own.avoids.clone()).collect(),
+                        avoids: avoids.collect(),
                     });
                 }
-                let Some((owner, nodes)) = elsewhere else {
+                let Some(owner) = owner else {
                     break;
                 };
-                let ends = members.iter_mut().map(|own| std::mem::take(&mut own.end));
-                let ends: Vec<End> = ends.collect();
-                first.get_or_insert(ends);
-                members[owner].avoids.extend(nodes);
+                let outcomes = members
+                    .iter_mut()
+                    .map(|member| std::mem::take(&mut member.outcome))
+                    .collect();
+                first.get_or_insert(outcomes);
+                members[owner.member].avoids.extend(owner.nodes);
             }
         }
         let Some(best) = best else {
-            for (member, end) in members.iter_mut().zip(first.into_iter().flatten()) {
-                member.end = end;
+            for (member, outcome) in members.iter_mut().zip(first.into_iter().flatten()) {
+                member.outcome = outcome;
             }
             return None;
         };
@@ -98,32 +110,33 @@ impl Trial<'_> {
         Some(best.domain)
     }
 
-    /// Where a member fits nowhere that shares a claim with one before it: that one, by index, and the nodes where the devices
-    /// that it has got for the claim can be used. It could go elsewhere, and the claim with it.
-    fn elsewhere(&self, members: &[Member]) -> Option<(usize, Vec<NodeId>)> {
-        let mut members_away = members.iter().filter(|own| own.lacks_devices());
-        members_away.find_map(|member| {
-            let pod = member.pod.as_ref()?;
-            let mut claims = shared_claims(self.cluster, pod).into_iter();
-            claims.find_map(|(uid, nodes)| {
-                let has = |own: &Member| {
-                    let mut devices = own.pre_bind.devices.iter();
-                    own.node().is_some() && devices.any(|choice| choice.uid == uid)
+    /// The earlier member that shares a claim with a member that fits nowhere. It could be placed elsewhere, and the claim with
+    /// it.
+    fn claim_owner(&self, members: &[Member]) -> Option<ClaimOwner> {
+        let lacking = members.iter().filter(|member| member.lacks_devices());
+        for pod in lacking.filter_map(|member| member.pod.as_ref()) {
+            for (uid, nodes) in shared_claims(self.cluster, pod) {
+                let owns_claim = |member: &Member| {
+                    let mut devices = member.pre_bind.devices.iter();
+                    member.node().is_some() && devices.any(|choice| choice.uid == uid)
                 };
-                Some((members.iter().position(has)?, nodes))
-            })
-        })
+                if let Some(member) = members.iter().position(owns_claim) {
+                    return Some(ClaimOwner { member, nodes });
+                }
+            }
+        }
+        None
     }
 
-    /// Places one member after the other until too few are left; how many were placed.
+    /// Places one member after the other until too few are left. Returns how many were placed.
     fn place(
         &mut self,
         statement: &mut Statement,
         members: &mut [Member],
         domain: Domain<'_>,
     ) -> usize {
-        for member in members.iter_mut().filter(|own| own.pod.is_some()) {
-            member.end = End::NotTried;
+        for member in members.iter_mut().filter(|member| member.pod.is_some()) {
+            member.outcome = MemberOutcome::NotTried;
         }
         let (mut fit, mut left) = (0, members.len());
         for member in members {
@@ -146,109 +159,108 @@ impl Trial<'_> {
         let Some(pod) = member.pod.take() else {
             return false;
         };
-        let decided = self.decide(member, &pod, domain);
-        let decided = decided.and_then(|decided| {
-            self.reserve(member, decided.chosen)?;
-            Ok(decided)
-        });
+        let decided = self
+            .schedule(member, &pod, domain)
+            .and_then(|result| self.reserve(member, result));
         match decided {
-            Ok(decided) => {
-                let node = decided.chosen;
+            Ok(result) => {
+                let node = result.chosen;
                 member.pre_bind = PreBindPlan::of(self.cluster, &pod, node);
-                member.end = End::Fits(decided);
+                member.outcome = MemberOutcome::Fits(result);
                 member.pod = Some(pod);
-                member.put(self.cluster, statement, node);
+                member.place(self.cluster, statement, node);
                 true
             }
-            Err(end) => {
-                member.end = *end;
+            Err(outcome) => {
+                member.outcome = *outcome;
                 member.pod = Some(pod);
                 false
             }
         }
     }
 
-    fn decide(
+    fn schedule(
         &mut self,
         member: &mut Member,
         pod: &Pod,
         domain: Domain<'_>,
-    ) -> Result<ScheduleResult, Box<End>> {
-        let mut extenders = self.answers.extenders.iter();
-        if extenders.any(|own| asks(own, &member.wire)) {
-            return self.decide_with_extenders(member, pod, domain);
+    ) -> Result<ScheduleResult, Box<MemberOutcome>> {
+        let has_extenders = self
+            .responses
+            .extenders
+            .iter()
+            .any(|extender| considers_nodes(extender, &member.wire));
+        if has_extenders {
+            return self.schedule_with_extenders(member, pod, domain);
         }
-        let framework = &self.frameworks[member.profile];
+        let profile = &self.profiles[member.profile];
         let allowed = |id| domain.contains(id) && !member.avoids.contains(&id);
-        let decided = self
-            .decider
-            .decide_among(framework, self.cluster, pod, &allowed);
-        decided.map_err(|filtered| nowhere(framework, self.cluster, pod, &filtered))
+        self.algorithm
+            .schedule_among(profile, self.cluster, pod, &allowed)
+            .map_err(|filtered| fits_nowhere(profile, self.cluster, pod, &filtered))
     }
 
-    /// The best of the nodes that the extenders want. Of those about which they were not asked yet they are thought to want
-    /// all, as long as they can be asked: the answers count when the gang is tried again.
-    fn decide_with_extenders(
+    /// The best of the nodes that the extenders accept. As long as further requests may be sent, nodes not yet sent to the
+    /// extenders count as accepted. The responses count when the gang is tried again.
+    fn schedule_with_extenders(
         &self,
         member: &mut Member,
         pod: &Pod,
         domain: Domain<'_>,
-    ) -> Result<ScheduleResult, Box<End>> {
-        let framework = &self.frameworks[member.profile];
+    ) -> Result<ScheduleResult, Box<MemberOutcome>> {
+        let profile = &self.profiles[member.profile];
         let cluster = &*self.cluster;
-        let mut filtered = Box::new(framework.filter(cluster, pod));
-        let allowed = |id: &NodeId| domain.contains(*id) && !member.avoids.contains(id);
-        filtered.feasible.retain(allowed);
-        let asked = self.answers.asked.get(&member.key);
-        let reply = match asked.and_then(|asked| asked.reply.as_ref()) {
-            Some(Err(message)) => return Err(Box::new(End::Failed(message.clone()))),
-            Some(Ok(reply)) => Some(reply),
+        let mut filtered = Box::new(profile.filter(cluster, pod));
+        filtered
+            .feasible
+            .retain(|id| domain.contains(*id) && !member.avoids.contains(id));
+        let state = self.responses.states.get(&member.key);
+        let response = match state.and_then(|state| state.nodes.as_ref()) {
+            Some(Err(message)) => return Err(Box::new(MemberOutcome::Error(message.clone()))),
+            Some(Ok(response)) => Some(response),
             None => None,
         };
-        let feasible = filtered.feasible.clone();
         let is_new = |id: &&NodeId| {
             let name = cluster.node_name(**id);
-            asked.is_none_or(|asked| !asked.nodes.contains(name))
+            state.is_none_or(|state| !state.requested.contains(name))
         };
-        let new: Vec<NodeId> = feasible.iter().filter(is_new).copied().collect();
-        if let Some(reply) = reply {
-            filtered = narrow(cluster, reply, filtered);
+        let new: Vec<NodeId> = filtered.feasible.iter().filter(is_new).copied().collect();
+        if let Some(response) = response {
+            filtered = apply_filter(cluster, response, filtered);
+            if !filtered.feasible.is_empty() {
+                let feasible = &filtered.feasible;
+                return Ok(select_host(profile, cluster, pod, feasible, Some(response)));
+            }
         }
-        if let (Some(reply), false) = (reply, filtered.feasible.is_empty()) {
-            return Ok(choose(
-                framework,
-                cluster,
-                pod,
-                &filtered.feasible,
-                Some(reply),
-            ));
-        }
-        if new.is_empty() || !self.answers.more {
-            return Err(nowhere(framework, cluster, pod, &filtered));
+        if new.is_empty() || !self.responses.can_request {
+            return Err(fits_nowhere(profile, cluster, pod, &filtered));
         }
         let names = new.iter().map(|id| Arc::from(cluster.node_name(*id)));
-        member.question.extend(names);
-        Ok(choose(framework, cluster, pod, &new, None))
+        member.to_request.extend(names);
+        Ok(select_host(profile, cluster, pod, &new, None))
     }
 
-    /// Has plugins reserve what a member needs on its node, and asks them for a permit (S5-058, S5-059).
-    fn reserve(&self, member: &mut Member, node: NodeId) -> Result<(), Box<End>> {
-        let framework = &self.frameworks[member.profile];
+    /// Runs the Reserve and Permit plugins on the chosen node (S5-058, S5-059).
+    fn reserve(
+        &self,
+        member: &mut Member,
+        result: ScheduleResult,
+    ) -> Result<ScheduleResult, Box<MemberOutcome>> {
         if !self.reserves {
-            return Ok(());
+            return Ok(result);
         }
         let chosen = Chosen {
             cluster: self.cluster,
             pod: &member.wire,
-            node: self.cluster.node_name(node),
+            node: self.cluster.node_name(result.chosen),
         };
-        match framework.reserve_and_permit(chosen) {
-            Ok(waits) => {
-                member.waits = waits;
+        match self.profiles[member.profile].reserve_and_permit(chosen) {
+            Ok(pending) => {
+                member.pending = pending;
                 member.reserved = true;
-                Ok(())
+                Ok(result)
             }
-            Err(refusal) => Err(Box::new(End::Refused(refusal))),
+            Err(rejection) => Err(Box::new(MemberOutcome::Rejected(rejection))),
         }
     }
 
@@ -261,19 +273,24 @@ impl Trial<'_> {
                     pod: &member.wire,
                     node: self.cluster.node_name(node),
                 };
-                self.frameworks[member.profile].unreserve(chosen);
+                self.profiles[member.profile].unreserve(chosen);
                 member.reserved = false;
             }
-            member.waits.clear();
+            member.pending.clear();
             member.take_back(self.cluster, statement);
         }
     }
 }
 
-fn nowhere(framework: &Framework, cluster: &Cluster, pod: &Pod, filtered: &Filtered) -> Box<End> {
-    Box::new(End::FitsNowhere(Nowhere {
-        words: filtered.fit_error(cluster, pod),
-        plugins: framework.rejectors(filtered),
-        deallocates: framework.unavailable_claim(cluster, pod, filtered),
+fn fits_nowhere(
+    profile: &Framework,
+    cluster: &Cluster,
+    pod: &Pod,
+    filtered: &Filtered,
+) -> Box<MemberOutcome> {
+    Box::new(MemberOutcome::FitsNowhere(FitError {
+        message: filtered.fit_error(cluster, pod),
+        plugins: profile.rejectors(filtered),
+        deallocates: profile.unavailable_claim(cluster, pod, filtered),
     }))
 }

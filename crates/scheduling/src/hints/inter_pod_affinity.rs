@@ -45,8 +45,10 @@ pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
 /// The node is or becomes part of a domain in which pods are wanted, or leaves one in which they are not.
 pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
     let value = |node: &Node, term: &PodAffinityTerm| {
-        let labels = &node.metadata.labels;
-        labels.get(&term.topology_key).map(str::to_owned)
+        node.metadata
+            .labels
+            .get(&term.topology_key)
+            .map(str::to_owned)
     };
     let Some(old) = old else {
         let mut wanted = affinity(pod).iter();

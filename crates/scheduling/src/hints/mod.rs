@@ -43,12 +43,18 @@ const WOKEN_BY_TAINTS: [PluginName; 10] = [
 /// Which events may wake a pod that these plugins rejected, each with those of the plugins that asked for it.
 pub fn waking_events(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static str>)> {
     let others = [Other].into_iter().collect();
-    let kinds = Kind::ALL.into_iter().filter_map(|kind| {
-        let plugins = registered(kind).or(others).and(rejectors);
-        let names: Vec<_> = plugins.iter().map(PluginName::as_str).collect();
-        (!names.is_empty()).then(|| (label(kind), names))
-    });
-    kinds.collect()
+    Kind::ALL
+        .into_iter()
+        .filter_map(|kind| {
+            let names: Vec<_> = registered(kind)
+                .or(others)
+                .and(rejectors)
+                .iter()
+                .map(PluginName::as_str)
+                .collect();
+            (!names.is_empty()).then(|| (label(kind), names))
+        })
+        .collect()
 }
 
 /// The plugins of the default profile that registered this kind of event.
@@ -101,8 +107,10 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
             DynamicResources,
         ],
         Kind::NodeTaint => {
-            let own = [NodeUnschedulable, TaintToleration, PodTopologySpread];
-            return own.into_iter().chain(WOKEN_BY_TAINTS).collect();
+            return [NodeUnschedulable, TaintToleration, PodTopologySpread]
+                .into_iter()
+                .chain(WOKEN_BY_TAINTS)
+                .collect();
         }
         Kind::NodeCondition | Kind::NodeAnnotation => &[],
         Kind::ClaimAdd => &[

@@ -14,12 +14,12 @@ pub(super) fn uncordoned(old: Option<&Node>, new: &Node) -> bool {
 
 /// `NodeUnschedulable`: the pod may be on a cordoned node.
 pub(super) fn tolerates_cordon(pod: &Pod) -> bool {
-    let cordon = Taint {
+    Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
-    };
-    cordon.is_tolerated(&pod.spec.tolerations)
+    }
+    .is_tolerated(&pod.spec.tolerations)
 }
 
 /// `TaintToleration`: the node has no taint, or no longer has one, that the pod does not tolerate.
@@ -29,8 +29,7 @@ pub(super) fn tolerated(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
 }
 
 fn forbids(node: &Node, tolerations: &[Toleration]) -> bool {
-    let mut taints = node.spec.taints.iter();
-    taints.any(|taint| {
+    node.spec.taints.iter().any(|taint| {
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !taint.is_tolerated(tolerations)
     })
@@ -48,8 +47,7 @@ pub(super) fn selected(pod: &Pod, node: &Node) -> bool {
     let required = affinity.and_then(|affinity| affinity.node_affinity.required.as_ref());
     selector.all(|(key, value)| labels.get(key) == Some(value))
         && required.is_none_or(|required| {
-            let mut terms = required.node_selector_terms.iter();
-            terms.any(|term| {
+            required.node_selector_terms.iter().any(|term| {
                 let term = NodeTerm::new(term, &mut |text| text);
                 term.is_ok_and(|term| term.matches(node.metadata.name.as_str(), &labels))
             })

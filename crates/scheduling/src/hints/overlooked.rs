@@ -24,8 +24,7 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         }
         // The affinity that the profile adds may be met now, where that of the pod was before.
         (PluginName::NodeAffinity, Change::Node(delta)) => {
-            let new = delta.new.as_deref();
-            new.is_some_and(|node| selected(pod, node))
+            delta.new.as_deref().is_some_and(|node| selected(pod, node))
         }
         // Disks know no namespaces.
         (PluginName::VolumeRestrictions, Change::Pod(delta)) => states(delta).any(|other| {
@@ -38,16 +37,16 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         }
         (PluginName::NodeVolumeLimits, Change::VolumeAttachment(_)) => !pod.spec.volumes.is_empty(),
         (PluginName::NodeVolumeLimits, Change::CsiNode(delta)) => {
-            let new = delta.new.as_deref();
-            new.is_some_and(has_no_limit)
+            delta.new.as_deref().is_some_and(has_no_limit)
         }
         // A claim that was made for another pod is given to this one.
-        (PluginName::DynamicResources, Change::ResourceClaim(delta)) => {
-            let both = delta.old.as_deref().zip(delta.new.as_deref());
-            both.is_some_and(|(old, new)| {
+        (PluginName::DynamicResources, Change::ResourceClaim(delta)) => delta
+            .old
+            .as_deref()
+            .zip(delta.new.as_deref())
+            .is_some_and(|(old, new)| {
                 uses(pod, new) && old.metadata.owner_references != new.metadata.owner_references
-            })
-        }
+            }),
         // The pods that do not want this pod near are asked nowhere; and a domain that goes or comes counts for the
         // lowest number of pods in any. A volume that is made for a claim needs room as much as one that is made for
         // the pod; and room may now be for other nodes.
@@ -69,8 +68,10 @@ fn states(delta: &Delta<Pod>) -> impl Iterator<Item = &Pod> {
 /// may have been the last that kept the pod from being the first of its group.
 fn terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     let affinity = pod.spec.affinity.as_deref();
-    let wanted = affinity.map_or(&[][..], |affinity| &affinity.pod_affinity.required);
-    wanted.iter().chain(unwanted(pod))
+    affinity
+        .map_or(&[][..], |affinity| &affinity.pod_affinity.required)
+        .iter()
+        .chain(unwanted(pod))
 }
 
 fn unwanted(pod: &Pod) -> &[PodAffinityTerm] {

@@ -9,8 +9,10 @@ use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{Pod, TopologySpreadConstraint};
 
 fn hard(pod: &Pod) -> impl Iterator<Item = &TopologySpreadConstraint> {
-    let constraints = pod.spec.topology_spread_constraints.iter();
-    constraints.filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
+    pod.spec
+        .topology_spread_constraints
+        .iter()
+        .filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
 }
 
 /// Whether a constraint of the pod counts the other one.
@@ -20,8 +22,7 @@ fn counts(
     other: &Pod,
 ) -> Result<bool, SelectorError> {
     let (own, labels) = (&pod.metadata.labels, &other.metadata.labels);
-    let mut keys = constraint.match_label_keys.iter();
-    let is_alike = keys.all(|key| {
+    let is_alike = constraint.match_label_keys.iter().all(|key| {
         own.get(key)
             .is_none_or(|value| labels.get(key) == Some(value))
     });
@@ -75,8 +76,10 @@ pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
 #[allow(clippy::unnecessary_wraps, reason = "one signature for every hint")]
 pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: Option<&Node>) -> Verdict {
     let value = |node: &Node, constraint: &TopologySpreadConstraint| {
-        let label = node.metadata.labels.get(&constraint.topology_key);
-        label.map(str::to_owned)
+        node.metadata
+            .labels
+            .get(&constraint.topology_key)
+            .map(str::to_owned)
     };
     let has_all = |node: &Node| hard(pod).all(|constraint| value(node, constraint).is_some());
     let (Some(old), Some(new)) = (old, new) else {

@@ -37,10 +37,11 @@ pub(super) fn on_storage(plugin: PluginName, pod: &Pod, change: &Change) -> bool
                 && !new.spec.storage_capacity
                 && drivers.any(|own| own.driver == new.metadata.name)
         }),
-        (_, Change::VolumeAttachment(_)) => {
-            let mut volumes = pod.spec.volumes.iter();
-            volumes.any(|volume| volume.persistent_volume_claim.is_some())
-        }
+        (_, Change::VolumeAttachment(_)) => pod
+            .spec
+            .volumes
+            .iter()
+            .any(|volume| volume.persistent_volume_claim.is_some()),
         _ => true,
     }
 }
@@ -65,32 +66,36 @@ fn uses(pod: &Pod, claim: &wire::Metadata) -> bool {
 
 /// The labels in which a volume tells its zone and region.
 fn zones(volume: &wire::Metadata) -> Vec<Option<String>> {
-    let keys = [
+    [
         "failure-domain.beta.kubernetes.io/zone",
         "failure-domain.beta.kubernetes.io/region",
         "topology.kubernetes.io/zone",
         "topology.kubernetes.io/region",
-    ];
-    let labels = keys.into_iter().map(|key| volume.labels.get(key));
-    labels.map(|label| label.map(str::to_owned)).collect()
+    ]
+    .into_iter()
+    .map(|key| volume.labels.get(key))
+    .map(|label| label.map(str::to_owned))
+    .collect()
 }
 
 /// Whether a driver can attach more volumes than before; a driver without a limit counts as zero, as in kube-scheduler.
 fn raises_limit(old: &wire::CsiNode, new: &wire::CsiNode) -> bool {
     let limit = |node: &wire::CsiNode, name: &str| {
-        let mut drivers = node.spec.drivers.iter();
-        let driver = drivers.find(|driver| driver.name == name);
+        let driver = node.spec.drivers.iter().find(|driver| driver.name == name);
         driver.and_then(|driver| driver.allocatable.count)
     };
-    let mut drivers = new.spec.drivers.iter();
-    drivers
+    new.spec
+        .drivers
+        .iter()
         .any(|driver| limit(new, &driver.name).unwrap_or(0) > limit(old, &driver.name).unwrap_or(0))
 }
 
 /// Whether a driver of the node can attach any number of volumes.
 pub(super) fn has_no_limit(node: &wire::CsiNode) -> bool {
-    let mut drivers = node.spec.drivers.iter();
-    drivers.any(|driver| driver.allocatable.count.is_none())
+    node.spec
+        .drivers
+        .iter()
+        .any(|driver| driver.allocatable.count.is_none())
 }
 
 /// Whether larger volumes can be made than before.
@@ -112,8 +117,7 @@ pub(super) fn frees_disk(pod: &Pod, deleted: &Pod) -> bool {
         let is_same_claim = matches!(claims, (Some(own), Some(other)) if own == other);
         is_same_claim || cannot_share(own, other)
     };
-    let mut volumes = pod.spec.volumes.iter();
-    volumes.any(|own| {
+    pod.spec.volumes.iter().any(|own| {
         deleted
             .spec
             .volumes

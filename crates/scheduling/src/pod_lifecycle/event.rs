@@ -80,6 +80,19 @@ pub(crate) enum Event<'a, E> {
     Answered { pod: &'a str, is_bound: bool },
     /// The pod loses its nomination, whatever its status says.
     NominationLeft { pod: &'a str },
+    /// The victims of the pod are to be deleted.
+    PreemptionBegun { pod: &'a Arc<str>, node: &'a str },
+    /// Every victim of the pod but this one terminates.
+    LastVictim {
+        pod: &'a str,
+        victim: &'a str,
+        /// No watch event will show it, because it terminates already or is gone.
+        terminates: bool,
+    },
+    /// A watch shows that a pod terminates or is gone, which may be a victim.
+    VictimTerminating { victim: &'a str },
+    /// The API server has answered every deletion of the pod's victims.
+    PreemptionEnded { pod: &'a str, has_failed: bool },
 }
 
 /// An action for the caller.
@@ -104,4 +117,8 @@ pub(crate) enum Command {
     Refuse(QueueError),
     /// The pod that was to be evicted stays.
     Restore,
+    /// Delete the victims, and report [`Event::LastVictim`] and [`Event::PreemptionEnded`].
+    DeleteVictims,
+    /// The pod need not wait for its victims any more: its gang may be tried again, and it must be if `activates`.
+    Ungate { pod: Arc<str>, activates: bool },
 }

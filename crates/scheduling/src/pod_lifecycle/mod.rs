@@ -1,5 +1,5 @@
-//! The life of a pod that is being scheduled. This module alone knows in which phase each pod is, which node it holds and
-//! which node is nominated for it.
+//! The life of a pod that is being scheduled. This module alone knows in which phase each pod is, which node it holds,
+//! which node is nominated for it, and whether it waits for its victims.
 //!
 //! ```text
 //!                 Pending
@@ -29,20 +29,23 @@ mod event;
 mod nominations;
 mod placed;
 mod pools;
+mod preemptions;
 #[cfg(test)]
 mod tests;
+mod views;
 
 pub(crate) use event::{Command, Event};
 pub use placed::Binding;
 pub(crate) use placed::WaitingPod;
+pub use preemptions::Preemption;
 
-use crate::plugins::PluginSet;
+use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{Entry, Moved, Pool, Queue, QueueError, QueueingHints, Settings, Updated};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use nominations::Nominations;
-use placed::{Placed, Stage};
-use std::collections::BTreeMap;
+use placed::{InBinding, Placed, Stage};
+use preemptions::Preemptions;
 use std::sync::Arc;
 
 /// Where a pod is between its arrival and its node.
@@ -94,6 +97,7 @@ pub(crate) struct PodLifecycles<E> {
     /// How many of them are in [`Phase::Permit`].
     permits: usize,
     nominations: Nominations,
+    preemptions: Preemptions,
     /// The pods that batch sessions evict and no watch shows as terminating, with the time of the decision.
     evictions: HashMap<Arc<str>, Timestamp>,
 }
@@ -105,17 +109,22 @@ impl<E> PodLifecycles<E> {
             placed: HashMap::new(),
             permits: 0,
             nominations: Nominations::default(),
+            preemptions: Preemptions::default(),
             evictions: HashMap::new(),
         }
     }
 
-    /// Applies an event and returns the commands that follow from it.
+    /// Applies an event of one pod.
     pub(crate) fn on_event(
         &mut self,
         now: Timestamp,
         event: Event<'_, E>,
         hints: &impl QueueingHints<E>,
     ) -> Vec<Command> {
+        let gates = Gates {
+            hints,
+            preemptions: &self.preemptions,
+        };
         match event {
             Event::Pending {
                 pod,
@@ -123,7 +132,9 @@ impl<E> PodLifecycles<E> {
                 nominated,
             } if !self.is_assumed(pod) => {
                 let label = "UnschedulablePodAdd";
-                let moved = self.queue.add(Arc::clone(pod), priority, label, now, hints);
+                let moved = self
+                    .queue
+                    .add(Arc::clone(pod), priority, label, now, &gates);
                 self.nominate_active(pod, nominated, moved.as_ref());
                 moved.into_iter().map(Command::Count).collect()
             }
@@ -134,7 +145,7 @@ impl<E> PodLifecycles<E> {
                 nominated,
                 events,
             } => {
-                let updated = self.queue.update(pod, priority, events, now, hints);
+                let updated = self.queue.update(pod, priority, events, now, &gates);
                 self.updated(pod, nominated, updated)
             }
             Event::Terminating { pod } | Event::Forgotten { pod } => self.free(pod),
@@ -154,10 +165,13 @@ impl<E> PodLifecycles<E> {
                 self.evictions.remove(pod);
                 Vec::new()
             }
-            Event::EvictionFailed { pod } => {
-                let restores = self.evictions.remove(pod).is_some();
-                restores.then_some(Command::Restore).into_iter().collect()
-            }
+            Event::EvictionFailed { pod } => self
+                .evictions
+                .remove(pod)
+                .is_some()
+                .then_some(Command::Restore)
+                .into_iter()
+                .collect(),
             Event::Shown {
                 pod,
                 has_node,
@@ -171,14 +185,64 @@ impl<E> PodLifecycles<E> {
             } => self.failed(now, pod, (rejectors, pending), nominated, hints),
             Event::Answered { pod, is_bound } => self.answered(pod, is_bound),
             Event::PutOff { pod, namespace } => {
-                self.queue.put_off(pod, namespace, hints);
+                self.queue.put_off(pod, namespace, &gates);
                 Vec::new()
             }
             Event::NominationLeft { pod } => {
                 self.nominations.remove(pod);
                 Vec::new()
             }
+            Event::PreemptionBegun { pod, node } => {
+                let begins = self.preemptions.begin(now, pod, node);
+                begins
+                    .then_some(Command::DeleteVictims)
+                    .into_iter()
+                    .collect()
+            }
+            Event::LastVictim {
+                pod,
+                victim,
+                terminates,
+            } => self.last_victim(pod, victim, terminates),
+            Event::VictimTerminating { victim } => self
+                .preemptions
+                .on_terminating(victim)
+                .into_iter()
+                .map(|pod| Command::Ungate {
+                    pod,
+                    activates: false,
+                })
+                .collect(),
+            Event::PreemptionEnded { pod, has_failed } => self.end_preemption(pod, has_failed),
         }
+    }
+
+    fn last_victim(&mut self, pod: &str, victim: &str, terminates: bool) -> Vec<Command> {
+        if self.preemptions.get(pod).is_none() {
+            return Vec::new();
+        }
+        if !terminates {
+            self.preemptions.await_victim(pod, victim);
+            return Vec::new();
+        }
+        self.preemptions.ungate(pod);
+        vec![Command::Ungate {
+            pod: pod.into(),
+            // No further event will wake it.
+            activates: true,
+        }]
+    }
+
+    fn end_preemption(&mut self, pod: &str, has_failed: bool) -> Vec<Command> {
+        let is_gated = self.preemptions.end(pod);
+        if !has_failed && (!is_gated || self.preemptions.awaits_victim(pod)) {
+            return Vec::new();
+        }
+        self.preemptions.ungate(pod);
+        vec![Command::Ungate {
+            pod: pod.into(),
+            activates: has_failed,
+        }]
     }
 
     fn updated(
@@ -255,17 +319,25 @@ impl<E> PodLifecycles<E> {
 
     /// The pod has its node. Another node that was assumed or nominated for it is free.
     fn assigned(&mut self, pod: &str, node: &str) -> Vec<Command> {
-        let assumed = self.assumed_node(pod).cloned();
-        let held = assumed.or_else(|| self.nominations.node_of(pod).cloned());
-        if self.placed.get(pod).is_some_and(|own| own.is_of_session) {
+        let held = self
+            .assumed_node(pod)
+            .cloned()
+            .or_else(|| self.nominations.node_of(pod).cloned());
+        let is_of_session = self
+            .placed
+            .get(pod)
+            .is_some_and(|placed| placed.is_of_session);
+        if is_of_session {
             self.queue.delete(pod);
             self.nominations.remove(pod);
+            self.preemptions.ungate(pod);
         } else {
             self.leave(pod, Stage::Assigned);
         }
-        let elsewhere = held.filter(|held| **held != *node);
-        let freed = elsewhere.map(|node| Command::Free { node });
-        freed.into_iter().collect()
+        held.filter(|held| **held != *node)
+            .map(|node| Command::Free { node })
+            .into_iter()
+            .collect()
     }
 
     fn gone(&mut self, pod: &str) -> Vec<Command> {
@@ -278,6 +350,7 @@ impl<E> PodLifecycles<E> {
     fn leave(&mut self, pod: &str, unanswered: impl FnOnce(Box<Binding>) -> Stage) {
         self.queue.delete(pod);
         self.nominations.remove(pod);
+        self.preemptions.ungate(pod);
         if self.placed.is_empty() {
             return;
         }
@@ -291,7 +364,7 @@ impl<E> PodLifecycles<E> {
                 self.permits -= 1;
                 return;
             }
-            Stage::Binding(parts) => match parts.1 {
+            Stage::Binding(parts) => match parts.request {
                 Some(binding) => unanswered(Box::new(binding)),
                 None => return,
             },
@@ -305,7 +378,10 @@ impl<E> PodLifecycles<E> {
         if self.awaits_answer(pod) {
             return Vec::new();
         }
-        let stage = Stage::Binding(Box::new((None, Some(binding))));
+        let stage = Stage::Binding(Box::new(InBinding {
+            entry: None,
+            request: Some(binding),
+        }));
         let mut placed = Placed::new(node, stage);
         placed.takes_room = false;
         placed.is_of_session = true;
@@ -331,7 +407,10 @@ impl<E> PodLifecycles<E> {
             ..binding
         });
         let binds = binding.is_some();
-        placed.stage = Stage::Binding(Box::new((entry, binding)));
+        placed.stage = Stage::Binding(Box::new(InBinding {
+            entry,
+            request: binding,
+        }));
         binds.then_some(Command::Bind).into_iter().collect()
     }
 
@@ -344,18 +423,28 @@ impl<E> PodLifecycles<E> {
         hints: &impl QueueingHints<E>,
     ) -> Vec<Command> {
         let entry = self.give_up(pod);
+        let gates = Gates {
+            hints,
+            preemptions: &self.preemptions,
+        };
         let Some(nominated) = nominated else {
-            let ended = self.queue.done(pod).or(entry);
-            let refused = ended.is_none().then(|| QueueError::NotInFlight(pod.into()));
-            return refused.into_iter().map(Command::Refuse).collect();
+            return self
+                .queue
+                .done(pod)
+                .or(entry)
+                .is_none()
+                .then(|| QueueError::NotInFlight(pod.into()))
+                .into_iter()
+                .map(Command::Refuse)
+                .collect();
         };
         let failure = (rejectors, pending);
         let moved = match entry {
             Some(entry) => {
                 let pod = Arc::from(pod);
-                self.queue.requeue(pod, (entry, None), failure, now, hints)
+                self.queue.requeue(pod, (entry, None), failure, now, &gates)
             }
-            None => self.queue.failed(pod, failure, now, hints),
+            None => self.queue.failed(pod, failure, now, &gates),
         };
         match moved {
             Ok(moved) => {
@@ -380,7 +469,7 @@ impl<E> PodLifecycles<E> {
                 self.permits -= 1;
                 None
             }
-            Stage::Binding(parts) => parts.0,
+            Stage::Binding(parts) => parts.entry,
             Stage::Assumed | Stage::Bound | Stage::Assigned(_) | Stage::Gone => None,
         }
     }
@@ -394,7 +483,7 @@ impl<E> PodLifecycles<E> {
             Stage::Assigned(binding) if is_bound => return vec![Command::Announce(binding)],
             Stage::Assigned(binding) => return vec![Command::Keep(binding)],
             Stage::Binding(mut parts) => {
-                let answered = parts.1.take().map(Box::new);
+                let answered = parts.request.take().map(Box::new);
                 if is_bound {
                     placed.stage = Stage::Bound;
                     answered.map(Command::Announce)
@@ -418,135 +507,31 @@ impl<E> PodLifecycles<E> {
     }
 }
 
-/// Views.
-impl<E> PodLifecycles<E> {
-    pub(crate) fn phase(&self, pod: &str) -> Option<Phase> {
-        let placed = self.placed.get(pod).and_then(Placed::phase);
-        let in_flight = || self.queue.is_in_flight(pod).then_some(Phase::InFlight);
-        let waits = || self.queue.pool(pod).map(Phase::from);
-        placed.or_else(in_flight).or_else(waits)
+/// The gates of the plugins, and that of a preemption. The plugins do not know which pods wait for victims.
+struct Gates<'p, H> {
+    hints: &'p H,
+    preemptions: &'p Preemptions,
+}
+
+impl<E, H: QueueingHints<E>> QueueingHints<E> for Gates<'_, H> {
+    fn registered(&self, event: &E) -> PluginSet {
+        self.hints.registered(event)
     }
 
-    /// The node that the pod counts on although no watch shows it there.
-    pub(crate) fn assumed_node(&self, pod: &str) -> Option<&Arc<str>> {
-        let placed = self.placed.get(pod)?;
-        placed.takes_room.then_some(&placed.node)
+    fn wakes(&self, plugin: PluginName, pod: &str, event: &E) -> bool {
+        self.hints.wakes(plugin, pod, event)
     }
 
-    /// Whether the pod has a node and could still be sent back to the queue.
-    pub(crate) fn is_placed(&self, pod: &str) -> bool {
-        let placed = self.placed.get(pod).and_then(Placed::phase);
-        matches!(
-            placed,
-            Some(Phase::Assumed | Phase::Permit | Phase::Binding)
-        )
+    fn gate(&self, pod: &str) -> Option<PluginName> {
+        let by_preemption = || {
+            self.preemptions
+                .gates(pod)
+                .then_some(PluginName::DefaultPreemption)
+        };
+        self.hints.gate(pod).or_else(by_preemption)
     }
 
-    /// Whether the pod was assumed and no watch shows its node yet.
-    pub(crate) fn is_assumed(&self, pod: &str) -> bool {
-        let placed = self.placed.get(pod).and_then(Placed::phase);
-        placed.is_some_and(|phase| phase != Phase::Assigned)
-    }
-
-    /// Whether the API server has not answered yet whether a pod of this UID was bound.
-    pub(crate) fn awaits_answer(&self, pod: &str) -> bool {
-        self.placed.get(pod).is_some_and(Placed::awaits_answer)
-    }
-
-    /// The node that a batch session has chosen for the pod, if no watch shows it yet.
-    pub(crate) fn node_of_session(&self, pod: &str) -> Option<&Arc<str>> {
-        let placed = self.placed.get(pod).filter(|own| own.is_of_session)?;
-        let is_shown = !matches!(placed.stage, Stage::Binding(_) | Stage::Bound);
-        (!is_shown).then_some(&placed.node)
-    }
-
-    /// When a batch session decided to evict the pod, if no watch shows yet that it terminates.
-    pub(crate) fn evicted_at(&self, pod: &str) -> Option<Timestamp> {
-        self.evictions.get(pod).copied()
-    }
-
-    /// The bindings that are not answered, of pods that still exist.
-    pub(crate) fn bindings(&self) -> impl Iterator<Item = &Binding> {
-        self.placed.values().filter_map(Placed::binding)
-    }
-
-    pub(crate) fn first_failure(&self, pod: &str) -> Option<Timestamp> {
-        let entry = self.placed.get(pod).and_then(|placed| match &placed.stage {
-            Stage::Binding(parts) => parts.0.as_ref(),
-            _ => None,
-        });
-        match entry {
-            Some(entry) => entry.first_failure(),
-            None => self.queue.first_failure(pod),
-        }
-    }
-
-    pub(crate) const fn has_waiting_pods(&self) -> bool {
-        self.permits > 0
-    }
-
-    pub(crate) fn waiting_pod(&self, pod: &str) -> Option<&WaitingPod> {
-        self.placed.get(pod)?.waiting()
-    }
-
-    /// The pods in [`Phase::Permit`], in no order.
-    fn waiting_pods(&self) -> impl Iterator<Item = (&Arc<str>, &WaitingPod)> {
-        let placed = self.placed.iter().filter(|_| self.permits > 0);
-        placed.filter_map(|(pod, placed)| Some((pod, placed.waiting()?)))
-    }
-
-    /// The pods in [`Phase::Permit`], in the order of their UIDs.
-    pub(crate) fn waiting_uids(&self) -> Vec<Arc<str>> {
-        let pods = self.waiting_pods().map(|(pod, _)| Arc::clone(pod));
-        let mut pods: Vec<Arc<str>> = pods.collect();
-        pods.sort_unstable();
-        pods
-    }
-
-    /// The pods of a gang in [`Phase::Permit`], in the order of their UIDs.
-    pub(crate) fn waiting_gang(&self, gang: &str) -> Vec<Arc<str>> {
-        let of_gang = |waiting: &WaitingPod| waiting.gang.as_deref() == Some(gang);
-        let pods = self.waiting_pods();
-        let pods = pods.filter(|(_, waiting)| of_gang(waiting));
-        let mut pods: Vec<Arc<str>> = pods.map(|(pod, _)| Arc::clone(pod)).collect();
-        pods.sort_unstable();
-        pods
-    }
-
-    /// Takes the pod out of [`Phase::Permit`]; it stays assumed.
-    pub(crate) fn take_waiting_pod(&mut self, pod: &str) -> Option<WaitingPod> {
-        let placed = self.placed.get_mut(pod)?;
-        placed.waiting()?;
-        self.permits -= 1;
-        match std::mem::replace(&mut placed.stage, Stage::Assumed) {
-            Stage::Permit(waiting) => Some(*waiting),
-            _ => None,
-        }
-    }
-
-    /// The gangs in [`Phase::Permit`] whose pods all have every permit, by name.
-    pub(crate) fn permitted_gangs(&self) -> Vec<Arc<str>> {
-        let mut gangs: BTreeMap<&Arc<str>, bool> = BTreeMap::new();
-        for (_, waiting) in self.waiting_pods() {
-            if let Some(gang) = &waiting.gang {
-                *gangs.entry(gang).or_insert(true) &= waiting.by.is_empty();
-            }
-        }
-        let gangs = gangs.into_iter().filter(|(_, is_permitted)| *is_permitted);
-        gangs.map(|(gang, _)| Arc::clone(gang)).collect()
-    }
-
-    pub(crate) fn nominated_node(&self, pod: &str) -> Option<&Arc<str>> {
-        self.nominations.node_of(pod)
-    }
-
-    /// The pods that are nominated on the node, in the order of nomination.
-    pub(crate) fn nominated_on(&self, node: &str) -> &[Arc<str>] {
-        self.nominations.on(node)
-    }
-
-    /// Nodes by name, with the pods that are nominated on them.
-    pub(crate) fn nominations(&self) -> impl Iterator<Item = (&str, &[Arc<str>])> {
-        self.nominations.iter()
+    fn profile(&self, pod: &str) -> u16 {
+        self.hints.profile(pod)
     }
 }

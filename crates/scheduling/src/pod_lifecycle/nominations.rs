@@ -22,8 +22,9 @@ impl Nominations {
 
     /// Nodes by name, with their pods.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[Arc<str>])> {
-        let nodes = self.pods_by_node.iter();
-        nodes.map(|(node, pods)| (&**node, pods.as_slice()))
+        self.pods_by_node
+            .iter()
+            .map(|(node, pods)| (&**node, pods.as_slice()))
     }
 
     pub(super) fn remove(&mut self, pod: &str) {
@@ -48,10 +49,14 @@ impl Nominations {
         if node.is_empty() {
             return;
         }
-        let known = self.pods_by_node.get_key_value(node);
-        let node: Arc<str> = known.map_or_else(|| node.into(), |(node, _)| Arc::clone(node));
-        let pods = self.pods_by_node.entry(Arc::clone(&node)).or_default();
-        pods.push(Arc::clone(pod));
+        let node: Arc<str> = self
+            .pods_by_node
+            .get_key_value(node)
+            .map_or_else(|| node.into(), |(node, _)| Arc::clone(node));
+        self.pods_by_node
+            .entry(Arc::clone(&node))
+            .or_default()
+            .push(Arc::clone(pod));
         self.node_by_pod.insert(Arc::clone(pod), node);
     }
 }

@@ -1,12 +1,12 @@
 //! Pods that have a node and are not known to run there.
 
 use super::Phase;
-use crate::framework::Waits;
+use crate::framework::PendingPermit;
 use crate::pre_bind::PreBindPlan;
 use crate::queue::Entry;
 use crate::scheduling_algorithm::ScheduleResult;
 use evictd_pod::wire;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::sync::Arc;
 
 /// A request to the API server to bind a pod.
@@ -29,25 +29,27 @@ pub struct Binding {
 pub(crate) struct WaitingPod {
     pub(crate) pod: Arc<wire::Pod>,
     /// Which attempt it was, from 1.
-    pub(crate) number: u32,
+    pub(crate) attempts: u32,
     /// Index of its profile.
     pub(crate) profile: usize,
     pub(crate) node: Arc<str>,
-    pub(crate) decided: ScheduleResult,
+    pub(crate) result: ScheduleResult,
     pub(crate) pre_bind: PreBindPlan,
     pub(crate) since: Timestamp,
-    /// The plugins that have not permitted it yet, with their timeouts.
-    pub(crate) by: Waits,
+    /// The plugins that have not permitted it yet.
+    pub(crate) pending: Vec<PendingPermit>,
     /// The gang that it is bound with, or that gives back its nodes with it.
     pub(crate) gang: Option<Arc<str>>,
 }
 
 impl WaitingPod {
-    /// The plugin whose timer fired first, and how long the timer was.
-    pub(crate) fn expired(&self, now: Timestamp) -> Option<(String, SignedDuration)> {
+    /// The permit with the shortest timeout of those that have timed out.
+    pub(crate) fn timed_out(&self, now: Timestamp) -> Option<&PendingPermit> {
         let waited = now.duration_since(self.since);
-        let expired = self.by.iter().filter(|(_, timeout)| waited >= *timeout);
-        expired.min_by_key(|(_, timeout)| *timeout).cloned()
+        self.pending
+            .iter()
+            .filter(|permit| waited >= permit.timeout)
+            .min_by_key(|permit| permit.timeout)
     }
 }
 
@@ -68,14 +70,23 @@ pub(super) enum Stage {
     Assumed,
     /// Its attempt continues, and plugins delay its binding.
     Permit(Box<WaitingPod>),
-    /// It is being bound. With the entry it comes back to the queue. Without a binding no answer is awaited.
-    Binding(Box<(Option<Entry>, Option<Binding>)>),
+    /// It is being bound.
+    Binding(Box<InBinding>),
     /// The API server has bound it; no watch shows that yet.
     Bound,
     /// A watch shows its node; the answer of the API server is awaited.
     Assigned(Box<Binding>),
     /// It was deleted or has ended; the answer of the API server is awaited.
     Gone,
+}
+
+/// A pod whose attempt is over.
+#[derive(Debug)]
+pub(super) struct InBinding {
+    /// The entry with which it returns to the queue if it is not bound.
+    pub(super) entry: Option<Entry>,
+    /// `None` if no answer of the API server is awaited.
+    pub(super) request: Option<Binding>,
 }
 
 impl Placed {
@@ -103,7 +114,7 @@ impl Placed {
     /// The request to bind it, if that is not answered yet and the pod exists.
     pub(super) fn binding(&self) -> Option<&Binding> {
         match &self.stage {
-            Stage::Binding(parts) => parts.1.as_ref(),
+            Stage::Binding(parts) => parts.request.as_ref(),
             Stage::Assigned(binding) => Some(binding),
             Stage::Assumed | Stage::Permit(_) | Stage::Bound | Stage::Gone => None,
         }

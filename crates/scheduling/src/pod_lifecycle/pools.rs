@@ -1,6 +1,6 @@
 //! The pools, and events that concern many pods.
 
-use super::PodLifecycles;
+use super::{Gates, PodLifecycles};
 use crate::queue::{self, Moved, Queue, QueueingHints};
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -23,11 +23,19 @@ impl<E> PodLifecycles<E> {
         now: Timestamp,
         hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
-        self.queue.event(event, now, hints)
+        let gates = Gates {
+            hints,
+            preemptions: &self.preemptions,
+        };
+        self.queue.event(event, now, &gates)
     }
 
     pub(crate) fn activate(&mut self, pod: &str, hints: &impl QueueingHints<E>) -> Option<Moved> {
-        self.queue.activate(pod, hints)
+        let gates = Gates {
+            hints,
+            preemptions: &self.preemptions,
+        };
+        self.queue.activate(pod, &gates)
     }
 
     pub(crate) fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
@@ -39,7 +47,11 @@ impl<E> PodLifecycles<E> {
         now: Timestamp,
         hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
-        self.queue.flush_unschedulable(now, hints)
+        let gates = Gates {
+            hints,
+            preemptions: &self.preemptions,
+        };
+        self.queue.flush_unschedulable(now, &gates)
     }
 
     /// The pods that wait or are in flight.

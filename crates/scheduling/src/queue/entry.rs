@@ -76,8 +76,12 @@ impl Entry {
             let duration = duration.map_or(settings.max_backoff, |duration| {
                 duration.min(settings.max_backoff)
             });
-            let end = self.timestamp.timestamp().checked_add(duration);
-            let second = end.unwrap_or(Timestamp::MAX).as_second();
+            let second = self
+                .timestamp
+                .timestamp()
+                .checked_add(duration)
+                .unwrap_or(Timestamp::MAX)
+                .as_second();
             self.expiry = Timestamp::from_second(second).ok().map(Time::from);
         }
         self.expiry
@@ -95,8 +99,10 @@ impl Entry {
 
     /// The second that orders it in a pool whose pods back off.
     pub(super) fn place(&self) -> i64 {
-        let since = self.expiry.unwrap_or(self.timestamp);
-        since.timestamp().as_second()
+        self.expiry
+            .unwrap_or(self.timestamp)
+            .timestamp()
+            .as_second()
     }
 
     /// Its backoff ends in this second or later (S5-008).

@@ -103,8 +103,10 @@ impl<E> InFlight<E> {
     /// Drops the events that came before the oldest pod in flight was popped.
     pub(super) fn trim(&mut self) {
         let end = self.first + self.events.len() as u64;
-        let oldest = self.turns.first_key_value();
-        let oldest = oldest.map_or(end, |(_, (position, _))| *position);
+        let oldest = self
+            .turns
+            .first_key_value()
+            .map_or(end, |(_, (position, _))| *position);
         let passed = oldest.saturating_sub(self.first);
         let passed = usize::try_from(passed).unwrap_or(usize::MAX);
         self.events.drain(..passed.min(self.events.len()));

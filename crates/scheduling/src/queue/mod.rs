@@ -179,7 +179,7 @@ impl<E> Queue<E> {
         self.pools.count(pool)
     }
 
-    pub(crate) fn waiting(&self, pod: &str) -> Option<QueuedPod> {
+    pub(crate) fn queued_pod(&self, pod: &str) -> Option<QueuedPod> {
         let entry = self.pools.get(pod)?;
         Some(QueuedPod {
             pool: entry.pool,
@@ -194,8 +194,10 @@ impl<E> Queue<E> {
 
     /// When the first attempt of a pod failed that waits or is in flight.
     pub(crate) fn first_failure(&self, pod: &str) -> Option<Timestamp> {
-        let in_flight = self.in_flight.entry(pod);
-        in_flight.or_else(|| self.pools.get(pod))?.first_failure()
+        self.in_flight
+            .entry(pod)
+            .or_else(|| self.pools.get(pod))?
+            .first_failure()
     }
 
     /// The pool in which a pod waits.

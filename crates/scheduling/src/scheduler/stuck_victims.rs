@@ -1,7 +1,7 @@
-//! Stuck victims: a pod that waits for the room of one looks for another node (k/k#106780).
+//! Stuck victims: a pod whose victim does not end looks for another node (k/k#106780).
 
-use super::Scheduler;
-use crate::change::{Delta, is_assigned, pod_key};
+use crate::change::{Delta, is_assigned};
+use crate::scheduling_queue::SchedulingQueue;
 use evictd_pod::wire;
 use hashbrown::HashMap;
 use jiff::{SignedDuration, Timestamp};
@@ -15,13 +15,13 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct StuckVictims {
     /// By key.
-    ending: HashMap<Arc<str>, Ending>,
-    /// QueuedPod pods by key, with the nodes that do not become free for them.
-    left: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
+    terminating: HashMap<Arc<str>, Terminating>,
+    /// The nodes on which a waiting pod no longer preempts, by the key of the pod.
+    abandoned: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 #[derive(Debug)]
-struct Ending {
+struct Terminating {
     node: Arc<str>,
     priority: i32,
     /// `metadata.deletionTimestamp`, which is the end of its grace period.
@@ -31,68 +31,64 @@ struct Ending {
 impl StuckVictims {
     /// A pod was added, changed or deleted.
     pub(super) fn on_pod(&mut self, pods: &Delta<wire::Pod>) {
-        let is_there =
-            |pod: &&Arc<wire::Pod>| !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
         if let Some(old) = &pods.old {
-            let key = pod_key(&old.metadata);
+            let key = old.metadata.key();
             if pods.new.is_none() || is_assigned(old) {
-                self.left.remove(&key);
+                self.abandoned.remove(&key);
             }
-            if let Some(ending) = self.ending.remove(&key) {
-                // The node has some room now, or reports again.
-                for nodes in self.left.values_mut() {
-                    nodes.remove(&ending.node);
+            if let Some(terminating) = self.terminating.remove(&key) {
+                // The pod has ended or was updated, so its node works again.
+                for nodes in self.abandoned.values_mut() {
+                    nodes.remove(&terminating.node);
                 }
             }
         }
-        if let Some(new) = pods.new.as_ref().filter(is_there)
+        let has_ended =
+            |pod: &wire::Pod| matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+        if let Some(new) = &pods.new
+            && !has_ended(new)
             && is_assigned(new)
             && let Some(until) = new.metadata.deletion_timestamp
         {
-            let ending = Ending {
+            let terminating = Terminating {
                 node: new.spec.node_name.as_str().into(),
                 priority: new.spec.priority.unwrap_or(0),
                 until: until.timestamp(),
             };
-            self.ending.insert(pod_key(&new.metadata), ending);
+            self.terminating.insert(new.metadata.key(), terminating);
         }
     }
 
-    /// The nodes that do not become free for a pod.
-    pub(super) fn left_by(&self, pod: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.left.get(pod).into_iter().flatten()
+    /// The nodes on which a pod no longer preempts.
+    pub(super) fn abandoned_nodes(&self, pod: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.abandoned.get(pod).into_iter().flatten()
     }
 
-    fn nodes(&self, now: Timestamp) -> impl Iterator<Item = (&Arc<str>, i32)> {
-        let late = move |pod: &&Ending| now.duration_since(pod.until) > PATIENCE;
-        let ending = self.ending.values().filter(late);
-        ending.map(|pod| (&pod.node, pod.priority))
+    pub(super) fn abandon(&mut self, pod: &Arc<str>, node: Arc<str>) {
+        let nodes = self.abandoned.entry(Arc::clone(pod)).or_default();
+        nodes.insert(node);
     }
-}
 
-impl Scheduler {
-    /// Withdraws the nominations to nodes with stuck victims, so that their pods look for another node. To be called every
-    /// second.
-    pub fn leave_stuck_victims(&mut self, now: Timestamp) {
-        let mut leaving: Vec<(Arc<str>, Arc<str>)> = Vec::new();
-        for (node, priority) in self.stuck.nodes(now) {
-            let nominated = self.queue.nominated_on(node).iter();
-            let waits = nominated.filter(|pod| {
-                let wire = self.queue.pod(pod);
-                let higher = wire.is_some_and(|pod| pod.spec.priority.unwrap_or(0) > priority);
-                higher && self.queue.waiting(pod).is_some()
-            });
-            leaving.extend(waits.map(|pod| (Arc::clone(pod), Arc::clone(node))));
+    /// The waiting pods that are nominated on a node with a stuck victim of lower priority, with that node.
+    pub(super) fn preemptors(
+        &self,
+        now: Timestamp,
+        queue: &SchedulingQueue,
+    ) -> Vec<(Arc<str>, Arc<str>)> {
+        let mut preemptors = Vec::new();
+        for victim in self.terminating.values() {
+            if now.duration_since(victim.until) <= PATIENCE {
+                continue;
+            }
+            for pod in queue.nominated_on(&victim.node) {
+                let priority = queue.pod(pod).map(|pod| pod.spec.priority.unwrap_or(0));
+                let is_higher = priority.is_some_and(|priority| priority > victim.priority);
+                // A pod in flight or with a node has left its nomination behind.
+                if is_higher && queue.queued_pod(pod).is_some() {
+                    preemptors.push((Arc::clone(pod), Arc::clone(&victim.node)));
+                }
+            }
         }
-        for (pod, node) in leaving {
-            self.stuck
-                .left
-                .entry(Arc::clone(&pod))
-                .or_default()
-                .insert(node);
-            self.queue.leave_nomination(now, &pod);
-            self.nominate(&pod);
-            self.moved.extend(self.queue.activate([&*pod]));
-        }
+        preemptors
     }
 }

@@ -3,7 +3,7 @@
 use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::Delta;
 use crate::events::ClusterEvent;
-use crate::gang::{Together, group_of};
+use crate::gang::{AtomicGroups, group_of};
 use crate::plugins::PluginSet;
 use crate::queue::{Moved, Pool, Popped, Scope};
 use evictd_pod::wire;
@@ -32,7 +32,7 @@ impl SchedulingQueue {
             return Vec::new();
         };
         let name = self
-            .known
+            .hints
             .groups
             .set(&group.metadata, delta.new.as_ref().map(Arc::clone));
         self.retry_group(&name)
@@ -44,21 +44,29 @@ impl SchedulingQueue {
             let pool = self.lifecycles.queue().pool(pod);
             matches!(pool, Some(Pool::Gated | Pool::Unschedulable))
         };
-        let pods = self.known.groups.waiting(group).filter(|pod| waits(pod));
-        let pods: Vec<Arc<str>> = pods.cloned().collect();
+        let pods: Vec<Arc<str>> = self
+            .hints
+            .groups
+            .waiting(group)
+            .filter(|pod| waits(pod))
+            .cloned()
+            .collect();
         self.activate(pods.iter().map(|pod| &**pod))
     }
 
     /// The gang of a pod that was popped, with all its waiting pods taken from wherever they wait; `None` if it is placed by
     /// itself.
     pub(crate) fn take_gang(&mut self, popped: &Popped) -> Option<Gang> {
-        let name = group_of(self.known.pods.get(&popped.pod)?)?;
-        let groups = &self.known.groups;
+        let name = group_of(self.hints.pods.get(&popped.pod)?)?;
+        let groups = &self.hints.groups;
         if groups.object(&name).is_some() && groups.min_count(&name).is_none() {
             return None;
         }
-        let others = groups.waiting(&name).filter(|pod| **pod != popped.pod);
-        let others: Vec<Arc<str>> = others.cloned().collect();
+        let others: Vec<Arc<str>> = groups
+            .waiting(&name)
+            .filter(|pod| **pod != popped.pod)
+            .cloned()
+            .collect();
         let mut members = vec![popped.clone()];
         members.extend(others.iter().filter_map(|pod| self.lifecycles.take(pod)));
         Some(self.gang(name, members))
@@ -66,14 +74,16 @@ impl SchedulingQueue {
 
     /// The gang of these pods in flight, with the present state of its group.
     pub(crate) fn gang(&self, name: Arc<str>, mut members: Vec<Popped>) -> Gang {
-        let groups = &self.known.groups;
+        let groups = &self.hints.groups;
         let object = groups.object(&name).map(Arc::clone);
-        let least = groups.min_count(&name).unwrap_or(0);
-        let missing = least.saturating_sub(self.nodes_of_group(&name).count());
+        let missing = groups
+            .min_count(&name)
+            .unwrap_or(0)
+            .saturating_sub(self.nodes_of_group(&name).count());
         let preempts = groups
             .waiting(&name)
-            .any(|pod| self.known.preempting.contains(pod));
-        let is_there = |member: &&Popped| self.known.pods.contains_key(&member.pod);
+            .any(|pod| self.lifecycles.awaits_victims(pod));
+        let is_there = |member: &&Popped| self.hints.pods.contains_key(&member.pod);
         let too_few = members.iter().filter(is_there).count() < missing;
         members.sort_by_cached_key(|member| self.turn(&member.pod));
         Gang {
@@ -115,18 +125,18 @@ impl SchedulingQueue {
 
     /// The object of a group.
     pub(crate) fn group(&self, name: &str) -> Option<&Arc<wire::PodGroup>> {
-        self.known.groups.object(name)
+        self.hints.groups.object(name)
     }
 
     /// Whether enough pods of a group have a node.
     pub(crate) fn is_whole(&self, group: &str) -> bool {
-        let least = self.known.groups.min_count(group);
+        let least = self.hints.groups.min_count(group);
         least.is_none_or(|least| self.nodes_of_group(group).count() >= least)
     }
 
     /// The order in which the pods of a gang are tried: by priority, then by name.
     fn turn(&self, pod: &Arc<str>) -> (Reverse<i32>, String) {
-        let wire = self.known.pods.get(pod);
+        let wire = self.hints.pods.get(pod);
         let priority = wire.and_then(|pod| pod.spec.priority).unwrap_or(0);
         let name = wire.map_or(String::new(), |pod| pod.metadata.name.clone());
         (Reverse(priority), name)
@@ -134,14 +144,15 @@ impl SchedulingQueue {
 
     /// The nodes of the bound and of the assumed pods of a group.
     pub(crate) fn nodes_of_group(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
-        let groups = &self.known.groups;
-        let coming = groups.waiting(group);
-        let coming = coming.filter_map(|pod| self.lifecycles.assumed_node(pod));
+        let groups = &self.hints.groups;
+        let coming = groups
+            .waiting(group)
+            .filter_map(|pod| self.lifecycles.assumed_node(pod));
         groups.nodes(group).chain(coming)
     }
 
     /// The groups whose pods can only be preempted together.
-    pub(crate) fn together(&self) -> Together {
-        self.known.groups.together()
+    pub(crate) fn atomic_groups(&self) -> AtomicGroups {
+        self.hints.groups.atomic()
     }
 }

@@ -1,6 +1,5 @@
 //! Pods by key. The key is not stored beside the pod, because a hundred thousand pods may wait.
 
-use crate::change::{has_key, pod_key};
 use evictd_pod::wire;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -15,7 +14,7 @@ pub(super) struct Pods {
 impl Pods {
     pub(super) fn get(&self, key: &str) -> Option<&Arc<wire::Pod>> {
         let hash = self.hasher.hash_one(key);
-        self.pods.find(hash, |pod| has_key(&pod.metadata, key))
+        self.pods.find(hash, |pod| pod.metadata.has_key(key))
     }
 
     pub(super) fn contains_key(&self, key: &str) -> bool {
@@ -24,18 +23,18 @@ impl Pods {
 
     /// The key of a known pod, shared with the pod.
     pub(super) fn key(&self, key: &str) -> Option<Arc<str>> {
-        self.get(key).map(|pod| pod_key(&pod.metadata))
+        self.get(key).map(|pod| pod.metadata.key())
     }
 
     /// Adds a pod, or replaces the one with its key.
     pub(super) fn insert(&mut self, pod: Arc<wire::Pod>) {
         let Self { pods, hasher } = self;
-        let key = pod_key(&pod.metadata);
+        let key = pod.metadata.key();
         let hash = hasher.hash_one(&*key);
-        match pods.find_mut(hash, |pod| has_key(&pod.metadata, &key)) {
+        match pods.find_mut(hash, |pod| pod.metadata.has_key(&key)) {
             Some(known) => *known = pod,
             None => {
-                pods.insert_unique(hash, pod, |pod| hasher.hash_one(&*pod_key(&pod.metadata)));
+                pods.insert_unique(hash, pod, |pod| hasher.hash_one(&*pod.metadata.key()));
             }
         }
     }
@@ -45,9 +44,9 @@ impl Pods {
             return None;
         }
         let hash = self.hasher.hash_one(key);
-        let found = self
-            .pods
-            .find_entry(hash, |pod| has_key(&pod.metadata, key));
-        found.ok().map(|entry| entry.remove().0)
+        self.pods
+            .find_entry(hash, |pod| pod.metadata.has_key(key))
+            .ok()
+            .map(|entry| entry.remove().0)
     }
 }

@@ -4,7 +4,6 @@ mod object;
 mod outcome;
 mod sequence;
 
-use crate::change::pod_key;
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{Moved, Pool, Popped, QueueError, Settings};
@@ -158,11 +157,16 @@ impl Step {
             of_action,
             ("node", assumes && self.node.is_empty()),
         ];
-        let missing = needs.into_iter().filter(|(_, is_missing)| *is_missing);
-        let missing = missing.map(|(key, _)| format!("needs the key {key:?}"));
-        let names = self.plugins.iter().chain(&self.pending);
-        let unknown = names.filter(|name| PluginName::parse(name).is_none());
-        let unknown = unknown.map(|name| format!("no plugin that rejects pods is named {name:?}"));
+        let missing = needs
+            .into_iter()
+            .filter(|(_, is_missing)| *is_missing)
+            .map(|(key, _)| format!("needs the key {key:?}"));
+        let unknown = self
+            .plugins
+            .iter()
+            .chain(&self.pending)
+            .filter(|name| PluginName::parse(name).is_none())
+            .map(|name| format!("no plugin that rejects pods is named {name:?}"));
         missing.chain(unknown)
     }
 }
@@ -213,8 +217,10 @@ fn queue(configuration: &Configuration) -> SchedulingQueue {
         max_backoff: configuration.pod_max_backoff,
         ..Settings::default()
     };
-    let profiles = configuration.profiles.iter();
-    let names = profiles.map(|profile| profile.scheduler_name.clone());
+    let names = configuration
+        .profiles
+        .iter()
+        .map(|profile| profile.scheduler_name.clone());
     SchedulingQueue::new(settings, names, !configuration.extenders.is_empty())
 }
 
@@ -233,8 +239,7 @@ impl Run {
     /// Does a step; returns what was popped, and what cannot be done.
     fn step(&mut self, step: &Step) -> (Option<Popped>, Option<QueueError>) {
         let after = SignedDuration::from_millis(step.at.unwrap_or(0));
-        let now = self.begin.checked_add(after);
-        let now = now.unwrap_or(Timestamp::MAX);
+        let now = self.begin.checked_add(after).unwrap_or(Timestamp::MAX);
         let key = self.key(&step.pod);
         let mut popped = None;
         let Some(action) = step.action else {
@@ -255,18 +260,20 @@ impl Run {
             }
             Action::Pop => {
                 popped = self.queue.pop();
-                let from_backoff = popped.iter().filter(|popped| popped.from_backoff);
-                let moved = from_backoff.map(|popped| Moved {
-                    pod: Arc::clone(&popped.pod),
-                    pool: Pool::Active,
-                    label: "PopFromBackoffQ",
-                });
+                let moved = popped
+                    .iter()
+                    .filter(|popped| popped.from_backoff)
+                    .map(|popped| Moved {
+                        pod: Arc::clone(&popped.pod),
+                        pool: Pool::Active,
+                        label: "PopFromBackoffQ",
+                    });
                 Ok(moved.collect())
             }
-            Action::Unschedulable | Action::Error => {
-                let failed = self.queue.failed(now, &key, &step.failure());
-                failed.map(|moved| moved.into_iter().collect())
-            }
+            Action::Unschedulable | Action::Error => self
+                .queue
+                .failed(now, &key, &step.failure())
+                .map(|moved| moved.into_iter().collect()),
             Action::Assume => {
                 self.queue.assume(now, &key, &step.node);
                 Ok(Vec::new())
@@ -306,7 +313,7 @@ impl Run {
             None => self.objects.remove(&name),
         };
         if let Some(Object::Pod(pod)) = &new {
-            let key = pod_key(&pod.metadata);
+            let key = pod.metadata.key();
             let metadata = &pod.metadata;
             let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
             self.names.insert(Arc::clone(&key), name.clone());
@@ -318,10 +325,11 @@ impl Run {
 
     /// The key of the pod of this name: of the one in flight, if there is one.
     fn key(&self, name: &str) -> Arc<str> {
-        let mut flying = self.queue.in_flight();
-        let flying = flying.find(|key| self.names.get(*key).is_some_and(|own| own == name));
-        let known = flying.or_else(|| self.keys.get(name));
-        known.map_or_else(|| name.into(), Arc::clone)
+        self.queue
+            .in_flight()
+            .find(|key| self.names.get(*key).is_some_and(|own| own == name))
+            .or_else(|| self.keys.get(name))
+            .map_or_else(|| name.into(), Arc::clone)
     }
 
     fn count(&mut self, moved: Vec<Moved>) {
@@ -353,6 +361,8 @@ impl Step {
 }
 
 fn plugins(names: &[String]) -> PluginSet {
-    let names = names.iter();
-    names.filter_map(|name| PluginName::parse(name)).collect()
+    names
+        .iter()
+        .filter_map(|name| PluginName::parse(name))
+        .collect()
 }

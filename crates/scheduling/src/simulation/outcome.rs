@@ -103,24 +103,24 @@ impl Run {
     }
 
     pub(super) fn finish(mut self) -> Outcome {
-        let pools = [
+        let pods = [
             Pool::Active,
             Pool::Backoff,
             Pool::ErrorBackoff,
             Pool::Unschedulable,
             Pool::Gated,
-        ];
-        let keys = pools.into_iter().flat_map(|pool| self.queue.pods_in(pool));
-        let pods = keys.filter_map(|key| Some((self.name(&key), self.pod(&key)?)));
-        let pods = pods.collect();
+        ]
+        .into_iter()
+        .flat_map(|pool| self.queue.pods_in(pool))
+        .filter_map(|key| Some((self.name(&key), self.pod(&key)?)))
+        .collect();
         self.outcome.pods = pods;
         self.outcome
     }
 
     fn pod(&self, key: &str) -> Option<PodOutcome> {
-        let waiting = self.queue.waiting(key)?;
-        let rejectors = waiting.rejectors.iter();
-        let mut plugins: Vec<_> = rejectors.map(PluginName::as_str).collect();
+        let waiting = self.queue.queued_pod(key)?;
+        let mut plugins: Vec<_> = waiting.rejectors.iter().map(PluginName::as_str).collect();
         plugins.sort_unstable();
         let backs_off = matches!(waiting.pool, Pool::Backoff | Pool::ErrorBackoff);
         let end = waiting.backoff_until.filter(|_| backs_off);
@@ -136,10 +136,12 @@ impl Run {
 
     /// By the end of the backoff, then by name.
     fn error_backoff(&self) -> Vec<String> {
-        let keys = self.queue.pods_in(Pool::ErrorBackoff).into_iter();
-        let mut pods: Vec<_> = keys
+        let mut pods: Vec<_> = self
+            .queue
+            .pods_in(Pool::ErrorBackoff)
+            .into_iter()
             .map(|key| {
-                let waiting = self.queue.waiting(&key);
+                let waiting = self.queue.queued_pod(&key);
                 let end = waiting.and_then(|waiting| waiting.backoff_until);
                 (end, self.name(&key))
             })
@@ -153,7 +155,8 @@ impl Run {
     }
 
     fn name(&self, key: &str) -> String {
-        let name = self.names.get(key);
-        name.map_or_else(|| key.to_owned(), Clone::clone)
+        self.names
+            .get(key)
+            .map_or_else(|| key.to_owned(), Clone::clone)
     }
 }

@@ -120,13 +120,15 @@ pub fn run_sequence(
     };
     let mut mistakes = Vec::new();
     let mut read = |list: &[Value], name: &str| -> Vec<Event> {
-        let objects = list.iter().enumerate();
-        let events = objects.filter_map(|(index, object)| {
-            event(object)
-                .map_err(|error| mistakes.push(invalid(format!("{name}[{index}]"), error)))
-                .ok()
-        });
-        events.flatten().collect()
+        list.iter()
+            .enumerate()
+            .filter_map(|(index, object)| {
+                event(object)
+                    .map_err(|error| mistakes.push(invalid(format!("{name}[{index}]"), error)))
+                    .ok()
+            })
+            .flatten()
+            .collect()
     };
     let (objects, pending) = (
         read(&sequence.objects, "objects"),
@@ -142,8 +144,9 @@ pub fn run_sequence(
         ..Settings::default()
     };
     let scheduler = Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
-        let profiles = config.profiles.iter();
-        profiles
+        config
+            .profiles
+            .iter()
             .map(|profile| Framework::new(cluster, profile, &[]))
             .collect()
     });
@@ -258,8 +261,11 @@ impl Run {
         }
         let queue = self.scheduler.queue();
         let gated: Vec<_> = queue.pods_in(Pool::Gated);
-        let gated = gated.iter().filter_map(|key| queue.pod(key));
-        let mut gated: Vec<String> = gated.map(|pod| name(pod)).collect();
+        let mut gated: Vec<String> = gated
+            .iter()
+            .filter_map(|key| queue.pod(key))
+            .map(|pod| name(pod))
+            .collect();
         gated.sort();
         self.outcome.gated = gated;
         let cluster = self.scheduler.cluster();
@@ -284,16 +290,16 @@ impl Run {
             ..AttemptOutcome::default()
         };
         match attempt.outcome {
-            Ended::Placed { node, decided, .. } => {
+            Ended::Placed { node, result, .. } => {
                 let cluster = self.scheduler.cluster();
-                let top = decided
+                let top = result
                     .top
                     .iter()
                     .map(|id| cluster.node_name(*id).to_owned());
                 told.top = top.collect();
                 told.top.sort();
-                told.feasible_count = decided.feasible;
-                told.top_score = decided.score;
+                told.feasible_count = result.feasible;
+                told.top_score = result.score;
                 told.chosen = Some(node.to_string());
                 self.scheduler.bound(self.now, &attempt.key);
                 let mut bound = (*attempt.pod).clone();

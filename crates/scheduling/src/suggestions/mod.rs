@@ -37,14 +37,14 @@ pub fn suggestions(
     filtered: &Filtered,
     most: usize,
 ) -> Vec<NodeSuggestions> {
-    if filtered.rejected_before().is_some() {
+    if filtered.pre_filter_rejection().is_some() {
         return Vec::new();
     }
     let nearest = nearest(cluster, pod, filtered);
     let mut found = Vec::new();
     for id in nearest.into_iter().take(most.saturating_mul(TRIED)) {
-        let ways = [false, true].into_iter();
-        let mut alternatives: Vec<_> = ways
+        let mut alternatives: Vec<_> = [false, true]
+            .into_iter()
             .filter_map(|pods_go| Trial::new(cluster, framework, pod, id).search(pods_go))
             .collect();
         alternatives.dedup();
@@ -55,8 +55,11 @@ pub fn suggestions(
     }
     // The nearest stay in front among those that need as many.
     found.sort_by_key(|(fewest, _)| *fewest);
-    let suggestions = found.into_iter().map(|(_, suggestion)| suggestion);
-    suggestions.take(most).collect()
+    found
+        .into_iter()
+        .map(|(_, suggestion)| suggestion)
+        .take(most)
+        .collect()
 }
 
 /// The rejected nodes: first those where pods that leave could help, then those that have passed more filters, then those
@@ -65,15 +68,17 @@ fn nearest(cluster: &mut Cluster, wire: &wire::Pod, filtered: &Filtered) -> Vec<
     let Ok(pod) = cluster.pod(wire.clone()) else {
         return Vec::new();
     };
-    let verdicts = cluster.node_ids().zip(&filtered.verdicts);
-    let rejected = verdicts.filter_map(|(id, verdict)| match verdict {
-        Verdict::Rejected(index, rejection) => {
-            let distance = propose::distance(cluster, id, &pod);
-            Some((rejection.code, Reverse(*index), distance, id))
-        }
-        _ => None,
-    });
-    let mut rejected: Vec<_> = rejected.collect();
+    let mut rejected: Vec<_> = cluster
+        .node_ids()
+        .zip(&filtered.verdicts)
+        .filter_map(|(id, verdict)| match verdict {
+            Verdict::Rejected(index, rejection) => {
+                let distance = propose::distance(cluster, id, &pod);
+                Some((rejection.code, Reverse(*index), distance, id))
+            }
+            _ => None,
+        })
+        .collect();
     rejected.sort();
     cluster.release(pod);
     rejected.into_iter().map(|(.., id)| id).collect()
@@ -208,7 +213,7 @@ impl<'a> Trial<'a> {
 /// The pods of a node, the most important first, without which the pod would fit; `None` if that does not help, or if they
 /// are too many to be told.
 fn who_goes(framework: &Framework, cluster: &Cluster, pod: &Pod, id: NodeId) -> Option<Vec<usize>> {
-    let (mut checks, _) = framework.checks(cluster, pod);
+    let (mut checks, _) = framework.compile_filters(cluster, pod);
     let mut trial = checks.on(id);
     let mut away = Vec::new();
     for index in (0..trial.pods().len()).rev() {
@@ -222,15 +227,17 @@ fn who_goes(framework: &Framework, cluster: &Cluster, pod: &Pod, id: NodeId) -> 
         return None;
     }
     // The most important come back first, where they can.
-    let most_important_first = away.into_iter().rev();
-    let goes = most_important_first.filter(|index| {
-        trial.put_back(*index);
-        let stays = trial.still_fits();
-        if !stays {
-            trial.remove(*index);
-        }
-        !stays
-    });
-    let goes: Vec<usize> = goes.collect();
+    let goes: Vec<usize> = away
+        .into_iter()
+        .rev()
+        .filter(|index| {
+            trial.put_back(*index);
+            let stays = trial.still_fits();
+            if !stays {
+                trial.remove(*index);
+            }
+            !stays
+        })
+        .collect();
     (1..=AWAY).contains(&goes.len()).then_some(goes)
 }

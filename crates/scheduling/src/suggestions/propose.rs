@@ -48,8 +48,11 @@ fn describes(key: &str) -> bool {
 /// misses the fewest demands.
 fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Suggestion> {
     let labels = &node.metadata.labels;
-    let mut selector = spec.node_selector.iter();
-    if let Some((key, value)) = selector.find(|(key, value)| labels.get(key) != Some(value)) {
+    if let Some((key, value)) = spec
+        .node_selector
+        .iter()
+        .find(|(key, value)| labels.get(key) != Some(value))
+    {
         let change = if describes(key) && labels.contains_key(key) {
             Suggestion::RemoveNodeSelector(key.to_owned())
         } else {
@@ -67,12 +70,17 @@ fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Suggestion> {
         .as_ref()?
         .node_selector_terms;
     let missed = |term: &wire::NodeSelectorTerm| -> Vec<wire::Requirement> {
-        let demands = term.match_expressions.iter();
-        let missed = demands.filter(|demand| !is_met(demand, node));
-        missed.cloned().collect()
+        term.match_expressions
+            .iter()
+            .filter(|demand| !is_met(demand, node))
+            .cloned()
+            .collect()
     };
-    let possible = terms.iter().filter(|term| term.match_fields.is_empty());
-    let missed = possible.map(missed).filter(|missed| !missed.is_empty());
+    let missed = terms
+        .iter()
+        .filter(|term| term.match_fields.is_empty())
+        .map(missed)
+        .filter(|missed| !missed.is_empty());
     let change = missed
         .min_by_key(Vec::len)
         .and_then(|missed| meet(missed.first()?, node));
@@ -80,8 +88,8 @@ fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Suggestion> {
 }
 
 fn is_met(demand: &wire::Requirement, node: &Node) -> bool {
-    let compiled = Requirement::of_node(demand, &mut |text| text);
-    compiled.is_ok_and(|own: Requirement<&str>| own.matches(&&node.metadata.labels))
+    Requirement::of_node(demand, &mut |text| text)
+        .is_ok_and(|own: Requirement<&str>| own.matches(&&node.metadata.labels))
 }
 
 /// The label that meets a demand.
@@ -122,11 +130,14 @@ fn more(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Sugges
 /// By how much what is wanted exceeds what is free, with those counted for whom the node is being freed.
 fn lacking(cluster: &Cluster, id: NodeId, pod: &Pod, resource: &str) -> i64 {
     let node = cluster.node(id);
-    let coming = cluster.nominated().iter();
-    let coming = coming.filter(|other| {
-        other.identity.nominated == Some(node.name) && other.priority >= pod.priority
-    });
-    let coming: Vec<&Pod> = coming.filter(|other| other.name() != pod.name()).collect();
+    let coming: Vec<&Pod> = cluster
+        .nominated()
+        .iter()
+        .filter(|other| {
+            other.identity.nominated == Some(node.name) && other.priority >= pod.priority
+        })
+        .filter(|other| other.name() != pod.name())
+        .collect();
     if resource == PODS {
         let pods = node.pods.len() + coming.len() + 1;
         return i64::try_from(pods).unwrap_or(i64::MAX) - node.allowed_pods;
@@ -137,8 +148,10 @@ fn lacking(cluster: &Cluster, id: NodeId, pod: &Pod, resource: &str) -> i64 {
         MEMORY => node.allocatable.memory - node.requested.memory,
         EPHEMERAL_STORAGE => node.allocatable.ephemeral_storage - node.requested.ephemeral_storage,
         name => {
-            let list = cluster.scalars(node.allocatable.scalars).iter();
-            let mut list = list.filter(|(own, _)| cluster.symbols().text(*own) == name);
+            let mut list = cluster
+                .scalars(node.allocatable.scalars)
+                .iter()
+                .filter(|(own, _)| cluster.symbols().text(*own) == name);
             let taken = node.pods.iter().map(of).sum::<i64>();
             list.next().map_or(0, |(_, amount)| *amount) - taken
         }
@@ -152,11 +165,12 @@ fn asked(cluster: &Cluster, pod: &Pod, resource: &str) -> i64 {
         CPU => pod.amounts.cpu,
         MEMORY => pod.amounts.memory,
         EPHEMERAL_STORAGE => pod.amounts.ephemeral_storage,
-        name => {
-            let list = cluster.scalars(pod.amounts.scalars).iter();
-            let mut list = list.filter(|(own, _)| cluster.symbols().text(*own) == name);
-            list.next().map_or(0, |(_, amount)| *amount)
-        }
+        name => cluster
+            .scalars(pod.amounts.scalars)
+            .iter()
+            .filter(|(own, _)| cluster.symbols().text(*own) == name)
+            .next()
+            .map_or(0, |(_, amount)| *amount),
     }
 }
 
@@ -164,17 +178,19 @@ fn asked(cluster: &Cluster, pod: &Pod, resource: &str) -> i64 {
 pub(super) fn distance(cluster: &Cluster, id: NodeId, pod: &Pod) -> i64 {
     let node = cluster.node(id);
     let (there, taken, wanted) = (&node.allocatable, &node.requested, &pod.amounts);
-    let lacks = [
+    [
         (wanted.cpu, there.cpu - taken.cpu),
         (wanted.memory, there.memory - taken.memory),
         (
             wanted.ephemeral_storage,
             there.ephemeral_storage - taken.ephemeral_storage,
         ),
-    ];
-    let lacks = lacks.into_iter().filter(|(wanted, _)| *wanted > 0);
-    let lacks = lacks.map(|(wanted, free)| (wanted - free).max(0).saturating_mul(1000) / wanted);
-    lacks.max().unwrap_or(0)
+    ]
+    .into_iter()
+    .filter(|(wanted, _)| *wanted > 0)
+    .map(|(wanted, free)| (wanted - free).max(0).saturating_mul(1000) / wanted)
+    .max()
+    .unwrap_or(0)
 }
 
 /// The most values of one label that are tried.
@@ -189,18 +205,20 @@ fn absent_topologies(cluster: &Cluster, id: NodeId, pod: &Pod) -> Vec<Suggestion
     let labels = &cluster.node(id).labels;
     let absent = keys.into_iter().filter(|key| labels.get(*key).is_none());
     let text = |symbol| cluster.symbols().text(symbol);
-    let changes = absent.flat_map(|key| {
-        let nodes = cluster.nodes().iter();
-        let values: BTreeSet<&str> = nodes
-            .filter_map(|node| node.labels.get(key).map(text))
-            .collect();
-        values
-            .into_iter()
-            .take(VALUES)
-            .map(move |value| Suggestion::AddLabel {
-                key: text(key).to_owned(),
-                value: value.to_owned(),
-            })
-    });
-    changes.collect()
+    absent
+        .flat_map(|key| {
+            let values: BTreeSet<&str> = cluster
+                .nodes()
+                .iter()
+                .filter_map(|node| node.labels.get(key).map(text))
+                .collect();
+            values
+                .into_iter()
+                .take(VALUES)
+                .map(move |value| Suggestion::AddLabel {
+                    key: text(key).to_owned(),
+                    value: value.to_owned(),
+                })
+        })
+        .collect()
 }

@@ -71,7 +71,7 @@ impl Scene {
     }
 
     fn bind_failed(&mut self, pod: &str) {
-        self.scheduler.bind_failed(self.now, &pod.into());
+        self.scheduler.bind_failed(self.now, pod);
     }
 }
 

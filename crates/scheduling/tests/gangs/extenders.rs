@@ -35,7 +35,7 @@ pub(crate) fn allows(nodes: &[Arc<str>], allowed: impl Fn(&str) -> bool) -> Node
     let (left, others): (Vec<_>, Vec<_>) = nodes.iter().cloned().partition(|node| allowed(node));
     let why = (Code::Unschedulable, "has no licence".to_owned());
     NodesResponse {
-        left: left.into_iter().collect(),
+        passed: left.into_iter().collect(),
         rejected: others.into_iter().map(|node| (node, why.clone())).collect(),
         scores: [].into_iter().collect(),
     }

@@ -2,9 +2,8 @@
 
 use evictd_placement::Cluster;
 use evictd_pod::wire;
-use evictd_preemption::Options;
 use evictd_scheduling::{
-    Change, Delta, Failure, Framework, PluginName, Pool, SchedulingQueue, Settings, pod_key,
+    Change, Delta, Failure, Framework, PluginName, Pool, PreemptionInput, SchedulingQueue, Settings,
 };
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -214,11 +213,10 @@ impl World {
         let decision = if let Some(node) = filtered.feasible.first() {
             Decision::On(self.cluster.node_name(*node).to_owned())
         } else {
-            let rules: (&[_], _) = (&[], Options::default());
-            let asked = (&self.cluster, &pod);
+            let input = PreemptionInput::new(&[]);
             let failure = self
                 .framework
-                .fail(asked, &filtered, rules, &mut [], &|_| false);
+                .post_filter(&self.cluster, &pod, &filtered, input);
             let plugins = failure.unwrap().plugins;
             let rejectors = plugins.iter().map(|name| PluginName::parse(name).unwrap());
             Decision::Rejected(Failure {
@@ -289,9 +287,9 @@ proptest! {
         world.settle();
         for key in world.queue.pods_in(Pool::Unschedulable) {
             let wire = wire::Pod::clone(world.queue.pod(&key).unwrap());
-            prop_assert_eq!(&pod_key(&wire.metadata), &key);
+            prop_assert_eq!(&wire.metadata.key(), &key);
             if let Decision::On(node) = world.decide(wire) {
-                let waiting = world.queue.waiting(&key);
+                let waiting = world.queue.queued_pod(&key);
                 prop_assert!(false, "{} fits on {} and waits: {:?}", key, node, waiting);
             }
         }

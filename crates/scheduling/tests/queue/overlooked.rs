@@ -52,7 +52,7 @@ fn overlooked(plugin: PluginName, own: &Value, change: &Change) {
     for (as_kube_scheduler, pool) in [(false, Pool::Backoff), (true, Pool::Unschedulable)] {
         let mut queue = rejected(as_kube_scheduler, plugin, own);
         queue.on(Timestamp::UNIX_EPOCH, change);
-        let found = queue.waiting("p").unwrap().pool;
+        let found = queue.queued_pod("p").unwrap().pool;
         assert_eq!(
             found, pool,
             "as kube-scheduler: {as_kube_scheduler}, {change:?}"
@@ -176,6 +176,6 @@ fn a_pod_that_somebody_else_bound_frees_the_node_that_was_held_for_it() {
         let now = Timestamp::UNIX_EPOCH;
         queue.on(now, &of_pods(Value::Null, nominee.clone()));
         queue.on(now, &of_pods(nominee, placed("x", json!({}))));
-        assert_eq!(queue.waiting("p").unwrap().pool, pool);
+        assert_eq!(queue.queued_pod("p").unwrap().pool, pool);
     }
 }

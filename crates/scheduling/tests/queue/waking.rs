@@ -224,21 +224,23 @@ fn s5_111_what_an_extender_rejected_is_woken_by_any_event_if_there_are_extenders
     for (has_extenders, pool) in [(true, Pool::Backoff), (false, Pool::Unschedulable)] {
         let mut queue = rejected_by(PluginName::Extender, has_extenders);
         on_node(&mut queue, Some(node("one")), None);
-        assert_eq!(queue.waiting("p").unwrap().pool, pool);
+        assert_eq!(queue.queued_pod("p").unwrap().pool, pool);
     }
 }
 
 #[test]
 fn s4_027_s5_112_a_pod_is_gated_while_its_victims_are_being_deleted() {
     let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
-    queue.set_preempting("p", true);
-    let pool = |queue: &SchedulingQueue| queue.waiting("p").unwrap().pool;
+    let now = Timestamp::UNIX_EPOCH;
+    assert!(queue.begin_preemption(now, "p", "one"));
+    queue.last_victim(now, "p", "victim", false);
+    let pool = |queue: &SchedulingQueue| queue.queued_pod("p").unwrap().pool;
     on_node(&mut queue, None, Some(node("one")));
     assert_eq!(pool(&queue), Pool::Gated);
     // Only the deletion of a pod looks at it again, and only if the plugins that rejected it say so.
     on_node(&mut queue, None, Some(node("two")));
     assert_eq!(pool(&queue), Pool::Gated);
-    queue.set_preempting("p", false);
+    queue.victim_terminates(now, "victim");
     let victim = serde_json::from_value(placed("victim", requests("1"))).unwrap();
     let gone = Change::Pod(Delta {
         old: Some(Arc::new(victim)),
@@ -276,10 +278,46 @@ fn s5_039_rejected_pods_are_counted_by_plugin_until_they_are_tried_again() {
 #[test]
 fn s5_112_a_failed_deletion_activates_the_pod() {
     let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
-    queue.set_preempting("p", true);
+    let now = Timestamp::UNIX_EPOCH;
+    assert!(queue.begin_preemption(now, "p", "one"));
     assert!(queue.activate(["p"]).is_empty());
-    queue.set_preempting("p", false);
+    assert_eq!(queue.end_preemption(now, "p", true)[0].pool, Pool::Active);
+}
+
+#[test]
+fn s5_112_no_second_preemption_begins_before_the_first_has_ended() {
+    let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
+    let now = Timestamp::UNIX_EPOCH;
+    assert!(!queue.begin_preemption(now, "unknown", "one"));
+    assert!(queue.begin_preemption(now, "p", "one"));
+    queue.last_victim(now, "p", "victim", true);
+    assert!(!queue.begin_preemption(now, "p", "two"));
+    queue.end_preemption(now, "p", false);
+    assert!(queue.begin_preemption(now, "p", "two"));
+}
+
+#[test]
+fn s5_112_a_pod_stays_gated_after_its_preemption_until_the_last_victim_terminates() {
+    let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
+    let now = Timestamp::UNIX_EPOCH;
+    queue.begin_preemption(now, "p", "one");
+    queue.last_victim(now, "p", "victim", false);
+    queue.end_preemption(now, "p", false);
+    assert!(queue.activate(["p"]).is_empty());
+    queue.victim_terminates(now, "another");
+    assert!(queue.activate(["p"]).is_empty());
+    queue.victim_terminates(now, "victim");
     assert_eq!(queue.activate(["p"])[0].pool, Pool::Active);
+    assert!(queue.preemption("p").is_none());
+}
+
+#[test]
+fn s5_112_a_victim_that_terminates_already_activates_the_pod() {
+    let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
+    let now = Timestamp::UNIX_EPOCH;
+    queue.begin_preemption(now, "p", "one");
+    let moved = queue.last_victim(now, "p", "victim", true);
+    assert_eq!(moved[0].pool, Pool::Active);
 }
 
 #[test]

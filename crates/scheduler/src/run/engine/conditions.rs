@@ -5,7 +5,7 @@ use crate::run::pod_ref::PodRef;
 use crate::run::writer::{Condition, StatusPatch};
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
-use evictd_scheduling::{Change, Delta, Event, Nomination, pod_key};
+use evictd_scheduling::{Change, Delta, Event, Nomination};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -36,11 +36,7 @@ impl Engine {
             old.metadata.uid == pod.metadata.uid && old.spec.unreadable.is_some()
         };
         let is_reported = old.as_ref().is_some_and(same);
-        let waits = self
-            .scheduler
-            .queue()
-            .pod(&pod_key(&pod.metadata))
-            .is_some();
+        let waits = self.scheduler.queue().pod(&pod.metadata.key()).is_some();
         if is_reported || !waits || *self.role.borrow() != Role::Leader {
             return;
         }

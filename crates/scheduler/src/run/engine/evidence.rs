@@ -29,12 +29,12 @@ pub(super) fn decision(
         victims: Vec::new(),
     };
     match outcome {
-        Decision::Placed { node, decided, .. } => {
-            evidence.feasible = decided.feasible;
+        Decision::Placed { node, result, .. } => {
+            evidence.feasible = result.feasible;
             evidence.node = Some(node.to_string());
-            evidence.score = decided.score;
-            evidence.equal = decided.top.len();
-            let why = &decided.evidence;
+            evidence.score = result.score;
+            evidence.equal = result.top.len();
+            let why = &result.evidence;
             evidence.runner_up.clone_from(&why.runner_up);
             evidence.scores.clone_from(&why.scores);
             evidence.rejections = Arc::clone(&why.rejections);

@@ -15,19 +15,22 @@ impl Engine {
     pub(super) fn ask(&self, key: Arc<str>, pod: Arc<wire::Pod>, question: ExtenderRequest) {
         match question {
             ExtenderRequest::Nodes(nodes) => self.extenders.ask_nodes(key, pod, nodes),
-            ExtenderRequest::Victims { extender, offers } => {
-                let victims = self.described(extender, &offers);
-                let question = (extender, offers, victims);
+            ExtenderRequest::Victims {
+                extender,
+                candidates,
+            } => {
+                let victims = self.described(extender, &candidates);
+                let question = (extender, candidates, victims);
                 self.extenders.ask_victims(key, pod, question);
             }
         }
     }
 
     /// The victims in the request to an extender: only UIDs if the extender caches the cluster itself.
-    fn described(&self, extender: usize, offers: &[NodeVictims]) -> Value {
+    fn described(&self, extender: usize, candidates: &[NodeVictims]) -> Value {
         let cluster = self.scheduler.cluster();
         let by_name = self.extenders.knows_cluster(extender);
-        let nodes = offers.iter().map(|offer| {
+        let nodes = candidates.iter().map(|offer| {
             let id = cluster.find_node(&offer.node);
             let pods = id.map_or(&[][..], |id| &cluster.node(id).pods);
             let victims = offer.victims.iter().map(|uid| {

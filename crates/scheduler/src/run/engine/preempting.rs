@@ -1,5 +1,4 @@
-//! Pods whose victims are being deleted. Such a pod is not tried until its last victim is seen to terminate (S5-112): it would
-//! choose the same victims again.
+//! Deletes victims. Which pods wait for theirs is known to the scheduler (S5-112).
 
 use super::{Engine, scheduler_of};
 use crate::run::attempts::Failure;
@@ -7,28 +6,11 @@ use crate::run::pod_ref::PodRef;
 use crate::run::writer::Preemption;
 use evictd_pod::wire;
 use evictd_preemption::Action;
-use evictd_scheduling::{Change, Event, Rejected};
+use evictd_scheduling::Rejected;
 use jiff::Timestamp;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
-use tokio::time::Instant;
 use tracing::{debug, info, warn};
-
-#[derive(Default)]
-pub(super) struct Preempting {
-    /// By the UID of the preemptor.
-    calls: HashMap<Arc<str>, Call>,
-    /// The preemptors that wait for a last victim, by the UID of the victim.
-    awaited: HashMap<Arc<str>, Vec<Arc<str>>>,
-}
-
-struct Call {
-    /// The key of the preemptor in the queue.
-    key: Arc<str>,
-    /// The nominated node.
-    node: String,
-    since: Instant,
-}
 
 impl Engine {
     /// Deletes the victims. Until then the pod is not tried (S5-112).
@@ -92,47 +74,28 @@ impl Engine {
         if preemption.victims.is_empty() {
             return;
         }
-        let node = node.clone();
-        match self.writer.preempt(preemption) {
-            Ok(()) => {
-                let call = Call {
-                    key: Arc::clone(key),
-                    node,
-                    since: Instant::now(),
-                };
-                let uid = Arc::clone(&pod.metadata.uid);
-                self.preempting.calls.insert(uid, call);
-                self.scheduler.set_preempting(key, true);
-            }
-            Err(busy) => debug!("{}: {busy}", pod.metadata.name),
+        let steady = self.steady.now();
+        if self.scheduler.begin_preemption(steady, key, node) {
+            self.writer.preempt(preemption);
+        } else {
+            let name = &pod.metadata.name;
+            debug!("{name}: the victims of an earlier attempt are still being deleted");
         }
     }
 
-    /// All victims but this one terminate. The watch event of the last one wakes the pod. A victim that terminates already
-    /// sends no further event, so the pod is activated at once.
+    /// Every victim but this one terminates.
     pub(super) fn last_victim(&mut self, preemptor: &PodRef, victim: &PodRef) {
-        let Some(call) = self.preempting.calls.get(&preemptor.uid) else {
-            return;
-        };
-        let key = Arc::clone(&call.key);
-        let cluster = self.scheduler.cluster();
-        let pods = cluster.find_node(&call.node);
-        let mut pods = pods.into_iter().flat_map(|id| &cluster.node(id).pods);
-        if pods.any(|pod| pod.uid() == &*victim.uid && !pod.terminating) {
-            let awaited = &mut self.preempting.awaited;
-            awaited
-                .entry(Arc::clone(&victim.uid))
-                .or_default()
-                .push(key);
-        } else {
-            self.scheduler.set_preempting(&key, false);
-            self.scheduler.activate([&*key]);
-        }
+        let now = self.steady.now();
+        self.scheduler.last_victim(now, &preemptor.uid, &victim.uid);
     }
 
     /// All requests of a preemption are answered.
     pub(super) fn preempted(&mut self, preemptor: &PodRef, failure: Option<Failure>) {
-        let Some(Call { key, since, .. }) = self.preempting.calls.remove(&preemptor.uid) else {
+        let now = self.steady.now();
+        let took = self
+            .scheduler
+            .end_preemption(now, &preemptor.uid, failure.is_some());
+        let Some(took) = took else {
             return;
         };
         let result = if failure.is_some() {
@@ -140,40 +103,13 @@ impl Engine {
         } else {
             "success"
         };
-        let (count, duration) = (
-            &self.metrics.preemption_goroutines_execution,
-            &self.metrics.preemption_goroutines_duration,
-        );
-        count.add([result], 1);
-        duration.observe([result], since.elapsed().as_secs_f64());
+        let metrics = &self.metrics;
+        metrics.preemption_goroutines_execution.add([result], 1);
+        metrics
+            .preemption_goroutines_duration
+            .observe([result], took.as_secs_f64());
         if let Some(failure) = failure {
             warn!("preemption for {preemptor}: {}", failure.message);
-            self.preempting.awaited.retain(|_, pods| {
-                pods.retain(|pod| *pod != key);
-                !pods.is_empty()
-            });
-            self.scheduler.set_preempting(&key, false);
-            self.scheduler.activate([&*key]);
-        }
-    }
-
-    /// Pods that wait for a terminating or deleted victim may be tried. This comes before the event is applied, so that it
-    /// can wake them.
-    pub(super) fn release_preemptors(&mut self, event: &Event) {
-        let Event::Change(Change::Pod(pods)) = event else {
-            return;
-        };
-        let stays = |pod: &Arc<wire::Pod>| pod.metadata.deletion_timestamp.is_none();
-        let Some(old) = pods
-            .old
-            .as_ref()
-            .filter(|_| !pods.new.as_ref().is_some_and(stays))
-        else {
-            return;
-        };
-        let waiting = self.preempting.awaited.remove(&old.metadata.uid);
-        for key in waiting.into_iter().flatten() {
-            self.scheduler.set_preempting(&key, false);
         }
     }
 }

@@ -123,18 +123,18 @@ impl Extenders {
         &self,
         key: Arc<str>,
         pod: Arc<wire::Pod>,
-        (extender, offers, victims): (usize, Vec<NodeVictims>, Value),
+        (extender, candidates, victims): (usize, Vec<NodeVictims>, Value),
     ) {
         let own = self.clone();
         self.spawn(key, async move {
-            let agreed = async {
+            let accepted = async {
                 let peer = own.peers.get(extender).ok_or("it is not known any more")?;
                 let pod = own.whole(&pod).await?;
-                preempt(peer, pod, victims, &offers).await
+                preempt(peer, pod, victims, &candidates).await
             };
             ExtenderResponse::Victims {
                 extender,
-                agreed: agreed.await,
+                accepted: accepted.await,
             }
         });
     }
@@ -218,7 +218,7 @@ impl Extenders {
                 }
             }
         }
-        reply.left = left.into_iter().collect();
+        reply.passed = left.into_iter().collect();
         Ok(reply)
     }
 }

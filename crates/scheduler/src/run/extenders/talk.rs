@@ -173,7 +173,7 @@ pub(super) async fn preempt(
     peer: &Peer,
     pod: Value,
     victims: Value,
-    offers: &[NodeVictims],
+    candidates: &[NodeVictims],
 ) -> Result<Vec<NodeVictims>, String> {
     let kind = if peer.config.node_cache_capable {
         "NodeNameToMetaVictims"
@@ -185,10 +185,10 @@ pub(super) async fn preempt(
     });
     arguments[kind] = victims;
     let answer = peer.ask(&peer.config.preempt_verb, &arguments).await?;
-    let agreed = field(&answer, "NodeNameToMetaVictims").as_object();
+    let accepted = field(&answer, "NodeNameToMetaVictims").as_object();
     let offered: BTreeMap<&str, &NodeVictims> =
-        offers.iter().map(|own| (&*own.node, own)).collect();
-    let agreed = agreed.into_iter().flatten().map(|(node, own)| {
+        candidates.iter().map(|own| (&*own.node, own)).collect();
+    let accepted = accepted.into_iter().flatten().map(|(node, own)| {
         let known = offered.get(node.as_str());
         let known = known.ok_or_else(|| peer.wrong(&format!("node {node:?} was not offered")))?;
         let victims = field(own, "Pods").as_array().into_iter().flatten();
@@ -201,7 +201,7 @@ pub(super) async fn preempt(
             violations: usize::try_from(violations).unwrap_or(usize::MAX),
         })
     });
-    agreed.collect()
+    accepted.collect()
 }
 
 /// Asks to bind a pod.

@@ -39,7 +39,6 @@ use evictd_scheduling::{ClaimRef, PreBindPlan};
 use latest::{Wanted, latest};
 use serde_json::Value;
 use status::{Statuses, Subject};
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -139,9 +138,6 @@ pub enum Outcome {
 /// Why a write was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Busy {
-    /// One for the same pod is under way.
-    #[error("a write for this pod is under way")]
-    InFlight,
     /// Too many wait.
     #[error("too many writes wait for the API server")]
     Full,
@@ -187,8 +183,6 @@ struct Shared {
     bindings_begun: AtomicUsize,
     /// How many of them wait for others of their gang.
     at_rest: AtomicUsize,
-    /// UIDs of the pods whose preemption waits or is under way.
-    preempting: Mutex<HashSet<Arc<str>>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
 }
 
@@ -221,7 +215,6 @@ impl Writer {
             limits,
             bindings_begun: AtomicUsize::new(0),
             at_rest: AtomicUsize::new(0),
-            preempting: Mutex::default(),
             outcomes,
         };
         (Self(Arc::new(shared)), received)
@@ -285,25 +278,20 @@ impl Writer {
         tokio::spawn(async move { batch::evict(&shared, evictions).await });
     }
 
-    /// Deletes victims for a pod; ends in [`Outcome::Preempted`].
-    pub fn preempt(&self, preemption: Preemption) -> Result<(), Busy> {
-        let uid = Arc::clone(&preemption.preemptor.uid);
-        if !lock(&self.0.preempting).insert(Arc::clone(&uid)) {
-            return Err(Busy::InFlight);
-        }
+    /// Deletes victims for a pod; ends in [`Outcome::Preempted`]. The scheduler begins no second preemption of a pod before the
+    /// first has ended.
+    pub fn preempt(&self, preemption: Preemption) {
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
             let result = match shared.preemptions.acquire().await {
                 Ok(_turn) => preemption::carry_out(&shared, &preemption).await,
                 Err(_) => Err(Failure::stopped()),
             };
-            lock(&shared.preempting).remove(&uid);
             shared.report(Outcome::Preempted {
                 preemptor: preemption.preemptor,
                 failure: result.err(),
             });
         });
-        Ok(())
     }
 
     /// Bindings that wait for their turn or are under way, but for those that wait for others of their gang.

@@ -4,7 +4,6 @@ mod properties;
 
 use super::{Binding, Command, Event, Phase, PodLifecycles, WaitingPod};
 use crate::evidence::Evidence;
-use crate::framework::Waits;
 use crate::plugins::{PluginName, PluginSet};
 use crate::pre_bind::PreBindPlan;
 use crate::queue::{QueueError, QueueingHints, Settings};
@@ -56,10 +55,10 @@ fn waiting(now: Timestamp, gang: Option<&str>) -> Box<WaitingPod> {
     cluster.update_node(&node);
     Box::new(WaitingPod {
         pod: Arc::new(wire::Pod::default()),
-        number: 1,
+        attempts: 1,
         profile: 0,
         node: "one".into(),
-        decided: ScheduleResult {
+        result: ScheduleResult {
             chosen: cluster.find_node("one").unwrap(),
             feasible: 1,
             score: None,
@@ -68,7 +67,7 @@ fn waiting(now: Timestamp, gang: Option<&str>) -> Box<WaitingPod> {
         },
         pre_bind: PreBindPlan::default(),
         since: now,
-        by: Waits::new(),
+        pending: Vec::new(),
         gang: gang.map(Arc::from),
     })
 }
@@ -282,7 +281,7 @@ fn a_backoff_is_kept_through_a_binding_that_fails() {
     assert_eq!(single.lifecycles.first_failure("a"), Some(at(2)));
     single.answer(false);
     single.failed();
-    let waiting = single.lifecycles.queue().waiting("a").unwrap();
+    let waiting = single.lifecycles.queue().queued_pod("a").unwrap();
     assert_eq!((waiting.attempts, waiting.unschedulable_count), (2, 2));
     let ends = waiting.backoff_until.unwrap();
     assert_eq!(

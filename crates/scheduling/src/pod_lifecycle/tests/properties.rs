@@ -92,7 +92,11 @@ impl World {
                 Command::Announce(_) | Command::Unbind { .. } | Command::Keep(_) => {
                     assert!(self.pods.contains_key(pod), "{pod} is gone");
                 }
-                Command::Count(_) | Command::Refuse(_) | Command::Restore => {}
+                Command::Count(_)
+                | Command::Refuse(_)
+                | Command::Restore
+                | Command::DeleteVictims
+                | Command::Ungate { .. } => {}
             }
         }
         commands

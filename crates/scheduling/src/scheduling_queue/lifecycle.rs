@@ -1,10 +1,10 @@
-//! Pods that have a node: from the permits of plugins to the answer of the API server.
+//! Events in the life of one pod after an attempt: permits, the binding, the deletion of its victims, and the decisions of
+//! batch sessions.
 
 use super::{SchedulingQueue, gone_from};
-use crate::change::pod_key;
 use crate::events::ClusterEvent;
 use crate::gang::group_of;
-use crate::pod_lifecycle::{Binding, Command, Event, PodLifecycles, WaitingPod};
+use crate::pod_lifecycle::{Binding, Command, Event, PodLifecycles, Preemption, WaitingPod};
 use crate::queue::{Moved, Scope};
 use evictd_pod::wire;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The result of the request to bind a pod.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum BindingResult {
     /// The pod is bound.
     Bound(Box<Binding>),
     /// It is not bound, and holds this node until it is forgotten and has failed.
@@ -42,14 +42,20 @@ impl SchedulingQueue {
     }
 
     /// The API server has answered. `None` if the pod is gone, or was not being bound.
-    pub(crate) fn answered(&mut self, now: Timestamp, pod: &str, is_bound: bool) -> Option<Answer> {
-        let commands = self.advance(now, Event::Answered { pod, is_bound });
-        commands.into_iter().find_map(|command| match command {
-            Command::Announce(binding) => Some(Answer::Bound(binding)),
-            Command::Unbind { node, binding } => Some(Answer::NotBound(binding, node)),
-            Command::Keep(binding) => Some(Answer::HasNode(binding)),
-            _ => None,
-        })
+    pub(crate) fn answered(
+        &mut self,
+        now: Timestamp,
+        pod: &str,
+        is_bound: bool,
+    ) -> Option<BindingResult> {
+        self.advance(now, Event::Answered { pod, is_bound })
+            .into_iter()
+            .find_map(|command| match command {
+                Command::Announce(binding) => Some(BindingResult::Bound(binding)),
+                Command::Unbind { node, binding } => Some(BindingResult::NotBound(binding, node)),
+                Command::Keep(binding) => Some(BindingResult::HasNode(binding)),
+                _ => None,
+            })
     }
 
     /// Takes out a pod that waits for permits. It keeps its node.
@@ -59,12 +65,14 @@ impl SchedulingQueue {
 
     /// Takes out the pods of a gang that wait for permits, sorted by key. They keep their nodes.
     pub(crate) fn take_waiting_gang(&mut self, gang: &str) -> Vec<(Arc<str>, WaitingPod)> {
-        let pods = self.lifecycles.waiting_gang(gang).into_iter();
-        let taken = pods.filter_map(|pod| {
-            let waiting = self.lifecycles.take_waiting_pod(&pod)?;
-            Some((pod, waiting))
-        });
-        taken.collect()
+        self.lifecycles
+            .waiting_gang(gang)
+            .into_iter()
+            .filter_map(|pod| {
+                let waiting = self.lifecycles.take_waiting_pod(&pod)?;
+                Some((pod, waiting))
+            })
+            .collect()
     }
 
     /// The phases of all pods.
@@ -73,10 +81,77 @@ impl SchedulingQueue {
     }
 }
 
+/// The deletion of victims. Until the last one terminates the preemptor is gated, because another attempt would choose the
+/// same victims (S5-112).
+impl SchedulingQueue {
+    /// The victims of a pod on this node are to be deleted. Returns false if the pod does not wait, or if the victims of an
+    /// earlier attempt are still being deleted: then these must not be deleted.
+    pub fn begin_preemption(&mut self, now: Timestamp, pod: &str, node: &str) -> bool {
+        let Some(pod) = self.hints.pods.key(pod) else {
+            return false;
+        };
+        let event = Event::PreemptionBegun { pod: &pod, node };
+        matches!(self.advance(now, event)[..], [Command::DeleteVictims])
+    }
+
+    /// Every victim of the pod but this one terminates. `terminates` says that this one does, too, so that no watch event
+    /// will show it.
+    pub fn last_victim(
+        &mut self,
+        now: Timestamp,
+        pod: &str,
+        victim: &str,
+        terminates: bool,
+    ) -> Vec<Moved> {
+        let event = Event::LastVictim {
+            pod,
+            victim,
+            terminates,
+        };
+        let commands = self.advance(now, event);
+        self.ungated(commands)
+    }
+
+    /// A watch shows that a pod terminates or is gone. To be called before the change is applied, which may then wake the
+    /// pods that waited for this victim.
+    pub fn victim_terminates(&mut self, now: Timestamp, victim: &str) -> Vec<Moved> {
+        let commands = self.advance(now, Event::VictimTerminating { victim });
+        self.ungated(commands)
+    }
+
+    /// Every deletion of the pod's victims is answered. After a failure the pod is tried again.
+    pub fn end_preemption(&mut self, now: Timestamp, pod: &str, has_failed: bool) -> Vec<Moved> {
+        let commands = self.advance(now, Event::PreemptionEnded { pod, has_failed });
+        self.ungated(commands)
+    }
+
+    /// The deletion of the victims of a pod, while it is under way or gates the pod.
+    pub fn preemption(&self, pod: &str) -> Option<&Preemption> {
+        self.lifecycles.preemption(pod)
+    }
+
+    fn ungated(&mut self, commands: Vec<Command>) -> Vec<Moved> {
+        let mut moved = Vec::new();
+        for command in commands {
+            let Command::Ungate { pod, activates } = command else {
+                continue;
+            };
+            // The other pods of its gang may have waited for the same victims.
+            if let Some(group) = self.pod(&pod).and_then(|pod| group_of(pod)) {
+                moved.extend(self.retry_group(&group));
+            }
+            if activates {
+                moved.extend(self.activate([&*pod]));
+            }
+        }
+        moved
+    }
+}
+
 /// Decisions of batch sessions. They count until they fail, although watches do not show them yet.
 impl SchedulingQueue {
     pub(crate) fn bind_of_session(&mut self, now: Timestamp, pod: &Arc<wire::Pod>, node: &str) {
-        let key = &pod_key(&pod.metadata);
+        let key = &pod.metadata.key();
         let binding = Binding {
             pod: Arc::clone(pod),
             attempts: 1,
@@ -91,7 +166,7 @@ impl SchedulingQueue {
         };
         self.advance(now, event);
         if let Some(group) = group_of(pod) {
-            self.known.groups.bind(group, key, node);
+            self.hints.groups.bind(group, key, node);
         }
     }
 
@@ -103,14 +178,13 @@ impl SchedulingQueue {
         node: &str,
     ) -> Vec<Moved> {
         if let Some(group) = group_of(pod) {
-            let key = pod_key(&pod.metadata);
-            self.known.groups.leave(&group, &key);
+            self.hints.groups.leave(&group, &pod.metadata.key());
         }
         self.raise(now, gone_from(pod, node), Scope::All)
     }
 
     pub(crate) fn evict_of_session(&mut self, now: Timestamp, pod: &wire::Metadata) {
-        let pod = &pod_key(pod);
+        let pod = &pod.key();
         self.advance(now, Event::EvictedBySession { pod });
     }
 
@@ -121,13 +195,13 @@ impl SchedulingQueue {
     }
 
     pub(crate) fn deleted(&mut self, now: Timestamp, pod: &wire::Metadata) {
-        let pod = &pod_key(pod);
+        let pod = &pod.key();
         self.advance(now, Event::Deleted { pod });
     }
 
     /// A watch shows this pod. Returns it with the decisions that the watch does not show yet.
     pub(crate) fn shown(&mut self, now: Timestamp, pod: &Arc<wire::Pod>) -> Arc<wire::Pod> {
-        let key = pod_key(&pod.metadata);
+        let key = pod.metadata.key();
         let event = Event::Shown {
             pod: &key,
             has_node: !pod.spec.node_name.is_empty(),

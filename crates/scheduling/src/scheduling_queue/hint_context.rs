@@ -1,22 +1,17 @@
 //! The waiting pods and their groups, as the queueing hints see them.
 
 use super::pods::Pods;
-use super::scheduler_name;
 use crate::events::ClusterEvent;
 use crate::gang::{Groups, group_of};
 use crate::hints;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{QueueingHints, Settings};
-use hashbrown::HashSet;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// The state that queueing hints read.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct HintContext {
     pub(super) pods: Pods,
-    /// Pods whose victims are being deleted in the background.
-    pub(super) preempting: HashSet<Arc<str>>,
     pub(super) groups: Groups,
     /// Sorted. The position is the number of the profile.
     pub(super) scheduler_names: BTreeSet<String>,
@@ -24,7 +19,7 @@ pub(super) struct Known {
     pub(super) settings: Settings,
 }
 
-impl QueueingHints<ClusterEvent> for Known {
+impl QueueingHints<ClusterEvent> for HintContext {
     fn registered(&self, event: &ClusterEvent) -> PluginSet {
         let registered = hints::registered(event.kind);
         let extender = self.has_extenders.then_some(PluginName::Extender);
@@ -50,12 +45,14 @@ impl QueueingHints<ClusterEvent> for Known {
         if group_of(wire).is_some_and(|group| !self.groups.may_begin(&group)) {
             return Some(PluginName::GangScheduling);
         }
-        let preempts = self.preempting.contains(pod);
-        preempts.then_some(PluginName::DefaultPreemption)
+        None
     }
 
     fn profile(&self, pod: &str) -> u16 {
-        let name = self.pods.get(pod).map(|pod| scheduler_name(pod));
+        let name = self
+            .pods
+            .get(pod)
+            .map(|pod| pod.spec.scheduler_name_or_default());
         let mut names = self.scheduler_names.iter();
         let at = name.and_then(|name| names.position(|other| other == name));
         // No configuration has so many profiles.

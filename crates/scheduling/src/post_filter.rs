@@ -1,0 +1,153 @@
+//! The `PostFilter` point: what is tried for a pod that fits on no node (S5-053).
+
+use crate::cycle::{Filtered, Verdict};
+use crate::framework::{Framework, PostFilter};
+use crate::pre_bind::ClaimRef;
+use evictd_placement::{Cluster, NodeId, Pod, unavailable_claim};
+use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
+use std::collections::BTreeSet;
+
+/// The input of a preemption beside the cluster.
+pub struct PreemptionInput<'a, 'e> {
+    /// The disruption budgets.
+    pub budgets: &'a [Budget],
+    /// The rules.
+    pub options: Options,
+    /// The extenders that take part.
+    pub extenders: &'a mut [&'e mut dyn Extender],
+    /// Whether a pod has a node and is not bound yet.
+    pub is_waiting: &'a dyn Fn(&Pod) -> bool,
+}
+
+impl<'a> PreemptionInput<'a, '_> {
+    /// A preemption with the default rules, without extenders and without pods that wait to be bound.
+    pub fn new(budgets: &'a [Budget]) -> Self {
+        Self {
+            budgets,
+            options: Options::default(),
+            extenders: &mut [],
+            is_waiting: &|_| false,
+        }
+    }
+}
+
+/// The result for a pod that fits on no node.
+#[derive(Debug)]
+pub struct PostFilterResult {
+    /// The message about the nodes (S5-051).
+    pub fit_error: String,
+    /// The plugins that rejected the pod, by name (S5-052).
+    pub plugins: BTreeSet<String>,
+    /// The plan of a preemption, if one was tried.
+    pub plan: Option<Plan>,
+    /// A claim whose devices must be deallocated.
+    pub deallocates: Option<ClaimRef>,
+    /// The message of the condition and the event; `None` if a node is nominated.
+    pub message: Option<String>,
+}
+
+impl Framework {
+    /// Runs the `PostFilter` plugins.
+    ///
+    /// # Errors
+    /// Those of a preemption.
+    pub fn post_filter(
+        &self,
+        cluster: &Cluster,
+        pod: &Pod,
+        filtered: &Filtered,
+        preemption: PreemptionInput<'_, '_>,
+    ) -> Result<PostFilterResult, PlanError> {
+        let PreemptionInput {
+            budgets,
+            options,
+            extenders,
+            is_waiting,
+        } = preemption;
+        let (mut checks, _) = self.compile_filters(cluster, pod);
+        let mut messages = Vec::new();
+        let (mut plan, mut deallocates) = (None, None);
+        for plugin in &self.post_filters {
+            match plugin {
+                PostFilter::DynamicResources
+                    if self.has_run_pre_filter(plugin.as_str(), &filtered.pre_filter) =>
+                {
+                    deallocates = self.unavailable_claim(cluster, pod, filtered);
+                    let message = claim_message(cluster, pod, filtered, deallocates.as_ref());
+                    messages.push(message.to_owned());
+                }
+                // Its PreFilter has stored no state for it to find (S5-102).
+                PostFilter::DynamicResources => {
+                    messages = vec!["not found".to_owned()];
+                    break;
+                }
+                PostFilter::DefaultPreemption => {
+                    let found = preempt(
+                        &mut checks,
+                        filtered.rejections_by_node(),
+                        budgets,
+                        options,
+                        extenders,
+                        is_waiting,
+                    )?;
+                    let message = found.message(&checks);
+                    messages.extend(message.map(|message| format!("preemption: {message}")));
+                    plan = Some(found);
+                }
+            }
+        }
+        let fit_error = filtered.fit_error(cluster, pod);
+        let is_nominated = plan.as_ref().is_some_and(|plan| plan.chosen.is_some());
+        let message = if messages.is_empty() {
+            fit_error.clone()
+        } else {
+            format!("{fit_error} {}", messages.join(", "))
+        };
+        Ok(PostFilterResult {
+            plugins: self.rejectors(filtered),
+            fit_error,
+            plan,
+            deallocates,
+            message: (!is_nominated).then_some(message),
+        })
+    }
+
+    /// A claim whose devices cannot be used on any node that rejects the pod for its devices alone.
+    pub(crate) fn unavailable_claim(
+        &self,
+        cluster: &Cluster,
+        pod: &Pod,
+        filtered: &Filtered,
+    ) -> Option<ClaimRef> {
+        let by_devices = |verdict: &Verdict| match verdict {
+            Verdict::Rejected(index, _) => self.filters[*index].name() == "DynamicResources",
+            _ => false,
+        };
+        let nodes: Vec<NodeId> = cluster
+            .node_ids()
+            .zip(&filtered.verdicts)
+            .filter(|(_, verdict)| by_devices(verdict))
+            .map(|(id, _)| id)
+            .collect();
+        let claim = unavailable_claim(cluster, pod, &nodes)?;
+        Some(ClaimRef::of(&claim.metadata))
+    }
+}
+
+fn claim_message(
+    cluster: &Cluster,
+    pod: &Pod,
+    filtered: &Filtered,
+    deallocates: Option<&ClaimRef>,
+) -> &'static str {
+    let rejected_by_itself = filtered
+        .pre_filter_rejection()
+        .is_some_and(|(plugin, _)| plugin == PostFilter::DynamicResources.as_str());
+    if rejected_by_itself || cluster.template(pod).device_claims.is_empty() {
+        "no new claims to deallocate"
+    } else if deallocates.is_some() {
+        "deallocation of ResourceClaim completed"
+    } else {
+        "still not schedulable"
+    }
+}

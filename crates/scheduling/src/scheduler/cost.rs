@@ -1,0 +1,46 @@
+//! The cost of attempts. A pod whose attempt exceeds the usual cost is put off until its namespace has a turn, so that a
+//! namespace with many costly pods delays the others by one attempt at a time.
+
+use crate::queue::USUAL_COST;
+use evictd_placement::{Cluster, Ended, Pod, estimated_cost};
+
+/// The cost of a costly attempt beside its estimated cost. Its results are cached, and the next attempt continues with them.
+const MAX_COST: u64 = 8_000_000;
+
+/// The cost of the current attempt, and of all attempts.
+#[derive(Debug, Default)]
+pub(super) struct CostMeter {
+    total: u64,
+    /// Whether the pod of the current attempt has a turn of the costly ones.
+    pub(super) has_turn: bool,
+}
+
+impl CostMeter {
+    pub(super) fn begin(&mut self, cluster: &mut Cluster, has_turn: bool) {
+        self.has_turn = has_turn;
+        let limit = if has_turn { MAX_COST } else { USUAL_COST };
+        cluster.interrupt_mut().begin(limit);
+    }
+
+    /// Ends the attempt. Returns its cost, and whether it was interrupted.
+    pub(super) fn end(&mut self, cluster: &mut Cluster) -> Ended {
+        let ended = cluster.interrupt_mut().end();
+        self.total = self.total.saturating_add(ended.cost);
+        ended
+    }
+
+    /// Counts the estimated cost of a pod.
+    pub(super) fn charge(&self, cluster: &mut Cluster, pod: &Pod) {
+        let cost = estimated_cost(cluster, pod);
+        let interrupt = cluster.interrupt_mut();
+        if self.has_turn {
+            // However large the cluster is, a pod that the API server accepts is tried.
+            interrupt.extend(cost);
+        }
+        interrupt.charge(cost);
+    }
+
+    pub(super) const fn take_total(&mut self) -> u64 {
+        std::mem::replace(&mut self.total, 0)
+    }
+}

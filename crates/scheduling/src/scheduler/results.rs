@@ -1,0 +1,52 @@
+//! Results that the caller takes one by one.
+
+use super::{Attempt, Outcome};
+use crate::gang::{GroupOutcome, GroupResult};
+use crate::pod_lifecycle::WaitingPod;
+use evictd_pod::wire;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(super) struct Results {
+    /// Finished attempts of gangs and of pods that waited for permits.
+    attempts: VecDeque<Attempt>,
+    groups: Vec<GroupResult>,
+    /// Gangs that must be bound all or none, by the keys of their pods.
+    gang_bindings: Vec<Vec<Arc<str>>>,
+}
+
+impl Results {
+    pub(super) fn push(&mut self, attempt: Attempt) {
+        self.attempts.push_back(attempt);
+    }
+
+    pub(super) fn push_waiting(&mut self, key: &Arc<str>, waiting: &WaitingPod, outcome: Outcome) {
+        self.push(Attempt {
+            key: Arc::clone(key),
+            pod: Arc::clone(&waiting.pod),
+            number: waiting.attempts,
+            outcome,
+        });
+    }
+
+    pub(super) fn push_group(&mut self, group: Arc<wire::PodGroup>, outcome: GroupOutcome) {
+        self.groups.push(GroupResult { group, outcome });
+    }
+
+    pub(super) fn push_gang_binding(&mut self, keys: Vec<Arc<str>>) {
+        self.gang_bindings.push(keys);
+    }
+
+    pub(super) fn next(&mut self) -> Option<Attempt> {
+        self.attempts.pop_front()
+    }
+
+    pub(super) fn take_groups(&mut self) -> Vec<GroupResult> {
+        std::mem::take(&mut self.groups)
+    }
+
+    pub(super) fn take_gang_bindings(&mut self) -> Vec<Vec<Arc<str>>> {
+        std::mem::take(&mut self.gang_bindings)
+    }
+}

@@ -1,0 +1,330 @@
+//! The filter results and scores of all nodes for one equivalence class.
+
+use super::equivalence_class::EquivalenceClass;
+use super::{ScheduleResult, UnschedulableResult};
+use crate::cycle::Verdict;
+use crate::evidence::{DecidingScore, Evidence, RejectedNodes, by_filters, runner_up};
+use crate::framework::{Framework, TieBreak};
+use crate::parallelize::split;
+use evictd_placement::{Checks, Cluster, Filter, Here, NodeId, Pod, Score};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Vectors by node are indexed by [`NodeId::index`].
+pub(super) struct EquivalenceCache {
+    class: EquivalenceClass,
+    unschedulable: Option<CachedUnschedulable>,
+    /// The change of the cluster up to which the results hold.
+    at: u64,
+    filters: Vec<Box<dyn Filter>>,
+    /// The index of each compiled filter among the filters of the profile.
+    filter_indices: Vec<usize>,
+    verdicts: Vec<Verdict>,
+    /// The rejected nodes by reason, once they were needed, until a verdict changes.
+    rejections: Option<Arc<[RejectedNodes]>>,
+    scores: Vec<CachedScore>,
+    /// [`INFEASIBLE`] for rejected nodes, so that the choice of a node reads only this vector.
+    totals: Vec<i64>,
+}
+
+struct CachedUnschedulable {
+    /// The change of the cluster after which it was found.
+    at: u64,
+    /// Pods of one class may differ in this. Their filter results are the same, but not their preemptions.
+    never_preempts: bool,
+    result: UnschedulableResult,
+}
+
+struct CachedScore {
+    name: String,
+    score: Box<dyn Score>,
+    weight: i64,
+    raw: Vec<i64>,
+    normalized: Vec<i64>,
+}
+
+/// The total score of a rejected node.
+const INFEASIBLE: i64 = i64::MIN;
+
+impl EquivalenceCache {
+    /// Evaluates every node; `None` if the results cannot be cached, because they depend on other nodes or on a nomination.
+    pub(super) fn new(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Option<Self> {
+        let (checks, filter_indices) = framework.compile_filters(cluster, pod);
+        let filters = checks.into_filters();
+        let is_local = filters.iter().all(|filter| filter.is_local());
+        if !is_local
+            || pod.identity.nominated.is_some()
+            || !framework.passes_pre_filter(cluster, pod)
+        {
+            return None;
+        }
+        let nodes: Vec<NodeId> = cluster.node_ids().collect();
+        let mut scores = Vec::new();
+        for (plugin, weight) in &framework.scores {
+            let Some(score) = plugin.score(cluster, pod, &nodes) else {
+                continue;
+            };
+            if !score.is_local() {
+                return None;
+            }
+            scores.push(CachedScore {
+                name: plugin.name().to_owned(),
+                score,
+                weight: *weight,
+                raw: vec![0; nodes.len()],
+                normalized: vec![0; nodes.len()],
+            });
+        }
+        let mut cache = Self {
+            class: EquivalenceClass::of(framework, cluster, pod),
+            unschedulable: None,
+            at: cluster.changes().now(),
+            filters,
+            filter_indices,
+            verdicts: vec![Verdict::NotTried; nodes.len()],
+            rejections: None,
+            scores,
+            totals: vec![INFEASIBLE; nodes.len()],
+        };
+        cache.evaluate_all(framework, cluster, pod);
+        cache.normalize();
+        Some(cache)
+    }
+
+    /// Whether [`Self::update`] makes it valid for this pod.
+    pub(super) fn holds_for(&self, framework: &Framework, cluster: &Cluster, pod: &Pod) -> bool {
+        self.at >= cluster.changes().of_all()
+            && pod.identity.nominated.is_none()
+            && self.class.contains(framework, cluster, pod)
+    }
+
+    pub(super) fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    pub(super) fn unschedulable(
+        &self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> Option<&UnschedulableResult> {
+        let cached = self.unschedulable.as_ref()?;
+        let holds = cached.at == cluster.changes().now()
+            && cached.never_preempts == pod.identity.never_preempts
+            && pod.identity.nominated.is_none()
+            && self.class.contains(framework, cluster, pod);
+        holds.then_some(&cached.result)
+    }
+
+    pub(super) fn set_unschedulable(&mut self, pod: &Pod, result: UnschedulableResult) {
+        self.unschedulable = Some(CachedUnschedulable {
+            at: self.at,
+            never_preempts: pod.identity.never_preempts,
+            result,
+        });
+    }
+
+    pub(super) fn forget_unschedulable(&mut self) {
+        self.unschedulable = None;
+    }
+
+    fn evaluate_all(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) {
+        let mut checks = Checks::with(cluster, pod, std::mem::take(&mut self.filters));
+        let make = || framework.compile_filters(cluster, pod).0;
+        let indices = &self.filter_indices;
+        let evaluate = |checks: &mut Checks<'_>, range: Range<usize>| {
+            range
+                .map(|node| match checks.verdict(NodeId::of(node)) {
+                    Ok(()) => Verdict::Feasible,
+                    Err((filter, rejection)) => Verdict::Rejected(indices[filter], rejection),
+                })
+                .collect()
+        };
+        let (parallelizer, count) = (&*framework.parallelizer, self.verdicts.len());
+        self.verdicts = split(parallelizer, count, &mut checks, &make, &evaluate);
+        self.filters = checks.into_filters();
+        let feasible: Vec<NodeId> = cluster
+            .node_ids()
+            .zip(&self.verdicts)
+            .filter(|(_, verdict)| verdict.is_feasible())
+            .map(|(id, _)| id)
+            .collect();
+        let scores: Vec<&dyn Score> = self.scores.iter().map(|cached| &*cached.score).collect();
+        let columns = framework.raw_scores(&scores, cluster, &feasible);
+        for (cached, raw) in self.scores.iter_mut().zip(columns) {
+            for (id, raw) in feasible.iter().zip(raw) {
+                cached.raw[id.index()] = raw;
+                if cached.score.is_normal() {
+                    cached.normalized[id.index()] = raw;
+                }
+            }
+        }
+    }
+
+    /// Evaluates the nodes that have changed.
+    pub(super) fn update(&mut self, cluster: &Cluster, pod: &Pod) {
+        let changes = cluster.changes();
+        let changed: Vec<NodeId> = changes.nodes_since(self.at).collect();
+        self.at = changes.now();
+        if changed.is_empty() {
+            return;
+        }
+        if self.evaluate(cluster, pod, &changed) {
+            self.normalize();
+        } else {
+            for id in changed {
+                self.update_total(id.index());
+            }
+        }
+    }
+
+    /// Returns whether the normalized scores of other nodes change with these.
+    fn evaluate(&mut self, cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> bool {
+        let mut checks = Checks::with(cluster, pod, std::mem::take(&mut self.filters));
+        let mut affects_others = false;
+        for id in nodes {
+            let node = id.index();
+            let verdict = match checks.verdict(*id) {
+                Ok(()) => Verdict::Feasible,
+                Err((filter, rejection)) => {
+                    Verdict::Rejected(self.filter_indices[filter], rejection)
+                }
+            };
+            let old = std::mem::replace(&mut self.verdicts[node], verdict);
+            if old != verdict {
+                self.rejections = None;
+            }
+            // The best raw score, to which the others are normalized, may come or go with the node.
+            affects_others |= old.is_feasible() != verdict.is_feasible();
+            if !verdict.is_feasible() {
+                continue;
+            }
+            for cached in &mut self.scores {
+                let raw = cached.score.raw(Here::new(cluster, *id));
+                let old = std::mem::replace(&mut cached.raw[node], raw);
+                if cached.score.is_normal() {
+                    cached.normalized[node] = raw;
+                } else {
+                    affects_others |= old != raw;
+                }
+            }
+        }
+        self.filters = checks.into_filters();
+        affects_others
+    }
+
+    /// Normalizes the scores of all feasible nodes, and adds them up.
+    fn normalize(&mut self) {
+        let feasible = || {
+            let verdicts = self.verdicts.iter().enumerate();
+            verdicts.filter(|(_, verdict)| verdict.is_feasible())
+        };
+        for cached in &mut self.scores {
+            if cached.score.is_normal() {
+                continue;
+            }
+            let mut scores: Vec<i64> = feasible().map(|(node, _)| cached.raw[node]).collect();
+            cached.score.normalize(&mut scores);
+            for ((node, _), score) in feasible().zip(scores) {
+                cached.normalized[node] = score;
+            }
+        }
+        for node in 0..self.totals.len() {
+            self.update_total(node);
+        }
+    }
+
+    fn update_total(&mut self, node: usize) {
+        self.totals[node] = if self.verdicts[node].is_feasible() {
+            self.scores
+                .iter()
+                .map(|cached| cached.normalized[node] * cached.weight)
+                .sum()
+        } else {
+            INFEASIBLE
+        };
+    }
+
+    /// The feasible nodes with their totals.
+    fn feasible(
+        &self,
+        allowed: Option<&dyn Fn(NodeId) -> bool>,
+    ) -> impl Iterator<Item = (NodeId, i64)> {
+        self.totals
+            .iter()
+            .enumerate()
+            .filter(|(_, total)| **total != INFEASIBLE)
+            .map(|(node, total)| (NodeId::of(node), *total))
+            .filter(move |(id, _)| allowed.is_none_or(|allowed| allowed(*id)))
+    }
+
+    /// The best node, if any is feasible.
+    pub(super) fn select_host(
+        &self,
+        tie_break: TieBreak,
+        cluster: &Cluster,
+        allowed: Option<&dyn Fn(NodeId) -> bool>,
+    ) -> Option<ScheduleResult> {
+        let (mut top, mut best, mut count) = (Vec::new(), i64::MIN, 0);
+        for (id, total) in self.feasible(allowed) {
+            count += 1;
+            if total > best {
+                best = total;
+                top.clear();
+            }
+            if total == best {
+                top.push(id);
+            }
+        }
+        let chosen = tie_break.choose(cluster, &top)?;
+        Some(ScheduleResult {
+            chosen,
+            feasible: count,
+            score: (count > 1).then_some(best),
+            evidence: self.evidence(cluster, chosen, &top, allowed),
+            top,
+        })
+    }
+
+    /// The rejected nodes by reason.
+    pub(super) fn rejections(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> Arc<[RejectedNodes]> {
+        let verdicts = &self.verdicts;
+        let rejections = self
+            .rejections
+            .get_or_insert_with(|| by_filters(framework, cluster, pod, verdicts));
+        Arc::clone(rejections)
+    }
+
+    /// The scores of the chosen node, one of the best, and of the runner-up.
+    fn evidence(
+        &self,
+        cluster: &Cluster,
+        chosen: NodeId,
+        top: &[NodeId],
+        allowed: Option<&dyn Fn(NodeId) -> bool>,
+    ) -> Evidence {
+        let second = top
+            .iter()
+            .copied()
+            .find(|id| *id != chosen)
+            .or_else(|| runner_up(self.feasible(allowed), chosen));
+        let scores = second.into_iter().flat_map(|second| {
+            self.scores.iter().map(move |cached| DecidingScore {
+                plugin: cached.name.clone(),
+                weight: cached.weight,
+                chosen: cached.normalized[chosen.index()],
+                runner_up: cached.normalized[second.index()],
+            })
+        });
+        Evidence {
+            rejections: Arc::default(),
+            runner_up: second.map(|id| cluster.node_name(id).to_owned()),
+            scores: scores.collect(),
+        }
+    }
+}
