@@ -22,7 +22,6 @@ impl World {
         let mut cache = Cache::new(Setting::default());
         for node in trace.node_objects() {
             cluster.add_node(&node);
-            cache.node(&cluster, &node);
         }
         for queue in queues {
             cache.queue(&objects::queue(queue));

@@ -225,8 +225,6 @@ fn calm(bencher: Bencher<'_, '_>, compat: &str) {
 fn renew(bencher: Bencher<'_, '_>) {
     let objects = Recipe { gangs: 0, ..NODES }.objects();
     let mut cluster = Recipe::cluster(&objects);
-    let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
-    let since = cluster.changes().now();
     for index in 0..NODES.nodes * 30 {
         let node = index % NODES.nodes;
         let pod = json!({
@@ -238,7 +236,11 @@ fn renew(bencher: Bencher<'_, '_>) {
         let pod = serde_json::from_value(pod).unwrap();
         cluster.add_pod(pod).unwrap();
     }
-    bencher.bench_local(|| cache.renew(&cluster, since));
+    bencher.bench_local(|| {
+        let mut cache = Cache::new(Setting::default());
+        cache.read_nodes(&cluster);
+        cache
+    });
 }
 
 #[divan::bench(sample_count = 5)]

@@ -193,7 +193,6 @@ fn change(cluster: &mut Cluster, cache: &mut Cache, from: &Objects, to: &Objects
     for node in &from.nodes {
         let name = &node.metadata.name;
         if !to.nodes.iter().any(|own| own.metadata.name == *name) {
-            cache.remove_node(cluster, name);
             cluster.remove_node(name);
         }
     }
@@ -210,7 +209,6 @@ fn change(cluster: &mut Cluster, cache: &mut Cache, from: &Objects, to: &Objects
     }
     for node in &to.nodes {
         cluster.update_node(node);
-        cache.node(cluster, node);
     }
     for class in &to.priority_classes {
         cache.class(class);

@@ -40,7 +40,6 @@
 //! let two = serde_json::json!({"metadata": {"name": "two"}, "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}});
 //! let two = serde_json::from_value(two)?;
 //! cluster.add_node(&two);
-//! cache.node(&cluster, &two);
 //! let outcome = cache.session(&mut cluster, &conf, Compat::EVICTD);
 //! assert_eq!(outcome.binds["default/train-worker-0"], "one");
 //! assert_eq!(outcome.binds["default/train-worker-1"], "two");

@@ -143,7 +143,7 @@ impl Transaction<'_> {
     ) {
         let before = self.snapshot.tasks[task_id].status;
         self.touched.push((task_id, before));
-        self.change_on_node(task_id, Status::Releasing);
+        self.snapshot.set_status(task_id, Status::Releasing);
         let task = &mut self.snapshot.tasks[task_id];
         if let Some(node) = task.node {
             if let Some(number) = task.removed {
@@ -155,6 +155,11 @@ impl Transaction<'_> {
                     uid => *uid == **task.id,
                 });
                 task.removed = at.map(|at| self.statement.remove(self.cluster, node, at));
+            }
+            // A pod that cannot be read takes no room in the cluster.
+            if task.removed.is_some() {
+                self.snapshot.nodes[node.index()].evict(&task.request);
+                self.snapshot.refresh_node(self.cluster, node);
             }
             self.changed_nodes.push(node);
         }
@@ -168,12 +173,15 @@ impl Transaction<'_> {
         self.snapshot.set_status(task_id, status);
         let task = &mut self.snapshot.tasks[task_id];
         task.node = Some(node);
-        let amounts = &mut self.snapshot.nodes[node.index()];
-        amounts.put(&task.request, status);
-        amounts.tasks.push(task_id);
+        let on_node = &mut self.snapshot.nodes[node.index()];
+        on_node.tasks.push(task_id);
         if let Some(pod) = task.pod.take() {
+            if status == Status::Pipelined {
+                on_node.pipeline(&task.request);
+            }
             task.placed = Some(self.statement.place(self.cluster, pod, node));
         }
+        self.snapshot.refresh_node(self.cluster, node);
         self.changed_nodes.push(node);
         self.plugins.allocated(&self.snapshot, task_id);
     }
@@ -184,27 +192,20 @@ impl Transaction<'_> {
         self.snapshot.set_status(task_id, Status::Pending);
         let task = &mut self.snapshot.tasks[task_id];
         task.evicts = false;
-        if let Some(node) = task.node.take() {
-            let amounts = &mut self.snapshot.nodes[node.index()];
-            amounts.take(&task.request, status);
-            amounts.tasks.retain(|other| *other != task_id);
-            self.changed_nodes.push(node);
-        }
-        if let Some(number) = task.placed.take() {
+        let placed = task.placed.take();
+        if let Some(number) = placed {
             task.pod = self.statement.take_back(self.cluster, number);
         }
-        self.plugins.deallocated(&self.snapshot, task_id);
-    }
-
-    fn change_on_node(&mut self, task: TaskId, status: Status) {
-        let before = self.snapshot.tasks[task].status;
-        self.snapshot.set_status(task, status);
-        let task = &self.snapshot.tasks[task];
-        if let Some(node) = task.node {
-            let amounts = &mut self.snapshot.nodes[node.index()];
-            amounts.take(&task.request, before);
-            amounts.put(&task.request, status);
+        if let Some(node) = task.node.take() {
+            let on_node = &mut self.snapshot.nodes[node.index()];
+            if status == Status::Pipelined && placed.is_some() {
+                on_node.unpipeline(&task.request);
+            }
+            on_node.tasks.retain(|other| *other != task_id);
+            self.snapshot.refresh_node(self.cluster, node);
+            self.changed_nodes.push(node);
         }
+        self.plugins.deallocated(&self.snapshot, task_id);
     }
 
     /// Undoes operations, the last first. Tasks keep the context of the failed attempt.
@@ -230,12 +231,15 @@ impl Transaction<'_> {
         } else {
             Status::Running
         };
-        self.change_on_node(task_id, status);
+        self.snapshot.set_status(task_id, status);
         let task = &self.snapshot.tasks[task_id];
-        if let Some(number) = task.removed {
+        let node = task.node;
+        if let Some((number, node)) = task.removed.zip(node) {
             self.statement.put_back(self.cluster, number);
+            self.snapshot.nodes[node.index()].unevict(&task.request);
+            self.snapshot.refresh_node(self.cluster, node);
         }
-        self.changed_nodes.extend(task.node);
+        self.changed_nodes.extend(node);
         self.plugins.allocated(&self.snapshot, task_id);
     }
 
@@ -269,26 +273,23 @@ impl Transaction<'_> {
     /// Binds an allocated task to its node.
     pub(crate) fn bind(&mut self, task: TaskId) {
         if let Some(node) = self.snapshot.tasks[task].node {
-            self.change_on_node(task, Status::Binding);
+            self.snapshot.set_status(task, Status::Binding);
             self.binds.push((task, node));
         }
     }
 
-    /// Undoes everything, and returns the snapshot from before the session.
+    /// Undoes everything, and returns the snapshot from before the session. The amounts of changed nodes are read again
+    /// before the next session.
     pub(crate) fn undo(mut self) -> Snapshot {
         let snapshot = &mut self.snapshot;
         let mut jobs = Vec::new();
         for (task_id, before) in self.touched.into_iter().rev() {
             let task = &mut snapshot.tasks[task_id];
-            if let Some(node) = task.node {
-                let amounts = &mut snapshot.nodes[node.index()];
-                amounts.take(&task.request, task.status);
-                if before == Status::Pending {
-                    amounts.tasks.retain(|other| *other != task_id);
-                    task.node = None;
-                } else {
-                    amounts.put(&task.request, before);
-                }
+            if before == Status::Pending
+                && let Some(node) = task.node.take()
+            {
+                let tasks = &mut snapshot.nodes[node.index()].tasks;
+                tasks.retain(|other| *other != task_id);
             }
             if let Some(number) = task.placed.take() {
                 task.pod = self.statement.take_back(self.cluster, number);

@@ -206,9 +206,7 @@ impl<'a> WhatIf<'a> {
     fn put_node(&mut self, name: &str, new: Option<Arc<Node>>) -> Option<Arc<Node>> {
         if let Some(node) = &new {
             self.cluster.update_node(node);
-            self.cache.node(&self.cluster, node);
         } else {
-            self.cache.remove_node(&self.cluster, name);
             self.cluster.remove_node(name);
         }
         replace(&mut self.nodes, name, new)

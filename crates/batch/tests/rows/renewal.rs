@@ -1,9 +1,9 @@
-//! What is on nodes may be told, or be taken from the cluster; sessions come to the same.
+//! The cluster alone counts the pods on nodes.
 
 use crate::scenario::{Scenario, conf};
 use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, Objects, PodId, Setting};
+use evictd_batch::session::{Cache, Objects, PodId, Setting, simulate};
 use evictd_placement::Cluster;
 use serde_json::{Value, json};
 
@@ -58,13 +58,13 @@ fn session(cluster: &mut Cluster, cache: &mut Cache, objects: &Objects) -> Value
 }
 
 #[test]
-fn s6_088_what_is_taken_from_the_cluster_counts_as_what_is_told() {
+fn s6_088_pods_of_other_schedulers_take_room_although_the_cache_is_not_told_of_them() {
     let mut objects = objects();
     let mut cluster = Cluster::new();
     for node in &objects.nodes {
         cluster.add_node(node);
     }
-    // Told of no node, and of no pod of others.
+    // It is told of no pod of another scheduler.
     let mut renewed = Cache::new(Setting::default());
     for queue in &objects.queues {
         renewed.queue(queue);
@@ -80,15 +80,13 @@ fn s6_088_what_is_taken_from_the_cluster_counts_as_what_is_told() {
             renewed.pod(&mut cluster, pod);
         }
     }
-    renewed.renew(&cluster, 0);
     let mut told = Cache::of(&mut cluster, &objects, Setting::default());
     let before = session(&mut cluster, &mut renewed, &objects);
     assert_eq!(before, session(&mut cluster, &mut told, &objects));
     assert_eq!(before["bound"].as_array().unwrap().len(), 3);
     assert_eq!(before["pipelined"]["default/late-work-0"], "a");
 
-    // Only what has changed since is looked at again.
-    let since = cluster.changes().now();
+    // Only nodes that have changed are read again.
     let gone = objects
         .pods
         .iter()
@@ -96,7 +94,6 @@ fn s6_088_what_is_taken_from_the_cluster_counts_as_what_is_told() {
     let gone = objects.pods.remove(gone.unwrap());
     cluster.remove_pod(&gone.metadata);
     told.remove_pod(&mut cluster, &gone.metadata);
-    renewed.renew(&cluster, since);
     let after = session(&mut cluster, &mut renewed, &objects);
     assert_eq!(after, session(&mut cluster, &mut told, &objects));
     assert_ne!(after, before);
@@ -137,11 +134,7 @@ fn carry_out(by_ids: bool, cluster: &mut Cluster, cache: &mut Cache, objects: &O
             cache.pod(cluster, &pod);
         }
     }
-    let told = session(cluster, cache, objects);
-    // What the cluster counts is the same, too.
-    cache.renew(cluster, 0);
-    assert_eq!(session(cluster, cache, objects), told);
-    told
+    session(cluster, cache, objects)
 }
 
 #[test]
@@ -193,4 +186,28 @@ fn a_decision_carried_out_by_ids_counts_like_a_pod_that_is_read_again() {
         carry_out(by_ids, &mut cluster, &mut cache, &objects)
     };
     assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_counts_as_nothing_on_its_node_as_the_warning_says() {
+    let selector =
+        json!({"matchExpressions": [{"key": "app", "operator": "Near", "values": ["a"]}]});
+    let terms = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]);
+    let affinity =
+        json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+    let unreadable =
+        json!({"spec": {"nodeName": "a", "affinity": affinity}, "status": {"phase": "Running"}});
+    let conf = conf("enqueue, allocate", &[&["gang"], &["predicates"]]);
+    let objects = Scenario::new(&conf)
+        .node("a", "1")
+        .pod("other-0", "", "1", &unreadable)
+        .job("j", 1, "Inqueue")
+        .waiting("j", 1, "1")
+        .objects();
+    let (outcome, warnings) = simulate(&objects, &Setting::default(), Compat::EVICTD).unwrap();
+    assert!(
+        warnings[0].ends_with("it counts as nothing on its node"),
+        "{warnings:?}"
+    );
+    assert_eq!(outcome.binds["default/j-work-0"], "a");
 }

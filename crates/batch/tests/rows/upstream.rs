@@ -284,7 +284,6 @@ impl Told {
         let (mut cluster, mut cache) = (Cluster::new(), Cache::new(Setting::default()));
         let node = parse(node("a", "2"));
         cluster.add_node(&node);
-        cache.node(&cluster, &node);
         for name in ["default", "other"] {
             cache.queue(&parse(queue(name)));
         }

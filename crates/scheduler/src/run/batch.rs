@@ -49,8 +49,6 @@ pub struct Batch {
     again_at: Option<Timestamp>,
     /// After which change of the cluster the last session ended.
     ended_at: u64,
-    /// Up to which change of it nodes were looked at.
-    renewed_at: u64,
     /// Whether evictions that another process has begun were looked for.
     resumed: bool,
     /// Where the turns of jobs that nodes are kept for survive a restart.
@@ -73,7 +71,6 @@ impl Batch {
             changed: true,
             again_at: None,
             ended_at: 0,
-            renewed_at: 0,
             resumed: false,
             memo: None,
             kept_turns: None,
@@ -292,16 +289,11 @@ impl Batch {
         }
         self.take_up_turns(now);
         self.cache.set_now(now);
-        let (conf, compat, since) = (&self.conf, self.settings.compat, self.renewed_at);
-        let outcome = scheduler.with_cluster(|cluster| {
-            self.cache.renew(cluster, since);
-            self.cache.session(cluster, conf, compat)
-        });
+        let (conf, compat) = (&self.conf, self.settings.compat);
+        let outcome = scheduler.with_cluster(|cluster| self.cache.session(cluster, conf, compat));
         self.write_turns();
         self.changed = false;
         self.again_at = outcome.again_at;
-        // What the session itself has tried and undone is looked at again.
-        self.renewed_at = changes;
         self.ended_at = scheduler.cluster().changes().now();
         Some(outcome)
     }

@@ -9,20 +9,18 @@ use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_tr
 use super::observer::Observer;
 use super::outcome::Outcome;
 use super::pod_id::PodId;
-use super::snapshot::{Job, Node, Queue, Snapshot};
+use super::snapshot::{Job, Queue, Snapshot};
 use super::turns::Turns;
 use crate::compat::Compat;
 use crate::conf::Conf;
 use crate::job::IN_STAGES;
 use crate::queue::State;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
-use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::roles::Role;
-use crate::session::snapshot::task::Status;
 use crate::session::snapshot::upstream::upstream_job;
 use crate::session::snapshot::upstream::{QueuesOfWorkloads, Upstream};
 use crate::wire::{self, PodGroup, PodGroupStatus, Workload, queue_of};
-use evictd_placement::{Cluster, NodeId};
+use evictd_placement::Cluster;
 use evictd_pod::TooManyResources;
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList, Time};
 use hashbrown::{HashMap, HashSet};
@@ -32,13 +30,13 @@ use std::sync::Arc;
 
 /// The scheduler cache: jobs, queues, and the tasks on nodes. Events may arrive in any order.
 ///
-/// It belongs to one [`Cluster`]. When a node or pod is added or changed, update the cluster first; when it is deleted,
-/// update the cluster last. The cluster need not know of pods without a node.
+/// It belongs to one [`Cluster`], which holds the nodes and counts the pods on them. The cache is told of the pods of jobs.
+/// Update the cluster first when a pod is added or changed.
 #[derive(Debug)]
 pub struct Cache {
     setting: Setting,
     snapshot: Snapshot,
-    pods: HashMap<PodId, Kept>,
+    pods: HashMap<PodId, TaskId>,
     jobs: HashMap<Arc<str>, JobId>,
     queues: HashMap<Arc<str>, QueueId>,
     /// By name, with its value and whether it is that of pods that name none.
@@ -46,19 +44,10 @@ pub struct Cache {
     workloads: QueuesOfWorkloads,
     free_tasks: Vec<TaskId>,
     free_jobs: Vec<JobId>,
-    /// Nodes, or jobs and queues, have changed since the last session.
-    stale_nodes: bool,
+    /// The change of the cluster up to which nodes were read.
+    read_until: Option<u64>,
+    /// Jobs or queues have changed since the last session.
     stale_jobs: bool,
-}
-
-/// A pod.
-#[derive(Debug)]
-struct Kept {
-    /// The node that it takes room on, whether that is there or not.
-    node_name: Box<str>,
-    request: Resource,
-    status: Status,
-    task: Option<TaskId>,
 }
 
 impl Cache {
@@ -74,7 +63,7 @@ impl Cache {
             workloads: QueuesOfWorkloads::new(),
             free_tasks: Vec::new(),
             free_jobs: Vec::new(),
-            stale_nodes: true,
+            read_until: None,
             stale_jobs: true,
         }
     }
@@ -83,9 +72,6 @@ impl Cache {
     /// counts.
     pub fn of(cluster: &mut Cluster, objects: &Objects, setting: Setting) -> Self {
         let mut cache = Self::new(setting);
-        for node in &objects.nodes {
-            cache.node(cluster, node);
-        }
         for queue in &objects.queues {
             cache.queue(queue);
         }
@@ -161,50 +147,6 @@ impl Cache {
     /// Sets the turns as an earlier run left them.
     pub fn set_turns(&mut self, turns: Turns) {
         self.snapshot.turns = turns;
-    }
-
-    /// A node of the cluster came or changed.
-    pub fn node(&mut self, cluster: &Cluster, wire: &evictd_pod::Node) {
-        let name = &wire.metadata.name;
-        let Some(id) = cluster.find_node(name) else {
-            return;
-        };
-        self.stale_nodes = true;
-        let allocatable = self.snapshot.dims.read(&wire.status.allocatable);
-        let nodes = &mut self.snapshot.nodes;
-        let known = id.index() < nodes.len();
-        if !known {
-            nodes.resize_with(id.index() + 1, Node::default);
-        }
-        let node = &mut nodes[id.index()];
-        let mut idle = allocatable.clone();
-        idle.sub(&node.used);
-        node.idle = idle;
-        node.allocatable = allocatable;
-        if !known {
-            self.settle_pods(name, id);
-        }
-    }
-
-    /// A node is deleted. The cluster still has it.
-    pub fn remove_node(&mut self, cluster: &Cluster, name: &str) {
-        let Some(id) = cluster.find_node(name) else {
-            return;
-        };
-        if id.index() >= self.snapshot.nodes.len() {
-            return;
-        }
-        self.stale_nodes = true;
-        let node = self.snapshot.nodes.swap_remove(id.index());
-        for task in node.tasks {
-            self.snapshot.tasks[task].node = None;
-        }
-        // The last one takes its place, as in the cluster.
-        if let Some(moved) = self.snapshot.nodes.get(id.index()) {
-            for task in &moved.tasks {
-                self.snapshot.tasks[*task].node = Some(id);
-            }
-        }
     }
 
     /// A queue came or changed.
@@ -365,8 +307,7 @@ impl Cache {
     /// Forgets names of resources that no object mentions any more.
     fn sweep_names(&mut self) {
         let mut dims = std::mem::take(&mut self.snapshot.dims);
-        let requests = self.pods.values().map(|pod| &pod.request);
-        dims.sweep(self.snapshot.amounts().chain(requests));
+        dims.sweep(self.snapshot.amounts());
         self.snapshot.dims = dims;
     }
 
@@ -378,26 +319,9 @@ impl Cache {
         if self.snapshot.roles.is_due_for_sweep() {
             self.sweep_roles();
         }
-        if std::mem::take(&mut self.stale_nodes) {
-            self.settle_nodes(cluster);
-        }
+        self.read_nodes(cluster);
         if std::mem::take(&mut self.stale_jobs) {
             self.settle_jobs();
-        }
-    }
-
-    fn settle_nodes(&mut self, cluster: &Cluster) {
-        let snapshot = &mut self.snapshot;
-        let mut by_rank: Vec<NodeId> = snapshot.node_ids().collect();
-        by_rank.sort_unstable_by_key(|node| cluster.node_name(*node));
-        snapshot.ranks = vec![0; by_rank.len()];
-        for (rank, node) in by_rank.iter().enumerate() {
-            snapshot.ranks[node.index()] = rank;
-        }
-        snapshot.by_rank = by_rank;
-        snapshot.total = Resource::default();
-        for node in &snapshot.nodes {
-            snapshot.total.add(&node.allocatable);
         }
     }
 

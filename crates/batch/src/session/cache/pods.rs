@@ -1,6 +1,6 @@
 //! Pods of groups, and bare pods as jobs of their own (S6-089).
 
-use super::{Cache, Kept};
+use super::Cache;
 use crate::session::objects::{
     GROUP, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, is_critical, is_true, key, request_of, status_of,
 };
@@ -18,36 +18,18 @@ use evictd_pod::wire::{Metadata, Pod, Time};
 use std::sync::Arc;
 
 impl Cache {
-    /// A pod was added or changed, also one of another scheduler. Update the cluster first if it has a node. A pending
-    /// pod is compiled for the cluster.
+    /// A pod was added or changed. One of another scheduler is left out. A pending pod is compiled for the cluster.
     pub fn pod(&mut self, cluster: &mut Cluster, pod: &Pod) {
         let before = self.status_of_plain(pod);
         let pod_scheduled = self.pod_scheduled_of(pod);
         self.remove_pod(cluster, &pod.metadata);
-        let status = status_of(pod);
-        let request = self.snapshot.dims.read(&request_of(pod, status));
-        let node_name = if status.is_done() {
-            ""
-        } else {
-            pod.spec.node_name.as_str()
-        };
-        let node = cluster.find_node(node_name);
-        let node = node.filter(|node| node.index() < self.snapshot.nodes.len());
-        if let Some(node) = node {
-            self.snapshot.nodes[node.index()].put(&request, status);
+        if let Some(task) = self.task_of(cluster, pod) {
+            if let Some(earlier) = pod_scheduled {
+                let pod_scheduled = &mut self.snapshot.tasks[task].pod_scheduled;
+                pod_scheduled.keep_pending_write(earlier);
+            }
+            self.pods.insert(PodId::of(&pod.metadata), task);
         }
-        let task = self.task_of(cluster, pod, (status, &request), node);
-        if let (Some(task), Some(earlier)) = (task, pod_scheduled) {
-            let pod_scheduled = &mut self.snapshot.tasks[task].pod_scheduled;
-            pod_scheduled.keep_pending_write(earlier);
-        }
-        let kept = Kept {
-            node_name: node_name.into(),
-            request,
-            status,
-            task,
-        };
-        self.pods.insert(PodId::of(&pod.metadata), kept);
         if let Some(status) = before {
             self.assume_status(&plain_job(&pod.metadata), status);
         }
@@ -61,17 +43,13 @@ impl Cache {
         pod: &PodId,
         node: NodeId,
     ) -> Option<evictd_placement::Pod> {
-        let kept = self.pods.get_mut(pod)?;
-        let id = kept.task?;
+        let id = *self.pods.get(pod)?;
         let task = &mut self.snapshot.tasks[id];
         let compiled = task.pod.take()?;
         task.node = Some(node);
+        task.node_name = cluster.node_name(node).into();
         let job = task.job;
-        kept.node_name = cluster.node_name(node).into();
-        kept.status = Status::Bound;
-        let amounts = &mut self.snapshot.nodes[node.index()];
-        amounts.put(&kept.request, Status::Bound);
-        amounts.tasks.push(id);
+        self.snapshot.nodes[node.index()].tasks.push(id);
         self.snapshot.set_status(id, Status::Bound);
         let job = &mut self.snapshot.jobs[job];
         if job.is_plain {
@@ -82,34 +60,21 @@ impl Cache {
 
     /// A pod is being evicted: it counts as terminating from now on.
     pub fn evict(&mut self, pod: &PodId) {
-        let Some(kept) = self.pods.get_mut(pod) else {
-            return;
-        };
-        let Some(id) = kept.task else { return };
-        if let Some(node) = self.snapshot.tasks[id].node {
-            let amounts = &mut self.snapshot.nodes[node.index()];
-            amounts.take(&kept.request, kept.status);
-            amounts.put(&kept.request, Status::Releasing);
+        if let Some(task) = self.pods.get(pod) {
+            self.snapshot.set_status(*task, Status::Releasing);
         }
-        kept.status = Status::Releasing;
-        self.snapshot.set_status(id, Status::Releasing);
     }
 
     /// A pod is deleted.
     pub fn remove_pod(&mut self, cluster: &mut Cluster, metadata: &Metadata) {
-        let Some(kept) = self.pods.remove(&PodId::of(metadata)) else {
-            return;
-        };
-        let node = cluster.find_node(&kept.node_name).map(NodeId::index);
-        let node = node.and_then(|node| self.snapshot.nodes.get_mut(node));
-        if let Some(node) = node {
-            node.take(&kept.request, kept.status);
-            node.tasks.retain(|task| Some(*task) != kept.task);
-        }
-        let Some(index) = kept.task else {
+        let Some(index) = self.pods.remove(&PodId::of(metadata)) else {
             return;
         };
         let task = &mut self.snapshot.tasks[index];
+        if let Some(node) = task.node.take() {
+            let tasks = &mut self.snapshot.nodes[node.index()].tasks;
+            tasks.retain(|task| *task != index);
+        }
         if let Some(pod) = task.pod.take() {
             cluster.release(pod);
         }
@@ -148,42 +113,22 @@ impl Cache {
     }
 
     fn pod_scheduled_mut(&mut self, pod: &str) -> Option<&mut PodScheduled> {
-        let task = self.pods.get(pod)?.task?;
+        let task = *self.pods.get(pod)?;
         Some(&mut self.snapshot.tasks[task].pod_scheduled)
     }
 
     /// The condition of a pod as known so far, if it is still the same pod with the same nomination.
     fn pod_scheduled_of(&mut self, pod: &Pod) -> Option<PodScheduled> {
-        let task = self.pods.get(&PodId::of(&pod.metadata))?.task?;
+        let task = *self.pods.get(&PodId::of(&pod.metadata))?;
         let task = &mut self.snapshot.tasks[task];
         let same = *task.nominated == *pod.status.nominated_node_name;
         same.then(|| std::mem::take(&mut task.pod_scheduled))
     }
 
-    /// A node came: pods that name it take room there.
-    pub(super) fn settle_pods(&mut self, name: &str, index: NodeId) {
-        let node = &mut self.snapshot.nodes[index.index()];
-        for kept in self.pods.values().filter(|kept| &*kept.node_name == name) {
-            node.put(&kept.request, kept.status);
-            if let Some(task) = kept.task {
-                node.tasks.push(task);
-                self.snapshot.tasks[task].node = Some(index);
-            }
-        }
-        // The map of pods has no order.
-        let tasks = &self.snapshot.tasks;
-        node.tasks.sort_unstable_by_key(|task| &tasks[*task].key);
-    }
-
     /// The task that a pod is, if it is one of a job.
-    fn task_of(
-        &mut self,
-        cluster: &mut Cluster,
-        pod: &Pod,
-        (status, request): (Status, &Resource),
-        node: Option<NodeId>,
-    ) -> Option<TaskId> {
+    fn task_of(&mut self, cluster: &mut Cluster, pod: &Pod) -> Option<TaskId> {
         let job = self.job_of(pod)?;
+        let status = status_of(pod);
         let mut task = self.task(pod, status, job);
         if status == Status::Pending {
             match cluster.pod(pod.clone()) {
@@ -191,10 +136,16 @@ impl Cache {
                 Err(mistake) => task.mistake = Some(mistake.to_string().into()),
             }
         }
+        if !status.is_done() {
+            task.node_name = pod.spec.node_name.as_str().into();
+        }
+        // A new node is read before the next session.
+        let node = cluster.find_node(&task.node_name);
+        let node = node.filter(|node| node.index() < self.snapshot.nodes.len());
         task.node = node;
+        task.request = self.snapshot.dims.read(&request_of(pod, status));
         // A pod that cannot be compiled is no best-effort task.
-        task.best_effort = request.is_empty() && task.mistake.is_none();
-        task.request = request.clone();
+        task.best_effort = task.request.is_empty() && task.mistake.is_none();
         let next = TaskId::of(self.snapshot.tasks.len());
         let index = self.free_tasks.pop().unwrap_or(next);
         if let Some(node) = node {
@@ -252,6 +203,7 @@ impl Cache {
             request: Resource::default(),
             status,
             node: None,
+            node_name: Box::default(),
             priority: priority.or(pod.spec.priority).unwrap_or(1),
             pod_priority: pod.spec.priority,
             role,

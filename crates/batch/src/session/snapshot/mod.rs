@@ -57,17 +57,7 @@ impl Snapshot {
 
     /// Every stored amount.
     pub(crate) fn amounts(&self) -> impl Iterator<Item = &Resource> {
-        let nodes = self.nodes.iter().flat_map(|node| {
-            let Node {
-                allocatable,
-                idle,
-                used,
-                releasing,
-                pipelined,
-                ..
-            } = node;
-            [allocatable, idle, used, releasing, pipelined]
-        });
+        let nodes = self.nodes.iter().flat_map(Node::amounts);
         let jobs = self.jobs.iter().flat_map(|job| {
             let sums = [&job.allocated, &job.total_request, &job.gated];
             sums.into_iter().chain(&job.min_resources)
@@ -161,6 +151,11 @@ impl Snapshot {
             return None;
         }
         job.inqueue()
+    }
+
+    /// Reads the amounts of a node after the cluster has placed or removed a pod there.
+    pub(crate) fn refresh_node(&mut self, cluster: &Cluster, node: NodeId) {
+        self.nodes[node.index()].refresh(cluster, &mut self.dims, node);
     }
 
     /// Changes the status of a task in its job's counts.

@@ -1,45 +1,97 @@
 //! A node of a snapshot.
 
 use crate::session::snapshot::ids::TaskId;
-use crate::session::snapshot::resource::{Dim, Resource, Unnamed, at_most};
-use crate::session::snapshot::task::Status;
+use crate::session::snapshot::resource::{Dim, Dims, Resource, Unnamed, at_most, number};
+use evictd_placement::{Amounts, Cluster, NodeId, Symbol};
+use evictd_pod::resources::EPHEMERAL_STORAGE;
 
-/// The amounts and tasks of a node (S6-091).
+/// The amounts and tasks of a node (S6-091). The cluster alone counts the pods on a node; these amounts are derived from
+/// its sums in the session's number type.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) allocatable: Resource,
     pub(crate) idle: Resource,
     pub(crate) used: Resource,
     pub(crate) releasing: Resource,
+    /// The requests of tasks that wait for room here. The cluster counts them already.
     pub(crate) pipelined: Resource,
+    /// The requests of tasks that the session evicts. The cluster no longer counts them.
+    evicted: Resource,
     /// Tasks of jobs on it.
     pub(crate) tasks: Vec<TaskId>,
 }
 
 impl Node {
-    /// Counts a request as that of a task with this status.
-    pub(crate) fn put(&mut self, request: &Resource, status: Status) {
-        if status == Status::Pipelined {
-            self.pipelined.add(request);
-            return;
+    /// Reads all amounts from the cluster, between sessions.
+    pub(crate) fn read(&mut self, cluster: &Cluster, dims: &mut Dims, id: NodeId) {
+        let node = cluster.node(id);
+        let mut read = |amounts: &Amounts| {
+            let scalars = cluster.scalars(amounts.scalars).iter().copied();
+            let mut resource = Resource::default();
+            add_amounts(&mut resource, cluster, dims, amounts, scalars);
+            resource
+        };
+        self.allocatable = read(&node.allocatable);
+        self.allocatable.set(Dim::PODS, number(node.allowed_pods));
+        self.releasing = Resource::default();
+        for pod in node.pods.iter().filter(|pod| pod.terminating) {
+            self.releasing.add(&read(&pod.amounts));
+            self.releasing.add_to(Dim::PODS, 1.0);
         }
-        self.idle.sub(request);
-        self.used.add(request);
-        if status == Status::Releasing {
-            self.releasing.add(request);
-        }
+        self.pipelined = Resource::default();
+        self.evicted = Resource::default();
+        self.refresh(cluster, dims, id);
     }
 
-    pub(crate) fn take(&mut self, request: &Resource, status: Status) {
-        if status == Status::Pipelined {
-            self.pipelined.sub(request);
-            return;
+    /// Reads the sums of the pods on the node, which have changed.
+    pub(crate) fn refresh(&mut self, cluster: &Cluster, dims: &mut Dims, id: NodeId) {
+        let node = cluster.node(id);
+        let scalars = node.requested_scalars.iter();
+        self.used.clear();
+        add_amounts(&mut self.used, cluster, dims, &node.requested, scalars);
+        if let Ok(pods @ 1..) = i64::try_from(node.pods.len()) {
+            self.used.set(Dim::PODS, number(pods));
         }
-        self.idle.add(request);
-        self.used.sub(request);
-        if status == Status::Releasing {
-            self.releasing.sub(request);
-        }
+        self.used.add(&self.evicted);
+        self.used.sub(&self.pipelined);
+        self.idle.clone_from(&self.allocatable);
+        self.idle.sub(&self.used);
+    }
+
+    /// A task waits for room here.
+    pub(crate) fn pipeline(&mut self, request: &Resource) {
+        self.pipelined.add(request);
+    }
+
+    /// The task no longer waits.
+    pub(crate) fn unpipeline(&mut self, request: &Resource) {
+        self.pipelined.sub(request);
+    }
+
+    /// A task here is evicted. It holds its room until it has ended.
+    pub(crate) fn evict(&mut self, request: &Resource) {
+        self.releasing.add(request);
+        self.evicted.add(request);
+    }
+
+    /// The task stays.
+    pub(crate) fn unevict(&mut self, request: &Resource) {
+        self.releasing.sub(request);
+        self.evicted.sub(request);
+    }
+
+    /// Every stored amount.
+    pub(crate) fn amounts(&self) -> [&Resource; 6] {
+        let Self {
+            allocatable,
+            idle,
+            used,
+            releasing,
+            pipelined,
+            evicted,
+            tasks: _,
+        } = self;
+        [allocatable, idle, used, releasing, pipelined, evicted]
     }
 
     /// The idle amounts after the pending evictions.
@@ -69,4 +121,24 @@ impl Node {
         });
         lacking.map(|(dim, _)| dim)
     }
+}
+
+/// Adds amounts of the cluster as a session counts them; `scalars` are the rarer resources.
+fn add_amounts(
+    sum: &mut Resource,
+    cluster: &Cluster,
+    dims: &mut Dims,
+    amounts: &Amounts,
+    scalars: impl Iterator<Item = (Symbol, i64)>,
+) {
+    for (name, amount) in scalars {
+        let name = cluster.symbols().text(name);
+        sum.add_scalar(dims, name, number(amount) * 1000.0);
+    }
+    if amounts.ephemeral_storage != 0 {
+        let amount = number(amounts.ephemeral_storage) * 1000.0;
+        sum.add_scalar(dims, EPHEMERAL_STORAGE, amount);
+    }
+    sum.cpu += number(amounts.cpu);
+    sum.memory += number(amounts.memory);
 }

@@ -228,6 +228,13 @@ impl Resource {
         self.iter().filter(|(_, amount)| *amount >= EPSILON)
     }
 
+    /// Sets every amount to zero and names only cpu and memory. The list keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.cpu = 0.0;
+        self.memory = 0.0;
+        self.scalars.clear();
+    }
+
     pub(crate) fn set(&mut self, dim: Dim, amount: f64) {
         match dim {
             Dim::CPU => self.cpu = amount,

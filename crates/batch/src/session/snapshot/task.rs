@@ -97,6 +97,8 @@ pub(crate) struct Task {
     pub(crate) request: Resource,
     pub(crate) status: Status,
     pub(crate) node: Option<NodeId>,
+    /// The node that its pod names, whether that exists or not; empty once the pod has ended.
+    pub(crate) node_name: Box<str>,
     /// Orders the tasks of one job; an annotation may set it.
     pub(crate) priority: i32,
     /// The priority that admission gave to its pod.
