@@ -17,13 +17,24 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("evictd-devices", &["evictd-pod"]),
     ("evictd-placement", &["evictd-pod", "evictd-devices"]),
     ("evictd-preemption", &["evictd-pod", "evictd-placement"]),
+    ("evictd-what-if", &["evictd-pod"]),
     (
         "evictd-scheduling",
-        &["evictd-pod", "evictd-placement", "evictd-preemption"],
+        &[
+            "evictd-pod",
+            "evictd-placement",
+            "evictd-preemption",
+            "evictd-what-if",
+        ],
     ),
     (
         "evictd-batch",
-        &["evictd-pod", "evictd-placement", "evictd-scheduling"],
+        &[
+            "evictd-pod",
+            "evictd-placement",
+            "evictd-scheduling",
+            "evictd-what-if",
+        ],
     ),
     (
         "evictd-batch-trace",
@@ -97,6 +108,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "evictd-pod",
             "evictd-placement",
             "evictd-preemption",
+            "evictd-what-if",
             "evictd-scheduling",
             "evictd-batch",
             "evictd-daemon",
@@ -273,6 +285,7 @@ fn cores_are_pure() {
         "crates/devices/src",
         "crates/placement/src",
         "crates/preemption/src",
+        "crates/what-if/src",
         "crates/scheduling/src",
         "crates/batch/src",
         "crates/batch-trace/src",

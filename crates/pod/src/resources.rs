@@ -23,6 +23,16 @@ pub fn units(resource: &str, quantity: Quantity) -> i64 {
     }
 }
 
+/// The amount of a resource that is so many [`units`], as it is written.
+pub fn quantity(resource: &str, units: i64) -> Quantity {
+    match resource {
+        CPU => Quantity::milli(units),
+        MEMORY | EPHEMERAL_STORAGE => Quantity::bytes(units),
+        name if name.starts_with("hugepages-") => Quantity::bytes(units),
+        _ => Quantity::count(units),
+    }
+}
+
 /// Whether more of a resource is requested than is left. Differences wrap around, as in Kubernetes.
 pub fn is_short(requested: i64, capacity: i64, used: i64) -> bool {
     requested > 0 && requested > capacity.wrapping_sub(used)

@@ -75,4 +75,4 @@ pub use queue::{
 pub use scheduler::{Attempt, Event, NotBound, Outcome, Rejected, Scheduler, Suggestions};
 pub use scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
 pub use scheduling_queue::{Failure, Nomination, SchedulingQueue};
-pub use suggestions::{NodeSuggestions, Suggestion, suggestions};
+pub use suggestions::{NodeSuggestions, suggestions};

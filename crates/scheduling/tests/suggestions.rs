@@ -4,7 +4,8 @@
 
 use evictd_placement::Cluster;
 use evictd_pod::{Node, wire};
-use evictd_scheduling::{Framework, NodeSuggestions, Suggestion, suggestions};
+use evictd_scheduling::{Framework, NodeSuggestions, suggestions};
+use evictd_what_if::Suggestion;
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 

@@ -2,8 +2,10 @@
 
 use super::subject::Subject;
 use super::what_if::WhatIf;
+use crate::wire::{PodGroup, Queue};
+use evictd_pod::wire::Pod;
 use evictd_pod::{Node, Quantity};
-use evictd_scheduling::Suggestion;
+use evictd_what_if::Suggestion;
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
@@ -110,20 +112,20 @@ impl Change {
         match self {
             Self::JobsEnd { groups, pods, .. } => {
                 for pod in pods {
-                    what_if.set_pod(pod, None);
+                    what_if.set::<Pod>(pod, None);
                 }
                 for group in groups {
-                    what_if.set_group(group, None);
+                    what_if.set::<PodGroup>(group, None);
                 }
             }
             Self::PodsEnd { pods } => {
                 for pod in pods {
-                    what_if.change_pod(pod, |pod| {
+                    what_if.change(pod, |pod: &mut Pod| {
                         "Succeeded".clone_into(&mut pod.status.phase);
                     });
                 }
             }
-            Self::OpenQueue { queue } => what_if.change_queue(queue, |queue| {
+            Self::OpenQueue { queue } => what_if.change(queue, |queue: &mut Queue| {
                 "Open".clone_into(&mut queue.status.state);
             }),
             Self::MakeQueue { queue } => make_queue(what_if, queue),
@@ -132,11 +134,11 @@ impl Change {
                 resource,
                 to,
                 ..
-            } => what_if.change_queue(queue, |queue| {
+            } => what_if.change(queue, |queue: &mut Queue| {
                 queue.spec.capability.insert(resource.as_str(), *to);
             }),
             Self::Weight { queue, to, .. } => {
-                what_if.change_queue(queue, |queue| queue.spec.weight = *to);
+                what_if.change(queue, |queue: &mut Queue| queue.spec.weight = *to);
             }
             Self::Node {
                 node, suggestion, ..
@@ -146,7 +148,7 @@ impl Change {
             Self::Priority { to, .. } => raise(what_if, subject, *to),
             Self::RemoveGates { .. } => {
                 for pod in own_pods(what_if, subject) {
-                    what_if.change_pod(&pod, |pod| pod.spec.scheduling_gates.clear());
+                    what_if.change(&pod, |pod: &mut Pod| pod.spec.scheduling_gates.clear());
                 }
             }
         }
@@ -158,11 +160,11 @@ fn own_pods(what_if: &WhatIf<'_>, subject: &Subject) -> Vec<String> {
 }
 
 fn make_queue(what_if: &mut WhatIf<'_>, name: &str) {
-    let mut queue = crate::wire::Queue::default();
+    let mut queue = Queue::default();
     name.clone_into(&mut queue.metadata.name);
     queue.spec.weight = 1;
     "Open".clone_into(&mut queue.status.state);
-    what_if.set_queue(name, Some(Arc::new(queue)));
+    what_if.set(name, Some(Arc::new(queue)));
 }
 
 /// A suggestion changes a node, the pods of the job that wait, or both.
@@ -174,19 +176,19 @@ fn change_node(what_if: &mut WhatIf<'_>, subject: &Subject, name: &str, suggesti
         let mut scratch = (*node).clone();
         let waits = |pod: &evictd_pod::wire::Pod| pod.spec.node_name.is_empty();
         if what_if.pods.get(&key).is_some_and(|pod| waits(pod)) {
-            what_if.change_pod(&key, |pod| suggestion.apply(&mut scratch, pod));
+            what_if.change(&key, |pod: &mut Pod| suggestion.apply(&mut scratch, pod));
         }
     }
     suggestion.apply(
         Arc::make_mut(&mut node),
         &mut evictd_pod::wire::Pod::default(),
     );
-    what_if.set_node(name, Some(node));
+    what_if.set(name, Some(node));
 }
 
 /// The minima of its tasks are lowered, too.
 fn smaller_gang(what_if: &mut WhatIf<'_>, subject: &Subject, to: i32) {
-    what_if.change_group(&subject.group, |group| {
+    what_if.change(&subject.group, |group: &mut PodGroup| {
         group.spec.min_member = to;
         group.spec.min_task_member.clear();
     });
@@ -197,11 +199,11 @@ fn raise(what_if: &mut WhatIf<'_>, subject: &Subject, to: i32) {
     // No class can have this name.
     let class = "(the job asked about)";
     what_if.add_class(class, to);
-    what_if.change_group(&subject.group, |group| {
+    what_if.change(&subject.group, |group: &mut PodGroup| {
         class.clone_into(&mut group.spec.priority_class_name);
     });
     for pod in own_pods(what_if, subject) {
-        what_if.change_pod(&pod, |pod| pod.spec.priority = Some(to));
+        what_if.change(&pod, |pod: &mut Pod| pod.spec.priority = Some(to));
     }
 }
 
@@ -217,7 +219,7 @@ fn more_nodes(what_if: &mut WhatIf<'_>, like: &str, count: usize) {
             node.metadata.labels.insert(hostname, &name);
         }
         node.metadata.name.clone_from(&name);
-        what_if.set_node(&name, Some(Arc::new(node)));
+        what_if.set(&name, Some(Arc::new(node)));
     }
 }
 

@@ -6,6 +6,7 @@ use super::search::{Proposal, Search};
 use super::subject::{group_of_pod, is_in};
 use crate::session::JobDiagnosis;
 use evictd_pod::wire::Pod;
+use evictd_what_if::{Trial, necessary};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -50,12 +51,12 @@ pub(super) fn ends(search: &mut Search<'_, '_>) -> Vec<Proposal> {
         )
     });
     units.truncate(TOGETHER);
-    if units.is_empty() || !search.proves(&ended(&units)) {
+    if units.is_empty() || !search.suffices(&ended(&units)) {
         return Vec::new();
     }
     let mut found = alone(search, &units);
     if found.is_empty() {
-        let needed = search.needed(units, ended);
+        let needed = necessary(search, units, ended);
         if needed.len() <= MOST {
             found.push(needed);
         }
@@ -83,7 +84,7 @@ pub(super) fn ends_before_all(
     fewest: Option<usize>,
 ) -> Option<Proposal> {
     let priority = before_all(diagnosis)?;
-    if search.proves(std::slice::from_ref(&priority)) {
+    if search.suffices(std::slice::from_ref(&priority)) {
         return None;
     }
     search.first.push(priority);
@@ -101,7 +102,7 @@ fn alone(search: &mut Search<'_, '_>, units: &[Unit]) -> Vec<Vec<Unit>> {
     smallest.sort_by_key(|unit| (unit.pods.len(), !unit.same_queue, unit.name.clone()));
     let mut found = Vec::new();
     for unit in smallest.into_iter().take(ALONE) {
-        if found.len() < LISTED && search.proves(&ended(std::slice::from_ref(unit))) {
+        if found.len() < LISTED && search.suffices(&ended(std::slice::from_ref(unit))) {
             found.push(vec![unit.clone()]);
         }
     }
@@ -116,10 +117,10 @@ fn pods_end(search: &mut Search<'_, '_>, pods: Vec<String>) -> Option<Proposal> 
         }]
     };
     let all = pods.len();
-    if !search.proves(&end(&pods)) {
+    if !search.suffices(&end(&pods)) {
         return None;
     }
-    let needed = search.needed(pods, end);
+    let needed = necessary(search, pods, end);
     if needed.len() == all {
         return None;
     }

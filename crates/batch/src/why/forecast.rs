@@ -3,7 +3,8 @@
 use super::subject::Subject;
 use super::what_if::WhatIf;
 use crate::session::Outcome;
-use crate::wire::PodGroupStatus;
+use crate::wire::{PodGroup, PodGroupStatus};
+use evictd_pod::wire::Pod;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ impl WhatIf<'_> {
         if let Some(group) = &subject.pending.group
             && !self.groups.contains_key(&subject.group)
         {
-            self.set_group(&subject.group, Some(Arc::clone(group)));
+            self.set(&subject.group, Some(Arc::clone(group)));
         }
         let group = self.groups.get(&subject.group);
         let let_in = group.is_some_and(|group| !group.status.phase.is_pending());
@@ -48,7 +49,7 @@ impl WhatIf<'_> {
             .map(|(key, pod)| (key.clone(), Arc::clone(pod)))
             .collect();
         for (key, pod) in &missing {
-            self.set_pod(key, Some(Arc::clone(pod)));
+            self.set(key, Some(Arc::clone(pod)));
         }
         !missing.is_empty()
     }
@@ -59,7 +60,7 @@ impl WhatIf<'_> {
         let going = going.filter(|(_, pod)| pod.metadata.deletion_timestamp.is_some());
         let going: Vec<String> = going.map(|(key, _)| key.clone()).collect();
         for key in &going {
-            self.set_pod(key, None);
+            self.set::<Pod>(key, None);
         }
         !going.is_empty()
     }
@@ -67,14 +68,14 @@ impl WhatIf<'_> {
     /// Applies the decisions of a session. Returns whether there was any.
     fn carry_out(&mut self, outcome: &Outcome) -> bool {
         for (pod, node) in &outcome.binds {
-            self.change_pod(pod, |pod| {
+            self.change(pod, |pod: &mut Pod| {
                 pod.spec.node_name.clone_from(node);
                 "Running".clone_into(&mut pod.status.phase);
             });
         }
         for eviction in &outcome.evicted {
             // Its controller creates it again.
-            self.change_pod(&eviction.pod, |pod| {
+            self.change(&eviction.pod, |pod: &mut Pod| {
                 pod.spec.node_name.clear();
                 "Pending".clone_into(&mut pod.status.phase);
                 pod.metadata.uid = format!("{}-anew", pod.metadata.uid).into();
@@ -86,7 +87,7 @@ impl WhatIf<'_> {
             .iter()
             .filter(|(_, pod_group)| pod_group.written)
         {
-            self.change_group(key, |group| {
+            self.change(key, |group: &mut PodGroup| {
                 changed |= !says_the_same(&group.status, &pod_group.status);
                 group.status = pod_group.status.clone();
             });

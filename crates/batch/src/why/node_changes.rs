@@ -1,12 +1,13 @@
 //! The possible changes of nodes.
 
 use super::change::Change;
-use super::queue_changes::{amount, units};
 use super::search::{Proposal, Search};
 use crate::session::{JobDiagnosis, NearMiss};
 use evictd_placement::Pod;
+use evictd_pod::resources::{self, units};
 use evictd_pod::{Quantity, wire};
-use evictd_scheduling::{Framework, Suggestion, Verdict, suggestions};
+use evictd_scheduling::{Framework, Verdict, suggestions};
+use evictd_what_if::{Suggestion, necessary, step_by_step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ fn waiting_ahead(diagnosis: &JobDiagnosis) -> i64 {
 fn times(resource: &str, one: Quantity, free: Quantity, count: i64) -> Option<Quantity> {
     let wanted = units(resource, one).saturating_mul(count);
     let shortfall = wanted.saturating_sub(units(resource, free));
-    (shortfall > 0).then(|| amount(resource, shortfall))
+    (shortfall > 0).then(|| resources::quantity(resource, shortfall))
 }
 
 impl Search<'_, '_> {
@@ -62,11 +63,8 @@ impl Search<'_, '_> {
             i64::try_from(lacking).unwrap_or(AHEAD) + 2 * waiting_ahead(diagnosis).min(AHEAD);
         for near in places.nearest.iter().take(TRIED) {
             let more = |pods: i64| for_pods(near, &places.request, pods);
-            if self.proves(&more(most)) {
-                let least = self.least((0, most), more);
-                return self
-                    .proposal(more(least))
-                    .filter(|proposal| self.is_of_use(proposal));
+            if let Some(proposal) = self.smallest((0, most), more) {
+                return Some(proposal).filter(|proposal| self.is_of_use(proposal));
             }
         }
         None
@@ -110,15 +108,14 @@ impl Search<'_, '_> {
         let mut kinds: Vec<String> = near.collect();
         kinds.extend(self.largest());
         for like in kinds.into_iter().take(TRIED) {
-            let change = |count: i64| {
+            let proposal = self.smallest((0, most), |count| {
                 vec![Change::MoreNodes {
                     like: like.clone(),
                     count: usize::try_from(count).unwrap_or(0),
                 }]
-            };
-            if self.proves(&change(most)) {
-                let least = self.least((0, most), change);
-                return self.proposal(change(least));
+            });
+            if proposal.is_some() {
+                return proposal;
             }
         }
         None
@@ -138,14 +135,10 @@ impl Search<'_, '_> {
     /// Nodes are uncordoned, labelled or tolerated one after the other until the job starts. Its queue's capability is
     /// raised if it is too small then.
     pub(super) fn reconfigured(&mut self) -> Option<Proposal> {
-        let mut changes: Vec<Change> = Vec::new();
-        while !self.proves(&changes) {
-            if changes.len() >= COMBINED {
-                return None;
-            }
-            changes.extend(self.suggestion(&changes)?);
-        }
-        let changes = self.needed(changes, <[Change]>::to_vec);
+        let changes = step_by_step(self, COMBINED, |search, changes, ()| {
+            search.suggestion(changes)
+        })?;
+        let changes = necessary(self, changes, <[Change]>::to_vec);
         let changes = self.tightened(changes);
         self.proposal(changes)
     }
@@ -173,8 +166,9 @@ impl Search<'_, '_> {
         let first = self.what_if.pods.get(first)?;
         let waiting = wire::Pod::clone(first);
         for (pod, node) in &diagnosis.feasibility.placed {
-            self.what_if
-                .change_pod(pod, |pod| pod.spec.node_name.clone_from(node));
+            self.what_if.change(pod, |pod: &mut wire::Pod| {
+                pod.spec.node_name.clone_from(node)
+            });
         }
         let cluster = &mut self.what_if.cluster;
         let framework = Framework::of_default(cluster);

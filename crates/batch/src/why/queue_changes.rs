@@ -3,30 +3,12 @@
 use super::change::Change;
 use super::search::{Proposal, Search};
 use crate::session::JobDiagnosis;
-use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
-use evictd_pod::{Counted, Quantity, Requests};
+use evictd_pod::resources::{self, units};
+use evictd_pod::{Counted, Requests};
+use evictd_what_if::{Trial, least, necessary};
 
 /// A weight that makes the others negligible.
 const HEAVIEST: i32 = 10_000;
-
-/// An amount in the unit that it is counted in.
-pub(super) fn units(resource: &str, amount: Quantity) -> i64 {
-    match resource {
-        MEMORY | EPHEMERAL_STORAGE => amount.value(),
-        name if name.starts_with("hugepages-") => amount.value(),
-        _ => amount.milli_value(),
-    }
-}
-
-/// The same back.
-pub(super) fn amount(resource: &str, units: i64) -> Quantity {
-    match resource {
-        CPU => Quantity::milli(units),
-        MEMORY | EPHEMERAL_STORAGE => Quantity::bytes(units),
-        name if name.starts_with("hugepages-") => Quantity::bytes(units),
-        _ => Quantity::milli(units),
-    }
-}
 
 fn divisor(one: i64, other: i64) -> i64 {
     let (mut one, mut other) = (one.saturating_abs(), other.saturating_abs());
@@ -49,10 +31,10 @@ impl Search<'_, '_> {
     /// The queue's capability raised by as little as will do, one resource after the other.
     pub(super) fn capability(&mut self, diagnosis: &JobDiagnosis) -> Option<Proposal> {
         let lifted = self.lifted(diagnosis);
-        if lifted.is_empty() || !self.proves(&lifted) {
+        if lifted.is_empty() || !self.suffices(&lifted) {
             return None;
         }
-        let needed = self.needed(lifted, <[Change]>::to_vec);
+        let needed = necessary(self, lifted, <[Change]>::to_vec);
         let tight = self.tightened(needed);
         self.proposal(tight)
     }
@@ -75,7 +57,7 @@ impl Search<'_, '_> {
                 queue: name.clone(),
                 resource: resource.to_owned(),
                 from,
-                to: amount(resource, to),
+                to: resources::quantity(resource, to),
             })
         });
         lifted.collect()
@@ -102,14 +84,14 @@ impl Search<'_, '_> {
                 queue: queue.clone(),
                 resource: resource.clone(),
                 from,
-                to: amount(&resource, low.saturating_add(count.saturating_mul(step))),
+                to: resources::quantity(&resource, low.saturating_add(count.saturating_mul(step))),
             };
             let with = |count: i64| {
                 let mut tried = changes.clone();
                 tried[index] = raised(count);
                 tried
             };
-            let least = self.least((0, steps), with);
+            let least = least(self, (0, steps), with);
             changes[index] = raised(least);
         }
         changes
@@ -140,29 +122,19 @@ impl Search<'_, '_> {
         asked.fold(0, i64::saturating_add).max(least)
     }
 
-    /// The gang, pending small enough that the pods with room, or the existing ones, can start.
+    /// The largest gang that starts with the pods that have room, or with the existing ones.
     pub(super) fn smaller_gang(&mut self, diagnosis: &JobDiagnosis) -> Option<Proposal> {
         let from = diagnosis.min_member;
-        let change = |to: i64| {
-            vec![Change::MinMember {
-                from,
-                to: i32::try_from(to).unwrap_or(i32::MAX),
-            }]
-        };
-        if diagnosis.missing == 0 || from < 2 || !self.proves(&change(1)) {
+        if diagnosis.missing == 0 || from < 2 {
             return None;
         }
-        // The largest gang that starts.
-        let (mut low, mut high) = (1, i64::from(from));
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if self.proves(&change(middle)) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        self.proposal(change(low))
+        self.smallest((0, i64::from(from - 1)), |fewer| {
+            let fewer = i32::try_from(fewer).unwrap_or(i32::MAX);
+            vec![Change::MinMember {
+                from,
+                to: from - fewer,
+            }]
+        })
     }
 
     /// The job's priority, above all earlier jobs.
@@ -175,18 +147,13 @@ impl Search<'_, '_> {
     pub(super) fn weight(&mut self, diagnosis: &JobDiagnosis) -> Option<Proposal> {
         let name = diagnosis.queue.name.clone();
         let from = self.what_if.queues.get(&name)?.spec.weight;
-        let change = |to: i64| {
+        let heaviest = i64::from(from.max(1)) * i64::from(HEAVIEST);
+        self.smallest((i64::from(from), heaviest), |to| {
             vec![Change::Weight {
                 queue: name.clone(),
                 from,
                 to: i32::try_from(to).unwrap_or(i32::MAX),
             }]
-        };
-        let heaviest = i64::from(from.max(1)) * i64::from(HEAVIEST);
-        if !self.proves(&change(heaviest)) {
-            return None;
-        }
-        let least = self.least((i64::from(from), heaviest), change);
-        self.proposal(change(least))
+        })
     }
 }

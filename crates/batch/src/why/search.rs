@@ -3,6 +3,7 @@
 use super::change::Change;
 use super::subject::Subject;
 use super::what_if::WhatIf;
+use evictd_what_if::{Trial, least, one_by_one};
 use serde::Serialize;
 
 /// Changes that start the job, together.
@@ -60,11 +61,6 @@ impl<'s, 'w> Search<'s, 'w> {
         sessions
     }
 
-    /// Whether these changes start it.
-    pub(super) fn proves(&mut self, changes: &[Change]) -> bool {
-        self.sessions(changes).is_some()
-    }
-
     /// The proposal of these changes. They are tried once more, and without each that may be unnecessary.
     pub(super) fn proposal(&mut self, changes: Vec<Change>) -> Option<Proposal> {
         let first = std::mem::take(&mut self.first);
@@ -78,13 +74,7 @@ impl<'s, 'w> Search<'s, 'w> {
         self.tries += 2 + changes.len();
         let mut sessions = self.sessions(&changes)?;
         let all = changes.len();
-        for index in (0..all).rev() {
-            let mut without = changes.clone();
-            without.remove(index);
-            if !without.is_empty() && self.proves(&without) {
-                changes = without;
-            }
-        }
+        changes = one_by_one(self, changes);
         if changes.len() < all {
             // Amounts that were needed together may be too large alone.
             changes = self.tightened(changes);
@@ -98,48 +88,26 @@ impl<'s, 'w> Search<'s, 'w> {
         })
     }
 
-    /// The smallest number for which `change` starts the job; `enough` is known to suffice.
-    pub(super) fn least(
+    /// The proposal with the smallest number for which `change` starts the job; `None` if it does not even for `enough`.
+    pub(super) fn smallest(
         &mut self,
-        (none, enough): (i64, i64),
+        (too_few, enough): (i64, i64),
         change: impl Fn(i64) -> Vec<Change>,
-    ) -> i64 {
-        let (mut low, mut high) = (none, enough);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if self.proves(&change(middle)) {
-                high = middle;
-            } else {
-                low = middle;
-            }
+    ) -> Option<Proposal> {
+        if !self.suffices(&change(enough)) {
+            return None;
         }
-        high
+        let least = least(self, (too_few, enough), &change);
+        self.proposal(change(least))
     }
+}
 
-    /// Removes unnecessary changes, as many as possible at a time, last first. The full list starts the job, and so
-    /// does the rest.
-    pub(super) fn needed<T: Clone>(
-        &mut self,
-        mut all: Vec<T>,
-        change: impl Fn(&[T]) -> Vec<Change>,
-    ) -> Vec<T> {
-        let mut size = all.len() / 2;
-        while size > 0 {
-            let before = all.len();
-            let mut end = all.len();
-            while end > 0 {
-                let begin = end.saturating_sub(size);
-                let without: Vec<T> = all[..begin].iter().chain(&all[end..]).cloned().collect();
-                if !without.is_empty() && self.proves(&change(&without)) {
-                    all = without;
-                }
-                end = begin;
-            }
-            // A change that was needed beside another may be unnecessary without it.
-            if size > 1 || all.len() == before {
-                size /= 2;
-            }
-        }
-        all
+impl Trial for Search<'_, '_> {
+    type Change = Change;
+    type Obstacle = ();
+
+    /// Whether the job does not start.
+    fn obstacle(&mut self, changes: &[Change]) -> Option<()> {
+        self.sessions(changes).is_none().then_some(())
     }
 }

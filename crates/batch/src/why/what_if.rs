@@ -10,14 +10,83 @@ use evictd_pod::wire::{self, Pod, PriorityClass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An object as it was before a change; `None` where there was none.
-enum Before {
-    Node(String, Option<Arc<Node>>),
-    Pod(String, Option<Arc<Pod>>),
-    Group(String, Option<Arc<PodGroup>>),
-    Queue(String, Option<Arc<Queue>>),
-    /// A class that was not there.
-    Class(String),
+/// Restores an object as it was before a change.
+type Restore<'a> = Box<dyn FnOnce(&mut WhatIf<'a>) + 'a>;
+
+/// A kind of object that can be changed.
+pub(super) trait Object: Sized + 'static {
+    fn table<'w>(what_if: &'w mut WhatIf<'_>) -> &'w mut BTreeMap<String, Arc<Self>>;
+
+    /// Shows sessions the object: as it was before, and as it is now.
+    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>);
+}
+
+impl Object for Node {
+    fn table<'w>(what_if: &'w mut WhatIf<'_>) -> &'w mut BTreeMap<String, Arc<Self>> {
+        &mut what_if.nodes
+    }
+
+    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>) {
+        match (old, new) {
+            (_, Some(node)) => what_if.cluster.update_node(node),
+            (Some(node), None) => {
+                what_if.cluster.remove_node(&node.metadata.name);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+impl Object for Pod {
+    fn table<'w>(what_if: &'w mut WhatIf<'_>) -> &'w mut BTreeMap<String, Arc<Self>> {
+        &mut what_if.pods
+    }
+
+    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>) {
+        let (cluster, cache) = (&mut what_if.cluster, &mut what_if.cache);
+        let uid = new.map(|pod| &pod.metadata.uid);
+        // A pod that is created again has another UID.
+        if let Some(old) = old.filter(|old| uid != Some(&old.metadata.uid)) {
+            cache.remove_pod(cluster, &old.metadata);
+            cluster.remove_pod(&old.metadata);
+        }
+        let Some(pod) = new else { return };
+        if pod.spec.node_name.is_empty() {
+            cluster.remove_pod(&pod.metadata);
+        } else {
+            // A pod that cannot be read takes no room there, as in any session.
+            let _ = cluster.add_pod(pod.clone());
+        }
+        cache.pod(cluster, pod);
+    }
+}
+
+impl Object for PodGroup {
+    fn table<'w>(what_if: &'w mut WhatIf<'_>) -> &'w mut BTreeMap<String, Arc<Self>> {
+        &mut what_if.groups
+    }
+
+    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>) {
+        match (old, new) {
+            (_, Some(group)) => what_if.cache.group(group),
+            (Some(group), None) => what_if.cache.remove_group(&group.metadata),
+            (None, None) => {}
+        }
+    }
+}
+
+impl Object for Queue {
+    fn table<'w>(what_if: &'w mut WhatIf<'_>) -> &'w mut BTreeMap<String, Arc<Self>> {
+        &mut what_if.queues
+    }
+
+    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>) {
+        match (old, new) {
+            (_, Some(queue)) => what_if.cache.queue(queue),
+            (Some(queue), None) => what_if.cache.remove_queue(&queue.metadata.name),
+            (None, None) => {}
+        }
+    }
 }
 
 /// A position in the list of changes.
@@ -36,7 +105,7 @@ pub(super) struct WhatIf<'a> {
     /// Kubernetes' own, by the name of the job that each is. They stay as they are.
     pub(super) upstream: BTreeMap<Arc<str>, wire::PodGroup>,
     pub(super) queues: BTreeMap<String, Arc<Queue>>,
-    journal: Vec<Before>,
+    journal: Vec<Restore<'a>>,
 }
 
 impl<'a> WhatIf<'a> {
@@ -65,16 +134,16 @@ impl<'a> WhatIf<'a> {
         for node in objects.nodes {
             let name = node.metadata.name.clone();
             if !what_if.nodes.contains_key(&name) {
-                what_if.set_node(&name, Some(Arc::new(node)));
+                what_if.set(&name, Some(Arc::new(node)));
             }
         }
         for queue in objects.queues {
             let name = queue.metadata.name.clone();
-            what_if.set_queue(&name, Some(Arc::new(queue)));
+            what_if.set(&name, Some(Arc::new(queue)));
         }
         for group in objects.pod_groups {
             let key = group.metadata.full_name();
-            what_if.set_group(&key, Some(Arc::new(group)));
+            what_if.set(&key, Some(Arc::new(group)));
         }
         for workload in &objects.workloads {
             what_if.cache.workload(workload);
@@ -88,7 +157,7 @@ impl<'a> WhatIf<'a> {
         for pod in objects.pods {
             let key = pod.metadata.full_name();
             if !what_if.pods.contains_key(&key) {
-                what_if.set_pod(&key, Some(Arc::new(pod)));
+                what_if.set(&key, Some(Arc::new(pod)));
             }
         }
         what_if.journal.clear();
@@ -129,142 +198,52 @@ impl<'a> WhatIf<'a> {
         Mark(self.journal.len())
     }
 
-    /// Puts all back that was changed since.
+    /// Restores everything that was changed since.
     pub(super) fn undo(&mut self, mark: Mark) {
         while self.journal.len() > mark.0 {
-            match self.journal.pop() {
-                Some(Before::Node(name, old)) => self.put_node(&name, old).map(drop),
-                Some(Before::Pod(key, old)) => self.put_pod(&key, old).map(drop),
-                Some(Before::Group(key, old)) => self.put_group(&key, old).map(drop),
-                Some(Before::Queue(name, old)) => self.put_queue(&name, old).map(drop),
-                Some(Before::Class(name)) => {
-                    self.cache.remove_class(&name);
-                    None
-                }
-                None => None,
-            };
+            if let Some(restore) = self.journal.pop() {
+                restore(self);
+            }
         }
     }
 
-    /// The new state of a node; `None` if it is removed.
-    pub(super) fn set_node(&mut self, name: &str, new: Option<Arc<Node>>) {
-        let old = self.put_node(name, new);
-        self.journal.push(Before::Node(name.to_owned(), old));
+    /// The new state of an object; `None` if it is removed.
+    pub(super) fn set<O: Object>(&mut self, key: &str, new: Option<Arc<O>>) {
+        let old = self.replace(key, new);
+        let key = key.to_owned();
+        self.journal.push(Box::new(move |what_if| {
+            what_if.replace(&key, old);
+        }));
     }
 
-    /// A pod as it is from now on.
-    pub(super) fn set_pod(&mut self, key: &str, new: Option<Arc<Pod>>) {
-        let old = self.put_pod(key, new);
-        self.journal.push(Before::Pod(key.to_owned(), old));
+    /// Changes an object, if it is there.
+    pub(super) fn change<O: Object + Clone>(&mut self, key: &str, change: impl FnOnce(&mut O)) {
+        if let Some(mut object) = O::table(self).get(key).cloned() {
+            change(Arc::make_mut(&mut object));
+            self.set(key, Some(object));
+        }
     }
 
-    /// A pod group as it is from now on.
-    pub(super) fn set_group(&mut self, key: &str, new: Option<Arc<PodGroup>>) {
-        let old = self.put_group(key, new);
-        self.journal.push(Before::Group(key.to_owned(), old));
-    }
-
-    /// A queue as it is from now on.
-    pub(super) fn set_queue(&mut self, name: &str, new: Option<Arc<Queue>>) {
-        let old = self.put_queue(name, new);
-        self.journal.push(Before::Queue(name.to_owned(), old));
-    }
-
-    /// A new class of priorities.
+    /// Adds a priority class.
     pub(super) fn add_class(&mut self, name: &str, value: i32) {
         let mut class = PriorityClass::default();
         name.clone_into(&mut class.metadata.name);
         class.value = value;
         self.cache.class(&class);
-        self.journal.push(Before::Class(name.to_owned()));
+        self.journal.push(Box::new(move |what_if| {
+            what_if.cache.remove_class(&class.metadata.name);
+        }));
     }
 
-    /// Changes a pod group.
-    pub(super) fn change_group(&mut self, key: &str, change: impl FnOnce(&mut PodGroup)) {
-        if let Some(mut group) = self.groups.get(key).cloned() {
-            change(Arc::make_mut(&mut group));
-            self.set_group(key, Some(group));
-        }
-    }
-
-    /// Changes a pod.
-    pub(super) fn change_pod(&mut self, key: &str, change: impl FnOnce(&mut Pod)) {
-        if let Some(mut pod) = self.pods.get(key).cloned() {
-            change(Arc::make_mut(&mut pod));
-            self.set_pod(key, Some(pod));
-        }
-    }
-
-    /// Changes a queue.
-    pub(super) fn change_queue(&mut self, name: &str, change: impl FnOnce(&mut Queue)) {
-        if let Some(mut queue) = self.queues.get(name).cloned() {
-            change(Arc::make_mut(&mut queue));
-            self.set_queue(name, Some(queue));
-        }
-    }
-
-    fn put_node(&mut self, name: &str, new: Option<Arc<Node>>) -> Option<Arc<Node>> {
-        if let Some(node) = &new {
-            self.cluster.update_node(node);
-        } else {
-            self.cluster.remove_node(name);
-        }
-        replace(&mut self.nodes, name, new)
-    }
-
-    fn put_pod(&mut self, key: &str, new: Option<Arc<Pod>>) -> Option<Arc<Pod>> {
-        let old = replace(&mut self.pods, key, new.clone());
-        let Some(pod) = new else {
-            if let Some(old) = &old {
-                self.cache.remove_pod(&mut self.cluster, &old.metadata);
-                self.cluster.remove_pod(&old.metadata);
-            }
-            return old;
+    /// Returns the object as it was before.
+    fn replace<O: Object>(&mut self, key: &str, new: Option<Arc<O>>) -> Option<Arc<O>> {
+        let table = O::table(self);
+        let old = match &new {
+            Some(new) => table.insert(key.to_owned(), Arc::clone(new)),
+            None => table.remove(key),
         };
-        // A pod that is created again has another UID, by which the cluster knows it.
-        if let Some(old) = old
-            .as_ref()
-            .filter(|old| old.metadata.uid != pod.metadata.uid)
-        {
-            self.cache.remove_pod(&mut self.cluster, &old.metadata);
-            self.cluster.remove_pod(&old.metadata);
-        }
-        if pod.spec.node_name.is_empty() {
-            self.cluster.remove_pod(&pod.metadata);
-        } else {
-            // One that cannot be read takes no room there, as in any session.
-            let _ = self.cluster.add_pod((*pod).clone());
-        }
-        self.cache.pod(&mut self.cluster, &pod);
+        O::show(self, old.as_deref(), new.as_deref());
         old
-    }
-
-    fn put_group(&mut self, key: &str, new: Option<Arc<PodGroup>>) -> Option<Arc<PodGroup>> {
-        match (&new, self.groups.get(key)) {
-            (Some(group), _) => self.cache.group(group),
-            (None, Some(old)) => self.cache.remove_group(&old.metadata),
-            (None, None) => {}
-        }
-        replace(&mut self.groups, key, new)
-    }
-
-    fn put_queue(&mut self, name: &str, new: Option<Arc<Queue>>) -> Option<Arc<Queue>> {
-        match &new {
-            Some(queue) => self.cache.queue(queue),
-            None => self.cache.remove_queue(name),
-        }
-        replace(&mut self.queues, name, new)
-    }
-}
-
-fn replace<T>(
-    all: &mut BTreeMap<String, Arc<T>>,
-    key: &str,
-    new: Option<Arc<T>>,
-) -> Option<Arc<T>> {
-    match new {
-        Some(new) => all.insert(key.to_owned(), new),
-        None => all.remove(key),
     }
 }
 
@@ -303,23 +282,25 @@ mod tests {
         let json_of = |what_if: &mut WhatIf<'_>| serde_json::to_value(what_if.session()).unwrap();
         let before = json_of(&mut what_if);
         let mark = what_if.mark();
-        what_if.set_pod("default/runs-0", None);
-        what_if.set_group("default/runs", None);
-        what_if.change_pod("default/waits-0", |pod| {
+        what_if.set::<Pod>("default/runs-0", None);
+        what_if.set::<PodGroup>("default/runs", None);
+        what_if.change("default/waits-0", |pod: &mut Pod| {
             "b".clone_into(&mut pod.spec.node_name);
         });
-        what_if.change_pod("default/waits-1", |pod| pod.metadata.uid = "anew".into());
-        what_if.change_queue("default", |queue| {
+        what_if.change("default/waits-1", |pod: &mut Pod| {
+            pod.metadata.uid = "anew".into()
+        });
+        what_if.change("default", |queue: &mut Queue| {
             "Closed".clone_into(&mut queue.status.state);
         });
         what_if.add_class("first", 7);
-        what_if.change_group("default/waits", |group| {
+        what_if.change("default/waits", |group: &mut PodGroup| {
             "first".clone_into(&mut group.spec.priority_class_name);
         });
         let mut node = Node::clone(&what_if.nodes["a"]);
         "c".clone_into(&mut node.metadata.name);
-        what_if.set_node("c", Some(Arc::new(node)));
-        what_if.set_node("a", None);
+        what_if.set("c", Some(Arc::new(node)));
+        what_if.set::<Node>("a", None);
         assert_ne!(json_of(&mut what_if), before);
         what_if.undo(mark);
         assert_eq!(json_of(&mut what_if), before);

@@ -4,7 +4,7 @@ use evictd_batch::compat::Compat;
 use evictd_batch::session::{Objects, Outcome, Setting, simulate};
 use evictd_batch::why::{Answer, Change, State};
 use evictd_pod::wire::Pod;
-use evictd_scheduling::Suggestion;
+use evictd_what_if::Suggestion;
 
 /// Each proposal starts the job; and where there is none to make, nothing has to be changed.
 pub(crate) fn check(objects: &Objects, answer: &Answer) {

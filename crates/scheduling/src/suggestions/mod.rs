@@ -2,14 +2,12 @@
 //! tried on the cluster before it is told.
 
 mod propose;
-mod suggestion;
-
-pub use suggestion::Suggestion;
 
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::Framework;
 use evictd_placement::{Cluster, NodeId, Pod, Statement};
 use evictd_pod::{Node, wire};
+use evictd_what_if::{Suggestion, Trial as _, one_by_one, step_by_step};
 use std::cmp::Reverse;
 
 /// The most changes that are combined.
@@ -115,21 +113,11 @@ impl<'a> Trial<'a> {
     /// The changes after which the pod fits, and none of which can be left out. With `pods_go` others leave where it lacks
     /// a resource.
     fn search(mut self, pods_go: bool) -> Option<Vec<Suggestion>> {
-        let mut suggestions = Vec::new();
-        while let Some(by) = self.rejected(&suggestions) {
-            if suggestions.len() == COMBINED {
-                return None;
-            }
-            suggestions.push(self.answer(&suggestions, &by, pods_go)?);
-        }
-        // Pods that go for one reason may leave room, too.
-        for index in (0..suggestions.len()).rev() {
-            let without = suggestions.remove(index);
-            if self.rejected(&suggestions).is_some() {
-                suggestions.insert(index, without);
-            }
-        }
-        Some(suggestions)
+        let suggestions = step_by_step(&mut self, COMBINED, |trial, suggestions, by| {
+            Some(vec![trial.answer(suggestions, by, pods_go)?])
+        })?;
+        // Pods that are removed for one reason may leave room, too.
+        Some(one_by_one(&mut self, suggestions))
     }
 
     /// The suggestion for a rejection after these changes.
@@ -150,7 +138,7 @@ impl<'a> Trial<'a> {
         let mut changes = suggestions.to_vec();
         for suggestion in proposals {
             changes.push(suggestion);
-            if self.rejected(&changes).as_ref() != Some(by) {
+            if self.obstacle(&changes).as_ref() != Some(by) {
                 return changes.pop();
             }
             changes.pop();
@@ -162,15 +150,6 @@ impl<'a> Trial<'a> {
             Some(goes.map(|pod| trial.cluster.full_name(pod)).collect())
         })??;
         Some(Suggestion::RemovePods(away))
-    }
-
-    /// What rejects the pod after these changes.
-    fn rejected(&mut self, suggestions: &[Suggestion]) -> Option<Rejected> {
-        let rejected = self.changed(suggestions, |trial, _, _, pod| {
-            trial.framework.rejection(trial.cluster, pod, trial.id)
-        });
-        // A pod that is no longer one is not known to be placed.
-        rejected.unwrap_or_else(|| Some(Rejected::default()))
     }
 
     /// Asks about the changed node and pod, and puts the cluster back.
@@ -207,6 +186,19 @@ impl<'a> Trial<'a> {
                 away.remove(self.cluster, self.id, index);
             }
         }
+    }
+}
+
+impl evictd_what_if::Trial for Trial<'_> {
+    type Change = Suggestion;
+    type Obstacle = Rejected;
+
+    fn obstacle(&mut self, suggestions: &[Suggestion]) -> Option<Rejected> {
+        let rejected = self.changed(suggestions, |trial, _, _, pod| {
+            trial.framework.rejection(trial.cluster, pod, trial.id)
+        });
+        // A pod that is no longer one is not known to be placed.
+        rejected.unwrap_or_else(|| Some(Rejected::default()))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Which change answers which rejection.
 
-use super::suggestion::Suggestion;
 use evictd_placement::{Cluster, NodeId, Pod, Symbol};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::selector::Requirement;
 use evictd_pod::wire;
-use evictd_pod::{Node, Quantity};
+use evictd_pod::{Node, resources};
+use evictd_what_if::Suggestion;
 use std::collections::BTreeSet;
 
 /// What could change a rejection that has nothing to do with other pods; the first that helps is the one.
@@ -117,12 +117,7 @@ fn more(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Sugges
         _ => reason.strip_prefix("Insufficient ")?,
     };
     let lacking = lacking(cluster, id, pod, resource);
-    let amount = match resource {
-        CPU => Quantity::milli(lacking),
-        MEMORY | EPHEMERAL_STORAGE => Quantity::bytes(lacking),
-        name if name.starts_with("hugepages-") => Quantity::bytes(lacking),
-        _ => Quantity::count(lacking),
-    };
+    let amount = resources::quantity(resource, lacking);
     let resource = resource.to_owned();
     (lacking > 0).then_some(Suggestion::AddCapacity { resource, amount })
 }

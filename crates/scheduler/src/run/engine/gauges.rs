@@ -2,7 +2,8 @@
 
 use super::Engine;
 use crate::run::view::{Help, Pending};
-use evictd_scheduling::{Pool, Suggestion};
+use evictd_scheduling::Pool;
+use evictd_what_if::Suggestion;
 
 /// The most nodes with suggestions for a pod.
 const HELPED: usize = 5;
