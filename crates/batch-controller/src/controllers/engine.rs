@@ -467,8 +467,12 @@ impl Engine {
                 QueueCommand::Notice(name, notice) => {
                     if let Some(metadata) = self.known.queue_metadata(&name) {
                         let about = About::Queue(metadata);
-                        self.events
-                            .send(about, notice.tone, notice.reason, notice.message);
+                        self.events.send(
+                            about,
+                            notice.tone.as_str(),
+                            notice.reason,
+                            notice.message,
+                        );
                     }
                 }
                 QueueCommand::Wake(time) => self.wakes.set(Waiting::Queues, time),

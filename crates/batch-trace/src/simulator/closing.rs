@@ -4,7 +4,8 @@ use super::{JobState, Simulator};
 use crate::report::{Fairness, QueueReport, Report, Spread, Timeline, Unfinished};
 use crate::usage::Amounts;
 use crate::wire::{Job, in_seconds};
-use evictd_batch::session::{EventKind, Outcome};
+use evictd_batch::job::Tone;
+use evictd_batch::session::Outcome;
 use std::collections::BTreeMap;
 
 /// The figures so far.
@@ -102,7 +103,7 @@ fn reason(outcome: &Outcome, job: &str) -> String {
     let events = outcome.events.iter();
     let mut events = events.filter(|event| event.object == job && event.reason == "Unschedulable");
     // Who was not let in has an event that is no warning; it says more than the condition.
-    if let Some(event) = events.find(|event| event.kind == EventKind::Normal) {
+    if let Some(event) = events.find(|event| event.kind == Tone::Normal) {
         return event.message.clone();
     }
     let group = outcome.pod_groups.get(job);

@@ -80,6 +80,7 @@ fn check<'de>(endpoint: Endpoint, object: impl Deserializer<'de>) -> Result<(), 
     .deserialize(object);
     let malformed = |error: &dyn fmt::Display| Excess::Malformed(error.to_string());
     match (counted, count.excess) {
+        // Counting stops by an error of the deserializer, which says less than the count.
         (_, Some(excess)) => Err(excess),
         (Err(error), None) => Err(malformed(&error)),
         (Ok(()), None) => Ok(()),
@@ -260,6 +261,7 @@ impl<'de> Visitor<'de> for Counter<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let (place, count) = (self.place, self.count);
+        // An empty list allocates nothing, so a list counts with its first item.
         let mut bytes = LIST;
         loop {
             let item = Item {
@@ -276,6 +278,7 @@ impl<'de> Visitor<'de> for Counter<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         let (place, count) = (self.place, self.count);
+        // The first field allocates the node that further fields share.
         let (mut bytes, mut fields_so_far) = (MAP, 0);
         while let Some(name) = fields.next_key::<Name<'de>>()? {
             fields_so_far += 1;
@@ -308,6 +311,7 @@ impl<'de> DeserializeSeed<'de> for Item<'_> {
             count,
             bytes,
         } = self;
+        // Counted before it is read, so that a long list ends here and not in memory.
         if !count.bytes(bytes) || !count.item(place) {
             return Err(stopped());
         }

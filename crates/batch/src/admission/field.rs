@@ -53,7 +53,7 @@ pub(super) fn listed(texts: &[String]) -> String {
 /// The errors in order: the first [`MOST`], each up to [`LONGEST`] bytes, and the number of the others.
 #[derive(Debug, Default)]
 pub(super) struct Mistakes {
-    told: Vec<String>,
+    texts: Vec<String>,
     more: usize,
 }
 
@@ -114,7 +114,7 @@ impl Mistakes {
         if text.is_empty() {
             return;
         }
-        if self.told.len() == MOST {
+        if self.texts.len() == MOST {
             self.more = self.more.saturating_add(1);
             return;
         }
@@ -122,15 +122,15 @@ impl Mistakes {
             text.truncate(kept.len());
             text.push_str("...");
         }
-        self.told.push(text);
+        self.texts.push(text);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.texts.is_empty()
     }
 
     pub(super) fn extend(&mut self, others: Self) {
-        for text in others.told {
+        for text in others.texts {
             self.push(text);
         }
         self.more = self.more.saturating_add(others.more);
@@ -139,21 +139,21 @@ impl Mistakes {
     /// Each of them, in order.
     pub(super) fn into_texts(self) -> Vec<String> {
         let more = (self.more > 0).then(|| format!("and {} more", self.more));
-        self.told.into_iter().chain(more).collect()
+        self.texts.into_iter().chain(more).collect()
     }
 
     /// One after the other, as they were written.
     pub(super) fn concat(self) -> String {
         let more = (self.more > 0).then(|| format!(" and {} more", self.more));
-        self.told.into_iter().chain(more).collect()
+        self.texts.into_iter().chain(more).collect()
     }
 
     /// All errors as one text, each once: a single one as it is, several in brackets.
     pub(super) fn aggregate(self) -> Option<String> {
         let mut seen = BTreeSet::new();
-        let told = self.into_texts().into_iter();
-        let told: Vec<_> = told.filter(|text| seen.insert(text.clone())).collect();
-        match told.as_slice() {
+        let texts = self.into_texts().into_iter();
+        let texts: Vec<_> = texts.filter(|text| seen.insert(text.clone())).collect();
+        match texts.as_slice() {
             [] => None,
             [one] => Some(one.clone()),
             all => Some(format!("[{}]", all.join(", "))),

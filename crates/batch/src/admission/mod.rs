@@ -234,6 +234,7 @@ fn decide(request: &Request<'_>, known: &Known, settings: &Settings) -> Result<V
         (Endpoint::QueuesValidate, "DELETE") => {
             queue::validate::check_deletion(request.name, known, settings)?;
         }
+        // Volcano mutates pods only for resource groups.
         (Endpoint::PodsMutate, "CREATE") => {}
         (Endpoint::PodsValidate, "CREATE") => {
             pod::check(&read::<Pod>(object)?, settings)?;
@@ -275,6 +276,7 @@ fn read_job(object: &Value) -> Result<Job, String> {
     let job: Job = read(object)?;
     let tasks = read::list(&object["spec"], "tasks");
     for (index, (task, given)) in job.spec.tasks.iter().zip(tasks).enumerate() {
+        // Jobs keep templates as JSON, so their form is not checked by reading the job.
         let spec = &task.template["spec"];
         let parts = [given, &task.template, &task.template["metadata"], spec];
         let is_map = |part: &&Value| part.is_object() || part.is_null();

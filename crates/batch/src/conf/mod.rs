@@ -93,6 +93,7 @@ impl Conf {
                 plugins
                     .any(|plugin| plugin.name == name && (!hierarchy || plugin.is_hierarchical()))
             };
+            // Both order queues by shares that contradict each other. Across tiers the first one decides.
             if has(PluginName::Drf, true) && has(PluginName::Proportion, false) {
                 return Err(ConfError::HierarchyAndProportion);
             }

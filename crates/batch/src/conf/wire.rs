@@ -41,6 +41,7 @@ fn list<'v>(value: Option<&'v Value>, place: &str) -> Result<&'v [Value], ConfEr
 impl Reader {
     pub(super) fn conf(&mut self, value: &Value) -> Result<Conf, ConfError> {
         let Some(file) = map(value, "the file")? else {
+            // Volcano splits an empty text into one empty name.
             return Err(ConfError::UnknownAction(String::new()));
         };
         self.unknown(file, "", &OF_FILE);
@@ -115,6 +116,7 @@ impl Reader {
                 "this plugin of Volcano is not built".to_owned()
             } else {
                 let known = PluginName::ALL.iter().map(|known| known.as_str());
+                // A plugin that is skipped changes every decision, so the warning should be easy to act on.
                 let near = nearest(written, known).unwrap_or_default();
                 format!("unknown plugin; the nearest is {near}")
             };

@@ -202,8 +202,8 @@ impl fmt::Display for Refusal {
 /// The answer to one call.
 pub type Answer = Result<Done, Refusal>;
 
-/// Whether an event is good news.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The type of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
     /// `Normal`.
     Normal,

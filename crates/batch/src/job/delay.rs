@@ -48,6 +48,7 @@ impl Delays {
             .get(&pod)
             .is_some_and(|known| known.action == delayed.action)
         {
+            // The timeout of the first event counts. Otherwise repeated events would put it off for ever.
             return false;
         }
         self.0.insert(pod, delayed);
@@ -67,6 +68,7 @@ impl Delays {
             return;
         };
         let settled = match waiting.request.event {
+            // Another pod of the same name says nothing about this one.
             Event::PodPending => waiting.request.pod_uid == request.pod_uid,
             Event::PodFailed | Event::PodEvicted => request.event == Event::PodRunning,
             _ => false,

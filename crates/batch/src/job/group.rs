@@ -234,6 +234,7 @@ struct Sum(ResourceList);
 
 impl Sum {
     fn add(&mut self, usage: &ResourceList, count: i64) {
+        // A task may need fewer pods than were counted already.
         if count <= 0 {
             return;
         }

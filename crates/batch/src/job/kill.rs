@@ -78,6 +78,7 @@ impl Kill {
         for (task, pod) in all_pods(info) {
             kill.total += 1;
             let ended = matches!(&*pod.status.phase, "Succeeded" | "Failed");
+            // A terminating pod needs no second deletion, which would restart its grace period.
             if is_terminating(&pod) || ended && soft {
                 kill.staying.push((task, pod));
             } else {
@@ -92,6 +93,7 @@ impl Kill {
         if !compat.has(Difference::VersionOncePerKill)
             && let Some(known) = &mut info.job
         {
+            // Volcano raises the version in its cache, although the status is written later or not at all.
             Arc::make_mut(known).status.version = kill.status.version;
         }
         kill
@@ -109,6 +111,7 @@ impl Kill {
         let mut kill = Self::new(job, rule, compat);
         kill.partial = true;
         let mut tasks = kill.job.spec.tasks.iter();
+        // Of several tasks of one name Volcano takes the last.
         let task = tasks.rfind(|task| task.name == request.task_name);
         let parted = task.is_some_and(|task| task.partition_policy.is_some());
         for (task, pod) in all_pods(info) {
@@ -283,6 +286,7 @@ impl Kill {
         let mut answers = answers.into_iter();
         let (failed, staying) = (&mut self.failed, &mut self.staying);
         self.going.retain(|owned| match answers.next() {
+            // Without the mark its deletion would look like an eviction, which has policies of its own.
             Some(Err(refusal)) if refusal != Refusal::NotFound => {
                 failed.push((owned.1.metadata.name.clone(), refusal));
                 staying.push(owned.clone());
@@ -346,6 +350,7 @@ impl Kill {
         if finished {
             status::forget_empty(&self.job, current);
         }
+        // A finished job would otherwise be written again with each event of its pods.
         if finished && *current == self.job.status {
             return Vec::new();
         }

@@ -150,6 +150,7 @@ impl JobMachine {
             JobEvent::PodGone(pod) => {
                 let request = handler::pod_deleted(&self.info, &pod);
                 self.info.remove_pod(&pod);
+                // The refused deletion has happened after all.
                 self.deletions.succeeded(&pod.metadata.name);
                 self.ask(request);
             }
@@ -183,6 +184,7 @@ impl JobMachine {
 
     fn set_job(&mut self, job: Job) {
         let old = self.info.job.clone();
+        // A job that was deleted and made again under its name starts from the beginning.
         let new_one = old
             .as_ref()
             .is_none_or(|old| old.metadata.uid != job.metadata.uid);
@@ -238,6 +240,7 @@ impl JobMachine {
         let message = format!(
             "Start to execute command {name}, and clean it up to make sure executed not more than once."
         );
+        // Volcano's words, which users search for.
         commands.push(JobCommand::Notice(Notice::normal("CommandIssued", message)));
         let request = Request::of_job(&self.namespace, &self.name, Event::CommandIssued);
         self.ask(Some(Request {
@@ -278,6 +281,7 @@ impl JobMachine {
     /// Begins rounds until one needs answers, or nothing is left to be done now.
     fn run(&mut self, now: Timestamp, lister: &dyn Lister, commands: &mut Vec<JobCommand>) {
         while self.active.is_none() {
+            // Delayed actions come first: a request in front of them might cancel what is due already.
             if let Some(delayed) = self.delays.due(now) {
                 let (request, action) = (delayed.request, delayed.action);
                 self.start(request, action, End::Delayed, now, lister, commands);
@@ -297,6 +301,7 @@ impl JobMachine {
 
     /// Looks for a termination that an earlier process began; returns whether one is pending now.
     fn resume(&mut self) -> bool {
+        // A request that is still retried may be the termination itself.
         let quiet = self.marked && self.retries.next().is_none();
         if !quiet || !self.compat.has(Difference::ResumeTermination) {
             return false;
@@ -325,6 +330,7 @@ impl JobMachine {
             return;
         };
         if termination::is_over(&self.info, &job, &request) {
+            // The termination has happened, so the job is synchronised in its place.
             self.retries.succeeded(&request);
             request = handler::job_added(&job);
         }
@@ -376,6 +382,7 @@ impl JobMachine {
             request: &request,
             compat: self.compat,
         };
+        // The round must not ask again for a deletion that was refused a moment ago.
         self.info.refused = self.deletions.waiting(now);
         let (round, step) = Round::start(&mut self.info, task, now, lister);
         let active = Active {
@@ -403,6 +410,7 @@ impl JobMachine {
             self.set_job(*job);
         }
         for name in step.unsure {
+            // The API server may have carried out a deletion that it answered with an error, so the pod is read.
             self.deletions.failed(name.clone(), None, now);
             self.reads.failed(name, Some(MOST_READS), now);
         }
@@ -433,6 +441,7 @@ impl JobMachine {
         if self.info.job.is_none() || active.end == End::Last {
             return;
         }
+        // A user can still create what is missing, so that the job should not be terminated for it.
         let missing = matches!(error, RoundError::Queue(_) | RoundError::Claim(_));
         let patient = missing && self.compat.has(Difference::WaitForMissing);
         let most = self.most_tries.filter(|_| !patient);

@@ -47,6 +47,7 @@ impl Step {
 /// Turns the first failure into the error of a round. An object that exists or is deleted already is no failure.
 pub(super) fn checked(what: &'static str, answers: Vec<Answer>) -> Result<Vec<Done>, RoundError> {
     let harmless = |answer: Answer| match answer {
+        // An earlier round may have made the call and lost the answer.
         Err(Refusal::NotFound | Refusal::AlreadyExists) => Ok(Done::Nothing),
         answer => answer,
     };

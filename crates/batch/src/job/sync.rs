@@ -116,6 +116,7 @@ impl Sync {
             return self.failed(error, None);
         }
         let pods = replicas(&self.job.spec);
+        // A typing error must not flood the API server.
         if pods > MOST_PODS {
             return self.failed(RoundError::TooLarge(pods), Some(OF_PODS));
         }
@@ -176,6 +177,7 @@ impl Sync {
                 calls_or(calls.unwrap_or_default(), Stage::Delete)
             }
             Stage::Delete => {
+                // The round fails, so that the deletion is tried again after its backoff.
                 if self.pod_diff.surplus.is_empty() && self.held > 0 {
                     return self.held();
                 }
@@ -312,6 +314,7 @@ impl Sync {
         let before = self.status.clone();
         self.rule
             .apply(&self.job.spec, &mut self.status, &self.waiting);
+        // Volcano compares with a status that it has changed itself meanwhile, and writes equal ones, too.
         let before = if self.compat.has(Difference::EqualStatusIsUnchanged) {
             status::forget_empty(&self.job, &mut self.status);
             &self.job.status
@@ -334,6 +337,7 @@ impl Sync {
                 Ok(Done::Pod(pod)) => {
                     let task = self.job.spec.tasks.get(task);
                     let task = task.map_or("", |task| &task.name);
+                    // The watch shows it only later, and the status must not miss it until then.
                     status::count(&mut self.pod_diff.counts, task, &pod);
                 }
                 Ok(_) | Err(Refusal::AlreadyExists) => {}
@@ -417,6 +421,7 @@ impl Sync {
         current.task_status_count = counts.task_status_count;
         current.min_available = self.job.spec.min_available;
         if !self.compat.has(Difference::EqualStatusIsUnchanged) {
+            // Volcano drops it with every sync.
             current.running_duration = None;
         }
         self.rule.apply(&self.job.spec, current, &self.waiting);

@@ -151,6 +151,7 @@ fn while_running(spec: &JobSpec, status: &JobStatus, waiting: &Waiting) -> Optio
     // Where all have ended whose turn has come, that of the others never comes.
     if i64::from(status.succeeded) + i64::from(status.failed) != under_way.all {
         let spare = under_way.replicas - under_way.min_available;
+        // Too many pods wait for the job to count as running.
         return (under_way.pending > spare).then_some(Phase::Pending);
     }
     let short = || {
@@ -163,6 +164,7 @@ fn while_running(spec: &JobSpec, status: &JobStatus, waiting: &Waiting) -> Optio
             }
         })
     };
+    // Only a job that needs every task can fail because of one of them.
     let whole = i64::from(spec.min_available) >= min_available_of(spec.tasks.iter());
     let failed =
         whole && short() || spec.min_success.is_some() || status.succeeded < spec.min_available;

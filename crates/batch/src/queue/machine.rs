@@ -5,6 +5,7 @@ use super::groups::{Groups, queue_added, queue_changed};
 use super::round::{Answer, Call, Next, Notice, Request, Round, Step};
 use super::view::{Lister, View};
 use crate::bus::{Action, Event};
+use crate::job::Tone;
 use crate::retries::Retries;
 use crate::wire::PodGroup;
 use jiff::Timestamp;
@@ -114,6 +115,7 @@ impl QueueMachine {
             }
             QueueEvent::Tick => {}
         }
+        // A round may change several queues. A second one beside it would work on old states.
         while self.active.is_none() {
             let waiting = self.waiting.pop_front();
             let Some(request) = waiting.or_else(|| self.retries.due(now)) else {
@@ -131,6 +133,7 @@ impl QueueMachine {
 
     /// One that waits already is not added again.
     fn ask(&mut self, request: Request) {
+        // The round reads the newest state, so that one of them covers all.
         if !self.waiting.contains(&request) {
             self.waiting.push_back(request);
         }
@@ -164,7 +167,7 @@ impl QueueMachine {
                 if !again {
                     let action = request.action.as_str();
                     let notice = Notice {
-                        tone: "Warning",
+                        tone: Tone::Warning,
                         reason: "QueueError",
                         message: format!("{action} queue failed for {error}"),
                     };

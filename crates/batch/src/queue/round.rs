@@ -3,6 +3,7 @@
 use super::state::{Procedure, State, Wanted, procedure};
 use super::view::{CLOSED_BY_PARENT, Lister, ROOT, View};
 use crate::bus::{Action, Event};
+use crate::job::Tone;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,8 +44,8 @@ pub type Answer = Result<Arc<View>, String>;
 /// An event that is recorded on the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// `Normal`, `Warning`.
-    pub tone: &'static str,
+    /// Its `type`.
+    pub tone: Tone,
     /// Its `reason`.
     pub reason: &'static str,
     /// Its `message`.
@@ -190,6 +191,7 @@ impl Round {
                 let released = Task::Annotate(Arc::clone(&self.queue), false);
                 self.tasks.extend([Task::OpenChildren, state, released]);
             }
+            // Closing the root would close every queue of the cluster.
             Procedure::Close if self.queue.name() == ROOT => {}
             Procedure::Close => {
                 let state = Wanted::ClosedWhenEmpty.state(empty);
@@ -235,9 +237,10 @@ impl Round {
     fn succeeded(&mut self, task: &Task, queue: Arc<View>) {
         if let Task::State(_, Why::Close) = task {
             let message = "Close queue succeed".to_owned();
-            self.notice("Normal", "CloseQueue", message);
+            self.notice(Tone::Normal, "CloseQueue", message);
         }
         if matches!(task, Task::Parent) {
+            // The later steps compare with the parent that was just written.
             self.queue = Arc::clone(&queue);
         }
         if queue.name() == self.queue.name() {
@@ -251,12 +254,12 @@ impl Round {
             Task::State(new, Why::Open) => {
                 let (old, new) = (&self.queue.status.state, new.as_str());
                 let message = format!("Update queue status from {old} to {new} failed for {why}");
-                self.notice("Warning", "OpenQueue", message);
+                self.notice(Tone::Warning, "OpenQueue", message);
                 why
             }
             Task::State(_, Why::Close) => {
                 self.notice(
-                    "Warning",
+                    Tone::Warning,
                     "CloseQueue",
                     format!("Close queue failed for {why}"),
                 );
@@ -272,7 +275,7 @@ impl Round {
         }
     }
 
-    fn notice(&mut self, tone: &'static str, reason: &'static str, message: String) {
+    fn notice(&mut self, tone: Tone, reason: &'static str, message: String) {
         self.step.notices.push(Notice {
             tone,
             reason,

@@ -237,6 +237,7 @@ impl Cluster<'_> {
         if self.case.fail_create.contains(&name) {
             return Err(Refusal::Other("the creation fails".to_owned()));
         }
+        // A pod that the cache does not know yet: the API server refuses a second one.
         if self.pods.contains_key(&name) {
             return Err(Refusal::AlreadyExists);
         }

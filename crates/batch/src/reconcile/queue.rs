@@ -234,7 +234,11 @@ impl QueueCase {
         };
         let event = |notice: &Notice| {
             let (queue, reason) = (&asked.queue_name, notice.reason);
-            format!("/{queue} {} {reason} {}", notice.tone, notice.message)
+            format!(
+                "/{queue} {} {reason} {}",
+                notice.tone.as_str(),
+                notice.message
+            )
         };
         let queues = cluster.queues.iter();
         Ok(QueueOutcome::Done {

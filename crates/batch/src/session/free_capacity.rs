@@ -6,7 +6,7 @@ use super::eviction_kind::EvictionKind;
 use super::gang::{Gang, Part};
 use super::packing::{Bin, Packed, Size, pack};
 use super::topology::DomainId;
-use crate::session::snapshot::ids::{JobId, QueueId};
+use crate::session::snapshot::ids::{ClassId, JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, EPSILON, Resource};
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
@@ -17,7 +17,7 @@ pub(crate) type VictimPool = (EvictionKind, QueueId, i32);
 /// Pods that are alike: by equivalence class, or by request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kind {
-    Class(usize),
+    Class(ClassId),
     Request(Vec<(Dim, u64)>),
 }
 
@@ -132,6 +132,7 @@ impl FreeCapacity {
                 for taken in taken {
                     self.change(taken.node, taken.request, taken.count, 1.0);
                 }
+                // The greedy order has failed, but another one may fit. With a single part there is no other order.
                 return if alone {
                     Err(at)
                 } else {
@@ -182,6 +183,7 @@ impl FreeCapacity {
         taken: &mut Vec<Taken<'g>>,
     ) -> Option<(KindKey, KindResult)> {
         let view = query.view;
+        // No node can take one such pod, which saves the scan.
         if query.pool.is_none() && times(&part.request, |dim| self.largest.get(dim)) == 0 {
             return None;
         }
@@ -200,6 +202,7 @@ impl FreeCapacity {
             if count == 0 || !takes(evaluator, query, part, node) {
                 continue;
             }
+            // Earlier nodes have no room for this kind, now or later.
             if left == part.count {
                 results.from = rank;
             }
@@ -217,6 +220,7 @@ impl FreeCapacity {
             }
         }
         if alone {
+            // Beside other parts the result says nothing about the kind alone.
             results.most = Some(part.count - left);
             self.results.insert(key, results);
         }
@@ -339,6 +343,7 @@ fn bits(request: &Resource) -> Vec<(Dim, u64)> {
 /// How often a request fits into a room.
 pub(crate) fn times(request: &Resource, room: impl Fn(Dim) -> f64) -> usize {
     let most = request.iter().map(|(dim, amount)| {
+        // The tolerance of Volcano's comparisons, so that both agree about what fits.
         let room = room(dim) + EPSILON;
         if amount < EPSILON {
             return if room > 0.0 { f64::INFINITY } else { 0.0 };

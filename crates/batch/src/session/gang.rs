@@ -3,7 +3,7 @@
 use super::Session;
 use super::snapshot::Job;
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::ids::{ClassId, JobId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::{Status, Task};
@@ -92,7 +92,7 @@ pub(crate) fn smallest_gang(session: &mut Session<'_>, job_id: JobId) -> Gang {
 /// The pending tasks of a job, grouped by likeness, smallest request first. `None` if a task cannot be compiled; it
 /// gets a fit error in allocate.
 pub(crate) fn waiting_parts(session: &mut Session<'_>, job: JobId) -> Option<Vec<Part>> {
-    let mut parts: Vec<(usize, Part)> = Vec::new();
+    let mut parts: Vec<(ClassId, Part)> = Vec::new();
     let tasks: Vec<TaskId> = session.tx.snapshot.tasks_of(job, Status::Pending).collect();
     for task_id in tasks {
         let task = &session.tx.snapshot.tasks[task_id];
@@ -134,6 +134,7 @@ fn gang_of_group(snapshot: &Snapshot, job: JobId) -> Gang {
     if count == 0 || need.is_empty() || job.ready() > 0 {
         return Gang::Nothing;
     }
+    // The sizes of its pods are unknown, so only their sum can be compared.
     let Some(role) = only_role(job) else {
         return Gang::Sum(need, job.min_member);
     };

@@ -80,8 +80,8 @@ pub use eviction_kind::EvictionKind;
 pub use known::Known;
 pub use objects::{GROUP, Objects, Setting, TASK_SPEC, reads_annotation};
 pub use outcome::{
-    Amounts, Event, EventKind, Eviction, GroupCondition, GroupOutcome, JobShareOutcome, ObjectKind,
-    Outcome, PodCondition, QueueOutcome, Refused, UpstreamOutcome,
+    Amounts, Event, Eviction, GroupCondition, GroupOutcome, JobShareOutcome, ObjectKind, Outcome,
+    PodCondition, QueueOutcome, Refused, UpstreamOutcome,
 };
 
 pub use plain::plain_job;
@@ -120,6 +120,7 @@ impl<'c> Session<'c> {
         compat: Compat,
         observer: &mut impl Observer,
     ) -> (Snapshot, Outcome) {
+        // Both depend on the state before any action, so they are computed first.
         snapshot.note_freed(cluster);
         snapshot.set_priorities(compat);
         let plugins = Plugins::open(&snapshot, conf, compat);
@@ -132,6 +133,7 @@ impl<'c> Session<'c> {
         };
         let mut outcome = Outcome::default();
         close::report_open(&session.tx, &mut outcome);
+        // The observer sees the state before nodes are reserved, as the report does.
         observer.opened(&session);
         reservation::reserve(&mut session);
         session.act(observer);

@@ -4,6 +4,7 @@ use super::eviction_kind::EvictionKind;
 use super::pod_id::PodId;
 use super::snapshot::Job;
 use super::snapshot::task::Task;
+use crate::job::Tone;
 use crate::wire::PodGroupStatus;
 use evictd_placement::NodeId;
 use jiff::Timestamp;
@@ -220,15 +221,6 @@ pub enum ObjectKind {
     PodGroup,
 }
 
-/// Whether an event needs attention.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventKind {
-    /// It does not.
-    Normal,
-    /// It does.
-    Warning,
-}
-
 /// An event of an object. The event of a binding or an eviction is written with the call itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
@@ -236,8 +228,8 @@ pub struct Event {
     pub object_kind: ObjectKind,
     /// `namespace/name`.
     pub object: String,
-    /// Whether it needs attention.
-    pub kind: EventKind,
+    /// Its type.
+    pub kind: Tone,
     /// In a word.
     pub reason: String,
     /// For people.
@@ -252,7 +244,7 @@ impl Event {
         Self {
             object_kind: ObjectKind::Pod,
             object: task.key.to_string(),
-            kind: EventKind::Warning,
+            kind: Tone::Warning,
             reason: "FailedScheduling".to_owned(),
             message,
             pod: Some(task.id.clone()),
@@ -260,7 +252,7 @@ impl Event {
     }
 
     /// An event of the pod group of a job.
-    pub(crate) fn of_group(job: &Job, kind: EventKind, reason: &str, message: String) -> Self {
+    pub(crate) fn of_group(job: &Job, kind: Tone, reason: &str, message: String) -> Self {
         Self {
             object_kind: ObjectKind::PodGroup,
             object: job.key.to_string(),
@@ -283,7 +275,8 @@ impl Serialize for Event {
             pod: _,
         } = self;
         serializer.collect_str(&format_args!(
-            "{object_kind:?} {object} {kind:?} {reason} {message}"
+            "{object_kind:?} {object} {} {reason} {message}",
+            kind.as_str()
         ))
     }
 }

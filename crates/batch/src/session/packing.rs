@@ -53,6 +53,7 @@ pub(crate) fn pack(
         let places = bins.iter().filter(open).fold(0_usize, |sum, bin| {
             sum.saturating_add(slots(size.request, &bin.room))
         });
+        // A cheap proof of failure, before the search begins.
         if counts.into_iter().sum::<usize>() > places {
             return Packed::TooMany(at);
         }

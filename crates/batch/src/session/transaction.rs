@@ -5,10 +5,11 @@
 //! steps to undo.
 
 use super::eviction_kind::EvictionKind;
-use super::outcome::{Event, EventKind};
+use super::outcome::Event;
 use super::plugins::{Plugins, Tiers};
 use super::snapshot::Snapshot;
 use crate::compat::{Compat, Difference};
+use crate::job::Tone;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::{Context, Status};
 use evictd_placement::{Cluster, NodeId, Statement};
@@ -101,13 +102,7 @@ impl Transaction<'_> {
     }
 
     /// Records an event of a pod group.
-    pub(crate) fn group_event(
-        &mut self,
-        job: JobId,
-        kind: EventKind,
-        reason: &str,
-        message: String,
-    ) {
+    pub(crate) fn group_event(&mut self, job: JobId, kind: Tone, reason: &str, message: String) {
         let job = &self.snapshot.jobs[job];
         // Groups of scheduling.k8s.io and bare pods are described by their conditions alone.
         if job.has_object() {
@@ -150,6 +145,7 @@ impl Transaction<'_> {
                 self.statement.remove_again(self.cluster, number);
             } else {
                 let mut pods = self.cluster.node(node).pods.iter();
+                // The cluster knows the pod only by its key.
                 let at = pods.position(|pod| match pod.uid() {
                     "" => self.cluster.full_name(pod) == **task.id,
                     uid => *uid == **task.id,
@@ -226,6 +222,7 @@ impl Transaction<'_> {
 
     /// Undoes an eviction.
     fn unevict(&mut self, task_id: TaskId, before: Status) {
+        // Volcano turns a bound pod into a running one here.
         let status = if self.compat.has(Difference::ExactUndo) {
             before
         } else {
@@ -257,13 +254,14 @@ impl Transaction<'_> {
     /// Carries operations out: allocated tasks are bound, and victims are evicted.
     pub(crate) fn commit(&mut self, operations: Operations) {
         for (task, operation) in operations.0 {
+            // A committed attempt has not failed.
             self.snapshot.tasks[task].last = None;
             match operation {
                 Operation::Allocate => self.bind(task),
                 Operation::Pipeline => {}
                 Operation::Evict(_, kind) => {
                     let job = self.snapshot.tasks[task].job;
-                    self.group_event(job, EventKind::Normal, "Evict", kind.as_str().to_owned());
+                    self.group_event(job, Tone::Normal, "Evict", kind.as_str().to_owned());
                     self.evicted.push((task, kind));
                 }
             }
@@ -283,6 +281,7 @@ impl Transaction<'_> {
     pub(crate) fn undo(mut self) -> Snapshot {
         let snapshot = &mut self.snapshot;
         let mut jobs = Vec::new();
+        // A task may have been touched several times. The oldest status is applied last.
         for (task_id, before) in self.touched.into_iter().rev() {
             let task = &mut snapshot.tasks[task_id];
             if before == Status::Pending
@@ -300,6 +299,7 @@ impl Transaction<'_> {
             task.evicts = false;
             jobs.push(task.job);
         }
+        // Placed pods are back in their tasks. This restores the removed ones and the nominations.
         self.statement.undo(self.cluster);
         jobs.sort_unstable();
         jobs.dedup();

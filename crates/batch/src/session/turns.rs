@@ -120,6 +120,7 @@ impl Turns {
     pub(crate) fn rank(&self, candidate: Candidate<'_>) -> impl Ord + use<> {
         let namespace = candidate.job.split('/').next().unwrap_or_default();
         let last = |of: &dyn Fn(&Turn) -> bool| self.0.iter().rposition(of);
+        // A position of None sorts first: a queue without a turn so far.
         let queue = last(&|turn| turn.queue == candidate.queue);
         let tenant = last(&|turn| turn.queue == candidate.queue && turn.namespace() == namespace);
         (queue, tenant)

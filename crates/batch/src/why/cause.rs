@@ -89,6 +89,7 @@ fn unseen(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Answer 
     let name = subject.title();
     let queue = queue_of(what_if, subject, setting);
     let waits = |why: String| Answer::of(subject, State::Waits, format!("{name} waits: {why}"));
+    // Without a job no controller will make a pod group for these pods.
     let plain = matches!(subject.kind, Kind::Pod | Kind::Owner) && subject.job.is_none();
     let plain = plain
         && !what_if.groups.contains_key(&subject.group)
@@ -478,6 +479,7 @@ fn soonest(
     what_if.undo(mark);
     let mut search = Search::new(what_if, subject);
     search.first = first;
+    // If the unavoidable changes start it alone, every other proposal would only add to them.
     let alone = if search.first.is_empty() {
         None
     } else {

@@ -51,12 +51,14 @@ pub(super) fn ends(search: &mut Search<'_, '_>) -> Vec<Proposal> {
         )
     });
     units.truncate(TOGETHER);
+    // If all ends together do not suffice, no part of them does.
     if units.is_empty() || !search.suffices(&ended(&units)) {
         return Vec::new();
     }
     let mut found = alone(search, &units);
     if found.is_empty() {
         let needed = necessary(search, units, ended);
+        // A longer list is no help to a reader.
         if needed.len() <= MOST {
             found.push(needed);
         }
@@ -89,6 +91,7 @@ pub(super) fn ends_before_all(
     }
     search.first.push(priority);
     let found = ends(search);
+    // The priority is part of each proposal, but not of later searches.
     search.first.pop();
     let best = found
         .into_iter()

@@ -25,7 +25,9 @@ impl WhatIf<'_> {
                 found = Some(count);
                 break;
             }
+            // Between two sessions terminating pods end and the controllers act.
             let gone = self.let_go();
+            // Nothing has changed, so every further session would do the same.
             if !self.carry_out(&outcome) && !self.make(subject) && !gone {
                 break;
             }

@@ -156,6 +156,7 @@ impl Search<'_, '_> {
     }
 
     fn remedy_for(&mut self, diagnosis: &JobDiagnosis) -> Option<Vec<Change>> {
+        // Every pod has found a node, so that the queue is the limit.
         let Some(first) = &diagnosis.feasibility.first else {
             let lifted = self.lifted(diagnosis);
             // Once it is lifted, it is no longer the limit.

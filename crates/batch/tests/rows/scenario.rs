@@ -239,6 +239,6 @@ pub(crate) fn told(outcome: &Outcome, object: &str) -> Vec<String> {
     let events = outcome.events.iter();
     let events = events.filter(|own| own.object == format!("default/{object}"));
     events
-        .map(|own| format!("{:?} {} {}", own.kind, own.reason, own.message))
+        .map(|own| format!("{} {} {}", own.kind.as_str(), own.reason, own.message))
         .collect()
 }

@@ -56,6 +56,7 @@ pub(super) fn check_around(queue: &Queue, known: &Known) -> Result<(), String> {
         below_ancestors(queue, known)?;
         let name = &queue.metadata.name;
         let siblings = known.children(parent).into_iter();
+        // The queue counts as it will be, not as it is.
         let siblings = siblings.filter(|sibling| sibling.metadata.name != *name);
         let said = format!("parent queue {parent}");
         sums(&said, found, siblings.chain([queue]))?;
@@ -89,6 +90,7 @@ fn below_ancestors(queue: &Queue, known: &Known) -> Result<(), String> {
 fn ancestor_capability(queue: &Queue, resource: &str, known: &Known) -> Option<f64> {
     let mut seen = vec![queue.metadata.name.as_str()];
     let mut parent = queue.spec.parent.as_str();
+    // Two queues can be each other's parents.
     while !matches!(parent, "" | "root") && !seen.contains(&parent) {
         seen.push(parent);
         let above = known.queue(parent).ok()?;

@@ -18,6 +18,7 @@ pub(super) fn check(queue: &Queue, known: &Known, deepest: usize) -> Result<(), 
     let above =
         above.map_err(|error| format!("failed to get parent queue of queue {name}: {error}"))?;
     match pods(above) {
+        // Pods belong to leaves. Below a leaf with pods its amounts would count twice.
         Some(pods) if known.children(parent).is_empty() => Err(format!(
             "queue {parent} cannot be the parent queue of queue {name} because it has allocated Pods: {pods}"
         )),

@@ -29,12 +29,14 @@ pub(in crate::admission) fn check(
     }
     let resized = old.is_none_or(|old| differ(&old.spec, &queue.spec));
     let is_root = queue.metadata.name == "root";
+    // The root's amounts are those of the cluster, which the scheduler computes.
     if is_root && settings.protect_root && old.is_some() && resized {
         return Err(
             "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
                 .to_owned(),
         );
     }
+    // A change of anything else must not fail because of an older inconsistency of its neighbours.
     if !is_root && (moved || resized) {
         resources::check_around(queue, known)?;
     }

@@ -28,6 +28,7 @@ pub(super) fn is_placeable(
 ) -> bool {
     let job = &session.tx.snapshot.jobs[job_id];
     let runs = job.count(Status::Running) + job.count(Status::Bound) > 0;
+    // A job that runs in part was enqueued before. Keeping it out now would only strand its pods.
     if !session.checks_placement() || runs {
         return true;
     }
@@ -150,6 +151,7 @@ fn victim_pools(session: &Session<'_>, job_id: JobId, gang: &Gang) -> Vec<Victim
     let job = &session.tx.snapshot.jobs[job_id];
     if let Gang::Parts(parts) = gang {
         let mut tasks = parts.iter().filter_map(|part| part.task);
+        // Without eviction one of its pods would never start, and the gang needs all of them.
         if tasks.any(|task| session.tx.snapshot.tasks[task].never_preempts) {
             return Vec::new();
         }
@@ -162,6 +164,7 @@ fn victim_pools(session: &Session<'_>, job_id: JobId, gang: &Gang) -> Vec<Victim
     let shared = session.tx.tiers().has_shares();
     let reclaims = session.conf.actions.contains(&Action::Reclaim);
     if reclaims && (!shared || session.tx.tiers().may_reclaim(job_id, &need)) {
+        // Reclaim ignores priorities, so that one pool serves all jobs of the queue.
         all.push((EvictionKind::Reclaim, job.queue, 0));
     }
     all

@@ -26,11 +26,13 @@ pub(crate) fn allocate(session: &mut Session<'_>) {
         .queues
         .pop(|one, other| session.tx.tiers().queue_before(one, other))
     {
+        // The queue is not pushed back: nothing in this action lowers its share again.
         if session.tx.tiers().is_overused(queue) {
             continue;
         }
         let job = line.jobs[queue].pop(|one, other| session.tx.tiers().job_before(one, other));
         let Some(job) = job else { continue };
+        // A job has several turns. Its tasks keep their order, and those that failed are not tried again.
         let mut tasks = match line.tasks[job].take() {
             Some(tasks) => tasks,
             None => task_placement::waiting(session.tx.tiers(), job),
@@ -38,6 +40,7 @@ pub(crate) fn allocate(session: &mut Session<'_>) {
         if !tasks.is_empty() {
             turn(session, &mut line, &mut tasks, job, queue);
         }
+        // The queue goes behind the others after each job, because its share may have grown.
         line.tasks[job] = Some(tasks);
         line.queues.push(queue, |one, other| {
             session.tx.tiers().queue_before(one, other)
@@ -61,6 +64,7 @@ fn line(session: &mut Session<'_>) -> Line {
             }
             session.tx.snapshot.jobs[job].phase = PodGroupPhase::Inqueue;
         }
+        // A gang without enough pods would hold room that it cannot use.
         if session.tx.tiers().invalid(job).is_some() {
             continue;
         }
@@ -97,6 +101,8 @@ fn turn(
             domain_placement::fill_all(session, &mut operations, job);
         }
     });
+    // A gang starts as a whole. One that will be complete after pending evictions keeps its places for this session.
+    // Anything less gives its room back to the next job.
     if target.suffices && session.tx.tiers().is_ready(job) {
         session.tx.commit(operations);
         reservation::starts(session, job);

@@ -88,6 +88,7 @@ fn best_effort(session: &mut Session<'_>) -> Vec<TaskId> {
 fn fill(tx: &mut Transaction<'_>, task: TaskId, node: NodeId) {
     tx.put_on(task, node, Status::Allocated);
     let job = tx.snapshot.tasks[task].job;
+    // The other actions may have allocated a part of the gang that waited for these tasks.
     if tx.tiers().is_ready(job) {
         let allocated: Vec<TaskId> = tx.snapshot.tasks_of(job, Status::Allocated).collect();
         for task in allocated {

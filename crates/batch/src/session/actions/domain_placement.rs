@@ -66,6 +66,7 @@ pub(super) fn target(
         });
     };
     let job = &session.tx.snapshot.jobs[job_id];
+    // Its running pods fix the domain, and they suffice. So the others are tried there whatever fits.
     if let ([within], true) = (&*choice, job.ready() >= job.min_member) {
         let words = domain_search::domain_message(session, job_id, *within, (0, 0));
         session.tx.snapshot.jobs[job_id].best_domain = Some(words);
@@ -115,6 +116,7 @@ fn best_of(
         let most = most.as_ref().map_or(usize::MAX, |most| most[at]);
         let no_better =
             best.is_some_and(|(_, best)| best.now && most.saturating_add(ask_nothing) <= best.fit);
+        // A trial places every task, so domains that cannot win are skipped by their sums alone.
         if most < missing || no_better {
             continue;
         }
@@ -156,6 +158,7 @@ fn try_in(
         fit: operations.placed(),
     };
     session.tx.discard(operations);
+    // The errors of one domain must not speak for the job when another one is tried.
     restore_fit_errors(&mut session.tx.snapshot, job_id, attempt);
     (tried, all)
 }
@@ -302,6 +305,7 @@ fn domains_to_free(
     let mut domains: Vec<(DomainId, usize)> = domains
         .map(|(within, (now, _))| (within, now.min(missing)))
         .collect();
+    // A domain with more free room needs fewer victims.
     domains.sort_by_key(|(_, now)| Reverse(*now));
     domains.into_iter().map(|(within, _)| within).collect()
 }

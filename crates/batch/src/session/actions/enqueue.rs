@@ -1,10 +1,10 @@
 //! Action enqueue: moves pending jobs to `Inqueue`, one job of each queue in turn (S6-104).
 
 use crate::compat::Difference;
+use crate::job::Tone;
 use crate::session::Session;
 use crate::session::actions::admission;
 use crate::session::gang;
-use crate::session::outcome::EventKind;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::ids::JobId;
@@ -36,6 +36,7 @@ pub(crate) fn enqueue(session: &mut Session<'_>) {
         let need = session.tx.snapshot.jobs[job].min_resources.clone();
         if let Some(refused) = session.tx.snapshot.jobs[job].refused {
             let words = format!("spec.minResources: {refused}");
+            // The amounts cannot be compared, so the job stays pending and says why.
             session.tx.snapshot.jobs[job].not_enqueued_because = Some(words);
         } else if reservation::may_create_pods(session, job) {
             session.tx.snapshot.jobs[job].without_promise = true;
@@ -48,6 +49,7 @@ pub(crate) fn enqueue(session: &mut Session<'_>) {
             session.tx.snapshot.jobs[job].without_promise = false;
             session.tx.snapshot.jobs[job].phase = PodGroupPhase::Inqueue;
         }
+        // One job of each queue has its turn, so that a long queue does not promise the whole cluster to itself.
         queues.push(queue, |one, other| {
             session.tx.tiers().enqueues_before(one, other)
         });
@@ -62,6 +64,7 @@ fn promise(session: &mut Session<'_>, job_id: JobId) {
     }
     let queue = job.queue;
     let need = gang::smallest_gang(session, job_id).need();
+    // Volcano promises nothing to a job without minResources, so that too many such jobs are enqueued.
     for shares in session.tx.plugins.each_shares_mut() {
         shares.add_inqueue(queue, &need);
     }
@@ -74,7 +77,7 @@ fn is_enqueueable(session: &mut Session<'_>, job: JobId, request: &Resource) -> 
     if let Some((_, words)) = objection.filter(|(_, words)| !words.is_empty()) {
         session
             .tx
-            .group_event(job, EventKind::Normal, "Unschedulable", words);
+            .group_event(job, Tone::Normal, "Unschedulable", words);
     }
     allowed
 }

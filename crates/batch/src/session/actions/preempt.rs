@@ -64,6 +64,7 @@ fn preempt_within(session: &mut Session<'_>, job: JobId, refused: &mut Refused) 
             let mut operations = Operations::default();
             if !preempt_for(session, &mut operations, task, true, refused) {
                 session.tx.discard(operations);
+                // The tasks of a job are alike enough that the later ones would fail, too.
                 break;
             }
             session.tx.commit(operations);
@@ -74,6 +75,7 @@ fn preempt_within(session: &mut Session<'_>, job: JobId, refused: &mut Refused) 
 /// Whether a task may take room from others: not if it never does, and not while a node is being freed for it.
 fn may_preempt(session: &mut Session<'_>, task_id: TaskId) -> bool {
     let task = &session.tx.snapshot.tasks[task_id];
+    // A nomination means that victims are terminating already. Further ones would die for nothing.
     if task.never_preempts || task.nominated.is_empty() {
         return !task.never_preempts;
     }
@@ -95,6 +97,7 @@ fn may_preempt(session: &mut Session<'_>, task_id: TaskId) -> bool {
                 .as_ref()
                 .map_or(0, |pod| pod.priority);
             let mut pods = session.tx.cluster.node(id).pods.iter();
+            // As in kube-scheduler: the task waits while victims of a preemption are still terminating there.
             !pods.any(|pod| pod.priority < priority && pod.terminating && pod.preempted)
         }
     }
@@ -134,6 +137,7 @@ fn preempt_for(
     if !may_preempt {
         return false;
     }
+    // The first node that can be freed is taken: looking at all of them costs more than a better choice is worth.
     for node in starving::by_score(session, task_id, nodes) {
         let task = &session.tx.snapshot.tasks[task_id];
         let queue = session.tx.snapshot.jobs[task.job].queue;
@@ -148,6 +152,7 @@ fn preempt_for(
                 EvictionKind::Preempt,
                 queue,
                 *candidate,
+                // A task that asks for nothing gains nothing from the room of one that asks for something.
             ) && (other.best_effort || !task.best_effort)
                 && within == (other.job == task.job)
         });

@@ -23,6 +23,7 @@ pub(crate) fn reclaim(session: &mut Session<'_>) {
         });
     }
     while let Some(queue) = queues.pop(|one, other| session.tx.tiers().queue_before(one, other)) {
+        // A queue that has its share must not take from others.
         if session.tx.tiers().is_overused(queue) {
             continue;
         }
@@ -86,6 +87,7 @@ fn reclaim_cheaply(
             found.push((victims::loss(&session.tx.snapshot, tried.evicted()), node));
             session.tx.discard(tried);
         }
+        // Each trial evicts and undoes, which is expensive. So the search ends after a few nodes.
         if found.len() == COMPARED {
             break;
         }

@@ -7,7 +7,7 @@ use crate::session::plugins::Tiers;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Job;
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::ids::{ClassId, JobId, QueueId, TaskId};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::Status;
 use evictd_placement::NodeId;
@@ -19,7 +19,7 @@ pub(super) struct Refused(HashMap<(JobId, Role), Vec<bool>>);
 
 /// The equivalence classes of a job's tasks for which no victims were found. Tasks of the same class would fail alike.
 #[derive(Debug, Default)]
-pub(super) struct Failed(Vec<usize>);
+pub(super) struct Failed(Vec<ClassId>);
 
 /// Jobs that lack something, by queue, and their tasks that wait.
 pub(super) struct Starving {
@@ -42,6 +42,7 @@ pub(super) fn starving(tiers: Tiers<'_>, which: impl Fn(&Job) -> bool) -> Starvi
         if job.is_pending() || tiers.invalid(index).is_some() {
             continue;
         }
+        // Reclaim also visits queues whose jobs lack nothing, because that is Volcano's order of queues.
         if !starving.queues.contains(&job.queue) {
             starving.queues.push(job.queue);
         }
@@ -68,7 +69,7 @@ pub(super) fn record_failed(session: &mut Session<'_>, task: TaskId, failed: &mu
     }
 }
 
-fn class_of(session: &mut Session<'_>, task: TaskId) -> Option<usize> {
+fn class_of(session: &mut Session<'_>, task: TaskId) -> Option<ClassId> {
     let (evaluator, view) = session.evaluation();
     evaluator.class(view, task)
 }
@@ -132,6 +133,7 @@ pub(super) fn without_refused(
     refused: &mut Refused,
 ) {
     let task = &snapshot.tasks[task];
+    // Tasks without a role need not be alike, so one failure says nothing about the next.
     if task.role == 0 {
         return;
     }

@@ -38,6 +38,7 @@ pub(super) fn place_tasks(
     let mut turn = caches_refusals(session, Action::Allocate).then(Turn::default);
     let mut refused = 0;
     while let Some(task) = tasks.pop(|one, other| session.tx.tiers().task_before(one, other)) {
+        // Only this task is passed over: a smaller one of the same job may still be within the limits.
         if !reservation::is_allocatable(session, queue, task) {
             continue;
         }
@@ -55,12 +56,14 @@ pub(super) fn place_tasks(
             Err(error) => {
                 record_fit_error(&mut session.tx.snapshot, task, error);
                 refused += 1;
+                // The rest of the gang is worth a try only if enough tasks of other roles are left.
                 if may_go_on(&session.tx.snapshot, job) {
                     continue;
                 }
                 break;
             }
         }
+        // The gang is complete. Its other tasks wait for the next turn, so that each job starts before one grows.
         if !all && session.tx.tiers().is_ready(job) {
             break;
         }
@@ -107,6 +110,7 @@ fn find_node(
 
 fn give(tx: &mut Transaction<'_>, operations: &mut Operations, task: TaskId, node: NodeId) {
     let request = &tx.snapshot.tasks[task].request;
+    // Room that terminating pods still hold is promised, and the task binds in a later session.
     if tx.snapshot.nodes[node.index()].has_idle(request) {
         tx.allocate(operations, task, node);
     } else {

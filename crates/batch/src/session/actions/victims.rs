@@ -50,6 +50,7 @@ pub(super) fn free_node(
     };
     let mut own_steps = Operations::default();
     let mut evicted = Vec::new();
+    // Room is checked before each round, so that no round is evicted in vain.
     for victims in rounds(session, preemptor, victims) {
         if fits_now(session, preemptor) {
             break;
@@ -64,6 +65,7 @@ pub(super) fn free_node(
         }
     }
     if !fits_now(session, preemptor) {
+        // Filters may still refuse, for example because an affinity needs one of the victims.
         session.tx.discard(own_steps);
         return false;
     }
@@ -73,6 +75,7 @@ pub(super) fn free_node(
     let mut requests = evicted
         .iter()
         .map(|victim| &session.tx.snapshot.tasks[*victim].request);
+    // Volcano nominates the node only if victims free something, and reclaim nominates it for any victim.
     let evicts = match kind {
         EvictionKind::Reclaim => requests.len() > 0,
         EvictionKind::Preempt => requests.any(|request| !request.is_empty()),
@@ -221,6 +224,7 @@ fn spare_first(tiers: Tiers<'_>, tasks: Vec<TaskId>) -> (Vec<TaskId>, Vec<TaskId
         let job_id = tiers.snapshot.tasks[*task].job;
         let job = &tiers.snapshot.jobs[job_id];
         let left = left.entry(job_id).or_insert_with(|| job.ready());
+        // Each task that was counted as spare leaves the gang with one less to spare.
         *left -= 1;
         job.can_spare(*left)
     })
@@ -233,6 +237,7 @@ fn whole_gang(tx: &Transaction<'_>, preemptor: Preemptor, job_id: JobId) -> Opti
     let job = &tx.snapshot.jobs[job_id];
     let new = [Status::Allocated, Status::Binding, Status::Pipelined];
     let same = tx.snapshot.tasks[preemptor.task].job == job_id;
+    // Evicting what this session has just placed would move pods back and forth.
     if same || new.into_iter().any(|status| job.count(status) > 0) {
         return None;
     }

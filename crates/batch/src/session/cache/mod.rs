@@ -181,6 +181,7 @@ impl Cache {
             path: annotation(HIERARCHY),
             path_weights: annotation(HIERARCHY_WEIGHTS),
         };
+        // Slots of deleted queues are reused, so that ids stay small.
         let free = || {
             let mut ids = self.snapshot.queue_ids();
             ids.find(|id| self.snapshot.queues[*id].gone)
@@ -357,6 +358,7 @@ impl Cache {
             let queue = queue.filter(|_| is_job && against.is_none());
             job.is_live = queue.is_some();
             if let Some(upstream) = &mut job.upstream {
+                // It is reported as the reason of the group, which is no job meanwhile.
                 upstream.left_out = against.filter(|_| is_job);
             }
             let Some(queue) = queue else { continue };

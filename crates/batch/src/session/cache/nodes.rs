@@ -28,6 +28,7 @@ impl Cache {
         snapshot.total = Resource::default();
         for (id, node) in cluster.node_ids().zip(&mut snapshot.nodes) {
             node.read(cluster, &mut snapshot.dims, id);
+            // Indices of nodes may have moved, so tasks are assigned by the names of their nodes.
             node.tasks.clear();
             snapshot.total.add(&node.allocatable);
         }

@@ -22,6 +22,7 @@ impl Cache {
     pub fn pod(&mut self, cluster: &mut Cluster, pod: &Pod) {
         let before = self.status_of_plain(pod);
         let pod_scheduled = self.pod_scheduled_of(pod);
+        // Each field of a task may have changed, so it is read anew.
         self.remove_pod(cluster, &pod.metadata);
         if let Some(task) = self.task_of(cluster, pod) {
             if let Some(earlier) = pod_scheduled {
@@ -87,6 +88,7 @@ impl Cache {
         job.has_group &= !job.is_plain;
         job.tasks.retain(|task| *task != index);
         job.recount(&self.snapshot.tasks);
+        // The slot must not keep the role's name alive.
         self.snapshot.tasks[index].role = 0;
         self.free_tasks.push(index);
         self.drop_unused(job_id);

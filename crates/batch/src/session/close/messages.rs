@@ -82,6 +82,7 @@ pub(super) fn fit_text(session: &Session<'_>, job_id: JobId) -> String {
         text = format!("{text}. {words}");
     }
     let origin = job.fit_errors.iter();
+    // The map has no order. The first name gives the same message in each session.
     let origin = origin.min_by_key(|(task, _)| &session.tx.snapshot.tasks[**task].key);
     if let Some((task, error)) = origin {
         let name = session.tx.snapshot.tasks[*task].name();

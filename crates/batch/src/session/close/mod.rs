@@ -7,9 +7,10 @@ pub(super) use report::{report_actions, report_open};
 mod upstream;
 
 use super::Session;
-use super::outcome::{Event, EventKind, GroupCondition, GroupOutcome, Outcome, PodCondition};
+use super::outcome::{Event, GroupCondition, GroupOutcome, Outcome, PodCondition};
 use crate::compat::Difference;
 use crate::conf::PluginName;
+use crate::job::Tone;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
@@ -50,6 +51,7 @@ pub(crate) fn close(session: &mut Session<'_>, outcome: &mut Outcome) {
     upstream::report_upstream(session, outcome);
     report::report_queues(&session.tx.snapshot, outcome);
     outcome.events = std::mem::take(&mut session.tx.events);
+    // Sessions visit jobs in an order that depends on their shares. Equal inputs have equal reports.
     outcome.events.sort_unstable();
 }
 
@@ -214,11 +216,11 @@ fn report_job(session: &mut Session<'_>, job_id: JobId, written: bool, outcome: 
         );
         session
             .tx
-            .group_event(job_id, EventKind::Warning, "Unschedulable", message);
+            .group_event(job_id, Tone::Warning, "Unschedulable", message);
     } else if written {
         session.tx.group_event(
             job_id,
-            EventKind::Normal,
+            Tone::Normal,
             "Scheduled",
             "pod group is ready".to_owned(),
         );

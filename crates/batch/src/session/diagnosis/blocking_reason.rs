@@ -178,6 +178,7 @@ pub(super) fn limited(session: &mut Session<'_>, job_id: JobId) -> Option<Blocki
     for task in &tasks {
         if reservation::is_allocatable(session, queue, *task) {
             session.tx.plugins.allocated(&session.tx.snapshot, *task);
+            // The tasks are counted one beside the other, and taken back below.
             had.push(*task);
         }
     }
@@ -185,6 +186,7 @@ pub(super) fn limited(session: &mut Session<'_>, job_id: JobId) -> Option<Blocki
     for task in had {
         session.tx.plugins.deallocated(&session.tx.snapshot, task);
     }
+    // The queue is not the limit.
     if allowed == tasks.len() {
         return None;
     }

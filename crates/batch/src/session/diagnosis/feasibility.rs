@@ -131,6 +131,7 @@ fn placed(
         let task = &session.tx.snapshot.tasks[task_id];
         let alike = |other: &TaskId| {
             let other = &session.tx.snapshot.tasks[*other];
+            // A task like one that has failed fails, too, and the trial of each is expensive.
             task.role != 0 && other.role == task.role && other.request == task.request
         };
         let record_fit_error = failed.iter().any(alike);

@@ -49,6 +49,7 @@ pub(super) fn ahead_of(session: &Session<'_>, job: JobId) -> Vec<Ahead> {
     };
     let mut counted: Vec<(usize, JobId)> =
         others.iter().map(|other| (count(*other), *other)).collect();
+    // The number of jobs before each one gives an order even where plugins contradict each other.
     counted.sort_by_key(|(count, other)| (*count, &session.tx.snapshot.jobs[*other].key));
     others = counted.into_iter().map(|(_, other)| other).collect();
     others

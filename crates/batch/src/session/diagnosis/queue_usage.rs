@@ -127,6 +127,7 @@ fn usages(
             deserved: limit(share.entitled()),
             capability: limit(&share.real_capability),
             capped: queue.capability.as_ref().is_some_and(|capability| {
+                // The real capability is also bounded by the cluster and by the guarantees of others.
                 capability.get(dim) > 0.0 && capability.get(dim) <= share.real_capability.get(dim)
             }),
             request: amount(&share.request),

@@ -42,11 +42,13 @@ impl Binpack {
         let (mut score, mut weights) = (0.0, 0.0);
         for (dim, weight) in &self.by_dim {
             let asked = request.get(*dim);
+            // A resource that the task does not request has no weight either.
             if asked == 0.0 {
                 continue;
             }
             let (there, used) = (node.allocatable.get(*dim), node.used.get(*dim) + asked);
             if there != 0.0 && *weight != 0.0 {
+                // The task fits only after pending evictions, so the node is not full yet.
                 if used > there {
                     return 0.0;
                 }

@@ -5,6 +5,7 @@ use super::View;
 use super::node_plugins::NodePlugins;
 use super::winner_tree::{Rating, WinnerTree};
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
+use crate::session::snapshot::ids::ClassId;
 use crate::session::snapshot::resource::Resource;
 use crate::session::topology::DomainId;
 use evictd_placement::{Filter, Here, NodeId, Pod, Rejection, Score, filter};
@@ -28,7 +29,7 @@ struct Scaled {
 /// The key of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EvaluationKey {
-    pub(super) class: usize,
+    pub(super) class: ClassId,
     /// Whether nodes without room refuse.
     pub(super) needs_room: bool,
     /// Whether nodes refuse that are reserved for another job.
@@ -224,6 +225,7 @@ impl ClassEvaluation {
             });
         }
         let here = Here::new(view.cluster, node);
+        // Its pods may hold any amount of room.
         if here.node.unknown_pods > 0 {
             return reasons.intern(Refusal {
                 texts: vec![filter::UNKNOWN_REQUESTS.to_owned()],
@@ -236,6 +238,7 @@ impl ClassEvaluation {
             filter.enter(here);
             if let Err(rejection) = filter.check(here) {
                 said.push((index, rejection));
+                // Evictions cannot help, so that the reasons of later filters do not matter.
                 if !rejection.is_resolvable() {
                     break;
                 }
@@ -288,6 +291,7 @@ impl ClassEvaluation {
         reasons: &mut Reasons,
         pod: &Pod,
     ) -> bool {
+        // The compiled filters may refer to what has changed.
         if view.cluster.changes().of_all() > self.at {
             return false;
         }
@@ -296,8 +300,10 @@ impl ClassEvaluation {
         }
         let changed = &view.log[self.seen..];
         if self.coupled {
+            // A filter or score looks at other nodes, so that one changed node can change the answer of every other.
             return changed.is_empty();
         }
+        // So many changes touch most nodes several times. One pass over all of them is cheaper.
         if changed.len() > self.reasons.len() {
             self.ask_all(view, node_plugins, reasons, pod);
         } else {

@@ -1,5 +1,6 @@
 //! Equivalence classes: tasks with the same result on every node.
 
+use crate::session::snapshot::ids::ClassId;
 use crate::session::snapshot::resource::{Dim, Resource};
 use evictd_placement::{Cluster, Labels, Pod, ScalarsId, Scored, Template, TemplateId};
 use hashbrown::HashMap;
@@ -16,16 +17,16 @@ struct EvaluationKey {
     scored: [i64; 2],
 }
 
-/// Every class that was met, as a number.
+/// Every class that was met.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    known: HashMap<EvaluationKey, usize>,
+    known: HashMap<EvaluationKey, ClassId>,
     /// The last task's fields and class, because tasks of one job follow each other.
-    last: Option<(TemplateId, Labels, Resource, Scored, usize)>,
+    last: Option<(TemplateId, Labels, Resource, Scored, ClassId)>,
 }
 
 impl Classes {
-    pub(super) fn of(&mut self, cluster: &Cluster, pod: &Pod, request: &Resource) -> usize {
+    pub(super) fn of(&mut self, cluster: &Cluster, pod: &Pod, request: &Resource) -> ClassId {
         let labels = cluster.selected_labels(pod);
         if let Some((template, known, last, scored, class)) = &self.last
             && *template == pod.template
@@ -48,7 +49,7 @@ impl Classes {
             scalars: amounts.scalars,
             scored: [pod.scored.cpu, pod.scored.memory],
         };
-        let next = self.known.len();
+        let next = ClassId::of(self.known.len());
         let class = *self.known.entry(key).or_insert(next);
         self.last = Some((pod.template, labels, request.clone(), pod.scored, class));
         class

@@ -11,7 +11,7 @@ use super::snapshot::Snapshot;
 use super::topology::TopologyDomains;
 use crate::conf::Plugin;
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
-use crate::session::snapshot::ids::TaskId;
+use crate::session::snapshot::ids::{ClassId, TaskId};
 use crate::session::snapshot::roles::Role;
 use class_evaluation::{ClassEvaluation, EvaluationKey, IDLE};
 use equivalence::Classes;
@@ -67,7 +67,7 @@ impl Evaluator {
     }
 
     /// The equivalence class of a task. `None` for one that is on a node or cannot be compiled.
-    pub(crate) fn class(&mut self, view: View<'_>, task: TaskId) -> Option<usize> {
+    pub(crate) fn class(&mut self, view: View<'_>, task: TaskId) -> Option<ClassId> {
         let task = &view.snapshot.tasks[task];
         let pod = task.pod.as_ref()?;
         Some(self.classes.of(view.cluster, pod, &task.request))
@@ -145,6 +145,7 @@ impl Evaluator {
                 self.evaluations.len() - 1
             } else {
                 let oldest = self.evaluations.iter().enumerate();
+                // Each evaluation holds an entry for every node, so their number is bounded.
                 let oldest = oldest.min_by_key(|(_, evaluation)| evaluation.used);
                 let oldest = oldest.map_or(0, |(at, _)| at);
                 self.evaluations[oldest] = new;

@@ -53,6 +53,7 @@ impl WinnerTree {
 
     fn play(&mut self, at: usize) {
         let (left, right) = (self.winner(2 * at), self.winner(2 * at + 1));
+        // A tie goes to the left child, which has the lower index.
         let better = self.at(right as usize).beats(self.at(left as usize));
         self.winners[at] = if better { right } else { left };
     }
@@ -63,6 +64,7 @@ impl WinnerTree {
 
     pub(crate) fn set(&mut self, thing: usize, rating: Rating) {
         self.ratings[thing] = rating;
+        // The parent of leaf `size + thing`.
         let mut at = usize::midpoint(self.size, thing);
         while at > 0 {
             self.play(at);

@@ -1,9 +1,9 @@
 //! Plugin capacity: each queue names its deserved share itself (S6-150, S6-151).
 
-use super::{Plugin, QueueShare, Reserved, Shares, Tiers, Vote};
+use super::{Plugin, QueueShare, Shares, Tiers};
 use crate::compat::Compat;
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
 use hashbrown::HashMap;
 use std::cmp::Ordering;
@@ -29,6 +29,7 @@ impl Capacity {
                 .deserved
                 .lower_to(&share.real_capability, Unnamed::Infinity);
             share.deserved.raise_to(&share.guarantee);
+            // A queue that deserves nothing comes last, whatever it holds.
             share.share_of_nothing = Some(1.0);
             share.update();
         }
@@ -41,16 +42,6 @@ impl Capacity {
         share.is_some_and(|share| !share.deserved.is_empty())
     }
 
-    /// Whether a queue may have one request more, in the dimensions that it names.
-    fn may_have(&self, queue: QueueId, request: &Resource) -> bool {
-        let share = self.shares.of(queue);
-        share.is_none_or(|share| {
-            share
-                .with(request)
-                .within_for(&share.real_capability, request)
-        })
-    }
-
     /// Whether a queue may reclaim for a request: at least one resource stays within its deserved share.
     fn may_reclaim(&self, queue: QueueId, request: &Resource) -> bool {
         let Some(share) = self.shares.of(queue) else {
@@ -58,7 +49,7 @@ impl Capacity {
         };
         let with = share.with(request);
         let mut asked = asked(request);
-        self.may_have(queue, request)
+        with.within_for(&share.real_capability, request)
             && asked.any(|dim| {
                 let (with, deserved) = (with.get(dim), share.deserved.get(dim));
                 (with >= EPSILON || deserved >= EPSILON) && at_most(with, deserved)
@@ -115,35 +106,8 @@ impl Plugin for Capacity {
         Some(self.victims(tiers.snapshot, request, order.into_iter()))
     }
 
-    fn job_enqueueable(
-        &self,
-        tiers: Tiers<'_>,
-        job: JobId,
-        request: &Resource,
-        reserved: &Reserved,
-    ) -> Result<Vote, String> {
-        self.shares
-            .enqueueable(tiers.snapshot, job, request, reserved)
-    }
-
-    fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {
-        self.shares.add_inqueue(queue, request);
-    }
-
-    fn allocatable(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
-        snapshot.queues[queue].open && self.may_have(queue, request)
-    }
-
     fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
         snapshot.queues[queue].open && self.may_reclaim(queue, request)
-    }
-
-    fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {
-        self.shares.change(snapshot, task, true);
-    }
-
-    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {
-        self.shares.change(snapshot, task, false);
     }
 
     fn queue_shares(&self) -> Option<&Shares> {
@@ -156,17 +120,6 @@ impl Plugin for Capacity {
 
     fn deserved_if_wanted(&self, queue: QueueId, _: QueueId) -> Option<&Resource> {
         self.shares.of(queue).map(|share| &share.deserved)
-    }
-
-    fn within_limits(
-        &self,
-        queue: QueueId,
-        amount: &dyn Fn(&QueueShare) -> Resource,
-        request: &Resource,
-    ) -> bool {
-        self.shares
-            .of(queue)
-            .is_none_or(|share| amount(share).within_for(&share.real_capability, request))
     }
 
     fn promised_share(&self, snapshot: &Snapshot, queue: QueueId) -> Option<f64> {

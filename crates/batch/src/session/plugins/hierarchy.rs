@@ -1,7 +1,7 @@
 //! Hierarchical fairness: the share of an inner node comes from its children, scaled so that none counts for more than
 //! the smallest (S6-128).
 
-use crate::session::snapshot::ids::{JobId, QueueId};
+use crate::session::snapshot::ids::{HierarchyId, JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::{Queue, Snapshot};
 use hashbrown::{HashMap, HashSet};
@@ -15,7 +15,7 @@ struct Node {
     share: f64,
     /// It can use no more, or a resource that it lacks is exhausted.
     saturated: bool,
-    children: Vec<usize>,
+    children: Vec<HierarchyId>,
     /// The job of a leaf.
     job: Option<JobId>,
 }
@@ -37,38 +37,39 @@ impl Node {
 pub(super) struct Hierarchy {
     nodes: Vec<Node>,
     /// The leaf of each job.
-    leaves: Vec<usize>,
+    leaves: Vec<HierarchyId>,
     /// Of each queue the nodes on its path, from the root on.
-    paths: Vec<Arc<[usize]>>,
+    paths: Vec<Arc<[HierarchyId]>>,
     allocated: Resource,
 }
-
-const ROOT: usize = 0;
 
 impl Hierarchy {
     pub(super) fn new(snapshot: &Snapshot) -> Self {
         let mut hierarchy = Self {
             nodes: vec![Node::new(1.0, Resource::default(), None)],
-            leaves: vec![ROOT; snapshot.jobs.len()],
+            leaves: vec![HierarchyId::ROOT; snapshot.jobs.len()],
             paths: Vec::new(),
             allocated: Resource::default(),
         };
-        let mut names: HashMap<(usize, &str), usize> = HashMap::new();
+        let mut names: HashMap<(HierarchyId, &str), HierarchyId> = HashMap::new();
         for queue in &snapshot.queues {
             let path = hierarchy.path(queue, &mut names);
             hierarchy.paths.push(path.into());
         }
         for (index, job) in snapshot.live_jobs() {
-            let parent = hierarchy.paths[job.queue].last().copied().unwrap_or(ROOT);
+            let parent = hierarchy.paths[job.queue]
+                .last()
+                .copied()
+                .unwrap_or(HierarchyId::ROOT);
             hierarchy.leaves[index] =
                 hierarchy.add(parent, Node::new(1.0, Resource::default(), Some(index)));
         }
         hierarchy
     }
 
-    fn add(&mut self, parent: usize, node: Node) -> usize {
+    fn add(&mut self, parent: HierarchyId, node: Node) -> HierarchyId {
         self.nodes.push(node);
-        let index = self.nodes.len() - 1;
+        let index = HierarchyId::of(self.nodes.len() - 1);
         self.nodes[parent].children.push(index);
         index
     }
@@ -77,11 +78,11 @@ impl Hierarchy {
     fn path<'q>(
         &mut self,
         queue: &'q Queue,
-        names: &mut HashMap<(usize, &'q str), usize>,
-    ) -> Vec<usize> {
-        let mut path = vec![ROOT];
+        names: &mut HashMap<(HierarchyId, &'q str), HierarchyId>,
+    ) -> Vec<HierarchyId> {
+        let mut path = vec![HierarchyId::ROOT];
         let mut weights = queue.path_weights.split('/').skip(1);
-        let mut at = ROOT;
+        let mut at = HierarchyId::ROOT;
         for name in queue.path.split('/').skip(1) {
             let weight: f64 = weights
                 .next()
@@ -116,6 +117,7 @@ impl Hierarchy {
                 amount.sub(request);
             }
         }
+        // Inner nodes are computed together once all changes are in.
         (_, leaf.share) = leaf.allocated.dominant(&snapshot.total);
     }
 
@@ -125,7 +127,7 @@ impl Hierarchy {
         let demanded = total.filter(|(dim, total)| self.allocated.get(*dim) < *total);
         let demanded: HashSet<Dim> = demanded.map(|(dim, _)| dim).collect();
         // Children have higher indices than their parents, so they are visited first.
-        for index in (0..self.nodes.len()).rev() {
+        for index in (0..self.nodes.len()).rev().map(HierarchyId::of) {
             match self.nodes[index].job {
                 Some(job) => {
                     let request = &snapshot.jobs[job].total_request;
@@ -137,7 +139,7 @@ impl Hierarchy {
         }
     }
 
-    fn update_inner(&mut self, snapshot: &Snapshot, index: usize) {
+    fn update_inner(&mut self, snapshot: &Snapshot, index: HierarchyId) {
         let children = self.nodes[index].children.iter();
         let children: Vec<&Node> = children.map(|child| &self.nodes[*child]).collect();
         let unsaturated = children.iter().filter(|child| !child.saturated);

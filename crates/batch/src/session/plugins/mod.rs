@@ -119,11 +119,18 @@ pub(crate) trait Plugin: Debug {
         request: &Resource,
         reserved: &Reserved,
     ) -> Result<Vote, String> {
-        Ok(Vote::Abstain)
+        match self.queue_shares() {
+            Some(shares) => shares.enqueueable(tiers.snapshot, job, request, reserved),
+            None => Ok(Vote::Abstain),
+        }
     }
 
     /// A job was enqueued: sets aside its request.
-    fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {}
+    fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {
+        if let Some(shares) = self.queue_shares_mut() {
+            shares.add_inqueue(queue, request);
+        }
+    }
 
     /// Whether a queue has its deserved share.
     fn overused(&self, queue: QueueId) -> bool {
@@ -132,12 +139,17 @@ pub(crate) trait Plugin: Debug {
 
     /// Whether a queue may use one request more.
     fn allocatable(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
-        true
+        let Some(shares) = self.queue_shares() else {
+            return true;
+        };
+        let share = shares.of(queue);
+        snapshot.queues[queue].open
+            && share.is_none_or(|share| share.with(request).within_for(self.limit(share), request))
     }
 
     /// Whether a queue may evict pods of other queues for a request.
     fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
-        true
+        self.allocatable(snapshot, queue, request)
     }
 
     fn job_ready(&self, snapshot: &Snapshot, job: JobId) -> bool {
@@ -158,17 +170,30 @@ pub(crate) trait Plugin: Debug {
     }
 
     /// A task was allocated or pipelined.
-    fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {}
+    fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        if let Some(shares) = self.queue_shares_mut() {
+            shares.change(snapshot, task, true);
+        }
+    }
 
-    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {}
+    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        if let Some(shares) = self.queue_shares_mut() {
+            shares.change(snapshot, task, false);
+        }
+    }
 
-    /// The shares of queues, if the plugin computes them.
+    /// The shares of queues, if the plugin computes them. The hooks about queues go by them, unless the plugin says more.
     fn queue_shares(&self) -> Option<&Shares> {
         None
     }
 
     fn queue_shares_mut(&mut self) -> Option<&mut Shares> {
         None
+    }
+
+    /// The amounts that a queue may hold.
+    fn limit<'s>(&self, share: &'s QueueShare) -> &'s Resource {
+        &share.real_capability
     }
 
     /// The deserved share of a queue if another queue wanted the whole cluster.
@@ -183,12 +208,18 @@ pub(crate) trait Plugin: Debug {
         amount: &dyn Fn(&QueueShare) -> Resource,
         request: &Resource,
     ) -> bool {
-        true
+        let share = self.queue_shares().and_then(|shares| shares.of(queue));
+        share.is_none_or(|share| {
+            let amount = amount(share);
+            amount.within_for(self.limit(share), request)
+                && amount.within_for(&share.real_capability, request)
+        })
     }
 
     /// The largest part of its fair share that a queue holds or was promised.
     fn promised_share(&self, snapshot: &Snapshot, queue: QueueId) -> Option<f64> {
-        None
+        let shares = self.queue_shares()?;
+        Some(shares.promised(queue, &snapshot.total, false))
     }
 
     /// Whether it knows the deserved share of a queue.

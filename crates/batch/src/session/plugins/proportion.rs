@@ -2,10 +2,10 @@
 //! S6-134).
 
 use super::redistribution::redistribute;
-use super::{Plugin, QueueShare, Reserved, Shares, Tiers, Vote};
+use super::{Plugin, QueueShare, Shares, Tiers};
 use crate::compat::{Compat, Difference};
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Resource, Unnamed};
 use hashbrown::HashMap;
 use std::cell::OnceCell;
@@ -56,18 +56,6 @@ impl Proportion {
                 .collect()
         })
     }
-
-    /// Whether a queue has all that it deserves.
-    fn is_overused(&self, queue: QueueId) -> bool {
-        let share = self.shares.of(queue);
-        share.is_some_and(|share| share.deserved.within(&share.allocated, Unnamed::Zero))
-    }
-
-    /// Whether a queue deserves one request more, in the dimensions that it names.
-    fn may_have(&self, queue: QueueId, request: &Resource) -> bool {
-        let share = self.shares.of(queue);
-        share.is_none_or(|share| share.with(request).within_for(&share.deserved, request))
-    }
 }
 
 impl Plugin for Proportion {
@@ -100,39 +88,9 @@ impl Plugin for Proportion {
         Some(victims.collect())
     }
 
-    fn job_enqueueable(
-        &self,
-        tiers: Tiers<'_>,
-        job: JobId,
-        request: &Resource,
-        reserved: &Reserved,
-    ) -> Result<Vote, String> {
-        self.shares
-            .enqueueable(tiers.snapshot, job, request, reserved)
-    }
-
-    fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {
-        self.shares.add_inqueue(queue, request);
-    }
-
     fn overused(&self, queue: QueueId) -> bool {
-        self.is_overused(queue)
-    }
-
-    fn allocatable(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
-        snapshot.queues[queue].open && self.may_have(queue, request)
-    }
-
-    fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
-        snapshot.queues[queue].open && self.may_have(queue, request)
-    }
-
-    fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {
-        self.shares.change(snapshot, task, true);
-    }
-
-    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {
-        self.shares.change(snapshot, task, false);
+        let share = self.shares.of(queue);
+        share.is_some_and(|share| share.deserved.within(&share.allocated, Unnamed::Zero))
     }
 
     fn queue_shares(&self) -> Option<&Shares> {
@@ -147,21 +105,9 @@ impl Plugin for Proportion {
         Some(&self.if_wanted(wanting)[queue.index()])
     }
 
-    fn within_limits(
-        &self,
-        queue: QueueId,
-        amount: &dyn Fn(&QueueShare) -> Resource,
-        request: &Resource,
-    ) -> bool {
-        self.shares.of(queue).is_none_or(|share| {
-            let amount = amount(share);
-            amount.within_for(&share.deserved, request)
-                && amount.within_for(&share.real_capability, request)
-        })
-    }
-
-    fn promised_share(&self, snapshot: &Snapshot, queue: QueueId) -> Option<f64> {
-        Some(self.shares.promised(queue, &snapshot.total, false))
+    /// A queue gets no more than it deserves.
+    fn limit<'s>(&self, share: &'s QueueShare) -> &'s Resource {
+        &share.deserved
     }
 }
 

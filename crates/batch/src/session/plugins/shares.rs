@@ -118,6 +118,7 @@ impl Shares {
                 most.add(&guarantee);
                 if let Some(capability) = &queue.capability {
                     let mut capability = capability.clone();
+                    // Volcano reads a capability of zero as none.
                     for amount in [&mut capability.cpu, &mut capability.memory] {
                         if *amount <= 0.0 {
                             *amount = f64::MAX;
@@ -188,6 +189,7 @@ impl Shares {
             // Guarantees may exceed the total; other queues do not pay for that.
             remaining.add(&less);
             remaining = remaining.beyond(&more);
+            // Further rounds would change nothing.
             if remaining.is_empty() || remaining == before {
                 break;
             }

@@ -65,6 +65,7 @@ pub(crate) fn reserve(session: &mut Session<'_>) {
     }
     let mut chosen = None;
     if let Some((job, since)) = holder {
+        // A job that cannot start in all that time would keep the nodes idle for ever.
         let over = now.duration_since(since) >= bounds.hold;
         match nodes_for(session, job).filter(|_| !over) {
             Some(nodes) => chosen = Some((job, since, nodes)),
@@ -113,6 +114,7 @@ fn holder(snapshot: &Snapshot) -> Option<(JobId, Timestamp)> {
 fn withdraw_others(snapshot: &mut Snapshot, chosen: Option<JobId>, now: Timestamp) {
     let claims = |job: &JobId| {
         let mut conditions = snapshot.jobs[*job].conditions.iter();
+        // The condition is writable for tenants. Only the turns decide.
         let claims = conditions.any(|condition| condition.holds(PodGroupConditionType::Reserved));
         claims && Some(*job) != chosen
     };
@@ -186,6 +188,7 @@ fn first_starving(
     // As times are written.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let (job, nodes) = jobs.find_map(|job| Some((job, nodes_for(session, job)?)))?;
+    // The candidate borrows the snapshot.
     let mut turns = std::mem::take(&mut session.tx.snapshot.turns);
     turns.begin(candidate(&session.tx.snapshot, job), now);
     session.tx.snapshot.turns = turns;
@@ -226,6 +229,7 @@ fn waits(tiers: Tiers<'_>, job_id: JobId) -> bool {
 /// elsewhere. Then the job waits for those pods, and reserved nodes would stand idle.
 fn nodes_for(session: &mut Session<'_>, job: JobId) -> Option<Vec<bool>> {
     if !waits(session.tx.tiers(), job) {
+        // A job that can start without a reservation needs none.
         return None;
     }
     let Gang::Parts(parts) = gang::smallest_gang(session, job) else {
@@ -426,6 +430,7 @@ pub(crate) fn starts(session: &mut Session<'_>, job: JobId) {
         return;
     };
     for job in &mut session.tx.snapshot.jobs {
+        // The nodes are open again for the rest of this session.
         job.excluded = false;
     }
     end_reservation(&mut session.tx, job, false, now);

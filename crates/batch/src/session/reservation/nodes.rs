@@ -36,6 +36,7 @@ fn emptied(snapshot: &Snapshot, job: JobId) -> Vec<Resource> {
         let mut room = node.future_idle();
         let others = node.tasks.iter().map(|task| &snapshot.tasks[*task]);
         let others = others.filter(|task| {
+            // The idle amounts after pending evictions contain these already.
             let stays = matches!(task.status, Status::Releasing | Status::Pipelined);
             !stays && snapshot.jobs[task.job].is_live && task.job != job
         });
@@ -80,6 +81,7 @@ fn keep_part(
     (free_amounts, taken): (&mut [Resource], &mut Vec<(NodeId, Resource)>),
     kept: &mut Kept,
 ) -> bool {
+    // A few large nodes stand idle for a shorter time than many that are freed one after the other.
     let mut order = rated(session, within, part, free_amounts);
     // Nodes that are already reserved come first.
     order.sort_by(|one, other| {

@@ -31,6 +31,7 @@ impl Parts {
         let sum: f64 = tenants.keys().map(|queue| weight(*queue)).sum();
         let part = |queue: QueueId| {
             let by_weight = if sum > 0.0 { weight(queue) / sum } else { 1.0 };
+            // A queue that waits deserves little by its requests, although it pays for its weight.
             by_weight.max(deserved(queue).unwrap_or(0.0)).min(1.0)
         };
         Self {

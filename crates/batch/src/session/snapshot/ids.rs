@@ -46,3 +46,15 @@ id!(
     TaskId
 );
 id!(QueueId);
+id!(
+    /// Tasks with the same result on every node.
+    ClassId
+);
+id!(
+    /// A node of the hierarchy of queues.
+    HierarchyId
+);
+
+impl HierarchyId {
+    pub(crate) const ROOT: Self = Self(0);
+}

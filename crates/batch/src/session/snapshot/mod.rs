@@ -122,6 +122,7 @@ impl Snapshot {
         let mut promised: HashMap<&str, Resource> = HashMap::new();
         for task in self.tasks_of(job, Status::Pending) {
             let task = &self.tasks[task];
+            // Several tasks may be nominated on one node, and need room there together.
             if !task.nominated.is_empty() {
                 let sum = promised.entry(&task.nominated).or_default();
                 sum.add(&task.request);

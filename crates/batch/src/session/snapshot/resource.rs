@@ -116,6 +116,7 @@ impl Dims {
                 CPU => read.cpu = number(quantity.milli_value()),
                 MEMORY => read.memory = number(quantity.value()),
                 PODS => read.scalars.push((Dim::PODS, number(quantity.value()))),
+                // Quotas and other names would make a node lack what no node has.
                 _ if is_scalar(name) => {
                     let dim = self.intern(name);
                     read.scalars.push((dim, number(quantity.milli_value())));
@@ -281,6 +282,7 @@ impl Resource {
     pub(crate) fn sub(&mut self, other: &Self) {
         self.cpu -= other.cpu;
         self.memory -= other.memory;
+        // As in Volcano, where nothing is subtracted from a missing map.
         if self.scalars.is_empty() {
             return;
         }

@@ -3,8 +3,9 @@
 use super::Engine;
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{BatchStatus, Eviction, StatusPatch, With};
+use evictd_batch::job::Tone;
 use evictd_batch::session::{
-    Event as SessionEvent, EventKind, EvictionKind, GroupOutcome, Outcome, PodCondition, PodId,
+    Event as SessionEvent, EvictionKind, GroupOutcome, Outcome, PodCondition, PodId,
     UpstreamOutcome,
 };
 use evictd_cluster_client::events::{ObjectReference, Subject};
@@ -225,7 +226,7 @@ impl Engine {
                 uid: metadata.uid.to_string(),
             })
         };
-        let warning = event.kind == EventKind::Warning;
+        let warning = event.kind == Tone::Warning;
         let scheduler = batch.scheduler();
         self.events
             .told(scheduler, subject, warning, event.reason, &event.message);
