@@ -1,0 +1,147 @@
+//! The claims that come into being with a pod: of its ephemeral volumes, and from templates of claims on devices.
+
+use super::{Admission, Admitted};
+use crate::manifest::{ClaimTemplate, EphemeralVolume};
+use evictd_pod::wire::{
+    self, Metadata, OwnerReference, ResourceClaimSpec, ResourceClaimStatus, Time, null_is_default,
+};
+use serde::Deserialize;
+
+/// A `resource.k8s.io/v1` `ResourceClaimTemplate`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceClaimTemplate {
+    /// Pods name it by name; both are in one namespace.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    #[serde(deserialize_with = "null_is_default")]
+    spec: TemplateSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct TemplateSpec {
+    #[serde(deserialize_with = "null_is_default")]
+    metadata: Metadata,
+    #[serde(deserialize_with = "null_is_default")]
+    spec: ResourceClaimSpec,
+}
+
+/// A storage class that is marked as the default.
+#[derive(Debug, Clone)]
+pub(super) struct DefaultClass {
+    name: String,
+    created: Option<Time>,
+}
+
+const IS_DEFAULT: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
+/// The annotation that named a claim's class before the field did.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+impl DefaultClass {
+    pub(super) fn of(class: &wire::StorageClass) -> Option<Self> {
+        let annotations = &class.metadata.annotations;
+        let is_default = IS_DEFAULT
+            .iter()
+            .any(|key| annotations.get(key) == Some("true"));
+        is_default.then(|| Self {
+            name: class.metadata.name.clone(),
+            created: class.metadata.creation_timestamp,
+        })
+    }
+}
+
+impl Admission {
+    /// Sets the class of a claim that names none, as the plugin `DefaultStorageClass` does: of several defaults the newest,
+    /// then the first by name. A stored claim, and one that asks for no class, stays as it is.
+    pub fn complete_volume_claim(&self, claim: &mut wire::PersistentVolumeClaim) {
+        let metadata = &claim.metadata;
+        let is_free = metadata.uid.is_empty()
+            && claim.spec.storage_class_name.is_none()
+            && claim.spec.volume_name.is_empty()
+            && !metadata.annotations.contains_key(CLASS_ANNOTATION);
+        if !is_free {
+            return;
+        }
+        let newest = self.storage_classes.iter().reduce(|best, class| {
+            let is_better = class.created > best.created
+                || class.created == best.created && class.name < best.name;
+            if is_better { class } else { best }
+        });
+        claim.spec.storage_class_name = newest.map(|class| class.name.clone());
+    }
+
+    /// The claim of a template, under its final name.
+    pub(crate) fn volume_claim(
+        &self,
+        template: &ClaimTemplate,
+        namespace: &str,
+        name: String,
+        owner: Option<OwnerReference>,
+    ) -> wire::PersistentVolumeClaim {
+        let mut claim = wire::PersistentVolumeClaim {
+            metadata: Metadata {
+                name,
+                namespace: namespace.to_owned().into(),
+                owner_references: owner.into_iter().collect::<Vec<_>>().into(),
+                ..template.metadata.clone()
+            },
+            spec: template.spec.clone(),
+            ..wire::PersistentVolumeClaim::default()
+        };
+        self.complete_volume_claim(&mut claim);
+        claim
+    }
+
+    pub(super) fn generate_claims(&self, admitted: &mut Admitted, volumes: &[EphemeralVolume]) {
+        let metadata = admitted.pod.metadata.clone();
+        let namespace = metadata.namespace_or_default();
+        let owner = OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: metadata.name.clone(),
+            controller: true,
+            ..OwnerReference::default()
+        };
+        for volume in volumes {
+            let name = format!("{}-{}", metadata.name, volume.name);
+            let claim = self.volume_claim(&volume.template, namespace, name, Some(owner.clone()));
+            admitted.volume_claims.push(claim);
+        }
+        let mut statuses = admitted.pod.status.resource_claim_statuses.clone();
+        for entry in admitted.pod.spec.resource_claims.clone() {
+            let Some(template_name) = entry.resource_claim_template_name else {
+                continue;
+            };
+            let is_generated = statuses.iter().any(|status| status.name == entry.name);
+            let key = (namespace.to_owned(), template_name.clone());
+            let Some(template) = self.claim_templates.get(&key).filter(|_| !is_generated) else {
+                continue;
+            };
+            let name = format!("{}-{}", metadata.name, entry.name);
+            let claim = wire::ResourceClaim {
+                metadata: Metadata {
+                    name: name.clone(),
+                    namespace: metadata.namespace.clone(),
+                    owner_references: vec![owner.clone()].into(),
+                    ..template.spec.metadata.clone()
+                },
+                spec: template.spec.spec.clone(),
+                ..wire::ResourceClaim::default()
+            };
+            admitted.resource_claims.push(claim);
+            let note = format!("ResourceClaimTemplate {template_name} makes a claim of the pod");
+            admitted.notes.push(note);
+            statuses.push(ResourceClaimStatus {
+                name: entry.name,
+                resource_claim_name: Some(name),
+            });
+        }
+        if !statuses.is_empty() {
+            admitted.pod.status.resource_claim_statuses = statuses;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The plugin Priority: a pod names a class, the API server stores its value.
+
+use super::{Admission, Admitted, Refusal};
+use evictd_pod::pod::{SYSTEM_PRIORITY_CLASSES, system_priority};
+use evictd_pod::wire;
+
+impl Admission {
+    /// Sets priority and preemption policy by the pod's class or by the global default.
+    pub(super) fn set_priority(&self, admitted: &mut Admitted) -> Result<(), Refusal> {
+        let spec = &admitted.pod.spec;
+        let name = spec.priority_class_name.clone();
+        if name.is_empty() && spec.priority.is_some() {
+            return Ok(());
+        }
+        let class = if name.is_empty() {
+            self.global_default()
+        } else {
+            let mut classes = self.priority_classes.iter();
+            classes.find(|class| class.metadata.name == name)
+        };
+        if let Some(class) = class {
+            set(admitted, class, name.is_empty());
+            return Ok(());
+        }
+        if let Some(priority) = system_priority(&name) {
+            admitted.pod.spec.priority.get_or_insert(priority);
+        } else if !name.is_empty() && spec.priority.is_none() {
+            let message = format!("{name:?} is not in the input; known are {}", self.known());
+            return Err(admitted.refusal("spec.priorityClassName", message));
+        }
+        Ok(())
+    }
+
+    /// Of several the API server takes the lowest.
+    fn global_default(&self) -> Option<&wire::PriorityClass> {
+        let defaults = self
+            .priority_classes
+            .iter()
+            .filter(|class| class.global_default);
+        defaults.min_by_key(|class| class.value)
+    }
+
+    fn known(&self) -> String {
+        let classes = self.priority_classes.iter();
+        let classes = classes.map(|class| class.metadata.name.as_str());
+        let built_in = SYSTEM_PRIORITY_CLASSES.into_iter().map(|(name, _)| name);
+        let mut names: Vec<&str> = classes.chain(built_in).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
+    }
+}
+
+fn set(admitted: &mut Admitted, class: &wire::PriorityClass, is_default: bool) {
+    let spec = &mut admitted.pod.spec;
+    let priority = *spec.priority.get_or_insert(class.value);
+    if spec.preemption_policy.is_empty() {
+        spec.preemption_policy.clone_from(&class.preemption_policy);
+    }
+    let name = &class.metadata.name;
+    if is_default {
+        spec.priority_class_name.clone_from(name);
+        let note = format!("PriorityClass {name} is the global default: priority {priority}");
+        admitted.notes.push(note);
+    }
+}

@@ -1,0 +1,103 @@
+//! The plugin `RuntimeClass`: what a pod's runtime itself needs, and the nodes that have it.
+
+use super::{Admission, Admitted, Refusal, amounts};
+use evictd_pod::ResourceList;
+use evictd_pod::wire::{Metadata, TextMap, Toleration, null_is_default};
+use serde::Deserialize;
+
+/// A `node.k8s.io/v1` `RuntimeClass`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct RuntimeClass {
+    /// Its name is that in pods.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    #[serde(deserialize_with = "null_is_default")]
+    overhead: Overhead,
+    #[serde(deserialize_with = "null_is_default")]
+    scheduling: Scheduling,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Overhead {
+    #[serde(deserialize_with = "null_is_default")]
+    pod_fixed: ResourceList,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Scheduling {
+    #[serde(deserialize_with = "null_is_default")]
+    node_selector: TextMap,
+    #[serde(deserialize_with = "null_is_default")]
+    tolerations: Vec<Toleration>,
+}
+
+impl Admission {
+    pub(super) fn apply_runtime_class(
+        &self,
+        admitted: &mut Admitted,
+        name: &str,
+    ) -> Result<(), Refusal> {
+        if name.is_empty() {
+            return Ok(());
+        }
+        let Some(class) = self.runtime_classes.get(name) else {
+            // Dumps seldom hold these classes, so that its absence proves nothing.
+            let note = format!(
+                "RuntimeClass {name} is not in the input; its overhead and its nodes are not known"
+            );
+            admitted.notes.push(note);
+            return Ok(());
+        };
+        class.add_overhead(admitted)?;
+        class.select_nodes(admitted)
+    }
+}
+
+impl RuntimeClass {
+    fn add_overhead(&self, admitted: &mut Admitted) -> Result<(), Refusal> {
+        let fixed = &self.overhead.pod_fixed;
+        let overhead = &mut admitted.pod.spec.overhead;
+        if !overhead.is_empty() && overhead != fixed {
+            let message = format!(
+                "is {}, but RuntimeClass {} has {}",
+                amounts(overhead),
+                self.metadata.name,
+                amounts(fixed)
+            );
+            return Err(admitted.refusal("spec.overhead", message));
+        }
+        if !fixed.is_empty() {
+            overhead.clone_from(fixed);
+            let name = &self.metadata.name;
+            let note = format!("RuntimeClass {name} adds overhead of {}", amounts(fixed));
+            admitted.notes.push(note);
+        }
+        Ok(())
+    }
+
+    fn select_nodes(&self, admitted: &mut Admitted) -> Result<(), Refusal> {
+        let name = &self.metadata.name;
+        for (key, value) in &self.scheduling.node_selector {
+            let given = admitted.pod.spec.node_selector.get(key);
+            if let Some(given) = given.filter(|given| *given != value) {
+                let message = format!(
+                    "{key}={given}, but RuntimeClass {name} runs on nodes with {key}={value}"
+                );
+                return Err(admitted.refusal("spec.nodeSelector", message));
+            }
+            admitted.pod.spec.node_selector.insert(key, value);
+            let note = format!("RuntimeClass {name} selects nodes with {key}={value}");
+            admitted.notes.push(note);
+        }
+        let tolerations = &mut admitted.pod.spec.tolerations;
+        for toleration in &self.scheduling.tolerations {
+            if !tolerations.contains(toleration) {
+                tolerations.push(toleration.clone());
+            }
+        }
+        Ok(())
+    }
+}

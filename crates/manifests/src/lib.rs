@@ -1,0 +1,39 @@
+//! What an API server and its controllers make of a manifest.
+//!
+//! A pod that a person wrote lacks much of what a stored pod has: the overhead of its `RuntimeClass`, the requests of a
+//! `LimitRange`, the priority of its class, the claims of its volumes. [`Admission`] fills that in, as the admission plugins
+//! do that are on by default in Kubernetes 1.36. [`expand`] makes the pods of a workload, as its controller would.
+//! Objects with a UID were stored by an API server, and stay as they are.
+//!
+//! ```
+//! use evictd_manifests::{Admission, PodManifest};
+//! use serde_json::json;
+//!
+//! let mut admission = Admission::default();
+//! admission.add_runtime_class(serde_json::from_value(json!({
+//!     "metadata": {"name": "kata"},
+//!     "overhead": {"podFixed": {"cpu": "1"}},
+//! }))?);
+//! let pod = PodManifest::from_value(&json!({
+//!     "metadata": {"name": "web"},
+//!     "spec": {"runtimeClassName": "kata"},
+//! }))?;
+//! let admitted = admission.admit(pod)?;
+//! assert_eq!(admitted.notes[0], "RuntimeClass kata adds overhead of cpu=1");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! No clock, no I/O, no logging.
+#![forbid(unsafe_code)]
+
+mod admission;
+mod manifest;
+mod stored;
+mod workload;
+
+pub use admission::{
+    Admission, Admitted, LimitRange, Refusal, ResourceClaimTemplate, RuntimeClass,
+};
+pub use manifest::PodManifest;
+pub use stored::complete_node;
+pub use workload::{Existing, Expansion, ExpansionError, SpreadOwner, expand, is_workload};
