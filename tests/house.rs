@@ -22,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         "evictd-scheduling",
         &[
             "evictd-pod",
+            "evictd-manifests",
             "evictd-placement",
             "evictd-preemption",
             "evictd-what-if",
@@ -54,7 +55,8 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "evictd-command",
         ],
     ),
-    ("evictd-document", &["evictd-pod"]),
+    ("evictd-manifests", &["evictd-pod"]),
+    ("evictd-document", &["evictd-pod", "evictd-manifests"]),
     ("evictd-command", &[]),
     ("evictd-cluster-client", &[]),
     (
@@ -106,6 +108,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         "evictd-scheduler",
         &[
             "evictd-pod",
+            "evictd-manifests",
             "evictd-placement",
             "evictd-preemption",
             "evictd-what-if",

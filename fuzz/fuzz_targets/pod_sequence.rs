@@ -2,14 +2,17 @@
 //! file is wrong and says where.
 #![no_main]
 
-use evictd_scheduling::simulation::{Sequence, run_sequence};
+use evictd_scheduling::simulation::{SequenceFile, run_sequence};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
-    let Ok(sequence) = serde_json::from_slice::<Sequence>(text) else {
+    let Ok(file) = serde_json::from_slice::<SequenceFile>(text) else {
         return;
     };
-    match run_sequence(&sequence, &mut |_, _| {}) {
+    let outcome = file
+        .read()
+        .and_then(|sequence| run_sequence(&sequence, &mut |_, _| {}));
+    match outcome {
         Err(mistakes) => assert!(mistakes.iter().all(|own| !own.field.is_empty())),
         Ok(outcome) => {
             for (pod, node) in &outcome.placed {

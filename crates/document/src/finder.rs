@@ -258,6 +258,25 @@ pub fn mistakes_of<T: DeserializeOwned>(
     finder.found.mistakes
 }
 
+/// The same for a value that came from YAML; `place` returns the places of its values.
+pub(crate) fn mistakes_in_value<T: DeserializeOwned>(
+    value: &Value,
+    object: &str,
+    place: impl Fn(&[Step]) -> Option<Place>,
+    error: &serde_json::Error,
+) -> Vec<Mistake> {
+    let mut finder = Finder::new("");
+    let object = name_of(value).unwrap_or_else(|| object.to_owned());
+    finder.find_in_value::<T>(value.clone(), &object, &place);
+    if finder.is_empty() {
+        finder.push(Mistake {
+            place: place(&[]),
+            ..json_mistake(error, &object, Place::START)
+        });
+    }
+    finder.found.mistakes
+}
+
 /// Converts serde's error, which has a line but no key.
 fn json_mistake(error: &serde_json::Error, object: &str, start: Place) -> Mistake {
     let (line, column) = (error.line(), error.column());

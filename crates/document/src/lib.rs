@@ -42,6 +42,7 @@ mod error;
 mod finder;
 mod mistake;
 mod node;
+mod objects;
 mod pods;
 #[cfg(test)]
 mod tests;
@@ -52,3 +53,4 @@ pub use document::{Document, LARGE, SMALL, STREAM};
 pub use error::DocumentError;
 pub use finder::{ENOUGH, mistakes_of};
 pub use mistake::{Mistake, Mistakes, Place};
+pub use objects::{Doubts, InvalidField, Loaded, Loader, ObjectsError, Receiver, Source};

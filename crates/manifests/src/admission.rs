@@ -11,6 +11,8 @@ pub use limit_range::LimitRange;
 pub use runtime_class::RuntimeClass;
 
 use crate::manifest::PodManifest;
+use crate::object::Object;
+use crate::stored::complete_node;
 use evictd_pod::{ResourceList, defaults, wire};
 use std::collections::BTreeMap;
 
@@ -39,6 +41,15 @@ pub struct Admitted {
     pub notes: Vec<String>,
 }
 
+/// An object as the API server would have stored it.
+#[derive(Debug, Clone, Default)]
+pub struct Completed {
+    /// Objects that come into being with it, then the object itself.
+    pub objects: Vec<Object>,
+    /// What was filled in and may decide where a pod runs, one line each, without the object's name.
+    pub notes: Vec<String>,
+}
+
 /// Why an API server would not store a pod.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{pod}: {field}: {message}")]
@@ -52,37 +63,63 @@ pub struct Refusal {
 }
 
 impl Admission {
-    /// Adds a class of priorities.
-    pub fn add_priority_class(&mut self, class: wire::PriorityClass) {
-        self.priority_classes.push(class);
+    /// Remembers an object that decides about pods that come later.
+    pub fn learn(&mut self, object: &Object) {
+        match object {
+            Object::PriorityClass(class) => self.priority_classes.push((**class).clone()),
+            Object::StorageClass(class) => {
+                self.storage_classes.extend(claims::DefaultClass::of(class));
+            }
+            Object::RuntimeClass(class) => {
+                let name = class.metadata.name.clone();
+                self.runtime_classes.insert(name, (**class).clone());
+            }
+            Object::LimitRange(range) => {
+                let mut range = (**range).clone();
+                range.complete();
+                let namespace = range.metadata.namespace_or_default().to_owned();
+                self.limit_ranges.entry(namespace).or_default().push(range);
+            }
+            Object::ResourceClaimTemplate(template) => {
+                let metadata = &template.metadata;
+                let namespace = metadata.namespace_or_default().to_owned();
+                let key = (namespace, metadata.name.clone());
+                self.claim_templates.insert(key, (**template).clone());
+            }
+            _ => {}
+        }
     }
 
-    /// Adds a class of container runtimes.
-    pub fn add_runtime_class(&mut self, class: RuntimeClass) {
-        self.runtime_classes
-            .insert(class.metadata.name.clone(), class);
-    }
-
-    /// Adds the limits of a namespace.
-    pub fn add_limit_range(&mut self, mut range: LimitRange) {
-        range.complete();
-        let namespace = range.metadata.namespace_or_default().to_owned();
-        self.limit_ranges.entry(namespace).or_default().push(range);
-    }
-
-    /// Adds a template of claims on devices.
-    pub fn add_claim_template(&mut self, template: ResourceClaimTemplate) {
-        let metadata = &template.metadata;
-        let key = (
-            metadata.namespace_or_default().to_owned(),
-            metadata.name.clone(),
-        );
-        self.claim_templates.insert(key, template);
-    }
-
-    /// Looks whether a storage class is the default of claims that name none.
-    pub fn add_storage_class(&mut self, class: &wire::StorageClass) {
-        self.storage_classes.extend(claims::DefaultClass::of(class));
+    /// Completes an object of any kind, as far as no API server has stored it.
+    ///
+    /// # Errors
+    /// If it is a pod that an admission plugin would refuse.
+    pub fn complete(&self, object: Object) -> Result<Completed, Refusal> {
+        let mut completed = Completed::default();
+        match object {
+            Object::Pod(manifest) => {
+                let admitted = self.admit(*manifest)?;
+                let volumes = admitted.volume_claims.into_iter().map(Box::new);
+                let devices = admitted.resource_claims.into_iter().map(Box::new);
+                completed
+                    .objects
+                    .extend(volumes.map(Object::PersistentVolumeClaim));
+                completed.objects.extend(devices.map(Object::ResourceClaim));
+                let pod = Object::Pod(Box::new(admitted.pod.into()));
+                completed.objects.push(pod);
+                completed.notes = admitted.notes;
+            }
+            Object::Node(mut node) => {
+                completed.notes.extend(complete_node(&mut node));
+                completed.objects.push(Object::Node(node));
+            }
+            Object::PersistentVolumeClaim(mut claim) => {
+                self.complete_volume_claim(&mut claim);
+                completed.objects.push(Object::PersistentVolumeClaim(claim));
+            }
+            object => completed.objects.push(object),
+        }
+        Ok(completed)
     }
 
     /// Does what the API server does before it stores the pod. A pod with a UID is stored already and stays as it is.

@@ -6,11 +6,11 @@
 //! Objects with a UID were stored by an API server, and stay as they are.
 //!
 //! ```
-//! use evictd_manifests::{Admission, PodManifest};
+//! use evictd_manifests::{Admission, Kind, PodManifest};
 //! use serde_json::json;
 //!
 //! let mut admission = Admission::default();
-//! admission.add_runtime_class(serde_json::from_value(json!({
+//! admission.learn(&Kind::RuntimeClass.read_value(&json!({
 //!     "metadata": {"name": "kata"},
 //!     "overhead": {"podFixed": {"cpu": "1"}},
 //! }))?);
@@ -28,12 +28,15 @@
 
 mod admission;
 mod manifest;
+mod object;
 mod stored;
 mod workload;
 
 pub use admission::{
-    Admission, Admitted, LimitRange, Refusal, ResourceClaimTemplate, RuntimeClass,
+    Admission, Admitted, Completed, LimitRange, Refusal, ResourceClaimTemplate, RuntimeClass,
 };
 pub use manifest::PodManifest;
-pub use stored::complete_node;
-pub use workload::{Existing, Expansion, ExpansionError, SpreadOwner, expand, is_workload};
+pub use object::{Kind, KindVisitor, Object};
+pub use workload::{
+    Existing, Expansion, ExpansionError, SpreadOwner, expand, expand_one, is_workload,
+};

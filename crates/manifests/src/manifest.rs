@@ -1,7 +1,7 @@
 //! A pod as it was written.
 
 use evictd_pod::wire::{self, Metadata, null_is_default};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// A pod with the fields that only admission reads.
@@ -66,27 +66,49 @@ impl PodManifest {
     /// # Errors
     /// If a field has a wrong type.
     pub fn from_value(value: &Value) -> Result<Self, serde_json::Error> {
-        let pod = wire::Pod::deserialize(value)?;
-        let AdmissionFields { spec } = AdmissionFields::deserialize(value)?;
-        let ephemeral_volumes = spec.volumes.into_iter().filter_map(|volume| {
+        let mut manifest = Self::deserialize(value)?;
+        manifest.set(AdmissionFields::deserialize(value)?);
+        Ok(manifest)
+    }
+
+    /// Reads the fields for admission, too, where the pod may still be admitted.
+    pub(crate) fn read_admission_fields(&mut self, text: &[u8]) -> Result<(), serde_json::Error> {
+        if self.pod.metadata.uid.is_empty() {
+            self.set(serde_json::from_slice(text)?);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, AdmissionFields { spec }: AdmissionFields) {
+        self.runtime_class_name = spec.runtime_class_name;
+        let volumes = spec.volumes.into_iter().filter_map(|volume| {
             let template = volume.ephemeral?.volume_claim_template?;
             Some(EphemeralVolume {
                 name: volume.name,
                 template,
             })
         });
+        self.ephemeral_volumes = volumes.collect();
+    }
+}
+
+/// Only the pod, so that a dump of many stored ones is read once.
+impl<'de> Deserialize<'de> for PodManifest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let pod = wire::Pod::deserialize(deserializer)?;
         Ok(Self {
             pod,
-            ephemeral_volumes: ephemeral_volumes.collect(),
-            runtime_class_name: spec.runtime_class_name,
+            ..Self::default()
         })
     }
+}
 
-    /// Reads the text of a v1 Pod.
-    ///
-    /// # Errors
-    /// If it is not JSON, or a field has a wrong type.
-    pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
-        Self::from_value(&serde_json::from_slice(text)?)
+/// A pod that admission has nothing to add to.
+impl From<wire::Pod> for PodManifest {
+    fn from(pod: wire::Pod) -> Self {
+        Self {
+            pod,
+            ..Self::default()
+        }
     }
 }

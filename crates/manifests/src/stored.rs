@@ -3,14 +3,16 @@
 use evictd_pod::Node;
 
 /// Sets what the API server sets for a node that it stores: without `status.allocatable` all of the capacity is
-/// allocatable. Whether anything was set.
-pub fn complete_node(node: &mut Node) -> bool {
+/// allocatable. The note says so.
+pub(crate) fn complete_node(node: &mut Node) -> Option<String> {
     let status = &mut node.status;
-    let lacks = node.metadata.uid.is_empty()
-        && status.allocatable.is_empty()
-        && !status.capacity.is_empty();
-    if lacks {
-        status.allocatable.clone_from(&status.capacity);
+    if !status.allocatable.is_empty() {
+        return None;
     }
-    lacks
+    let is_stored = !node.metadata.uid.is_empty();
+    if is_stored || status.capacity.is_empty() {
+        return Some("nodes without status.allocatable have room for no pod".to_owned());
+    }
+    status.allocatable.clone_from(&status.capacity);
+    Some("nodes without status.allocatable offer all of their capacity".to_owned())
 }

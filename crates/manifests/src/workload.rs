@@ -8,6 +8,7 @@ pub use existing::Existing;
 
 use crate::admission::Admission;
 use crate::manifest::{ClaimTemplate, PodManifest};
+use crate::object::Object;
 use evictd_pod::wire::{self, Metadata, OwnerReference, Selector, TextMap, null_is_default};
 use kind::Kind;
 use serde::Deserialize;
@@ -38,6 +39,19 @@ pub enum SpreadOwner {
     StatefulSet(wire::Workload),
     /// A v1 `ReplicationController`, whose selector is that of a Service.
     ReplicationController(wire::Service),
+}
+
+impl SpreadOwner {
+    /// The owner as an object.
+    pub fn into_object(self) -> Object {
+        match self {
+            Self::ReplicaSet(workload) => Object::ReplicaSet(Box::new(workload)),
+            Self::StatefulSet(workload) => Object::StatefulSet(Box::new(workload)),
+            Self::ReplicationController(controller) => {
+                Object::ReplicationController(Box::new(controller))
+            }
+        }
+    }
 }
 
 /// Why no pods can be made.
@@ -122,6 +136,31 @@ pub fn is_workload(object: &Value) -> bool {
         .any(|template| template["spec"].is_object())
 }
 
+/// One pod of a workload under the workload's name, with its claims, before admission: the pod of the question whether its
+/// pods fit. How many there are, and whether some exist, does not matter.
+///
+/// # Errors
+/// If it has no pod template, or a field has a wrong type.
+pub fn expand_one(object: &Value, admission: &Admission) -> Result<Expansion, ExpansionError> {
+    let existing = Existing::default();
+    let maker = Maker::new(object, &existing, admission)?;
+    let mut expansion = Expansion {
+        owner: maker.spread_owner()?,
+        ..Expansion::default()
+    };
+    let mut pod = maker.pod(maker.workload.metadata.name.clone());
+    match maker.kind {
+        Kind::DaemonSet => daemon_set::tolerate(&mut pod.pod.spec),
+        Kind::StatefulSet => {
+            let first = format!("{}-0", maker.workload.metadata.name);
+            maker.claim_volumes(&first, &mut pod, &mut expansion);
+        }
+        _ => {}
+    }
+    expansion.pods.push(pod);
+    Ok(expansion)
+}
+
 /// The pods that a workload's controller has still to make, with their claims, before admission.
 ///
 /// # Errors
@@ -131,26 +170,7 @@ pub fn expand(
     existing: &Existing,
     admission: &Admission,
 ) -> Result<Expansion, ExpansionError> {
-    let mut workload = Workload::deserialize(object)?;
-    let kind = Kind::of(&workload.kind, &workload.api_version);
-    if let (Kind::CronJob, Some(job)) = (kind, workload.spec.job_template.take()) {
-        workload.spec = Spec {
-            suspend: workload.spec.suspend || job.spec.suspend,
-            ..*job.spec
-        };
-    }
-    let Some(template) = workload.spec.template.take() else {
-        return Err(ExpansionError::NoTemplate(workload.kind));
-    };
-    let maker = Maker {
-        kind,
-        hash: template_hash(&template),
-        template: PodManifest::from_value(&template)?,
-        workload,
-        existing,
-        admission,
-    };
-    maker.expand()
+    Maker::new(object, existing, admission)?.expand()
 }
 
 /// Makes the pods of one workload.
@@ -164,7 +184,33 @@ struct Maker<'e> {
     admission: &'e Admission,
 }
 
-impl Maker<'_> {
+impl<'e> Maker<'e> {
+    fn new(
+        object: &Value,
+        existing: &'e Existing,
+        admission: &'e Admission,
+    ) -> Result<Self, ExpansionError> {
+        let mut workload = Workload::deserialize(object)?;
+        let kind = Kind::of(&workload.kind, &workload.api_version);
+        if let (Kind::CronJob, Some(job)) = (kind, workload.spec.job_template.take()) {
+            workload.spec = Spec {
+                suspend: workload.spec.suspend || job.spec.suspend,
+                ..*job.spec
+            };
+        }
+        let Some(template) = workload.spec.template.take() else {
+            return Err(ExpansionError::NoTemplate(workload.kind));
+        };
+        Ok(Self {
+            kind,
+            hash: template_hash(&template),
+            template: PodManifest::from_value(&template)?,
+            workload,
+            existing,
+            admission,
+        })
+    }
+
     fn expand(self) -> Result<Expansion, ExpansionError> {
         let mut expansion = Expansion::default();
         if let Some(owner) = self.existing.owner_of(&self.workload.metadata) {
@@ -252,6 +298,20 @@ impl Maker<'_> {
             expansion.notes.push(note);
         }
         Ok(())
+    }
+
+    /// Gives the pod of a `StatefulSet` its claims.
+    fn claim_volumes(&self, name: &str, pod: &mut PodManifest, expansion: &mut Expansion) {
+        let Workload { metadata, spec, .. } = &self.workload;
+        let namespace = metadata.namespace_or_default();
+        for template in &spec.volume_claim_templates {
+            let claim = format!("{}-{name}", template.metadata.name);
+            let claim = self
+                .admission
+                .volume_claim(template, namespace, claim, None);
+            expansion.volume_claims.push(claim);
+        }
+        mount(&mut pod.pod.spec, &spec.volume_claim_templates, name);
     }
 
     /// How many pods are to run at a time.

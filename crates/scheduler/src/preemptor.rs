@@ -1,12 +1,14 @@
 //! The pod to schedule, as the API server would have stored it.
 
 use crate::dump::{Loaded, Wanted};
-use evictd_document::{Amount, Document, DocumentError, Wrong, amounts_of_pod};
-use evictd_pod::{
-    pod::{SYSTEM_PRIORITY_CLASSES, system_priority},
-    wire,
+use evictd_document::{Amount, Document, DocumentError, InvalidField, Wrong, amounts_of_pod};
+use evictd_manifests::{
+    Expansion, Object, PodManifest, Refusal, SpreadOwner, expand_one, is_workload,
 };
-use serde::{Deserialize, de::IgnoredAny};
+use evictd_pod::wire;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use wire::null_is_default;
 
 /// Where the pod comes from.
@@ -16,8 +18,8 @@ pub(crate) enum Asked {
     Manifest {
         /// The manifest's name in messages.
         name: String,
-        /// The pod.
-        pod: Box<wire::Pod>,
+        /// The pod, or a workload whose pod is meant.
+        object: Box<Value>,
     },
     /// A pending pod in the cluster.
     Waiting(Wanted),
@@ -32,12 +34,10 @@ pub(crate) enum PreemptorError {
     NotThere(String),
     #[error("--pod {pod}: is already on node {node}")]
     Placed { pod: String, node: String },
-    #[error("{pod}: spec.priorityClassName: {class:?} is not in the input; known are {known}")]
-    Class {
-        pod: String,
-        class: String,
-        known: String,
-    },
+    #[error(transparent)]
+    Admission(Refusal),
+    #[error("{0}")]
+    Refused(String),
     #[error("{0}")]
     Amounts(String),
 }
@@ -56,75 +56,31 @@ struct List {
     items: Vec<wire::Pod>,
 }
 
-/// A pod template of a workload.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PodTemplate {
-    #[serde(deserialize_with = "null_is_default")]
-    metadata: wire::Metadata,
-    #[serde(deserialize_with = "null_is_default")]
-    spec: wire::PodSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Workload {
-    #[serde(deserialize_with = "null_is_default")]
-    metadata: wire::Metadata,
-    #[serde(deserialize_with = "null_is_default")]
-    spec: WorkloadSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WorkloadSpec {
-    template: Option<PodTemplate>,
-    job_template: Option<Box<Workload>>,
-}
-
-impl Workload {
-    /// The pod of the template, under the workload's name, because the pod's own is not known before it exists.
-    fn pod(self) -> Option<wire::Pod> {
-        let template = match (self.spec.template, self.spec.job_template) {
-            (Some(template), _) => template,
-            (None, Some(job)) => job.spec.template?,
-            (None, None) => return None,
-        };
-        let wire::Metadata {
-            name, namespace, ..
-        } = self.metadata;
-        Some(wire::Pod {
-            metadata: wire::Metadata {
-                name,
-                namespace,
-                ..template.metadata
-            },
-            spec: template.spec.into(),
-            ..wire::Pod::default()
-        })
-    }
-}
-
 impl Asked {
     /// The pod of a manifest: a Pod, a list of one, or a workload's template.
     pub(crate) fn of_manifest(document: &Document) -> Result<Self, PreemptorError> {
         let outline: Outline = document.parse()?;
         let needed = "a Pod, a list with one, or a workload with a pod template is needed";
-        let pod = match outline.kind.as_str() {
-            "Pod" => document.parse()?,
+        let object = match outline.kind.as_str() {
+            "Pod" => whole::<wire::Pod>(document)?,
             "List" | "PodList" => one(document)?,
             "" if outline.items.is_some() => one(document)?,
             "" => {
                 let what = format!("is not a Kubernetes object, because it has no kind; {needed}");
                 return Err(document.wrong(what).into());
             }
-            kind => document.parse::<Workload>()?.pod().ok_or_else(|| {
-                document.wrong(format!("is a {kind} without spec.template; {needed}"))
-            })?,
+            kind => {
+                let object = document.parse::<Value>()?;
+                if !is_workload(&object) {
+                    let what = format!("is a {kind} without spec.template; {needed}");
+                    return Err(document.wrong(what).into());
+                }
+                object
+            }
         };
         Ok(Self::Manifest {
             name: document.name().to_owned(),
-            pod: Box::new(pod),
+            object: Box::new(object),
         })
     }
 
@@ -148,51 +104,114 @@ impl Asked {
     pub(crate) fn wanted(&self) -> Wanted {
         match self {
             Self::Waiting(wanted) => wanted.clone(),
-            Self::Manifest { pod, .. } => Wanted {
-                namespace: namespace(pod).to_owned(),
-                name: pod.metadata.name.clone(),
-                uid: pod.metadata.uid.to_string(),
-            },
+            Self::Manifest { object, .. } => {
+                let metadata = &object["metadata"];
+                let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+                let namespace = match text("namespace") {
+                    namespace if namespace.is_empty() => "default".to_owned(),
+                    namespace => namespace,
+                };
+                Wanted {
+                    namespace,
+                    name: text("name"),
+                    uid: text("uid"),
+                }
+            }
         }
     }
 
     /// The pod with the fields that the API server would have set, from the objects of the cluster.
     pub(crate) fn pod(self, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
-        let there = loaded.wanted.take();
-        let mut pod = match (self, there) {
-            (Self::Manifest { name, pod }, there) => {
-                check(&name, &pod, loaded)?;
+        match (self, loaded.wanted.take()) {
+            (Self::Manifest { name, object }, there) => {
+                let pod = admitted(&name, &object, loaded)?;
                 if there.is_some() {
                     let assumption = "the pod of --pod is also in the input, where it is ignored";
-                    loaded.doubts.add(assumption, || full_name(&pod));
+                    loaded.objects.doubts.add(assumption, || full_name(&pod));
                 }
-                *pod
+                Ok(pod)
             }
             (Self::Waiting(wanted), None) => {
                 let name = format!("{}/{}", wanted.namespace, wanted.name);
-                return Err(PreemptorError::NotThere(name));
+                Err(PreemptorError::NotThere(name))
             }
-            (Self::Waiting(_), Some(pod)) if pod.spec.node_name.is_empty() => pod,
-            (Self::Waiting(_), Some(pod)) => {
-                return Err(PreemptorError::Placed {
-                    pod: full_name(&pod),
-                    node: pod.spec.node_name.clone(),
-                });
-            }
-        };
-        evictd_pod::defaults::complete(&mut pod);
-        resolve_class(&mut pod, &loaded.classes)?;
-        Ok(pod)
+            (Self::Waiting(_), Some(pod)) if pod.spec.node_name.is_empty() => Ok(pod),
+            (Self::Waiting(_), Some(pod)) => Err(PreemptorError::Placed {
+                pod: full_name(&pod),
+                node: pod.spec.node_name.clone(),
+            }),
+        }
     }
 }
 
-fn one(document: &Document) -> Result<wire::Pod, DocumentError> {
-    let list: List = document.parse()?;
-    let [pod] = <[wire::Pod; 1]>::try_from(list.items).map_err(|pods| {
-        let count = pods.len();
-        document.wrong(format!("holds {count} pods; exactly one is needed"))
-    })?;
+/// The pod of a manifest after admission. Objects that come into being with it join the cluster.
+fn admitted(name: &str, object: &Value, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
+    let expansion = if is_workload(object) {
+        let expansion = expand_one(object, &loaded.objects.admission);
+        expansion.map_err(|error| PreemptorError::Refused(format!("{name}: {error}")))?
+    } else {
+        let pod = PodManifest::from_value(object);
+        let pod = pod.map_err(|error| PreemptorError::Refused(format!("{name}: {error}")))?;
+        Expansion {
+            pods: vec![pod],
+            ..Expansion::default()
+        }
+    };
+    let Expansion {
+        pods,
+        volume_claims,
+        owner,
+        ..
+    } = expansion;
+    let claims = volume_claims.into_iter().map(Box::new);
+    let made: Vec<Object> = owner
+        .map(SpreadOwner::into_object)
+        .into_iter()
+        .chain(claims.map(Object::PersistentVolumeClaim))
+        .collect();
+    let manifest = pods.into_iter().next().unwrap_or_default();
+    check(name, &manifest.pod, loaded)?;
+    let admitted = loaded
+        .objects
+        .admission
+        .admit(manifest)
+        .map_err(PreemptorError::Admission)?;
+    let pod = admitted.pod;
+    for note in admitted.notes {
+        loaded
+            .objects
+            .doubts
+            .add(note, || format!("Pod {}", full_name(&pod)));
+    }
+    let volumes = admitted.volume_claims.into_iter().map(Box::new);
+    let devices = admitted.resource_claims.into_iter().map(Box::new);
+    let claims = volumes
+        .map(Object::PersistentVolumeClaim)
+        .chain(devices.map(Object::ResourceClaim));
+    for object in made.into_iter().chain(claims) {
+        let title = object.to_string();
+        loaded.add(object).map_err(|invalid| {
+            let InvalidField { field, message } = invalid;
+            PreemptorError::Refused(format!("{name}: {title}: {field}: {message}"))
+        })?;
+    }
     Ok(pod)
+}
+
+/// A document as a value, after its mistakes as a `T` were looked for.
+fn whole<T: DeserializeOwned>(document: &Document) -> Result<Value, DocumentError> {
+    document.parse::<T>()?;
+    document.parse()
+}
+
+fn one(document: &Document) -> Result<Value, DocumentError> {
+    let list: List = document.parse()?;
+    if list.items.len() != 1 {
+        let count = list.items.len();
+        return Err(document.wrong(format!("holds {count} pods; exactly one is needed")));
+    }
+    let mut list: Value = document.parse()?;
+    Ok(list["items"][0].take())
 }
 
 /// Checks a manifest as objects of a dump are checked.
@@ -211,7 +230,7 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
             Wrong::Negative => negative.push(format!("{name}: {text} is negative")),
             Wrong::Absurd => {
                 let assumption = "amounts beyond 2^53 are used exactly as written";
-                loaded.doubts.add(assumption, || text);
+                loaded.objects.doubts.add(assumption, || text);
             }
         }
     }
@@ -220,55 +239,6 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
     } else {
         Err(PreemptorError::Amounts(negative.join("\n")))
     }
-}
-
-/// Sets the priority by the pod's class, or the default class.
-fn resolve_class(
-    pod: &mut wire::Pod,
-    classes: &[wire::PriorityClass],
-) -> Result<(), PreemptorError> {
-    let full_name = full_name(pod);
-    let wire::PodSpec {
-        priority,
-        priority_class_name: name,
-        preemption_policy: policy,
-        ..
-    } = &mut *pod.spec;
-    let class = if name.is_empty() {
-        // Of several defaults the API server takes the lowest.
-        let defaults = classes.iter().filter(|class| class.global_default);
-        defaults.min_by_key(|class| class.value)
-    } else {
-        classes.iter().find(|class| class.metadata.name == *name)
-    };
-    let built_in = system_priority(name);
-    match class {
-        Some(class) => {
-            priority.get_or_insert(class.value);
-            if policy.is_empty() {
-                policy.clone_from(&class.preemption_policy);
-            }
-        }
-        None if priority.is_some() || name.is_empty() => {}
-        None => {
-            let value = built_in.ok_or_else(|| PreemptorError::Class {
-                pod: full_name,
-                class: name.clone(),
-                known: known(classes),
-            })?;
-            *priority = Some(value);
-        }
-    }
-    Ok(())
-}
-
-fn known(classes: &[wire::PriorityClass]) -> String {
-    let classes = classes.iter().map(|class| class.metadata.name.as_str());
-    let built_in = SYSTEM_PRIORITY_CLASSES.into_iter().map(|(name, _)| name);
-    let mut names: Vec<&str> = classes.chain(built_in).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.join(", ")
 }
 
 fn namespace(pod: &wire::Pod) -> &str {

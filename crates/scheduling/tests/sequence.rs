@@ -1,7 +1,7 @@
 //! Pods placed one after the other, as kube-scheduler 1.36.2 placed them.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_scheduling::simulation::{Sequence, run_sequence};
+use evictd_scheduling::simulation::{SequenceFile, run_sequence};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -33,7 +33,8 @@ fn every_attempt_of_the_real_scheduler() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let case: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        let sequence = Sequence::deserialize(&case["input"]).unwrap();
+        let file = SequenceFile::deserialize(&case["input"]).unwrap();
+        let sequence = file.read().unwrap();
         let own = serde_json::to_value(run_sequence(&sequence, &mut |_, _| {}).unwrap()).unwrap();
         let (own, wanted) = (without_empty(&own), without_empty(&case["expected"]));
         let attempts = own["attempts"].as_array().into_iter().flatten();

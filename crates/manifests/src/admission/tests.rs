@@ -1,24 +1,12 @@
 use super::*;
+use crate::object::Kind;
 use serde_json::{Value, json};
 
 fn admission(objects: &[Value]) -> Admission {
     let mut admission = Admission::default();
     for object in objects {
-        let object = object.clone();
-        match object["kind"].as_str().unwrap() {
-            "PriorityClass" => {
-                admission.add_priority_class(serde_json::from_value(object).unwrap());
-            }
-            "RuntimeClass" => admission.add_runtime_class(serde_json::from_value(object).unwrap()),
-            "LimitRange" => admission.add_limit_range(serde_json::from_value(object).unwrap()),
-            "ResourceClaimTemplate" => {
-                admission.add_claim_template(serde_json::from_value(object).unwrap());
-            }
-            "StorageClass" => {
-                admission.add_storage_class(&serde_json::from_value(object).unwrap());
-            }
-            kind => panic!("{kind}"),
-        }
+        let kind = Kind::of(object["kind"].as_str().unwrap(), "").unwrap();
+        admission.learn(&kind.read_value(object).unwrap());
     }
     admission
 }

@@ -63,7 +63,7 @@ fn may_run(pod: &Pod, node: &Node) -> bool {
         && predicates::untolerated_taint(pod, node, &effects).is_none()
 }
 
-fn tolerate(spec: &mut PodSpec) {
+pub(super) fn tolerate(spec: &mut PodSpec) {
     let in_host_network = spec.host_network.then_some(TOLERATED_IN_HOST_NETWORK);
     for (key, effect) in TOLERATED.into_iter().chain(in_host_network) {
         let toleration = Toleration {

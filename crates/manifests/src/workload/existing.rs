@@ -1,5 +1,6 @@
 //! The pods that exist already, by the workload that they belong to.
 
+use crate::object::Object;
 use evictd_pod::Node;
 use evictd_pod::wire::{self, Metadata, OwnerReference};
 use std::collections::{HashMap, HashSet};
@@ -24,13 +25,19 @@ pub(super) struct RunningPod {
 }
 
 impl Existing {
-    /// Adds a node, on which `DaemonSets` run.
-    pub fn add_node(&mut self, node: Node) {
-        self.nodes.push(node);
+    /// Remembers a node, a pod or a workload.
+    pub fn learn(&mut self, object: &Object) {
+        match object {
+            Object::Node(node) => self.nodes.push((**node).clone()),
+            Object::Pod(manifest) => self.add_pod(&manifest.pod),
+            Object::ReplicaSet(set) => self.add_workload("ReplicaSet", &set.metadata),
+            Object::StatefulSet(set) => self.add_workload("StatefulSet", &set.metadata),
+            _ => {}
+        }
     }
 
-    /// Adds a pod of the cluster. One that has ended or is being deleted will be replaced.
-    pub fn add_pod(&mut self, pod: &wire::Pod) {
+    /// Adds a pod. One that has ended or is being deleted will be replaced.
+    pub(super) fn add_pod(&mut self, pod: &wire::Pod) {
         let metadata = &pod.metadata;
         let namespace = metadata.namespace_or_default().to_owned();
         self.pods.insert((namespace, metadata.name.clone()));

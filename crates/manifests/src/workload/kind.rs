@@ -1,5 +1,7 @@
 //! The kinds of workloads whose controllers differ.
 
+use crate::object::group_of;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Deployment,
@@ -17,18 +19,20 @@ pub(super) enum Kind {
 
 impl Kind {
     pub(super) fn of(kind: &str, api_version: &str) -> Self {
-        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        match (group, kind) {
-            ("apps" | "extensions", "Deployment") => Self::Deployment,
-            ("apps" | "extensions", "ReplicaSet") => Self::ReplicaSet,
-            ("apps" | "extensions", "DaemonSet") => Self::DaemonSet,
-            ("apps", "StatefulSet") => Self::StatefulSet,
-            ("", "ReplicationController") => Self::ReplicationController,
-            ("batch", "Job") => Self::Job,
-            ("batch", "CronJob") => Self::CronJob,
-            ("argoproj.io", "Rollout") => Self::Rollout,
-            _ => Self::Other,
-        }
+        let known = match kind {
+            "Deployment" => (Self::Deployment, "apps"),
+            "ReplicaSet" => (Self::ReplicaSet, "apps"),
+            "DaemonSet" => (Self::DaemonSet, "apps"),
+            "StatefulSet" => (Self::StatefulSet, "apps"),
+            "ReplicationController" => (Self::ReplicationController, ""),
+            "Job" => (Self::Job, "batch"),
+            "CronJob" => (Self::CronJob, "batch"),
+            "Rollout" => (Self::Rollout, "argoproj.io"),
+            _ => return Self::Other,
+        };
+        // Other groups have kinds of the same name; without a group the name decides.
+        let is_of_group = group_of(api_version).is_none_or(|group| group == known.1);
+        if is_of_group { known.0 } else { Self::Other }
     }
 
     pub(super) const fn is_job(self) -> bool {

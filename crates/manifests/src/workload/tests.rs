@@ -190,15 +190,17 @@ fn a_daemon_set_has_a_pod_on_each_node_that_may_run_one() {
     let taint = |key: &str, effect: &str| json!({"taints": [{"key": key, "effect": effect}]});
     let mut existing = Existing::default();
     let linux = json!({"os": "linux"});
-    existing.add_node(node("a", json!({}), linux.clone()));
-    existing.add_node(node("b", json!({}), linux.clone()));
-    existing.add_node(node("windows", json!({}), json!({})));
-    existing.add_node(node(
+    existing.nodes.push(node("a", json!({}), linux.clone()));
+    existing.nodes.push(node("b", json!({}), linux.clone()));
+    existing.nodes.push(node("windows", json!({}), json!({})));
+    existing.nodes.push(node(
         "cordoned",
         taint("node.kubernetes.io/unschedulable", "NoSchedule"),
         linux.clone(),
     ));
-    existing.add_node(node("kept", taint("team", "NoSchedule"), linux));
+    existing
+        .nodes
+        .push(node("kept", taint("team", "NoSchedule"), linux));
     existing.add_pod(&pod("web-x", ("DaemonSet", "web"), "b"));
     let template = json!({"template": {"metadata": {"labels": {"app": "web"}}, "spec": {"nodeSelector": {"os": "linux"}}}});
     let expansion = expanded(&workload("apps/v1", "DaemonSet", &template), &existing);

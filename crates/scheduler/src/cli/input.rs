@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use clap::Args;
 use evictd_cluster_client::ApiError;
 use evictd_command::Failure;
-use evictd_document::{Document, DocumentError, SMALL};
+use evictd_document::{Document, DocumentError, ObjectsError, SMALL};
 use evictd_pod::wire;
 use std::fs::File;
 use std::io::{self, Read};
@@ -78,7 +78,7 @@ fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
     }
 }
 
-type Text = Source<Progress<Box<dyn Read>>>;
+pub(super) type Text = Source<Progress<Box<dyn Read>>>;
 
 fn live(context: &str, scores: bool) -> Result<Text, Failure> {
     let live = Live::new(context, scores)?;
@@ -88,7 +88,9 @@ fn live(context: &str, scores: bool) -> Result<Text, Failure> {
 /// An error of a dump is bad input; one of a live cluster is a failure.
 fn failure(error: DumpError) -> Failure {
     let live = match &error {
-        DumpError::Document(DocumentError::Read { source, .. }) => source.get_ref(),
+        DumpError::Objects(ObjectsError::Document(DocumentError::Read { source, .. })) => {
+            source.get_ref()
+        }
         _ => None,
     };
     match live.and_then(|error| error.downcast_ref::<ApiError>()) {
@@ -98,7 +100,7 @@ fn failure(error: DumpError) -> Failure {
     }
 }
 
-fn open(path: &Path) -> Result<Text, DocumentError> {
+pub(super) fn open(path: &Path) -> Result<Text, DocumentError> {
     if path == Path::new("-") {
         return Ok(source("standard input", io::stdin().lock(), None));
     }

@@ -1,5 +1,6 @@
 //! `evictd-scheduler simulate`: where pods wait over a timeline, or where they go one after the other.
 
+use super::input;
 use crate::configuration;
 use crate::progress;
 use crate::simulate::{question, sequence, timeline};
@@ -8,7 +9,7 @@ use clap::Args;
 use evictd_command::{Failure, Output, Progress, warn};
 use evictd_document::{Document, LARGE};
 use evictd_scheduling::config::InvalidField;
-use evictd_scheduling::simulation::{self, Sequence, SequenceOutcome, Timeline};
+use evictd_scheduling::simulation::{self, Sequence, SequenceFile, SequenceOutcome, Timeline};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -47,12 +48,12 @@ pub(super) struct Arguments {
     /// What is simulated, JSON or YAML; - is stdin.
     #[arg(required_unless_present = "cluster", conflicts_with = "cluster")]
     file: Option<PathBuf>,
-    /// A dump of a cluster. Its own waiting pods are placed, too.
+    /// A dump of a cluster. Its own waiting pods are placed, too. May be given several times.
     #[arg(long, value_name = "FILE")]
-    cluster: Option<PathBuf>,
-    /// Pods to place onto it, and workloads with as many pods as they have replicas.
+    cluster: Vec<PathBuf>,
+    /// Pods to place onto it, and workloads, which become pods as their controllers make them. May be given several times.
     #[arg(long, value_name = "FILE", requires = "cluster")]
-    pods: Option<PathBuf>,
+    pods: Vec<PathBuf>,
     /// Nodes that are drained first; their pods have to go elsewhere.
     #[arg(
         long,
@@ -79,8 +80,8 @@ struct Shape {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        if let Some(cluster) = &self.cluster {
-            return self.answer(cluster);
+        if !self.cluster.is_empty() {
+            return self.answer();
         }
         let file = self.file.clone().unwrap_or_default();
         let document = Document::read(&file, LARGE).map_err(Failure::input)?;
@@ -88,9 +89,12 @@ impl Arguments {
         if shape.pending.is_none() {
             return self.timeline(&document);
         }
-        let sequence: Sequence = document.parse().map_err(Failure::input)?;
-        let outcome = placed(&sequence).map_err(|mistakes| {
-            let fields = mistakes.into_iter().map(|own| (own.field, own.message));
+        let file: SequenceFile = document.parse().map_err(Failure::input)?;
+        let outcome = file.read().and_then(|sequence| placed(&sequence));
+        let outcome = outcome.map_err(|mistakes| {
+            let fields = mistakes
+                .into_iter()
+                .map(|mistake| (mistake.field, mistake.message));
             Failure::input(document.wrong_fields(fields))
         })?;
         warned(&outcome);
@@ -114,12 +118,17 @@ impl Arguments {
     }
 
     /// Places the pods onto the dump, with one configuration or with two.
-    fn answer(&self, cluster: &std::path::Path) -> Result<(), Failure> {
-        let cluster = Document::read(cluster, LARGE).map_err(Failure::input)?;
-        let pods = self.pods.as_deref().map(|path| Document::read(path, LARGE));
-        let pods = pods.transpose().map_err(Failure::input)?;
-        let question = question::Question::new(&cluster, pods.as_ref(), &self.without);
+    fn answer(&self) -> Result<(), Failure> {
+        let open = |paths: &[PathBuf]| -> Result<Vec<_>, Failure> {
+            let sources = paths.iter().map(|path| input::open(path));
+            sources.collect::<Result<_, _>>().map_err(Failure::input)
+        };
+        let (clusters, manifests) = (open(&self.cluster)?, open(&self.pods)?);
+        let question = question::Question::new(clusters, manifests, &self.without);
         let question = question.map_err(Failure::input)?;
+        for line in question.doubts.lines() {
+            warn("evictd-scheduler", &line);
+        }
         let run = |path: &Option<PathBuf>| -> Result<SequenceOutcome, Failure> {
             let wire = path.as_deref().map(configuration::read_wire).transpose();
             let outcome = placed(&question.sequence(wire.map_err(Failure::input)?));

@@ -6,8 +6,9 @@ mod page;
 pub(crate) use answer::Answer;
 pub(crate) use page::{page, remedies};
 
-use crate::dump::{Doubts, Loaded};
+use crate::dump::Loaded;
 use crate::preemptor::full_name;
+use evictd_document::Doubts;
 use evictd_placement::{Cluster, InvalidObject, Pod};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
@@ -51,7 +52,7 @@ impl Case {
         let Loaded {
             mut cluster,
             budgets,
-            doubts,
+            objects,
             ..
         } = loaded;
         let scheduler = pod.spec.scheduler_name_or_default();
@@ -75,7 +76,7 @@ impl Case {
             pod,
             wire,
             framework,
-            doubts,
+            doubts: objects.doubts,
         })
     }
 }

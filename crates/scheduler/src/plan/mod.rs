@@ -7,8 +7,9 @@ mod page;
 pub(crate) use answer::Answer;
 pub(crate) use page::page;
 
-use crate::dump::{Doubts, Loaded};
+use crate::dump::Loaded;
 use crate::preemptor::full_name;
+use evictd_document::Doubts;
 use evictd_placement::{Cluster, NodeId, Pod};
 use evictd_pod::{Requests, wire};
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, plan};
@@ -46,7 +47,7 @@ impl Case {
         let Loaded {
             mut cluster,
             budgets,
-            doubts,
+            objects,
             ..
         } = loaded;
         let (pod, wants) = (full_name(&preemptor), wants(&preemptor.spec));
@@ -57,7 +58,7 @@ impl Case {
             budgets,
             preemptor,
             options,
-            doubts,
+            doubts: objects.doubts,
             wants,
         })
     }

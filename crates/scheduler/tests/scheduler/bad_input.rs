@@ -183,7 +183,7 @@ fn unknown_kinds_are_passed_over_with_one_line() {
         json!({ "apiVersion": "longhorn.io/v1", "kind": "Node", "metadata": { "name": "one" } });
     assumed(
         &[secret.clone(), secret, other],
-        "objects of kinds that no plan needs are ignored: 1 Node, 2 Secret",
+        "objects of kinds that no plan needs are ignored: 1 Node of longhorn.io, 2 Secret",
     );
 }
 
@@ -286,7 +286,7 @@ fn what_is_no_dump() {
         (r#"{"items":["#.repeat(100), "Lists inside Lists, too deep"),
         (
             "just words".to_owned(),
-            "standard input: expected an object",
+            "standard input:1:1: is no object; a Kubernetes object or a list of them is needed",
         ),
         ("a: [1".to_owned(), "standard input:1:"),
         ("\u{1}\u{2}".to_owned(), "standard input:1:"),

@@ -12,9 +12,16 @@ fn class(name: &str, value: i32, default: bool) -> Value {
     })
 }
 
+/// A pod that no API server has stored: a stored one is taken as it is.
+fn unstored(priority: i32) -> Value {
+    let mut pod = pending(priority);
+    pod["metadata"].as_object_mut().unwrap().remove("uid");
+    pod
+}
+
 /// The priority that a pod with this in its spec is planned with, and the exit code.
 fn priority(spec: &Value, classes: &[Value]) -> (Value, String) {
-    let mut pending = pending(0);
+    let mut pending = unstored(0);
     pending["spec"].as_object_mut().unwrap().remove("priority");
     for (key, value) in spec.as_object().unwrap() {
         pending["spec"][key] = value.clone();
@@ -64,7 +71,7 @@ fn its_class_gives_it_its_priority() {
 fn its_class_may_forbid_it_to_preempt() {
     let mut meek = class("meek", 700, false);
     meek["preemptionPolicy"] = json!("Never");
-    let mut pending = pending(0);
+    let mut pending = unstored(0);
     pending["spec"] =
         json!({ "priorityClassName": "meek", "containers": pending["spec"]["containers"] });
     let items = [cluster(), vec![meek]].concat();
@@ -78,9 +85,7 @@ fn its_class_may_forbid_it_to_preempt() {
 
 #[test]
 fn what_is_limited_is_asked_for() {
-    let mut limited = pending(10);
-    // What an API server has stored is taken as it is.
-    limited["metadata"].as_object_mut().unwrap().remove("uid");
+    let mut limited = unstored(10);
     limited["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": "2" } });
     let answer = answer(&plan(list(&cluster()), &limited, &["-o", "json"]));
     assert_eq!(answer["preemptor"]["requests"], "cpu 2");

@@ -140,12 +140,17 @@ fn all_sequences_of_the_real_scheduler() {
 fn dump() -> tempfile::NamedTempFile {
     let amounts = json!({ "cpu": "4", "memory": "8Gi", "pods": "10" });
     let node = |name: &str| json!({ "kind": "Node", "metadata": { "name": name }, "status": { "allocatable": amounts } });
-    let pod = json!({ "kind": "Pod", "metadata": { "name": "there", "namespace": "shop" }, "spec": {
+    let owner = json!([{ "kind": "ReplicaSet", "name": "there", "controller": true }]);
+    let bare = json!({ "kind": "Pod", "metadata": { "name": "bare" },
+        "spec": { "nodeName": "one", "containers": [{ "name": "c" }] } });
+    let mirror = json!({ "kind": "Pod", "metadata": { "name": "mirror", "annotations": { "kubernetes.io/config.mirror": "1" } },
+        "spec": { "nodeName": "one", "containers": [{ "name": "c" }] } });
+    let pod = json!({ "kind": "Pod", "metadata": { "name": "there", "namespace": "shop", "ownerReferences": owner }, "spec": {
         "nodeName": "one", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "3" } } }] },
         "status": { "phase": "Running" } });
     let agent = json!({ "kind": "Pod", "metadata": { "name": "agent", "ownerReferences": [{ "kind": "DaemonSet", "name": "agent", "controller": true }] },
         "spec": { "nodeName": "one", "containers": [{ "name": "c" }] } });
-    file(&json!({ "kind": "List", "items": [node("one"), node("two"), pod, agent] }))
+    file(&json!({ "kind": "List", "items": [node("one"), node("two"), pod, agent, bare, mirror] }))
 }
 
 fn file(value: &Value) -> tempfile::NamedTempFile {
@@ -184,8 +189,10 @@ fn replicas_are_placed_onto_a_dump_and_those_that_fit_nowhere_are_told_why() {
 
 #[test]
 fn the_pods_of_drained_nodes_go_elsewhere_but_for_those_of_the_node() {
-    let own = answer(&asked(&dump(), &["--without", "one", "-o", "json"]));
-    assert_eq!(own["placed"], json!({ "shop/there": "two" }));
+    let output = asked(&dump(), &["--without", "one", "-o", "json"]);
+    assert_eq!(answer(&output)["placed"], json!({ "shop/there": "two" }));
+    let told = "pods without a controller are not created again elsewhere: Pod default/bare\n";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
     let output = asked(&dump(), &["--without", "nope"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--without nope: there is no such node"));

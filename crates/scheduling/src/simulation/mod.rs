@@ -1,5 +1,6 @@
 //! A timeline of changes and of what a scheduler does, run through the queue: where every pod waits after each step.
 
+mod created;
 mod object;
 mod outcome;
 mod sequence;
@@ -13,7 +14,9 @@ use jiff::{SignedDuration, Timestamp};
 use object::Name;
 pub use object::Object;
 pub use outcome::{Outcome, PodOutcome, StepOutcome};
-pub use sequence::{AttemptOutcome, NodeUse, Sequence, SequenceOutcome, run_sequence};
+pub use sequence::{
+    AttemptOutcome, NodeUse, Sequence, SequenceFile, SequenceOutcome, run_sequence,
+};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

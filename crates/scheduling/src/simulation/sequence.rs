@@ -1,14 +1,15 @@
 //! Pods in the order of the queue, placed one after the other onto a cluster: each that finds a node is bound at once, and
 //! for each that preempts the victims go at once.
 
+use super::created::created;
 use crate::change::{Change, Delta};
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::framework::Framework;
 use crate::queue::{Pool, Settings};
 use crate::scheduler::{Attempt, Event, Outcome as Ended, Scheduler};
+use evictd_manifests::{Admission, Kind, Object};
 use evictd_pod::wire::{self, null_is_default};
 use jiff::{SignedDuration, Timestamp};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,17 +18,72 @@ use std::sync::Arc;
 /// A file of `simulate` with `pending`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub struct SequenceFile {
+    now: Timestamp,
+    config: Option<KubeSchedulerConfiguration>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    objects: Vec<Value>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pending: Vec<Value>,
+}
+
+impl SequenceFile {
+    /// Reads its objects, and completes pods that no API server has stored.
+    ///
+    /// # Errors
+    /// Every mistake, with its field.
+    pub fn read(self) -> Result<Sequence, Vec<InvalidField>> {
+        let mut mistakes = Vec::new();
+        let mut read = |list: &[Value], name: &str| -> Vec<Object> {
+            let objects = list.iter().enumerate();
+            let objects = objects.filter_map(|(index, object)| {
+                object_of(object)
+                    .map_err(|error| mistakes.push(invalid(format!("{name}[{index}]"), error)))
+                    .ok()
+            });
+            objects.flatten().collect()
+        };
+        let (objects, pending) = (
+            read(&self.objects, "objects"),
+            read(&self.pending, "pending"),
+        );
+        let mut admission = Admission::default();
+        for object in objects.iter().chain(&pending) {
+            admission.learn(object);
+        }
+        let mut admit = |objects: Vec<Object>| -> Vec<Object> {
+            let admitted = objects.into_iter().map(|object| admission.complete(object));
+            let admitted = admitted.filter_map(|result| {
+                result
+                    .map_err(|refusal| mistakes.push(invalid(refusal.pod, refusal.message)))
+                    .ok()
+            });
+            admitted.flat_map(|completed| completed.objects).collect()
+        };
+        let (objects, pending) = (admit(objects), admit(pending));
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        Ok(Sequence {
+            now: self.now,
+            config: self.config,
+            objects,
+            pending,
+        })
+    }
+}
+
+/// Pods that come one after the other onto a cluster.
+#[derive(Debug)]
 pub struct Sequence {
     /// When it begins.
     pub now: Timestamp,
     /// How pods are placed; without it as kube-scheduler does.
     pub config: Option<KubeSchedulerConfiguration>,
-    /// What is there at the start.
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub objects: Vec<Value>,
-    /// The pods that come then, one after the other.
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub pending: Vec<Value>,
+    /// The objects that exist at the start.
+    pub objects: Vec<Object>,
+    /// The pods that are created then, one after the other.
+    pub pending: Vec<Object>,
 }
 
 /// What became of the pods, by `namespace/name`.
@@ -118,25 +174,6 @@ pub fn run_sequence(
             mistakes.map(within).collect::<Vec<_>>()
         })?,
     };
-    let mut mistakes = Vec::new();
-    let mut read = |list: &[Value], name: &str| -> Vec<Event> {
-        list.iter()
-            .enumerate()
-            .filter_map(|(index, object)| {
-                event(object)
-                    .map_err(|error| mistakes.push(invalid(format!("{name}[{index}]"), error)))
-                    .ok()
-            })
-            .flatten()
-            .collect()
-    };
-    let (objects, pending) = (
-        read(&sequence.objects, "objects"),
-        read(&sequence.pending, "pending"),
-    );
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
     let settings = Settings {
         as_kube_scheduler: true,
         initial_backoff: config.pod_initial_backoff,
@@ -156,10 +193,10 @@ pub fn run_sequence(
         pods: BTreeMap::new(),
         outcome: SequenceOutcome::default(),
     };
-    for event in objects {
+    for event in sequence.objects.iter().filter_map(created) {
         run.tell(&event);
     }
-    for event in pending {
+    for event in sequence.pending.iter().filter_map(created) {
         run.wait(ARRIVAL);
         run.tell(&event);
     }
@@ -170,37 +207,13 @@ const fn invalid(field: String, message: String) -> InvalidField {
     InvalidField { field, message }
 }
 
-/// An object as something that appears; `None` for one of another kind.
-fn event(object: &Value) -> Result<Option<Event>, String> {
-    fn new<T: DeserializeOwned>(object: &Value) -> Result<Delta<T>, String> {
-        let read = T::deserialize(object).map_err(|error| error.to_string())?;
-        Ok(Delta {
-            old: None,
-            new: Some(Arc::new(read)),
-        })
-    }
-    let kind = object
-        .get("kind")
-        .and_then(Value::as_str)
-        .ok_or("kind is missing")?;
-    Ok(Some(match kind {
-        "Pod" => Event::Change(Change::Pod(new(object)?)),
-        "Node" => Event::Change(Change::Node(new(object)?)),
-        "PersistentVolumeClaim" => Event::Change(Change::PersistentVolumeClaim(new(object)?)),
-        "PersistentVolume" => Event::Change(Change::PersistentVolume(new(object)?)),
-        "StorageClass" => Event::Change(Change::StorageClass(new(object)?)),
-        "CSINode" => Event::Change(Change::CsiNode(new(object)?)),
-        "CSIDriver" => Event::Change(Change::CsiDriver(new(object)?)),
-        "CSIStorageCapacity" => Event::Change(Change::CsiStorageCapacity(new(object)?)),
-        "Namespace" => Event::Namespace(new(object)?),
-        "Service" => Event::Service(new(object)?),
-        "ReplicationController" => Event::ReplicationController(new(object)?),
-        "ReplicaSet" => Event::ReplicaSet(new(object)?),
-        "StatefulSet" => Event::StatefulSet(new(object)?),
-        "PodDisruptionBudget" => Event::PodDisruptionBudget(new(object)?),
-        "PodGroup" => Event::PodGroup(new(object)?),
-        _ => return Ok(None),
-    }))
+/// The object of a kind that is read; `None` for another kind.
+fn object_of(value: &Value) -> Result<Option<Object>, String> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let name = text("kind").ok_or("kind is missing")?;
+    let kind = Kind::of(name, text("apiVersion").unwrap_or_default());
+    let object = kind.map(|kind| kind.read_value(value)).transpose();
+    object.map_err(|error| error.to_string())
 }
 
 struct Run {

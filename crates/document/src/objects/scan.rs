@@ -2,7 +2,7 @@
 //!
 //! It reads only strings and brackets; the parser of a value checks whether that is correct JSON.
 
-use evictd_document::Place;
+use crate::mistake::Place;
 use memchr::{memchr_iter, memchr2, memrchr};
 use std::io::{self, Read};
 
@@ -29,20 +29,19 @@ pub(super) struct Scanner<R> {
     filled: usize,
     /// From here on the buffer is still needed.
     kept: Option<usize>,
-    /// Where the buffer begins in the text, if places are reported.
-    origin: Option<Place>,
+    /// Where the buffer begins in the text.
+    origin: Place,
 }
 
 impl<R: Read> Scanner<R> {
-    /// `placed`: whether the text is the user's own, so that places in it can be reported.
-    pub(super) fn new(source: R, placed: bool) -> Self {
+    pub(super) fn new(source: R) -> Self {
         Self {
             source,
             buffer: vec![0; CHUNK],
             at: 0,
             filled: 0,
             kept: None,
-            origin: placed.then_some(Place { line: 1, column: 1 }),
+            origin: Place::START,
         }
     }
 
@@ -253,17 +252,17 @@ impl<R: Read> Scanner<R> {
     }
 
     /// The place of the first kept byte.
-    pub(super) fn kept_place(&self) -> Option<Place> {
+    pub(super) fn kept_place(&self) -> Place {
         self.place_at(self.kept.unwrap_or(self.at))
     }
 
     /// Where the next byte is.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Place {
         self.place_at(self.at)
     }
 
-    fn place_at(&self, index: usize) -> Option<Place> {
-        let origin = self.origin?;
+    fn place_at(&self, index: usize) -> Place {
+        let origin = self.origin;
         let passed = &self.buffer[..index];
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let lines = memchr_iter(b'\n', passed).count();
@@ -276,10 +275,10 @@ impl<R: Read> Scanner<R> {
             .iter()
             .filter(|byte| **byte & 0xc0 != 0x80)
             .count();
-        Some(Place {
+        Place {
             line: origin.line + count(lines),
             column: before + count(characters) + 1,
-        })
+        }
     }
 }
 

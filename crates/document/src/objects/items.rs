@@ -1,12 +1,13 @@
 //! The objects of a dump: those of a List, of Lists inside it, of several documents, or a single one.
 
 use super::scan::{Scanner, Stop};
-use evictd_document::{Mistake, Place};
+use crate::mistake::{Mistake, Place, Step};
+use serde_json::Value;
 use std::fmt::Write;
 use std::io::{self, Read};
 
 /// The deepest nesting of Lists.
-const DEEPEST: usize = 16;
+pub(super) const DEEPEST: usize = 16;
 
 /// One object of the text.
 pub(super) struct Found<'a> {
@@ -16,10 +17,12 @@ pub(super) struct Found<'a> {
     pub(super) api_version: &'a str,
     /// Its JSON.
     pub(super) text: &'a [u8],
-    /// Where it begins.
-    pub(super) place: &'a dyn Fn() -> Option<Place>,
+    /// The place of a value in it, or of the object itself where the path is empty.
+    pub(super) place: &'a dyn Fn(&[Step]) -> Option<Place>,
     /// Its index in the list, and that of the list in the one around it.
     pub(super) path: &'a [usize],
+    /// Its value, where it came from YAML.
+    pub(super) value: Option<&'a Value>,
 }
 
 impl Found<'_> {
@@ -51,7 +54,7 @@ pub(super) fn read<R: Read, S: Sink>(scanner: &mut Scanner<R>, sink: &mut S) -> 
         Err(Stop::Read(error)) => Err(error),
         Err(Stop::Syntax(message)) => {
             let place = reader.scanner.place();
-            reader.refuse(place, message);
+            reader.refuse(Some(place), message);
             Ok(())
         }
     }
@@ -65,7 +68,7 @@ struct Reader<'r, R, S> {
 
 /// What a list implies about its items.
 #[derive(Clone, Copy)]
-enum Items<'a> {
+pub(super) enum Items<'a> {
     /// They are of this kind unless they say another.
     Of(&'a str),
     /// They have their own kinds.
@@ -81,7 +84,7 @@ struct Waiting {
     path: Vec<usize>,
 }
 
-const NO_KIND: &str = "is not a Kubernetes object, because it has no kind";
+pub(super) const NO_KIND: &str = "is not a Kubernetes object, because it has no kind";
 
 impl<R: Read, S: Sink> Reader<'_, R, S> {
     /// One document after the other.
@@ -150,7 +153,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
             } else {
                 let place = self.scanner.place();
                 self.scanner.skip_value()?;
-                self.refuse(place, "is no object");
+                self.refuse(Some(place), "is no object");
             }
             if let Some(index) = self.path.last_mut() {
                 *index += 1;
@@ -194,17 +197,17 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         waiting: &mut Vec<Waiting>,
     ) {
         let scanner = &*self.scanner;
-        let place = || scanner.kept_place();
+        let place = |_: &[Step]| Some(scanner.kept_place());
         let kind = match (kind.filter(|kind| !kind.is_empty()), inherited) {
             (Some(kind), _) | (None, Items::Of(kind)) => kind,
             (None, Items::Any) => {
-                let place = place();
+                let place = place(&[]);
                 return self.refuse(place, NO_KIND);
             }
             (None, Items::Unknown) => {
                 return waiting.push(Waiting {
                     text: scanner.kept().to_vec(),
-                    place: place(),
+                    place: place(&[]),
                     path: self.path.clone(),
                 });
             }
@@ -215,6 +218,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
             text: scanner.kept(),
             place: &place,
             path: &self.path,
+            value: None,
         });
     }
 
@@ -226,8 +230,9 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
                     kind,
                     api_version: "",
                     text: &text,
-                    place: &|| place,
+                    place: &|_| place,
                     path: &path,
+                    value: None,
                 }),
                 _ => self.sink.refuse(mistake(place, &path, NO_KIND)),
             }
@@ -263,12 +268,12 @@ impl Key {
     }
 }
 
-fn is_a_list(kind: &str) -> bool {
+pub(super) fn is_a_list(kind: &str) -> bool {
     kind.is_empty() || kind.ends_with("List")
 }
 
 /// What the kind of a list implies about its items.
-fn items_of(kind: &str) -> Items<'_> {
+pub(super) fn items_of(kind: &str) -> Items<'_> {
     match kind.strip_suffix("List").unwrap_or(kind) {
         "" => Items::Any,
         item => Items::Of(item),
@@ -284,7 +289,7 @@ fn position(path: &[usize]) -> String {
     text
 }
 
-fn mistake(place: Option<Place>, path: &[usize], message: &str) -> Mistake {
+pub(super) fn mistake(place: Option<Place>, path: &[usize], message: &str) -> Mistake {
     Mistake {
         place,
         object: position(path),

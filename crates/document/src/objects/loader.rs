@@ -1,0 +1,513 @@
+//! Checks objects one by one and completes those that no API server has stored.
+
+use super::doubts::Doubts;
+use super::items::{Found, Sink};
+use super::scan::Scanner;
+use super::{LARGEST_YAML, ObjectsError, Source, Text, read_json};
+use crate::amounts::{Amount, Wrong, amounts_of_list, amounts_of_pod};
+use crate::document::Document;
+use crate::error::DocumentError;
+use crate::finder::{ENOUGH, mistakes_in_value, mistakes_of};
+use crate::mistake::{Mistake, Mistakes, Place};
+use crate::yaml;
+use evictd_manifests::{
+    Admission, Completed, Existing, Kind, KindVisitor, Object, PodManifest, expand, is_workload,
+};
+use evictd_pod::wire;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+
+/// Uses the objects that a [`Loader`] reads.
+pub trait Receiver {
+    /// Takes an object: well-formed, with a name that no other object of its kind has, complete as if it were stored.
+    ///
+    /// # Errors
+    /// If it cannot be used, with the field that prevents it.
+    fn take(&mut self, object: Object) -> Result<(), InvalidField>;
+}
+
+/// Why an object cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidField {
+    /// Its path in the object, such as `spec.selector`.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Keeps the objects.
+impl Receiver for Vec<Object> {
+    fn take(&mut self, object: Object) -> Result<(), InvalidField> {
+        self.push(object);
+        Ok(())
+    }
+}
+
+/// What a loader learned beside the objects.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Completes pods that come from elsewhere.
+    pub admission: Admission,
+    /// Knows the pods that workloads have already.
+    pub existing: Existing,
+    /// Assumptions that were made.
+    pub doubts: Doubts,
+    /// How many objects of other kinds there were, by kind.
+    pub ignored: BTreeMap<String, usize>,
+    /// Kind, namespace and name of every object.
+    names: HashSet<(Kind, Box<str>)>,
+}
+
+impl Loaded {
+    /// Whether an object of that kind and name was read.
+    pub fn holds(&self, object: &Object) -> bool {
+        let name = object.metadata().full_name();
+        self.names.contains(&(object.kind(), name.into()))
+    }
+}
+
+/// A pod or a workload that is completed when all objects are known.
+struct Held {
+    file: usize,
+    place: Option<Place>,
+    title: String,
+    content: Content,
+}
+
+enum Content {
+    Pod(Box<PodManifest>),
+    Workload(Box<Value>),
+}
+
+/// Reads objects from several sources.
+pub struct Loader<'r, R> {
+    receiver: &'r mut R,
+    loaded: Loaded,
+    /// Whether workloads become pods; in a dump of a cluster their pods are there.
+    expands: bool,
+    /// Whether pods and nodes are remembered for workloads that are expanded later.
+    remembers: bool,
+    /// Every unique id.
+    ids: HashSet<Box<str>>,
+    held: Vec<Held>,
+    files: Vec<Mistakes>,
+}
+
+impl<'r, R: Receiver> Loader<'r, R> {
+    /// Reads a cluster: its pods are there, so that no workload is expanded. `remembers` tells whether workloads will be
+    /// expanded onto it.
+    pub fn of_cluster(receiver: &'r mut R, remembers: bool) -> Self {
+        Self::new(receiver, Loaded::default(), false, remembers)
+    }
+
+    /// Reads what is to come onto a cluster that was read before: workloads become pods.
+    pub fn of_manifests(receiver: &'r mut R, cluster: Loaded) -> Self {
+        Self::new(receiver, cluster, true, true)
+    }
+
+    fn new(receiver: &'r mut R, loaded: Loaded, expands: bool, remembers: bool) -> Self {
+        Self {
+            receiver,
+            loaded,
+            expands,
+            remembers,
+            ids: HashSet::new(),
+            held: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Reads a source. Mistakes in its objects are kept for [`Self::finish`].
+    ///
+    /// # Errors
+    /// If it cannot be read, is empty, or is too large.
+    pub fn read<T: Read>(&mut self, Source { name, text }: Source<T>) -> Result<(), DocumentError> {
+        self.files.push(Mistakes {
+            name: name.clone(),
+            mistakes: Vec::new(),
+            more: false,
+        });
+        let read_error = |source| DocumentError::Read {
+            name: name.clone(),
+            source,
+        };
+        let mut scanner = Scanner::new(text);
+        match read_json(&mut scanner, self).map_err(read_error)? {
+            Text::Json => Ok(()),
+            Text::Empty => Err(DocumentError::Empty(name)),
+            Text::Other => {
+                let (mut text, rest) = scanner.into_rest();
+                // Input that is not text is not read further: it may be endless.
+                if !text.contains(&0) {
+                    let rest = &mut rest.take(LARGEST_YAML + 1);
+                    rest.read_to_end(&mut text).map_err(read_error)?;
+                }
+                self.read_yaml(&name, text)
+            }
+        }
+    }
+
+    fn read_yaml(&mut self, name: &str, text: Vec<u8>) -> Result<(), DocumentError> {
+        if u64::try_from(text.len()).unwrap_or(u64::MAX) > LARGEST_YAML {
+            let (name, limit) = (name.to_owned(), LARGEST_YAML);
+            return Err(DocumentError::TooLarge { name, limit });
+        }
+        let document = Document::from_bytes(name, text)?;
+        match document.values() {
+            Ok(values) => {
+                let spans = yaml::spans(document.text());
+                super::yaml::read(values, &spans, self);
+            }
+            Err(DocumentError::Mistakes(found)) => {
+                found
+                    .mistakes
+                    .into_iter()
+                    .for_each(|mistake| self.refuse(mistake));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Completes the pods that no API server has stored, and expands workloads.
+    ///
+    /// # Errors
+    /// Every mistake of every source together, at most a hundred of each.
+    pub fn finish(mut self) -> Result<Loaded, ObjectsError> {
+        for held in std::mem::take(&mut self.held) {
+            self.complete_held(held);
+        }
+        let Self {
+            mut files, loaded, ..
+        } = self;
+        files.retain(|file| !file.mistakes.is_empty());
+        if files.is_empty() {
+            Ok(loaded)
+        } else {
+            Err(ObjectsError::Mistakes(files))
+        }
+    }
+
+    fn complete_held(&mut self, held: Held) {
+        let Held {
+            file,
+            place,
+            title,
+            content,
+        } = held;
+        let result = match content {
+            Content::Pod(pod) => self.complete(Object::Pod(pod)),
+            Content::Workload(value) => self.expand(&value),
+        };
+        if let Err(InvalidField { field, message }) = result {
+            self.refuse_in(
+                file,
+                Mistake {
+                    place,
+                    object: title,
+                    key: field,
+                    message,
+                },
+            );
+        }
+    }
+
+    /// Completes an object and passes it on.
+    fn complete(&mut self, object: Object) -> Result<(), InvalidField> {
+        let title = object.to_string();
+        let completed = self.loaded.admission.complete(object);
+        let Completed { objects, notes } = completed.map_err(|refusal| InvalidField {
+            field: refusal.field.to_owned(),
+            message: refusal.message,
+        })?;
+        for note in notes {
+            self.loaded.doubts.add(note, || title.clone());
+        }
+        let mut objects = objects.into_iter();
+        let itself = objects.next_back();
+        objects.try_for_each(|made| self.take_made(made))?;
+        itself.map_or(Ok(()), |itself| self.pass_on(itself))
+    }
+
+    /// Takes an object that comes into being with a pod, unless it is there already.
+    fn take_made(&mut self, object: Object) -> Result<(), InvalidField> {
+        let name = object.metadata().full_name().into_boxed_str();
+        if self.loaded.names.insert((object.kind(), name)) {
+            return self.receiver.take(object);
+        }
+        Ok(())
+    }
+
+    fn expand(&mut self, workload: &Value) -> Result<(), InvalidField> {
+        let Loaded {
+            existing,
+            admission,
+            doubts,
+            ..
+        } = &mut self.loaded;
+        let expansion = expand(workload, existing, admission).map_err(|error| InvalidField {
+            field: String::new(),
+            message: error.to_string(),
+        })?;
+        for note in expansion.notes {
+            doubts.note(note);
+        }
+        if let Some(owner) = expansion.owner {
+            self.take_made(owner.into_object())?;
+        }
+        for claim in expansion.volume_claims {
+            self.take_made(Object::PersistentVolumeClaim(Box::new(claim)))?;
+        }
+        let mut pods = expansion.pods.into_iter().map(Box::new);
+        pods.try_for_each(|pod| self.complete(Object::Pod(pod)))
+    }
+
+    /// Reads an object that is well-formed, has a name, and is not a duplicate.
+    fn checked(&mut self, kind: Kind, found: &Found<'_>) -> Option<Object> {
+        let object = match kind.read(found.text) {
+            Ok(object) => object,
+            Err(error) => {
+                for mistake in kind.visit(Explain {
+                    found,
+                    error: &error,
+                }) {
+                    self.refuse(mistake);
+                }
+                return None;
+            }
+        };
+        let metadata = object.metadata();
+        if metadata.name.is_empty() {
+            let title = format!("{} {}", found.kind, found.position());
+            self.wrong(found, title, "metadata.name", "is missing");
+            return None;
+        }
+        if !self
+            .loaded
+            .names
+            .insert((kind, metadata.full_name().into()))
+        {
+            let assumption = "of objects with the same name only the first is used";
+            self.loaded.doubts.add(assumption, || object.to_string());
+            return None;
+        }
+        if !metadata.uid.is_empty() && !self.ids.insert((*metadata.uid).into()) {
+            let message = format!("{:?} is also the UID of another object", metadata.uid);
+            self.wrong(found, object.to_string(), "metadata.uid", &message);
+            return None;
+        }
+        self.amounts_are_possible(found, &object).then_some(object)
+    }
+
+    /// Whether no amount of the object is negative; doubtful ones are noted.
+    fn amounts_are_possible(&mut self, found: &Found<'_>, object: &Object) -> bool {
+        let mut possible = true;
+        for amount in amounts_of(object) {
+            let Amount {
+                key,
+                way,
+                quantity,
+                wrong,
+            } = amount;
+            match wrong {
+                Wrong::Negative => {
+                    possible = false;
+                    self.refuse(Mistake {
+                        place: (found.place)(&way),
+                        object: object.to_string(),
+                        key,
+                        message: format!("{quantity} is negative"),
+                    });
+                }
+                Wrong::Absurd => {
+                    let name = || format!("{object} {key} {quantity}");
+                    let assumption = "amounts beyond 2^53 are used exactly as written";
+                    self.loaded.doubts.add(assumption, name);
+                }
+            }
+        }
+        possible
+    }
+
+    fn hold(&mut self, found: &Found<'_>, title: String, content: Content) {
+        self.held.push(Held {
+            file: self.files.len().saturating_sub(1),
+            place: (found.place)(&[]),
+            title,
+            content,
+        });
+    }
+
+    /// Remembers what later objects need, notes what is assumed, and passes the object on.
+    fn pass_on(&mut self, object: Object) -> Result<(), InvalidField> {
+        let Loaded {
+            admission,
+            existing,
+            doubts,
+            ..
+        } = &mut self.loaded;
+        admission.learn(&object);
+        if self.remembers {
+            existing.learn(&object);
+        }
+        match &object {
+            Object::PodDisruptionBudget(budget) => note_budget(budget, doubts),
+            Object::Pod(manifest) => {
+                let pod = &manifest.pod;
+                if !pod.spec.node_name.is_empty() && pod.status.phase.is_empty() {
+                    let assumption = "pods without status.phase count as running";
+                    doubts.add(assumption, || object.to_string());
+                }
+            }
+            _ => {}
+        }
+        self.receiver.take(object)
+    }
+
+    fn wrong(&mut self, found: &Found<'_>, object: String, key: &str, message: &str) {
+        self.refuse(Mistake {
+            place: (found.place)(&[]),
+            object,
+            key: key.to_owned(),
+            message: message.to_owned(),
+        });
+    }
+
+    fn refuse_in(&mut self, file: usize, mistake: Mistake) {
+        if let Some(file) = self.files.get_mut(file) {
+            if file.mistakes.len() < ENOUGH {
+                file.mistakes.push(mistake);
+            } else {
+                file.more = true;
+            }
+        }
+    }
+
+    /// The workload of an object that is to become pods.
+    fn workload(&self, found: &Found<'_>) -> Option<Value> {
+        if !self.expands {
+            return None;
+        }
+        let value = match found.value {
+            Some(value) => value.clone(),
+            None => serde_json::from_slice(found.text).ok()?,
+        };
+        is_workload(&value).then_some(value)
+    }
+}
+
+impl<R: Receiver> Sink for Loader<'_, R> {
+    fn take(&mut self, found: Found<'_>) {
+        let kind = Kind::of(found.kind, found.api_version);
+        if kind.is_none_or(Kind::may_be_a_workload)
+            && let Some(mut workload) = self.workload(&found)
+        {
+            // In a typed list only the list says what its items are.
+            workload["kind"] = found.kind.into();
+            let metadata = workload_metadata(&workload);
+            self.loaded.existing.add_workload(found.kind, &metadata);
+            let title = format!("{} {}", found.kind, metadata.full_name());
+            return self.hold(&found, title, Content::Workload(Box::new(workload)));
+        }
+        let Some(kind) = kind else {
+            let name = Kind::title_of_other(found.kind, found.api_version);
+            *self.loaded.ignored.entry(name).or_default() += 1;
+            return;
+        };
+        let Some(object) = self.checked(kind, &found) else {
+            return;
+        };
+        match object {
+            // It is completed from objects that may follow.
+            Object::Pod(pod) if self.expands || pod.pod.metadata.uid.is_empty() => {
+                let title = format!("Pod {}", pod.pod.metadata.full_name());
+                self.hold(&found, title, Content::Pod(pod));
+            }
+            object => {
+                let title = object.to_string();
+                if let Err(InvalidField { field, message }) = self.complete(object) {
+                    self.wrong(&found, title, &field, &message);
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, mistake: Mistake) {
+        self.refuse_in(self.files.len().saturating_sub(1), mistake);
+    }
+
+    fn has_enough(&self) -> bool {
+        self.files.last().is_some_and(|file| file.more)
+    }
+}
+
+fn workload_metadata(workload: &Value) -> wire::Metadata {
+    serde_json::from_value(workload["metadata"].clone()).unwrap_or_default()
+}
+
+fn note_budget(budget: &wire::PodDisruptionBudget, doubts: &mut Doubts) {
+    let name = || format!("PodDisruptionBudget {}", budget.metadata.full_name());
+    let spec = &budget.spec;
+    if spec.min_available.is_some() && spec.max_unavailable.is_some() {
+        let assumption = "of budgets with both spec.minAvailable and spec.maxUnavailable, which the API server refuses, \
+                          status.disruptionsAllowed is used as it is";
+        doubts.add(assumption, name);
+    }
+    if budget.status.disruptions_allowed.is_none() {
+        let assumption = "budgets without status.disruptionsAllowed allow no disruption";
+        doubts.add(assumption, name);
+    }
+}
+
+/// The amounts of an object that are negative or beyond reason.
+fn amounts_of(object: &Object) -> Vec<Amount> {
+    match object {
+        Object::Node(node) => amounts_of_list(&node.status.allocatable, &["status", "allocatable"]),
+        Object::Pod(manifest) => amounts_of_pod(&manifest.pod),
+        Object::PersistentVolumeClaim(claim) => {
+            let requests = &claim.spec.resources.requests;
+            amounts_of_list(requests, &["spec", "resources", "requests"])
+        }
+        Object::PersistentVolume(volume) => {
+            amounts_of_list(&volume.spec.capacity, &["spec", "capacity"])
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Finds every mistake of an object that cannot be read.
+struct Explain<'f> {
+    found: &'f Found<'f>,
+    error: &'f serde_json::Error,
+}
+
+impl KindVisitor for Explain<'_> {
+    type Output = Vec<Mistake>;
+
+    fn visit<T: DeserializeOwned>(self) -> Vec<Mistake> {
+        let Self { found, error } = self;
+        let place = (found.place)(&[]);
+        let position = found.position();
+        let Ok(text) = std::str::from_utf8(found.text) else {
+            return vec![Mistake {
+                place,
+                object: format!("{} {position}", found.kind),
+                key: String::new(),
+                message: "is not UTF-8 text".to_owned(),
+            }];
+        };
+        let mut mistakes = match found.value {
+            Some(value) => mistakes_in_value::<T>(value, &position, found.place, error),
+            None => {
+                let start = place.unwrap_or(Place::START);
+                mistakes_of::<T>(text, start, &position, error)
+            }
+        };
+        for mistake in &mut mistakes {
+            mistake.object = format!("{} {}", found.kind, mistake.object);
+        }
+        mistakes
+    }
+}

@@ -1,0 +1,66 @@
+//! Reads the objects of a cluster from files, one by one, as an API server would have stored them.
+//!
+//! A file is what `kubectl get -o json` or `-o yaml` prints, a list of such lists, several documents, or a manifest that a
+//! person wrote. Only the objects are kept that [`evictd_manifests::Kind`] names, so that the size of a dump does not matter.
+
+mod doubts;
+mod items;
+mod loader;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+pub use doubts::Doubts;
+pub use loader::{InvalidField, Loaded, Loader, Receiver};
+
+use crate::error::DocumentError;
+use crate::mistake::Mistakes;
+use std::io::{self, Read};
+
+/// The most bytes of YAML that are read, because all of it is in memory several times at once.
+const LARGEST_YAML: u64 = 256 << 20;
+
+/// A file or another source of objects.
+pub struct Source<R> {
+    /// What messages call it.
+    pub name: String,
+    /// Its text: JSON (Lists, single objects, several documents) or YAML.
+    pub text: R,
+}
+
+/// Why objects cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    /// A source cannot be read.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// Their content is wrong; one text for each source.
+    #[error("{}", texts(.0))]
+    Mistakes(Vec<Mistakes>),
+}
+
+fn texts(mistakes: &[Mistakes]) -> String {
+    let texts: Vec<String> = mistakes.iter().map(Mistakes::to_string).collect();
+    texts.join("\n")
+}
+
+enum Text {
+    Json,
+    Empty,
+    Other,
+}
+
+/// Reads JSON, or finds that it is something else.
+fn read_json<R: Read, S: items::Sink>(
+    scanner: &mut scan::Scanner<R>,
+    sink: &mut S,
+) -> io::Result<Text> {
+    let first = scanner.skip_byte_order_mark().and_then(|()| scanner.peek());
+    match first {
+        Ok(Some(b'{' | b'[')) => items::read(scanner, sink).map(|()| Text::Json),
+        Ok(None) => Ok(Text::Empty),
+        Err(scan::Stop::Read(error)) => Err(error),
+        Ok(Some(_)) | Err(scan::Stop::Syntax(_)) => Ok(Text::Other),
+    }
+}
