@@ -22,6 +22,7 @@ mod live_scheduling;
 mod live_static_pod;
 mod live_upstream;
 mod metrics;
+mod one_model;
 mod oracle;
 mod preemptor;
 mod schedule_oracle;

@@ -1,0 +1,181 @@
+//! `explain` and `simulate` read the same objects, as an API server would have stored them.
+
+use crate::scheduler;
+use evictd_testkit::program::{self, answer, stderr};
+use serde_json::{Value, json};
+use std::fs;
+use tempfile::NamedTempFile;
+
+fn file(value: &Value) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    fs::write(file.path(), value.to_string()).unwrap();
+    file
+}
+
+fn node(name: &str, labels: &Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "uid": name, "labels": labels },
+        "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } } })
+}
+
+fn pod(name: &str, spec: &Value) -> Value {
+    let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
+        "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }] } });
+    let all = pod["spec"].as_object_mut().unwrap();
+    all.extend(spec.as_object().unwrap().clone());
+    pod
+}
+
+/// The answer of a command about these objects, and what it warned of.
+fn asked(command: &str, cluster: &[Value], pods: &Value) -> (Value, String) {
+    let (cluster, pods) = (file(&json!(cluster)), file(pods));
+    let flag = if command == "simulate" {
+        "--pods"
+    } else {
+        "--pod"
+    };
+    let mut program = scheduler();
+    program.args([command, "-o", "json", "--cluster"]);
+    program.arg(cluster.path()).arg(flag).arg(pods.path());
+    let output = program::run(&mut program, "");
+    (answer(&output), stderr(&output))
+}
+
+fn simulated(cluster: &[Value], pods: &Value) -> (Value, String) {
+    asked("simulate", cluster, pods)
+}
+
+/// The nodes that fit by `explain`; those by `simulate` may be one of them.
+#[track_caller]
+fn both_place(cluster: &[Value], pod: &Value, nodes: &Value) {
+    let (explained, _) = asked("explain", cluster, pod);
+    assert_eq!(explained["feasible"], *nodes);
+    let (simulated, _) = simulated(cluster, pod);
+    let placed = simulated["placed"].as_object().unwrap().values().next();
+    let chosen = nodes.as_array().unwrap();
+    assert_eq!(placed.is_some(), !chosen.is_empty(), "{simulated}");
+    assert!(
+        placed.is_none_or(|node| chosen.contains(node)),
+        "{simulated}"
+    );
+}
+
+#[test]
+fn what_admission_adds_decides_in_both() {
+    let kata = json!({ "kind": "RuntimeClass", "metadata": { "name": "kata" }, "overhead": { "podFixed": { "cpu": "2" } },
+        "scheduling": { "nodeSelector": { "kata": "yes" } } });
+    let limits = json!({ "kind": "LimitRange", "metadata": { "name": "lr" }, "spec": { "limits": [
+        { "type": "Container", "defaultRequest": { "cpu": "5" } }] } });
+    let cluster = [
+        node("n1", &json!({})),
+        node("n2", &json!({ "kata": "yes" })),
+        kata,
+    ];
+    both_place(
+        &cluster,
+        &pod("web", &json!({ "runtimeClassName": "kata" })),
+        &json!(["n2"]),
+    );
+    let large = json!({ "runtimeClassName": "kata", "containers": [{ "name": "c", "resources": { "limits": { "cpu": "3" } } }] });
+    both_place(&cluster, &pod("web", &large), &json!([]));
+    let limited = [node("n1", &json!({})), limits];
+    both_place(
+        &limited,
+        &pod("web", &json!({ "containers": [{ "name": "c" }] })),
+        &json!([]),
+    );
+    both_place(&limited, &pod("web", &json!({})), &json!(["n1"]));
+}
+
+#[test]
+fn a_class_that_forbids_preemption_does_so_in_a_simulation() {
+    let never = json!({ "kind": "PriorityClass", "metadata": { "name": "vip" }, "value": 1000, "preemptionPolicy": "Never" });
+    let hog = json!({ "nodeName": "n1", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "4" } } }] });
+    let cluster = [node("n1", &json!({})), pod("hog", &hog), never];
+    let (answer, _) = simulated(
+        &cluster,
+        &pod("web", &json!({ "priorityClassName": "vip" })),
+    );
+    assert_eq!(answer["placed"], json!({}));
+    let told = answer["unschedulable"]["default/web"].as_str().unwrap();
+    assert!(
+        told.contains("not eligible due to preemptionPolicy=Never"),
+        "{told}"
+    );
+}
+
+#[test]
+fn members_of_a_gang_share_the_claim_that_is_in_the_dump() {
+    let slice = json!({ "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": { "name": "s", "uid": "s" }, "spec": {
+        "driver": "gpu.example", "nodeName": "n2", "pool": { "name": "n2", "generation": 1, "resourceSliceCount": 1 },
+        "devices": [{ "name": "gpu-0" }] } });
+    let class = json!({ "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": { "name": "gpu", "uid": "d" }, "spec": {} });
+    let claim = json!({ "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": { "name": "shared", "namespace": "default", "uid": "c" },
+        "spec": { "devices": { "requests": [{ "name": "g", "exactly": { "deviceClassName": "gpu" } }] } } });
+    let group = json!({ "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": { "name": "g", "namespace": "default", "uid": "g" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": 2 } } } });
+    let cluster = [
+        node("n1", &json!({})),
+        node("n2", &json!({})),
+        slice,
+        class,
+        claim,
+        group,
+    ];
+    let spec = json!({ "schedulingGroup": { "podGroupName": "g" }, "resourceClaims": [{ "name": "gpu", "resourceClaimName": "shared" }] });
+    let pods = json!([pod("m0", &spec), pod("m1", &spec)]);
+    let (answer, _) = simulated(&cluster, &pods);
+    let both = json!({ "default/m0": "n2", "default/m1": "n2" });
+    assert_eq!(answer["placed"], both, "{answer}");
+}
+
+#[test]
+fn a_custom_resource_named_node_is_no_node_and_volumes_stay_attached() {
+    let longhorn = json!({ "apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": { "name": "n1" } });
+    let (answer, told) = simulated(&[longhorn, node("n1", &json!({}))], &pod("web", &json!({})));
+    assert_eq!(answer["placed"], json!({ "default/web": "n1" }));
+    assert!(told.contains("1 Node of longhorn.io"), "{told}");
+}
+
+#[test]
+fn a_chart_becomes_the_pods_of_its_controllers() {
+    let template = json!({ "metadata": { "labels": { "app": "a" } }, "spec": { "containers": [{ "name": "c" }] } });
+    let workload = |api: &str, kind: &str, name: &str, spec: Value| {
+        let mut object = json!({ "apiVersion": api, "kind": kind, "metadata": { "name": name }, "spec": { "template": template } });
+        object["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(spec.as_object().unwrap().clone());
+        object
+    };
+    let selector = json!({ "matchLabels": { "app": "a" } });
+    let chart = json!([
+        { "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" }, "spec": { "selector": { "app": "a" } } },
+        { "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "i" } },
+        workload("apps/v1", "DaemonSet", "agent", json!({ "selector": selector })),
+        workload("batch/v1", "Job", "j", json!({ "parallelism": 3, "completions": 2 })),
+        workload("apps/v1", "StatefulSet", "db", json!({ "selector": selector, "volumeClaimTemplates": [
+            { "metadata": { "name": "data" }, "spec": { "storageClassName": "std" } }] })),
+    ]);
+    let std = json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "std", "uid": "std" },
+        "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer" });
+    let (answer, told) = simulated(
+        &[node("n1", &json!({})), node("n2", &json!({})), std],
+        &chart,
+    );
+    let placed: Vec<&str> = answer["placed"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let expected = [
+        "default/agent-n1",
+        "default/agent-n2",
+        "default/db-0",
+        "default/j-0",
+        "default/j-1",
+    ];
+    assert_eq!(placed, expected, "{answer}");
+    assert_eq!(answer["placed"]["default/agent-n2"], "n2");
+    assert!(told.contains("are ignored: 1 Ingress"), "{told}");
+}
