@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-devices", &["evictd-pod"]),
