@@ -1,9 +1,17 @@
 //! The rules that keep the code a house, checked against the code itself.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+#[path = "house/documents.rs"]
+mod documents;
+#[path = "house/faces.rs"]
+mod faces;
+#[path = "house/language.rs"]
+mod language;
 #[path = "house/modules.rs"]
 mod modules;
 
+use faces::face;
+use language::Language;
 use modules::{Arrow, Modules, circles};
 use serde_json::{Value, json};
 use std::fs;
@@ -153,6 +161,33 @@ const WORLDLY: [&str; 14] = [
     "eprint",
     "tokio",
     "tracing",
+];
+
+/// The most words of the dialect (`house/language.rs`) in 10 000 words of a crate's comments.
+const DIALECT: usize = 30;
+
+/// Crates that speak it more, with the present figure. A figure may only fall, and a crate that is plain leaves the table.
+const MORE_DIALECT: [(&str, usize); 0] = [];
+
+/// Crates in which something is called `own`, and how often at present.
+const CALLED_OWN: [(&str, usize); 0] = [];
+
+/// Types whose methods stand in more than three files, and in how many at present.
+const SPREAD: [(&str, usize); 0] = [];
+
+/// The most names that a crate shows to others.
+const LARGEST_FACE: usize = 60;
+
+/// Crates with a closed face, and how many names they show at present where that is more.
+const FACES: [(&str, Option<usize>); 8] = [
+    ("batch", None),
+    ("batch-controller", None),
+    ("demo", None),
+    ("eviction", None),
+    ("kernel", None),
+    ("node", None),
+    ("node-config", None),
+    ("scheduler", None),
 ];
 
 /// The longest file, in lines.
@@ -316,7 +351,7 @@ fn no_crate_may_be_unsafe() {
 }
 
 #[test]
-fn files_tell_one_story() {
+fn files_have_at_most_600_lines() {
     for (path, text) in everything() {
         let lines = text.lines().count();
         assert!(lines <= LONGEST, "{} has {lines} lines", path.display());
@@ -430,4 +465,84 @@ fn every_promise_has_its_test() {
         }
     }
     assert!(promises > 40, "only {promises} tests are named");
+}
+
+/// The crates by the names of their folders, with their files; the root package is `evictd`.
+fn by_crate() -> Vec<(String, Vec<(PathBuf, String)>)> {
+    let mut crates: Vec<(String, Vec<_>)> = Vec::new();
+    let folders = fs::read_dir(root().join("crates")).unwrap();
+    for folder in folders {
+        let name = folder.unwrap().file_name().into_string().unwrap();
+        let files = sources(&[&format!("crates/{name}/src")]);
+        crates.push((name, files));
+    }
+    crates.push(("evictd".to_owned(), sources(&["src"])));
+    crates.sort();
+    crates
+}
+
+/// Compares a figure with its limit, or with the present figure of the exceptions, which must be left out once it is met.
+fn check(what: &str, figure: usize, limit: usize, exception: Option<usize>) -> Option<String> {
+    match exception {
+        _ if figure > exception.unwrap_or(limit) => Some(format!(
+            "{what}: {figure}, at most {}",
+            exception.unwrap_or(limit)
+        )),
+        Some(_) if figure <= limit => {
+            Some(format!("{what}: {figure}; it is no exception any more"))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn comments_and_names_are_plain() {
+    let mut mistakes = Vec::new();
+    for (name, files) in by_crate() {
+        let language = Language::of(files.iter());
+        let exception = |table: &[(&str, usize)], key: &str| {
+            let found = table.iter().find(|(known, _)| *known == key);
+            found.map(|(_, figure)| *figure)
+        };
+        let more = exception(&MORE_DIALECT, &name);
+        let words = format!("{name}: words of the dialect in 10 000");
+        mistakes.extend(check(&words, language.dialect(), DIALECT, more));
+        let own = exception(&CALLED_OWN, &name);
+        mistakes.extend(check(
+            &format!("{name}: identifiers `own`"),
+            language.own,
+            0,
+            own,
+        ));
+        for (kind, files) in language.spread() {
+            let present = exception(&SPREAD, kind);
+            let words = format!("{name}: files with methods of {kind}");
+            mistakes.extend(check(&words, files, 3, present));
+        }
+        mistakes.extend(language.long);
+    }
+    assert!(mistakes.is_empty(), "\n{}", mistakes.join("\n"));
+}
+
+#[test]
+fn faces_are_closed() {
+    let mut mistakes = Vec::new();
+    for (name, present) in FACES {
+        let names = face(&root().join(format!("crates/{name}/src/lib.rs")));
+        let words = format!("{name}: names that others can write");
+        mistakes.extend(check(&words, names.len(), LARGEST_FACE, present));
+    }
+    assert!(mistakes.is_empty(), "\n{}", mistakes.join("\n"));
+}
+
+#[test]
+fn the_architecture_names_what_exists() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let mut code = sources(&["src", "crates"]);
+    code.retain(|(path, _)| !path.starts_with("tests/house"));
+    let names = documents::names(&page);
+    assert!(names.len() > 100, "only {} names", names.len());
+    let missing = |name: &&str| !documents::exists(name, root(), &code);
+    let missing: Vec<&str> = names.into_iter().filter(missing).collect();
+    assert!(missing.is_empty(), "docs/architecture.md: {missing:?}");
 }

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_fits_80_columns_and_says_who_holds_what() {
+    fn the_disk_page_fits_80_columns_and_names_the_holders() {
         let page = page(&ledger(), View::of_width(80));
         let long: Vec<&str> = page
             .lines()

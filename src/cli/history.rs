@@ -349,7 +349,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_reaction_is_told_step_by_step() {
+    fn the_reaction_is_shown_step_by_step() {
         let ended = Ended {
             crossed_to_decided_seconds: Some(0.5),
             first_signal_seconds: Some(0.001),

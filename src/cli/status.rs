@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_and_is_not_in_force_is_named() {
+    fn settings_that_were_read_and_are_not_in_force_are_named() {
         let mut status = Status::default();
         let quiet = page(&status, "", View::WHOLE);
         assert!(
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exhausted_without_a_threshold_is_not_calm() {
+    fn an_exhausted_signal_without_a_threshold_is_not_calm() {
         let unwatched = |name, available, capacity| SignalStatus {
             available: Some(available),
             capacity: Some(capacity),
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_may_lack_is_no_reason_to_worry() {
+    fn signals_that_a_node_may_lack_are_no_warning() {
         let mut swap = signal(Signal::SwapAvailable, Some(""));
         (swap.problem, swap.absent) = (None, Some("none here: there is no swap".to_owned()));
         let status = Status {

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pods_use_is_bytes_or_a_count_whatever_the_signal_is() {
+    fn usage_is_shown_in_the_unit_of_its_resource() {
         for (signal, expected) in [
             (Signal::MemoryAvailable, "2Ki"),
             (Signal::MemoryPsi, "2Ki"),

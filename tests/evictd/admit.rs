@@ -191,7 +191,7 @@ fn files() -> Files {
 }
 
 #[test]
-fn s2_022_the_node_says_what_is_short() {
+fn s2_022_a_pod_that_does_not_fit_is_answered_with_the_short_resource() {
     let files = files();
     let of = |pod: &str| answer(&["--pod", pod, "--pods", &files.pods, "--node", &files.node]);
     let answer = of(&files.ordinary);
@@ -240,7 +240,7 @@ fn s2_022_required_node_affinity_and_a_host_port_are_checked_as_the_kubelet_does
 }
 
 #[test]
-fn s1_085_to_s1_088_pressure_of_the_node_or_as_told() {
+fn s1_085_to_s1_088_conditions_are_those_of_the_node_or_of_the_arguments() {
     let files = files();
     let pressed = files
         .bench
@@ -320,7 +320,7 @@ fn a_file_may_be_standard_input_but_only_one() {
 }
 
 #[test]
-fn every_mistake_in_one_go() {
+fn every_mistake_of_the_input_is_reported_at_once() {
     let files = files();
     let wrong = PODS.replace("600m", "many").replace("3Gi", "[]");
     let pods = files.bench.file("pods.yaml", wrong);
@@ -475,7 +475,7 @@ fn without_a_daemon_it_says_where_it_looked() {
 }
 
 #[test]
-fn an_answer_without_the_node_says_what_it_does_not_know() {
+fn an_answer_without_the_node_names_its_gaps() {
     let files = files();
     let said = "Not checked, because --node is missing";
     let pods = ["--pod", &files.ordinary, "--pods", &files.pods];
@@ -496,7 +496,7 @@ fn an_answer_without_the_node_says_what_it_does_not_know() {
 }
 
 #[test]
-fn an_exit_code_says_no_to_whoever_asks_for_it() {
+fn a_refusal_has_an_exit_code_where_that_is_asked_for() {
     let files = files();
     let short = ["--pod", &files.ordinary, "--insufficient", "cpu=1"];
     for (arguments, more, code) in [

@@ -160,7 +160,7 @@ fn shows(page: &str, parts: &[&str]) {
 }
 
 #[test]
-fn status_tells_the_worst_first() {
+fn status_shows_the_worst_first() {
     let daemon = Daemon::start();
     let page = program::page(&daemon.run(&["status"]));
     assert!(
@@ -197,7 +197,7 @@ fn status_is_one_document_for_programs() {
 }
 
 #[test]
-fn rank_shows_the_keys_and_who_is_spared() {
+fn rank_shows_the_keys_and_the_spared_pods() {
     let daemon = Daemon::start();
     let page = program::page(&daemon.run(&["rank"]));
     shows(
@@ -285,10 +285,10 @@ fn without_a_daemon_the_socket_is_named_and_how_to_start_one() {
 }
 
 #[test]
-fn who_may_not_ask_is_told_the_group() {
+fn without_permission_the_group_of_the_socket_is_named() {
     if !nix::unistd::Uid::effective().is_root() {
         return left_out(
-            "who_may_not_ask_is_told_the_group",
+            "without_permission_the_group_of_the_socket_is_named",
             "needs root to become somebody else",
         );
     }

@@ -147,8 +147,8 @@ fn play(test: &str, scenario: &str) -> Option<Value> {
 }
 
 #[test]
-fn the_memory_hog_goes() {
-    let Some(report) = play("the_memory_hog_goes", "memory") else {
+fn the_demo_evicts_the_memory_hog() {
+    let Some(report) = play("the_demo_evicts_the_memory_hog", "memory") else {
         return;
     };
     assert_eq!(report["expected"], "demo/hog");
@@ -162,15 +162,15 @@ fn the_memory_hog_goes() {
 }
 
 #[test]
-fn the_thread_hog_goes() {
-    if let Some(report) = play("the_thread_hog_goes", "pids") {
+fn the_demo_evicts_the_thread_hog() {
+    if let Some(report) = play("the_demo_evicts_the_thread_hog", "pids") {
         assert_eq!(report["decisions"][0]["signal"], "pid.available");
     }
 }
 
 #[test]
-fn the_disk_hog_goes_and_what_it_wrote_with_it() {
-    if let Some(report) = play("the_disk_hog_goes_and_what_it_wrote_with_it", "disk") {
+fn the_demo_evicts_the_disk_hog_and_removes_its_files() {
+    if let Some(report) = play("the_demo_evicts_the_disk_hog_and_removes_its_files", "disk") {
         assert_eq!(
             report["decisions"].as_array().unwrap().len(),
             1,

@@ -49,7 +49,7 @@ fn without_reader() -> Stdio {
 }
 
 #[test]
-fn what_standard_output_does_not_take_is_told_and_a_reader_that_has_gone_is_no_failure() {
+fn a_failed_write_to_stdout_is_an_error_and_a_closed_pipe_is_not() {
     for arguments in GENERATED {
         let output = run(crate::evictd(arguments), full(), Stdio::piped());
         assert_eq!(

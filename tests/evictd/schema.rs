@@ -90,7 +90,7 @@ fn every_file_that_ships_is_valid() {
 }
 
 #[test]
-fn what_is_plainly_wrong_is_marked_where_it_stands() {
+fn the_schema_marks_mistakes_where_they_stand() {
     let table = [
         ("{dryRunn: true}", ""),
         ("{dryRun: 1}", "/dryRun"),

@@ -87,7 +87,7 @@ fn json_and_yaml_say_the_same() {
 }
 
 #[test]
-fn a_person_reads_what_happened_and_why() {
+fn the_simulation_is_shown_with_reasons() {
     let output = simulate(&timeline().to_string(), &["-o", "table"]);
     let page = stdout(&output);
     for line in [
@@ -104,7 +104,7 @@ fn a_person_reads_what_happened_and_why() {
 }
 
 #[test]
-fn a_refused_configuration_is_told_on_both_streams() {
+fn a_refused_configuration_is_reported_on_both_streams() {
     let mut case = timeline();
     case["config"]["evictionSoft"] = json!({ "nodefs.available": "10%", "memory.free": "1" });
     let output = simulate(&case.to_string(), &["-o", "json"]);
@@ -120,7 +120,7 @@ fn a_refused_configuration_is_told_on_both_streams() {
 }
 
 #[test]
-fn malformed_input_is_told_with_its_key() {
+fn malformed_input_is_reported_with_its_key() {
     type Spoil = fn(&mut Value);
     let table: [(Spoil, &[&str]); 8] = [
         (
@@ -311,7 +311,7 @@ fn the_example_of_the_help_shows_conditions() {
 }
 
 #[test]
-fn what_no_timeline_may_hold_is_bad_input() {
+fn impossible_figures_in_a_timeline_are_bad_input() {
     let mut case = timeline();
     case["pods"][1]["metadata"]["uid"] = json!("1");
     case["steps"][1]["pods"] = case["pods"].clone();

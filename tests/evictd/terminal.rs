@@ -283,7 +283,7 @@ fn explain_fits_the_terminal() {
 }
 
 #[test]
-fn whoever_asks_for_all_gets_all() {
+fn wide_output_shows_every_pod() {
     let folder = capture();
     let wide = [&EXPLAIN[..], &["-o", "wide"]].concat();
     let seen = Terminal::new(80, 60).run(folder.path(), &wide);
@@ -308,7 +308,7 @@ fn whoever_asks_for_all_gets_all() {
 }
 
 #[test]
-fn colours_are_for_those_who_want_them() {
+fn colours_follow_the_terminal_and_no_color() {
     let folder = capture();
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let seen = Terminal::new(80, 60)
@@ -414,7 +414,7 @@ fn daemon(folder: &Path) {
 }
 
 #[test]
-fn what_the_daemon_says_fits_the_terminal() {
+fn text_of_the_daemon_is_cut_to_the_terminal() {
     let folder = capture();
     daemon(folder.path());
     for columns in [80, 100] {

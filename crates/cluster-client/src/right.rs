@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_right_to_read_a_path_is_told_as_rules_have_it() {
+    fn a_missing_right_to_read_a_path_is_reported_in_the_form_of_a_rule() {
         let table = [
             (
                 "/api/v1/nodes",

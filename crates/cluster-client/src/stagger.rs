@@ -152,7 +152,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn waits_double_up_to_a_limit_which_is_longer_while_nobody_has_counted() {
+    fn back_off_doubles_up_to_a_limit_that_is_higher_until_the_nodes_are_counted() {
         for (fleet, longest) in [
             (Fleet::of(1), LONGEST_PAUSE),
             (Fleet::default(), LONGEST_SPREAD),

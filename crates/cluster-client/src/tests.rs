@@ -85,7 +85,7 @@ fn the_context_that_is_named_counts_else_the_current_one() {
 }
 
 #[test]
-fn what_is_wrong_with_a_kubeconfig_is_told_with_its_name() {
+fn an_error_in_a_kubeconfig_names_the_file() {
     let home = Home::new(&kubeconfig("http://127.0.0.1:8"));
     let wrong = |home: &Home, context: &str| {
         let error = home.find(context).unwrap_err();
@@ -143,7 +143,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_in_the_kernels_words() {
+async fn an_unreachable_server_is_reported_with_the_kernels_error() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", unused.local_addr().unwrap());
     drop(unused);

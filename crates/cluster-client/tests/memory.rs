@@ -126,7 +126,7 @@ async fn peak<T: Named + DeserializeOwned + Send + 'static>(parts: usize) -> usi
 
 /// One test, from the smallest peak to the largest, because the allocator reports only the highest peak.
 #[tokio::test]
-async fn a_long_object_takes_no_more_memory_than_what_is_kept_of_it() {
+async fn a_long_object_takes_no_more_memory_than_its_kept_part() {
     // Of 30 MiB on the wire nothing is kept.
     let parts = 5 * 64;
     let nothing = peak::<NameOnly>(parts).await;

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_columns_go_then_names_and_sentences_share_the_room() {
+    fn the_least_important_columns_are_dropped_first_then_names_and_sentences_share_the_width() {
         let columns = [
             Column::name("POD", 9),
             Column::figure("USAGE", 8),

@@ -46,7 +46,7 @@ pub(crate) fn preemptable(preemptor: &Pod, pod: &Pod) -> bool {
 
 /// A pod's request of `resource`: millicores of cpu, whole units of anything else. For `pods` it is always one
 /// (S2-015).
-pub fn request(pod: &Pod, resource: &str) -> i64 {
+pub(crate) fn request(pod: &Pod, resource: &str) -> i64 {
     resources::units(resource, pod.request(resource))
 }
 

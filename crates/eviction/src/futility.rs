@@ -70,6 +70,7 @@ impl Futile {
     /// Notes that this pod is terminating; its effect is visible from `at` on at the latest.
     pub(crate) fn set_due(&mut self, uid: &str, at: Timestamp) {
         for trial in self.trials.values_mut().flatten() {
+            // A comparison that was made is not opened again by a late event of the same pod.
             let open = matches!(trial.outcome, Outcome::Chosen | Outcome::DueAt(_));
             if open && trial.victim == uid {
                 trial.outcome = Outcome::DueAt(at);
@@ -80,6 +81,7 @@ impl Futile {
     /// Notes that this pod was not terminated, so the effect of its end is unknown.
     pub(crate) fn not_terminated(&mut self, uid: &str) {
         for trial in self.trials.values_mut().flatten() {
+            // Back to chosen: if the pod is terminated later, its effect is compared then.
             if trial.victim == uid && matches!(trial.outcome, Outcome::DueAt(_)) {
                 trial.outcome = Outcome::Chosen;
             }
@@ -106,6 +108,7 @@ impl Futile {
                 }
                 Outcome::Stopped(since, then) => {
                     let enough = trial.least_gain.unsigned_abs().max(1);
+                    // A change in either direction means that the cause may be another one now.
                     let moved = seen.available.abs_diff(then) >= enough;
                     if moved || now.duration_since(since) >= limit.pause {
                         *slot = None;

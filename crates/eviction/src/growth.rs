@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn two_readings_tell_how_fast_a_holder_grows() {
+    fn growth_is_computed_from_two_readings() {
         let mut growth = Growth::default();
         let mut rate = |millisecond, bytes| growth.rate("pod", at(millisecond), bytes);
         assert_eq!(rate(0, 1000), None);

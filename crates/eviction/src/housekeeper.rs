@@ -119,6 +119,7 @@ impl Housekeeper {
 
     /// Applies changed rules; the state of thresholds that stay the same is kept.
     pub fn reconfigure(&mut self, rules: Rules) {
+        // A threshold that is new, or whose value changed, starts without a grace period that has passed.
         let mut next = Self::new(rules);
         for watched in &mut next.watched {
             let same = |old: &&Watched| old.threshold == watched.threshold;
@@ -153,6 +154,7 @@ impl Housekeeper {
         let last_action = self
             .last_action
             .filter(|_| self.rules.samples_follow_actions);
+        // Averages from before a pod ended still contain its waiting, so they are not new.
         if std::mem::take(&mut self.has_gone) {
             self.relieved = Some(now);
         }
@@ -180,6 +182,7 @@ impl Housekeeper {
             let held = |one: &Watched| one.held && one.threshold.signal == signal;
             *found &= self.watched.iter().any(held);
         }
+        // From here on the last observation is this one; the comparisons above needed the one before.
         self.last.clone_from(observations);
         self.forecast.observe(now, observations);
         self.awaited.note_crossings(&self.watched, observations);
@@ -244,6 +247,7 @@ impl Housekeeper {
             };
             let waits = self.reclaim.waits(signal) || self.awaited.waits(signal);
             let pauses = self.pauses.hold(signal, watched.threshold.is_hard());
+            // A signal for which nothing can be done now must not hide one that has a victim.
             let last = waits || pauses || self.switched_off(signal).is_some();
             (last, order)
         };

@@ -325,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_again(
+        fn a_printed_value_is_parsed_to_the_same_value(
             full in any::<bool>(),
             average in 0..3_usize,
             most in 1..10_000_u16,

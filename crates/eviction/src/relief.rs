@@ -21,6 +21,7 @@ impl Shares {
         reachable_only: bool,
     ) -> Self {
         let amount = |value| signal.quantity(value);
+        // All amounts are in the unit of the signal, so that counts and bytes are never added.
         let available = amount(observed.available);
         let (pods, taken) = (sum(ranked.iter()), amount(observed.taken()));
         let may_go = sum(ranked.iter().filter(|pod| pod.spared.is_none()));
@@ -28,6 +29,7 @@ impl Shares {
         let crossed = below(threshold.value.at(observed.capacity));
         // A percentage of an absurd capacity may be negative.
         let wanted = below(threshold.to_reach(observed.capacity)).max(crossed);
+        // Where the minimum reclaim is out of reach, an eviction that lifts the threshold alone is still worth it.
         let out_of_reach = may_go + on_the_way < wanted && crossed.is_positive();
         Self {
             resource: signal.resource(),
@@ -73,6 +75,7 @@ impl<'a> Eligible<'a> {
         rules: &Rules,
     ) -> Self {
         let mut pods: Vec<&RankedPod> = ranked.iter().filter(|pod| pod.spared.is_none()).collect();
+        // A share of waiting time says nothing of how much a pod would give back.
         if signal.is_pressure() {
             return Self { pods, small: 0 };
         }
@@ -85,10 +88,12 @@ impl<'a> Eligible<'a> {
             let gain = pod.gain;
             pod.at_least || pod.partly_unknown || gain.is_none_or(|gain| gain.is_positive())
         };
+        // Where no pod gains anything the list stays whole: the decision then names all of them.
         if (rules.small_gains_last || rules.requires_relief) && pods.iter().any(gains) {
             pods.retain(gains);
         }
         let large = pods.iter().filter(|pod| !is_small(pod)).copied();
+        // Many small pods may be needed together if the large ones do not suffice.
         if !rules.small_gains_last || sum(large) < shares.missing() {
             return Self { pods, small: 0 };
         }
@@ -105,6 +110,7 @@ impl<'a> Eligible<'a> {
             frees.is_some_and(|frees| frees >= shares.missing())
         };
         let alone = self.pods.iter().find(lifts).filter(|_| alone);
+        // Without a pod that suffices alone the order of the ranking decides, as always.
         alone.or_else(|| self.pods.first()).copied()
     }
 }

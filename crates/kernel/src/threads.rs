@@ -135,6 +135,7 @@ impl Pool {
             return Err(NoThread::Busy);
         }
         let all_are_busy = state.jobs.len() >= state.idle;
+        // A thread more is worth an attempt at each job: process ids may be free again by now.
         if all_are_busy
             && state.threads < POOL_THREADS
             && let Err(error) = shared.start_one(&mut state)
@@ -142,6 +143,7 @@ impl Pool {
         {
             return Err(NoThread::None(error));
         }
+        // Without a new thread the job waits for one of the others; only with none at all it is refused.
         state.jobs.push_back(Box::new(job));
         drop(state);
         shared.wake.notify_one();
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_is_there_before_it_is_needed() {
+    fn threads_exist_before_they_are_needed() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_keep_alive(SOON)

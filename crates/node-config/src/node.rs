@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document() {
+    fn a_text_that_is_not_a_document_is_refused() {
         for text in ["a: [1", "a: b: c", "a: 1\n---\nb: 2\n", "\u{1}", "a: *b"] {
             let error = Node::parse(text).unwrap_err();
             assert!(error.at.is_some(), "{text:?}: {error}");

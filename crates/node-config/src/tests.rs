@@ -275,7 +275,7 @@ fn every_setting_knows_where_it_came_from() {
 }
 
 #[test]
-fn what_is_written_means_the_same_when_read_again() {
+fn a_written_configuration_is_read_as_the_same_one() {
     let everything = "nodeName: \"on\"\nevictionHard: {memory.available: 5%, pid.available: null}\n\
          evictionSoft: {memory.available: 10%}\nevictionSoftGracePeriod: {memory.available: 1m30s}\n\
          evictionMinimumReclaim: {memory.available: 1e9}\nevictionMaxPodGracePeriod: 60\n\
@@ -296,7 +296,7 @@ fn what_is_written_means_the_same_when_read_again() {
 }
 
 #[test]
-fn what_waits_for_a_restart_is_named() {
+fn settings_that_need_a_restart_are_named() {
     let waits = |next: Loaded| next.effective.waits_for_restart(&built_in());
     assert_eq!(waits(ours("")), Vec::<&str>::new());
     let at_a_reload = "dryRun: true\nadmission: reject\nprotect: {namespaces: [kube-system]}\n\

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_read_again() {
+    fn a_printed_value_is_parsed_to_the_same_value() {
         fn round_trip<T: Value + PartialEq + std::fmt::Debug>(text: &str) {
             let first = T::read(&value(text)).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
             let again = T::read(&Node::from(&first.show())).unwrap();

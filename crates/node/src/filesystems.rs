@@ -111,7 +111,7 @@ mod tests {
     type Row<'r> = (&'r str, Option<[&'r str; 2]>, &'r [&'r str], [&'r str; 3]);
 
     #[test]
-    fn the_runtimes_word_goes_before_usual_directories_and_the_configuration_before_both() {
+    fn paths_come_from_the_configuration_then_the_runtime_then_defaults() {
         const ROOT: &str = "/data/containerd/io.containerd.snapshotter.v1.overlayfs";
         let usual = [KUBELET, "/var/lib/containerd", "/"];
         let all = [KUBELET, "/var/lib/containerd", "/", ROOT, "/layers"];
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn they_change_only_when_the_runtime_tells_something_else() {
+    fn watched_paths_change_only_when_the_runtime_reports_others() {
         let text = "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\n";
         let config = config::parse("the test", text).unwrap().effective;
         let mut watched = WatchedPaths::new(&config, Path::new("/"), None);

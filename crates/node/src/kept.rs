@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_by_the_next_start_and_not_after_a_reboot() {
+    fn kept_state_is_read_by_the_next_start_but_not_after_a_reboot() {
         let directory = tempfile::tempdir().unwrap();
         let file = KeptFile::new(directory.path().join("run"));
         assert_eq!(file.read("boot"), Kept::default());

@@ -114,7 +114,7 @@ mod tests {
 
     /// Runs this very test again as a child with `environment`.
     fn child(environment: &[(&str, &str)]) {
-        let name = "notify::tests::systemd_is_told_each_state_once";
+        let name = "notify::tests::each_state_is_sent_to_systemd_once";
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--nocapture"])
             .env(CHILD, "1")
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn systemd_is_told_each_state_once() {
+    fn each_state_is_sent_to_systemd_once() {
         if std::env::var_os(CHILD).is_some() {
             return speak();
         }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn without_systemd_or_with_its_socket_gone_nothing_happens() {
+    fn without_a_notify_socket_nothing_is_sent() {
         child(&[]);
         child(&[
             ("NOTIFY_SOCKET", "/nonexistent/notify"),

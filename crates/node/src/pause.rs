@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_told_with_its_end_and_its_reason() {
+    fn a_pause_is_shown_with_its_end_and_its_reason() {
         let told = pause(Some(60)).to_string();
         assert_eq!(
             told,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_holds_at_the_next_start_until_it_is_over() {
+    fn a_kept_pause_holds_at_the_next_start_until_it_is_over() {
         let directory = tempfile::tempdir().unwrap();
         let file = PauseFile::new(directory.path().join("run"));
         assert_eq!(file.read(at(5)), None);

@@ -187,6 +187,7 @@ impl Cluster {
             self.release_node(&new);
             return;
         }
+        // Its labels or taints differ now, and filters of every pod may depend on them.
         self.changes.all();
         new.pods = std::mem::take(&mut old.pods);
         new.requested = old.requested;
@@ -211,6 +212,7 @@ impl Cluster {
         for pod in &node.pods {
             self.groups.count(pod.counted(), id, -1);
         }
+        // The last node has taken the free index, and with it its pods are counted under another id.
         if let Some(moved) = self.nodes.get(id.index()) {
             self.node_by_name.insert(moved.name, id);
             // See `add_node`.
@@ -222,6 +224,7 @@ impl Cluster {
         }
         let left = || self.nodes.iter().map(|node| &node.labels);
         self.topologies.swap_remove(id, left);
+        // The pods may still exist: the node's object was deleted, and a kubelet may register it again.
         let pods = std::mem::take(&mut node.pods);
         if !pods.is_empty() {
             self.orphaned.insert(node.name, pods);

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_046_what_makes_a_pod_critical() {
+    fn s1_046_a_pod_is_critical_by_source_or_priority() {
         let table = [
             ("{}", None),
             (

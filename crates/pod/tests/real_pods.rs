@@ -37,7 +37,7 @@ fn s2_025_the_class_we_work_out_is_the_one_the_kubelet_reports() {
 }
 
 #[test]
-fn s1_046_s1_063_s1_068_what_else_is_read_from_them() {
+fn s1_046_s1_063_s1_068_sources_priorities_and_resizes_are_read_from_pods() {
     for pod in pods() {
         let read = read(&pod);
         let first = &pod["spec"]["containers"][0]["resources"]["requests"]["memory"];

@@ -122,7 +122,7 @@ fn a_kubelet_that_hangs_delays_no_eviction() {
 }
 
 #[test]
-fn cgroups_tell_where_they_can_be_read_else_the_kubelet_does() {
+fn usage_comes_from_cgroups_or_else_from_the_kubelet() {
     let Some(cluster) = Cluster::new("cgroups_tell_where_they_can_be_read") else {
         return;
     };

@@ -110,7 +110,7 @@ impl Cluster {
 }
 
 #[test]
-fn without_arguments_and_without_a_cluster_it_says_what_it_can_read() {
+fn without_arguments_and_a_cluster_explain_names_its_inputs() {
     let home = tempfile::tempdir().unwrap();
     let mut command = crate::evictd(&["explain"]);
     command.env("HOME", home.path()).env_remove("KUBECONFIG");
@@ -145,7 +145,7 @@ fn assumed(answer: &Value) -> &str {
 }
 
 #[test]
-fn a_node_is_explained_by_what_its_cluster_tells() {
+fn a_node_is_explained_from_its_cluster() {
     let cluster = Cluster::start();
     let answer = cluster.json(&["one", "--context", "testkit"]);
     assert_eq!(answer["next"], "default/hog");
@@ -169,7 +169,7 @@ fn a_node_is_explained_by_what_its_cluster_tells() {
 }
 
 #[test]
-fn a_silent_node_is_told_by_its_lease() {
+fn a_silent_node_is_recognised_by_its_lease() {
     let cluster = Cluster::start();
     let quiet = cluster.explain(&["one"]);
     assert!(
@@ -258,7 +258,7 @@ fn the_rights_that_are_missing_are_told_in_one_go() {
 }
 
 #[test]
-fn without_the_node_and_its_lease_it_goes_on_and_says_so() {
+fn without_the_node_and_its_lease_explain_answers_with_a_warning() {
     let cluster = Cluster::start();
     let needed = [rule("list", "", "pods"), rule("get", "", "nodes/proxy")];
     cluster.allow(json!(needed));
@@ -313,7 +313,7 @@ fn a_server_that_does_not_answer_is_no_bad_input() {
 }
 
 #[test]
-fn what_was_freed_before_is_told_the_newest_first() {
+fn earlier_reclaims_are_shown_newest_first() {
     let cluster = Cluster::start();
     let message = |number| format!("nodefs.available: removed {number} unused images");
     for (name, node, reason, number) in [
@@ -353,7 +353,7 @@ fn rules_on_the_page() -> Value {
 }
 
 #[test]
-fn the_page_on_explain_says_what_it_says() {
+fn the_page_on_explain_shows_its_real_output() {
     let cluster = Cluster::start();
     let now = Clock::start().now().to_string();
     let mut summary = cluster.summary.clone();
@@ -470,7 +470,7 @@ fn whatever_fails_of_what_only_helps_is_warned_of_and_the_answer_is_given() {
 }
 
 #[test]
-fn what_fails_of_tls_is_told_with_what_to_do() {
+fn a_tls_error_is_reported_with_a_remedy() {
     let cluster = Cluster::start();
     let [known, unknown] = ["known", "unknown"].map(|name| Authority::new(name).unwrap());
     let here = ["127.0.0.1"];

@@ -89,7 +89,7 @@ evictionHard: { memory.available: 20Gi }
 ";
 
 #[test]
-fn a_calm_node_says_so_and_who_would_go_first() {
+fn a_calm_node_is_reported_with_the_first_candidate() {
     let files = Files::real();
     assert_has(
         &files.page(&[]),
@@ -132,7 +132,7 @@ fn a_calm_node_says_so_and_who_would_go_first() {
 }
 
 #[test]
-fn a_short_node_says_who_goes_and_why_that_one() {
+fn a_node_under_pressure_is_reported_with_the_victim_and_the_reason() {
     let files = Files::real();
     files.write("config.yaml", SHORT);
     // Four small pods cannot lift the node by 839Mi.
@@ -358,7 +358,7 @@ fn every_mistake_in_every_file_is_told_at_once() {
 }
 
 #[test]
-fn what_is_no_capture_is_an_error() {
+fn a_file_that_is_not_a_capture_is_an_error() {
     let files = Files::real();
     for text in ["", "{", "7", "\u{0}", "[]"] {
         files.write("broken", text);

@@ -63,7 +63,7 @@ fn a_time_in_other_words_is_told_what_form_it_takes() {
 }
 
 #[test]
-fn what_no_file_may_hold_is_a_clear_error() {
+fn impossible_figures_in_a_file_are_a_clear_error() {
     let files = Files::real();
     files.change("pods.json", |pods| {
         pods["items"][1]["metadata"]["uid"] = pods["items"][0]["metadata"]["uid"].clone();

@@ -160,7 +160,7 @@ spec:
 }
 
 #[test]
-fn the_component_has_what_the_folder_has() {
+fn the_kustomize_component_equals_the_folder() {
     let component: Value = serde_saphyr::from_str(&text("kustomization.yaml")).unwrap();
     let resources = component["resources"].as_array().unwrap().iter();
     let dashboards = component["configMapGenerator"][0]["files"]

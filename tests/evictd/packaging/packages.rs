@@ -188,8 +188,8 @@ fn sum(file: &Path) -> String {
 }
 
 #[test]
-fn what_krew_unpacks_is_what_its_manifest_names() {
-    let Some(tree) = Tree::new("what_krew_unpacks_is_what_its_manifest_names") else {
+fn the_krew_archive_holds_the_files_of_its_manifest() {
+    let Some(tree) = Tree::new("the_krew_archive_holds_the_files_of_its_manifest") else {
         return;
     };
     // They are large, and what they do as plugins is tested above.

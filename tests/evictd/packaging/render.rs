@@ -263,9 +263,9 @@ fn helm_refuses_values_that_the_schema_does_not_know() {
 }
 
 #[test]
-fn what_kubectl_applies_is_whole() {
+fn the_manifest_for_kubectl_is_complete() {
     let Some(objects) = kustomize(
-        "what_kubectl_applies_is_whole",
+        "the_manifest_for_kubectl_is_complete",
         &root().join("packaging/kubernetes"),
     ) else {
         return;

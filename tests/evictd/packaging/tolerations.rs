@@ -73,7 +73,7 @@ fn keys(pod: &Value) -> Vec<String> {
 }
 
 #[test]
-fn whoever_tolerates_a_built_in_pressure_tolerates_ours() {
+fn a_toleration_of_a_built_in_pressure_taint_covers_ours() {
     let builtin = |pressure: &str| json!({"key": format!("node.kubernetes.io/{pressure}"), "operator": "Exists"});
     let ours =
         |pressure: &str| json!({"key": format!("evictd.dev/{pressure}"), "operator": "Exists"});

@@ -66,7 +66,7 @@ fn s1_085_s1_086_s1_087_s1_088_under_pressure_a_new_pod_waits_outside() {
 }
 
 #[test]
-fn a_restart_holds_the_condition_and_lets_nobody_in_who_was_turned_away() {
+fn after_a_restart_the_condition_holds_and_rejected_pods_stay_rejected() {
     let Some(node) = Node::new("a_restart_holds_the_condition") else {
         return;
     };

@@ -130,7 +130,7 @@ fn a_soft_eviction_is_the_kubelets_teardown() {
 }
 
 #[test]
-fn what_the_kubelet_starts_again_before_it_is_told_is_ended_again() {
+fn a_pod_that_the_kubelet_restarts_before_its_status_is_published_is_terminated_again() {
     let Some(node) = Beside::new("what_the_kubelet_starts_again", Driver::Cgroupfs) else {
         return;
     };
@@ -156,7 +156,7 @@ fn what_the_kubelet_starts_again_before_it_is_told_is_ended_again() {
 }
 
 #[test]
-fn what_a_deaf_kubelet_writes_over_is_owed_and_told_again_until_it_hears_it() {
+fn a_status_that_a_kubelet_overwrites_is_published_again_until_it_lasts() {
     let test = "what_a_deaf_kubelet_writes_over_is_owed";
     let Some(node) = Beside::new(test, Driver::Cgroupfs) else {
         return;
@@ -227,7 +227,7 @@ fn a_hog_that_is_deleted_by_force_is_ended_before_its_kubelet_does_and_nobody_el
 }
 
 #[test]
-fn what_is_made_again_for_an_evicted_pod_does_not_come_straight_back() {
+fn the_replacement_of_an_evicted_pod_does_not_return_at_once() {
     let test = "what_is_made_again_for_an_evicted_pod";
     let Some(node) = Beside::new(test, Driver::Cgroupfs) else {
         return;

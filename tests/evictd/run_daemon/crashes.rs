@@ -238,7 +238,7 @@ fn without_a_place_in_memory_it_warns_once_and_evicts() {
 type Version = fn(&mut Value);
 
 #[test]
-fn what_another_version_has_begun_is_finished_once_and_nothing_is_lost() {
+fn decisions_of_another_version_are_finished_once_without_loss() {
     let as_before: Version = |_| {};
     let older: Version = |record| {
         let keys = [

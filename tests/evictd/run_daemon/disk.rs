@@ -304,8 +304,8 @@ fn pods_on(node: &Node, disk: &Path, pods: [(&str, usize); 2]) -> [Worker; 2] {
 }
 
 #[test]
-fn what_somebody_looked_at_before_the_crossing_decides_nothing() {
-    let name = "what_somebody_looked_at_before_the_crossing_decides_nothing";
+fn usage_that_a_command_read_before_the_crossing_decides_nothing() {
+    let name = "usage_that_a_command_read_before_the_crossing_decides_nothing";
     let Some(node) = Node::new(name) else { return };
     if !own_mounts(name) {
         return;

@@ -192,7 +192,7 @@ fn the_api_server_counts_where_it_knows_this_node_and_not_where_it_does_not() {
 }
 
 #[test]
-fn thresholds_that_the_kubelet_crosses_first_are_told() {
+fn thresholds_below_the_kubelets_are_warned_of() {
     let Some(cluster) = Cluster::new("thresholds_that_the_kubelet_crosses_first") else {
         return;
     };

@@ -47,7 +47,7 @@ fn source(daemon: &Daemon, port: &str) -> Value {
 }
 
 #[test]
-fn the_directories_of_the_kubelet_are_those_that_its_process_tells() {
+fn the_kubelets_directories_are_taken_from_its_command_line() {
     let name = "the_directories_of_the_kubelet";
     let Some(node) = Node::new(name) else { return };
     if !own_mounts(name) {

@@ -6,8 +6,8 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 #[test]
-fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
-    let name = "the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end";
+fn the_log_has_the_start_raised_and_cleared_conditions_and_the_end() {
+    let name = "the_log_has_the_start_raised_and_cleared_conditions_and_the_end";
     let Some(node) = Node::new(name) else { return };
     let growing = "--hold 2Mi --grow-to 100Mi --per-second 400Mi";
     let mut hog = node.pod("hog", growing, Traits::default());

@@ -57,8 +57,8 @@ fn every_promised_metric_has_a_figure_and_promtool_has_no_complaint() {
 }
 
 #[test]
-fn pods_that_nobody_tells_any_more_grow_old() {
-    let Some(cluster) = Cluster::new("pods_that_nobody_tells_any_more_grow_old") else {
+fn a_list_of_pods_without_updates_is_shown_as_stale() {
+    let Some(cluster) = Cluster::new("a_list_of_pods_without_updates_is_shown_as_stale") else {
         return;
     };
     cluster.create("first", &serde_json::Value::Null);

@@ -279,7 +279,7 @@ fn in_a_dry_run_nothing_is_ended_that_starts_against_a_rejection() {
 }
 
 #[test]
-fn a_rejection_that_nobody_was_told_is_told_by_the_next_start() {
+fn an_unpublished_rejection_is_published_by_the_next_start() {
     let Some(cluster) = Cluster::new("a_rejection_that_nobody_was_told") else {
         return;
     };
@@ -359,7 +359,7 @@ fn a_pod_that_runs_on_after_the_pressure_is_let_in_where_nobody_could_be_told() 
 }
 
 #[test]
-fn a_rehearsal_turns_nobody_away_and_off_does_not_look() {
+fn a_dry_run_rejects_no_pod_and_off_checks_none() {
     let Some(cluster) = Cluster::new("a_rehearsal_turns_nobody_away") else {
         return;
     };
@@ -418,8 +418,8 @@ fn a_kubelet_tears_down_what_is_turned_away_and_starts_it_never_again() {
 }
 
 #[test]
-fn where_a_kubelet_runs_preemption_is_only_told() {
-    let Some(cluster) = Cluster::new("where_a_kubelet_runs_preemption_is_only_told") else {
+fn with_a_kubelet_preemption_is_only_reported() {
+    let Some(cluster) = Cluster::new("with_a_kubelet_preemption_is_only_reported") else {
         return;
     };
     let room = json!({"status": {"allocatable": {"memory": "100Mi", "cpu": "4", "pods": "10"}}});

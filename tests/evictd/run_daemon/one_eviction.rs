@@ -177,7 +177,7 @@ fn summary(cluster: &Cluster, daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn the_page_on_one_eviction_says_what_it_says() {
+fn the_page_on_one_eviction_shows_real_output() {
     let Some(cluster) = Cluster::new("the_page_on_one_eviction") else {
         return;
     };

@@ -19,8 +19,8 @@ fn page(daemon: &Daemon, command: &[&str]) -> String {
 }
 
 #[test]
-fn while_paused_nobody_is_ended_and_everybody_is_told() {
-    let name = "while_paused_nobody_is_ended_and_everybody_is_told";
+fn while_paused_no_pod_is_terminated_and_decisions_are_published() {
+    let name = "while_paused_no_pod_is_terminated_and_decisions_are_published";
     let Some(node) = Node::new(name) else { return };
     let mut hog = node.pod("hog", GROWS, Traits::default());
     let daemon = Daemon::start(&node, &LOW, "");

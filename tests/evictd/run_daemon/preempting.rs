@@ -160,7 +160,7 @@ fn s2_019_a_victim_that_cannot_be_ended_is_passed_over_and_the_critical_pod_stay
 }
 
 #[test]
-fn what_does_not_fit_and_is_not_critical_waits_outside() {
+fn a_pod_that_does_not_fit_and_is_not_critical_is_rejected() {
     let Some(node) = Node::new("what_does_not_fit_waits_outside") else {
         return;
     };

@@ -24,7 +24,7 @@ fn plain() -> Command {
 }
 
 #[test]
-fn a_wrong_configuration_is_bad_input_and_every_mistake_is_told() {
+fn a_wrong_configuration_is_bad_input_with_every_mistake() {
     let Some(node) = Node::new("a_wrong_configuration_is_bad_input") else {
         return;
     };
@@ -88,8 +88,9 @@ fn addresses_that_are_taken_are_refused_and_left_alone() {
 }
 
 #[test]
-fn without_cgroups_or_permission_it_says_what_is_missing() {
-    let Some(node) = Node::new("without_cgroups_or_permission_it_says_what_is_missing") else {
+fn without_cgroups_or_permission_the_start_names_what_is_missing() {
+    let Some(node) = Node::new("without_cgroups_or_permission_the_start_names_what_is_missing")
+    else {
         return;
     };
     let place = node.directory.path().display();

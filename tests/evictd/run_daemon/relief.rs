@@ -35,7 +35,7 @@ impl Drop for Volume {
 }
 
 #[test]
-fn nobody_goes_while_the_files_in_memory_of_the_last_victim_are_still_there() {
+fn no_pod_is_evicted_while_the_last_victims_files_in_memory_exist() {
     let Some(mut node) = Node::new("nobody_goes_while_the_files_in_memory") else {
         return;
     };

@@ -161,7 +161,7 @@ fn bound_by_modes() -> Command {
 }
 
 #[test]
-fn whatever_becomes_of_a_file_is_told_with_its_name_and_the_old_configuration_stays() {
+fn an_unreadable_configuration_is_reported_with_its_file_and_the_old_one_stays_in_force() {
     let name = "whatever_becomes_of_a_file_is_told_with_its_name";
     let Some(node) = Node::new(name) else { return };
     let can = bound_by_modes().arg("true").status();

@@ -7,8 +7,8 @@ use nix::sys::signal::Signal;
 const LOW: [(&str, &str); 1] = [("memory.available", "110Mi")];
 
 #[test]
-fn it_ends_cleanly_when_it_is_told_to() {
-    let Some(node) = Node::new("it_ends_cleanly_when_it_is_told_to") else {
+fn sigterm_ends_the_daemon_cleanly() {
+    let Some(node) = Node::new("sigterm_ends_the_daemon_cleanly") else {
         return;
     };
     let mut daemon = Daemon::start(&node, &[("memory.available", "16Mi")], "");

@@ -47,7 +47,7 @@ impl Manager {
 }
 
 #[test]
-fn systemd_hears_that_it_is_ready_lives_reloads_and_ends() {
+fn systemd_is_notified_of_readiness_life_reload_and_end() {
     let Some(node) = Node::new("systemd_hears_that_it_is_ready") else {
         return;
     };

@@ -218,7 +218,7 @@ fn no_kill_waits_for_a_slow_server_or_one_that_is_away() {
 }
 
 #[test]
-fn a_soft_victim_is_left_to_the_kubelet_once_its_status_is_told() {
+fn a_soft_victim_is_left_to_the_kubelet_once_its_status_is_published() {
     let Some(cluster) = Cluster::new("a_soft_victim_is_left_to_the_kubelet") else {
         return;
     };
@@ -251,7 +251,7 @@ fn a_soft_victim_that_no_kubelet_ends_is_killed_after_its_grace_and_asked_by_nob
 }
 
 #[test]
-fn a_soft_victim_whose_status_cannot_be_told_is_asked_here() {
+fn a_soft_victim_whose_status_cannot_be_published_gets_sigterm_from_evictd() {
     let Some(cluster) = Cluster::new("a_soft_victim_whose_status_cannot_be_told") else {
         return;
     };
@@ -281,7 +281,7 @@ fn s1_077_the_node_shows_its_pressure_and_keeps_new_pods_away_until_it_is_over()
 }
 
 #[test]
-fn a_dry_run_says_what_it_sees_and_changes_nothing() {
+fn a_dry_run_reports_decisions_and_changes_nothing() {
     let Some(cluster) = Cluster::new("a_dry_run_says_what_it_sees") else {
         return;
     };

@@ -44,8 +44,9 @@ fn with_three_free_ids_it_starts_and_ends_the_pod_that_holds_the_others() {
 }
 
 #[test]
-fn with_two_free_ids_it_says_what_it_takes() {
-    let Some(node) = Node::new("with_two_free_ids_it_says_what_it_takes") else {
+fn with_two_free_process_ids_the_start_names_the_number_it_needs() {
+    let Some(node) = Node::new("with_two_free_process_ids_the_start_names_the_number_it_needs")
+    else {
         return;
     };
     node.limit_pids(FREE - 1);

@@ -75,7 +75,7 @@ pub(crate) fn is_told(decision: &Value) -> bool {
 }
 
 #[test]
-fn what_a_killed_daemon_has_not_told_the_next_one_tells_with_the_original_record_and_once() {
+fn a_notice_that_a_killed_daemon_owed_is_sent_once_by_the_next_with_the_original_record() {
     let Some(cluster) = Cluster::new("what_a_killed_daemon_has_not_told") else {
         return;
     };
@@ -107,7 +107,7 @@ fn what_a_killed_daemon_has_not_told_the_next_one_tells_with_the_original_record
 }
 
 #[test]
-fn what_was_told_but_not_recorded_is_not_told_twice() {
+fn a_notice_that_was_sent_but_not_recorded_is_not_sent_twice() {
     let Some(cluster) = Cluster::new("what_was_told_but_not_recorded") else {
         return;
     };
@@ -339,7 +339,7 @@ fn a_pod_that_runs_is_ended_soon_after_the_decision_and_after_neither_a_reboot_n
 }
 
 #[test]
-fn a_daemon_that_is_stopped_leaves_what_it_could_not_tell_to_the_next() {
+fn a_stopped_daemon_leaves_undelivered_notices_to_the_next() {
     let Some(cluster) = Cluster::new("a_daemon_that_is_stopped_leaves") else {
         return;
     };

@@ -141,7 +141,7 @@ fn a_daemon_set_that_is_gone_takes_its_marks_along_though_no_daemon_answers() {
 }
 
 #[test]
-fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
+fn uninstalling_removes_everything_of_evictd_and_nothing_else() {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
     let place = tempfile::tempdir().unwrap();

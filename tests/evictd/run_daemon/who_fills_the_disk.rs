@@ -42,8 +42,8 @@ fn holder_of(node: &Node, pod: &str, path: &Path) -> impl Drop + use<> {
 }
 
 #[test]
-fn the_holders_of_a_filesystem_are_told_to_the_byte() {
-    let name = "the_holders_of_a_filesystem_are_told_to_the_byte";
+fn the_holders_of_a_filesystem_are_shown_to_the_byte() {
+    let name = "the_holders_of_a_filesystem_are_shown_to_the_byte";
     let Some(node) = Node::new(name) else { return };
     if !own_mounts(name) {
         return;

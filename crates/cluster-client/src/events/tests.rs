@@ -255,7 +255,7 @@ fn a_note_is_cut_where_a_character_ends() {
 }
 
 #[test]
-fn the_count_of_a_series_is_told() {
+fn the_count_of_a_repeated_event_is_reported() {
     let series = Series {
         event: evicted("web"),
         namespace: "shop".into(),

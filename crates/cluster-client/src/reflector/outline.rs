@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_outline() {
+    fn json_that_is_not_an_object_has_no_outline() {
         for text in [
             "",
             "7",

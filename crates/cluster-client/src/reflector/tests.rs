@@ -286,7 +286,7 @@ fn run_with(script: Script, retry: Retry) -> Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_in_a_gap_comes_once_each_with_the_last_state_before_it() {
+async fn changes_during_a_gap_of_the_watch_are_delivered_once_with_the_last_known_state() {
     let first = [
         event("ADDED", &thing("stays", "1", 1)),
         event("ADDED", &thing("goes", "2", 2)),

@@ -133,7 +133,7 @@ async fn a_foreign_server_is_recognized() {
 }
 
 #[tokio::test]
-async fn what_speaks_no_http2_is_told_so() {
+async fn a_socket_without_http2_is_reported_as_such() {
     let directory = tempfile::tempdir().unwrap();
     let answers: [&'static [u8]; 3] = [
         b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n",

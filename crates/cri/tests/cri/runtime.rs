@@ -163,7 +163,7 @@ async fn containers_and_pods_are_stopped_and_removed() {
 }
 
 #[tokio::test]
-async fn an_image_goes_by_its_id_with_all_its_names() {
+async fn an_image_is_removed_by_its_id_with_all_its_names() {
     let Some(mut containerd) = Containerd::start("an_image_goes_by_its_id") else {
         return;
     };

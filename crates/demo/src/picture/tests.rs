@@ -65,7 +65,7 @@ async fn every_play_fits_a_small_and_a_large_terminal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_crossed_shows_without_colour() {
+async fn a_crossed_threshold_is_visible_without_colour() {
     let mut scene = last_scene(Scenario::Memory).await;
     assert!(!page(&frame(&scene, 80, 23)).contains("CROSSED"));
     let signal = &mut scene.signals[0];

@@ -41,6 +41,7 @@ impl Candidates {
         };
         let node = u16::try_from(acting.observed.taken()).unwrap_or(u16::MAX);
         let cause = usage.stalls(signal).cause(limit, node);
+        // Limits of single cgroups explain the pressure: the end of any other pod would not relieve it.
         if let StallCause::OwnLimits(pods) = &cause {
             let of = |index: usize| ranked.iter().find(|pod| pod.index == index);
             let may_go = |(index, figure): &&(usize, u16)| {

@@ -53,6 +53,7 @@ impl Housekeeper {
     ) -> Option<Decision> {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
+        // Before the shares: the usage of terminating pods is credited in them.
         self.update_terminating(now, signal, pods, &ranked);
         self.note_growth(now, signal, (pods, usage), &ranked);
         let shares = self.shares(now, &acting, pods, &ranked);
@@ -60,6 +61,7 @@ impl Housekeeper {
         let withheld = self.withheld(now, &acting, pods, (&ranked, &candidates), &shares);
         self.at_own_limits[signal] = matches!(withheld, Some(Withheld::OwnLimits { .. }));
         let mut eligible = Eligible::of(signal, &ranked, &shares, &self.rules);
+        // The cause of a pressure may exclude pods that the ranking would allow.
         eligible.pods.retain(|pod| candidates.allow(pod));
         // Where relief is not required, it may still be that no pod gives anything back.
         let withheld = withheld.or_else(|| {
@@ -163,6 +165,7 @@ impl Housekeeper {
     ) -> Option<Vec<RankedPod>> {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
+        // The unknown figure cannot change the choice, so there is nothing to wait for.
         if !self.is_open(now, &acting, pods, &ranked) {
             self.awaited.end(signal);
             return Some(ranked);
@@ -232,6 +235,7 @@ impl Housekeeper {
             Candidates::None(why) => Some(Withheld::clone(why)),
             _ => None,
         };
+        // In the order in which a reader asks: is it off, is help on its way, is it the cause, is any pod left.
         self.switched_off(signal)
             .or_else(|| self.release(now, acting, (pods, ranked), shares))
             .or_else(by_cause)
@@ -251,6 +255,7 @@ impl Housekeeper {
         let signal = acting.threshold.signal;
         let (_, on_the_way) = self.on_the_way(now, signal, pods, ranked);
         let seen = (&acting.observed, &acting.threshold);
+        // The kubelet never asks whether the target can be reached.
         let reachable_only = self.rules.requires_relief;
         Shares::of(signal, seen, ranked, on_the_way, reachable_only)
     }
@@ -305,6 +310,7 @@ impl Housekeeper {
             };
             let level = threshold.value.at(observed.capacity).value();
             let left = self.forecast.may_reach_in(now, signal, level);
+            // Below the level the threshold acts, and its ranking reads every pod anyway.
             observed.available >= level
                 && left.is_some_and(|left| left <= APPROACH)
                 && self.unevictable.is_due(now, signal, MEASURE_AFTER)
@@ -350,6 +356,7 @@ impl Housekeeper {
         pods: &[impl Borrow<Pod>],
         ranked: &[RankedPod],
     ) -> (Vec<String>, Quantity) {
+        // The kubelet counts no usage of terminating pods.
         if !self.rules.credit_terminating_pods {
             return (Vec::new(), Quantity::ZERO);
         }

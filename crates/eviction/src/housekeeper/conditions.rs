@@ -31,6 +31,7 @@ impl Conditions {
             self.active[condition] = recent || (met && rules.condition_holds_while_met);
         }
         let backoff = rules.owner_backoff();
+        // Computed anew in each cycle, because the time alone ends what an owner holds.
         self.held = backoff
             .map(|backoff| self.returning.held(now, backoff))
             .unwrap_or_default();
@@ -48,6 +49,7 @@ impl Conditions {
         let seen = seen.min(now);
         let holds = now.duration_since(seen) < rules.pressure_transition_period;
         if holds {
+            // A cause that this run has seen already is newer than that of an earlier run.
             let known = &mut self.seen[condition];
             *known = (*known).max(Some(seen));
             self.active[condition] = true;

@@ -68,6 +68,7 @@ impl Housekeeper {
     /// Begins a cycle with new observations and returns the first step. A hard threshold cuts the grace periods of
     /// victims of soft thresholds short, before another pod is chosen.
     pub fn begin(&mut self, now: Timestamp, observations: &Observations) -> Step {
+        // First what was noted for one cycle ends: waits for a reclaim and for another victim.
         self.reclaim.next_cycle();
         self.pauses.next_cycle();
         let step = self.observe(now, observations);
@@ -79,6 +80,7 @@ impl Housekeeper {
             }
             self.commands.extend(cut);
         }
+        // After the cuts, because a pod whose grace period was cut is waited for from now on.
         self.departures.count_cycle(now);
         let next = self.on_event(now, Event::Next);
         self.commands.extend(next);
@@ -122,6 +124,7 @@ impl Housekeeper {
         let left = i128::from(self.last.get(signal)?.available.max(0));
         let step = self.forecast.last_step(signal)?;
         let steps = left.checked_div(step.fell.max(0));
+        // Nothing left is exhausted now; a step of nothing or too small a step gives no time.
         if left == 0 || steps.is_none_or(|steps| steps > MOST_STEPS) {
             return (left == 0).then_some(step.at);
         }
@@ -273,6 +276,7 @@ impl Housekeeper {
                 ..
             })
         );
+        // The cost of measuring decides: memory is read from files of the kernel, disks are walked.
         let pause = match need.signal.resource() {
             _ if outgrown => REPEAT_AFTER_GROWTH,
             StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => REPEAT_AFTER,
@@ -303,12 +307,14 @@ impl Housekeeper {
             self.reclaim.end(now, signal);
             return Step::Rank(need);
         }
+        // The signal ranks behind the others from here, so the next step is about another one if it acts.
         self.reclaim.wait(signal);
         self.pressure()
     }
 
     /// The reclaim that was asked for is over.
     fn after_reclaim(&mut self, now: Timestamp, fresh: Option<&Observations>) -> Step {
+        // Ended for the acting signal alone: others that wait have their own reclaims.
         if let Some(need) = self.need() {
             self.reclaim.end(now, need.signal);
         }
@@ -353,13 +359,16 @@ impl Housekeeper {
             }
             _ => {}
         }
+        // Noted before the event is applied, to see which pods have released everything by it.
         let freeing = self.freeing(&event);
         let begins = matches!(event, Event::Begin(_));
         let context = self.context();
         let mut commands = self.departures.on_event(now, event, &context);
+        // A departure that begins while a hard threshold acts gets no more grace than the others.
         if let Some(cut) = self.cut_graces(now).filter(|_| begins) {
             commands.extend(self.departures.on_event(now, cut, &context));
         }
+        // Everything is released, so the next observation shows the whole effect of the eviction.
         for uid in &freeing {
             if !self.departures.is_freeing(uid) {
                 self.futile.set_due(uid, Timestamp::MIN);

@@ -30,6 +30,7 @@ impl LimitCheck {
         spared: impl Fn(&Pod) -> Option<Spared>,
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
+        // A pod that has shrunk below its limit since the last check is no longer shown.
         self.over.clear();
         for (index, pod) in pods.iter().map(Borrow::borrow).enumerate() {
             let counts = rules.storage_limits();

@@ -46,6 +46,7 @@ impl ReclaimState {
     }
 
     pub(super) fn end(&mut self, now: Timestamp, signal: Signal) {
+        // One that no signal waited for delays no hard threshold.
         if self.stages[signal] != Stage::None {
             self.ended = Some(now);
         }

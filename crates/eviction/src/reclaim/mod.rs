@@ -31,7 +31,7 @@ pub use outlook::{Gain, Outlook};
 pub use plan::{Removal, all_removals};
 pub use result::Reclaimed;
 pub use uses::ImageUses;
-pub use wait::{Wait, wait};
+pub(crate) use wait::{Wait, wait};
 
 use jiff::{SignedDuration, Timestamp};
 use outlook::Gains;
@@ -43,7 +43,7 @@ const SETTLING: SignedDuration = SignedDuration::from_secs(2);
 /// How long all of them together may take after the last one.
 const LAST_SETTLING: SignedDuration = SignedDuration::from_secs(5);
 /// A runtime that lists and removes nothing for this long is not waited for any more.
-pub const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 /// The message lists this many failed removals.
 const FAILURES_TOLD: usize = 3;
 

@@ -10,7 +10,7 @@ const RESERVE: SignedDuration = SignedDuration::from_secs(2);
 
 /// How an eviction acts while a reclaim is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub(crate) enum Wait {
     /// It waits, until then at most; each later look may decide otherwise.
     Until(Timestamp),
     /// It continues, and the removal continues beside it.
@@ -20,7 +20,7 @@ pub enum Wait {
 /// An eviction waits only for a reclaim that can free `short` (minimum reclaim included, in the unit of `gain`) before
 /// the signal is exhausted. That happens `exhausted_in` from now; `None` if it is not foreseen. It waits while the
 /// runtime makes progress, and shorter if only objects of unknown size could be enough.
-pub fn wait(
+pub(crate) fn wait(
     now: Timestamp,
     short: i64,
     (outlook, gain): (&Outlook, Gain),

@@ -77,7 +77,7 @@ fn s1_045_where_all_are_critical_no_pod_is_evicted() {
 }
 
 #[test]
-fn s1_046_what_makes_a_pod_critical() {
+fn s1_046_a_pod_is_critical_by_source_or_priority() {
     for (pod, critical) in critical_pods() {
         let spared = Some(Spared::Critical(critical));
         assert_eq!(Rules::kubelet().spares(&pod), spared, "{pod}");

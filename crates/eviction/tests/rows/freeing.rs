@@ -149,7 +149,7 @@ fn a_disk_that_never_shows_the_freed_space_delays_evictions_by_ten_seconds_at_mo
 }
 
 #[test]
-fn the_kubelets_rules_go_on_once_the_files_are_removed() {
+fn the_kubelets_rules_evict_again_once_the_files_are_removed() {
     let mut node = chosen(Rules {
         local_storage_capacity_isolation: false,
         ..kubelet(hard(&[("nodefs.available", "300Mi")]))

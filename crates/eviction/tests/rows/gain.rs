@@ -94,7 +94,7 @@ fn a_pod_with_a_negligible_gain_is_evicted_only_where_the_others_do_not_suffice(
 }
 
 #[test]
-fn a_decoy_does_not_go_after_evictions_in_vain_either() {
+fn a_pod_that_holds_little_is_not_evicted_after_futile_evictions_either() {
     let mut pods = decoys_and_hogs(&[40, 40]);
     pods.extend((0..3).map(|number| (priority(&format!("small-{number}"), -2), memory(2 * MI))));
     let mut node = Node::new(ours(low()), pods);
@@ -369,7 +369,7 @@ fn a_relief_that_lasts_comes_as_ever() {
 }
 
 #[test]
-fn a_leap_is_no_growth_and_figures_of_another_moment_tell_nothing() {
+fn a_jump_is_not_growth_and_figures_of_different_moments_are_not_compared() {
     // All at once: nothing is known of what grows, and an eviction helps now.
     let mut falling = Falling::new(bystanders(), 300);
     for _ in 0..10 {

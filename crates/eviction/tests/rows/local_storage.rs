@@ -206,7 +206,7 @@ fn s1_072_empty_dirs_then_the_pod_then_containers_and_once_a_pod() {
 }
 
 #[test]
-fn s1_072_many_go_in_one_cycle_and_critical_ones_stay() {
+fn s1_072_one_cycle_evicts_every_pod_over_its_limit_but_critical_ones() {
     let mut critical = empty_dir("1Mi");
     critical["priority"] = json!(2_000_000_000);
     let pods = [
@@ -325,7 +325,7 @@ fn a_pod_that_is_never_evicted_is_named_for_its_own_limit_and_hides_no_pressure(
 }
 
 #[test]
-fn a_pod_under_way_or_out_of_reach_does_not_go_again_for_its_limit() {
+fn a_pod_that_is_terminating_or_unreachable_is_not_evicted_again_for_its_limit() {
     let [_, ours] = rules();
     let pods = [pod("a", &empty_dir("1Mi")), pod("b", &empty_dir("1Mi"))];
     let usage: Usage = [holding(2 * MI), holding(2 * MI)].into_iter().collect();

@@ -404,7 +404,7 @@ fn usage_of_swap_counts_with_ours_and_not_with_the_kubelet() {
 }
 
 #[test]
-fn a_summary_tells_pressure_and_swap() {
+fn pressure_and_swap_are_read_from_a_summary() {
     let psi = |avg10: f64| json!({ "total": 1, "avg10": avg10, "avg60": 1.5, "avg300": 0 });
     let node = |swap| {
         let node = json!({

@@ -65,7 +65,7 @@ fn by_default_everything_stays() {
 }
 
 #[test]
-fn the_old_go_oldest_first_and_pods_of_jobs_stay() {
+fn old_evicted_pods_are_deleted_oldest_first_and_pods_of_jobs_are_kept() {
     let pods = [
         left("younger", 200, &Value::Null),
         left("older", 100, &of("ReplicaSet", "r")),

@@ -139,7 +139,7 @@ fn a_decision_names_the_owner_and_the_count_of_its_evictions_and_the_kubelets_do
 }
 
 #[test]
-fn switched_off_it_lets_go_at_once() {
+fn the_condition_ends_at_once_when_the_back_off_is_switched_off() {
     let (mut node, web) = (ours(), owner("shop", "1"));
     for second in 0..3 {
         node.returns(second, &web, MEMORY);

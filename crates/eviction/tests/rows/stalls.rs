@@ -125,7 +125,7 @@ fn a_pod_that_waits_at_its_own_limit_costs_no_other_pod_and_is_named() {
 }
 
 #[test]
-fn a_switch_lets_it_alone_go() {
+fn evict_at_own_limit_evicts_only_the_pod_at_its_limit() {
     let rules = Rules {
         evict_at_own_limit: true,
         ..memory_rules()
@@ -246,7 +246,7 @@ fn without_pressure_of_pods_no_pod_is_evicted_unless_configured() {
 }
 
 #[test]
-fn a_pod_that_holds_next_to_nothing_does_not_go_for_memory() {
+fn a_pod_that_holds_almost_nothing_is_not_evicted_for_memory() {
     let contended = |pods| Stalls {
         pods: vec![waits(40, 0); pods],
         others: Vec::new(),

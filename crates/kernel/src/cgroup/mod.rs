@@ -196,6 +196,7 @@ impl Hierarchies {
     /// The directory of a cgroup in the hierarchy of `controller`, whether it exists or not. `None` if the
     /// controller is not mounted or not enabled in the v2 tree, or if `relative` contains `..`.
     pub fn dir(&self, controller: Controller, relative: &Path) -> Option<PathBuf> {
+        // On a hybrid machine the unified tree has no controllers, so the v1 mount is taken.
         if self.unified_controllers.contains(&controller) {
             return self.unified(relative);
         }
@@ -228,6 +229,7 @@ impl Hierarchies {
             let dir = mount.join(&group);
             match fs::metadata(&dir) {
                 Ok(found) if found.is_dir() => return Ok((hierarchy, dir)),
+                // A hierarchy without this group is passed over; an unreadable one is no proof that it is gone.
                 Err(source) if !is_missing(&source) => {
                     return Err(CgroupError::Read { path: dir, source });
                 }

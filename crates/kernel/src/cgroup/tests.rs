@@ -138,7 +138,7 @@ fn a_group_that_only_another_hierarchy_has_is_found_there() {
 }
 
 #[test]
-fn a_missing_group_and_a_malformed_list_are_told_apart() {
+fn a_missing_group_and_a_malformed_list_are_different_errors() {
     let fixture = Fixture::new(&[
         ("memory/pod/cgroup.procs", "12\ntwelve\n"),
         ("memory/bare/memory.stat", ""),

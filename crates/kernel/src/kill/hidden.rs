@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_that_are_hidden_are_told_with_what_to_change() {
+    fn hidden_processes_are_warned_of_with_the_remedy() {
         let proc_root = tempfile::tempdir().unwrap();
         let place = proc_root.path().display().to_string();
         fs::create_dir(proc_root.path().join("self")).unwrap();

@@ -421,7 +421,7 @@ mod tests {
 
     /// Who may make cgroups below a pod's cannot have evictd look at them without end, nor hide a limit among them.
     #[test]
-    fn among_too_many_groups_it_is_not_known_who_is_at_a_limit() {
+    fn with_too_many_groups_own_limits_are_unknown() {
         let tree = Tree::v2();
         for number in 0..80 {
             tree.stalled(&format!("pod/{number}"), 100, 0);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beside_the_pods() {
+    fn groups_beside_the_pods_are_measured() {
         let tree = Tree::v2();
         let groups = [
             "init.scope",

@@ -149,7 +149,7 @@ mod tests {
     use evictd_testkit::testing::logged;
 
     #[test]
-    fn only_what_lasts_is_said_and_once() {
+    fn only_lasting_problems_are_logged_and_once() {
         let good = || Outcome::Read(Reading::left(5, 10), Timestamp::UNIX_EPOCH);
         let said = |outcomes: Vec<Outcome<'static>>| {
             logged(|| {

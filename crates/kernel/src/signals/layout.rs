@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_watched_is_compared_with_where_the_runtime_keeps_its_files() {
+    fn the_watched_filesystems_are_compared_with_those_of_the_runtime() {
         let (none, both) = ([false; 2], [true; 2]);
         assert_eq!(files("/2", "/2"), ([none, both], None));
         let (found, problem) = files("/3", "/3");

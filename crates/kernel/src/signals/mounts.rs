@@ -71,7 +71,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn names_what_is_mounted() {
+    fn the_filesystem_of_a_device_is_described() {
         let table = MountTable::watch(Path::new("/proc"));
         let device = Path::new("/proc").metadata().unwrap().dev();
         let described = table.describe(device).unwrap();

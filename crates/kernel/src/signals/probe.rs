@@ -211,6 +211,7 @@ impl Probe {
     }
 
     pub(super) fn probe(&mut self, now: Timestamp, ask: &Ask) -> ProbeResult {
+        // A local filesystem answers from memory, so no thread is needed.
         let outcome = if self.local {
             let found = statvfs(self.path.as_ref()).map_err(io::Error::from);
             found.map(|found| Some((Space::of(&found), now)))
@@ -249,6 +250,7 @@ impl Probe {
         ask: &Ask,
     ) -> io::Result<Option<(io::Result<Answer>, Timestamp)>> {
         if let Some(pending) = &self.pending {
+            // The loop has waited for this question once; from then on it only looks.
             let Some(answer) = pending.answered(Duration::ZERO) else {
                 return Ok(None);
             };

@@ -208,7 +208,7 @@ fn the_tightest_limit_above_a_cgroup_is_the_nodes_capacity() {
 }
 
 #[test]
-fn s1_019_what_the_pods_may_still_take() {
+fn s1_019_allocatable_memory_is_the_limit_of_the_pods_group_less_its_usage() {
     let v1 = Tree::v1().with_pods_in("kubepods");
     let v2 = Tree::v2().with_pods_in("kubepods.slice");
     for (tree, limit) in [

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_high_max_and_oom() {
+    fn only_the_events_high_max_and_oom_wake() {
         assert_eq!(count(&text(7, 2)), Some(3));
         assert_eq!(count(""), Some(0));
         assert_eq!(count("max x"), None);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_group_that_meets_its_limit_rings_and_one_made_anew_is_heard_again() {
+    async fn a_group_at_its_limit_notifies_and_a_group_that_was_created_again_does_too() {
         let directory = tempfile::tempdir().unwrap();
         let group = directory.path().join("kubepods");
         let wakeup = Wakeup::default();

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_075_the_level_is_what_is_left_to_use_and_the_cache_that_nobody_touches() {
+    fn s1_075_the_notification_level_is_the_available_memory_plus_inactive_cache() {
         let table = [
             (1000, 100, 0, Some(900)),
             (1000, 100, 50, Some(950)),

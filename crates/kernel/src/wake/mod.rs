@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_storm_is_a_look_a_second_and_its_first_ring_is_heard_at_once() {
+    async fn a_storm_of_notifications_wakes_at_once_and_then_once_a_second() {
         let mut wake_listeners = WakeListeners::new(WakeSources::default(), None);
         let wakeup = wake_listeners.wakeup.clone();
         tokio::spawn(async move {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_quiet_time_a_ring_is_heard_at_once_again() {
+    async fn after_a_quiet_time_a_notification_wakes_at_once_again() {
         let mut wake_listeners = WakeListeners::new(WakeSources::default(), None);
         for _ in 0..10 {
             wake_listeners.wakeup.notify(WokenBy::IoPressure);

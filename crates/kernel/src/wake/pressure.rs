@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_pressure_file_is_not_listened_to_and_what_is_missing_is_no_trouble() {
+    async fn a_file_without_pressure_triggers_is_not_watched_and_a_missing_one_is_no_error() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("memory.pressure");
         let wakeup = Wakeup::default();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_limit_of_its_own_that_is_not_reached_tells_what_a_directory_holds() {
+    fn a_project_quota_gives_the_usage_only_below_its_own_limit() {
         let cases = [
             ([100, 40], [1000, 500], Some(60)),
             ([100, 100], [1000, 500], Some(0)),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn without_projects_there_is_nothing_to_be_told() {
+    fn without_project_quotas_there_is_no_usage() {
         let top = tempfile::tempdir().unwrap();
         assert_eq!(ProjectUsage::of(top.path()), None);
         assert_eq!(ProjectUsage::of(Path::new("/")), None);

@@ -151,8 +151,8 @@ async fn cpu_time_is_freed_below_any_name() {
 
 /// As if the tree beside cgroup v1 were the only one.
 #[tokio::test]
-async fn in_the_one_tree_a_pod_that_hides_goes_too() {
-    let test = "in_the_one_tree_a_pod_that_hides_goes_too";
+async fn in_cgroup_v2_a_pod_that_hides_its_processes_is_killed_too() {
+    let test = "in_cgroup_v2_a_pod_that_hides_its_processes_is_killed_too";
     let beside = Path::new(DEFAULT_ROOT).join("unified");
     let root = if beside.exists() {
         beside

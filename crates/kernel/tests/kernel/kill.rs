@@ -170,8 +170,8 @@ async fn a_threaded_group_in_the_pod_is_no_obstacle() {
 }
 
 #[tokio::test]
-async fn who_leaves_in_its_grace_is_not_killed() {
-    let test = "who_leaves_in_its_grace_is_not_killed";
+async fn a_process_that_exits_within_its_grace_period_is_not_killed() {
+    let test = "a_process_that_exits_within_its_grace_period_is_not_killed";
     for hierarchies in [&["memory"][..], &["memory", "unified"]] {
         let Some(mut group) = TestCgroup::new(test, hierarchies) else {
             continue;
@@ -468,8 +468,8 @@ mod alone {
     use super::*;
 
     #[tokio::test]
-    async fn a_hog_is_gone_within_tens_of_milliseconds() {
-        let test = "a_hog_is_gone_within_tens_of_milliseconds";
+    async fn a_hog_has_exited_within_tens_of_milliseconds() {
+        let test = "a_hog_has_exited_within_tens_of_milliseconds";
         for (hierarchies, method) in WAYS {
             let Some(mut group) = TestCgroup::new(test, hierarchies) else {
                 continue;

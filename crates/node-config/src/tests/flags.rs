@@ -139,7 +139,7 @@ fn every_flag_of_a_distribution_is_answered_with_its_setting() {
 }
 
 #[test]
-fn what_else_a_distribution_writes_is_not_compared_with_settings() {
+fn other_flags_of_a_distribution_are_not_compared_with_settings() {
     let said = said(
         "write-kubeconfig-mode: \"0644\"\nkubelet-arg:\n  - max-pods=200\n  - eviction-hard=memory.available<100Mi\n",
     );

@@ -69,7 +69,7 @@ fn unknown_keys_name_the_nearest_known_one() {
 }
 
 #[test]
-fn a_kubelets_other_keys_are_ignored_but_a_near_miss_is_told() {
+fn other_keys_of_a_kubelet_are_ignored_but_misspelt_ones_are_reported() {
     let body = format!("{KUBELET}podLogsDir: /x\nevictionHrad: {{}}\n");
     assert_eq!(
         said(&body),
@@ -79,7 +79,7 @@ fn a_kubelets_other_keys_are_ignored_but_a_near_miss_is_told() {
 }
 
 #[test]
-fn our_keys_in_a_kubelets_file_are_told() {
+fn keys_of_evictd_in_a_kubelets_file_are_reported() {
     let body = format!("{KUBELET}dryRun: true\npods: {{source: manifests}}\n");
     let said = said(&body);
     for place in ["3:1: dryRun", "4:1: pods"] {
@@ -350,7 +350,7 @@ fn other_values() {
 }
 
 #[test]
-fn every_mistake_is_told_in_the_order_of_the_file() {
+fn every_mistake_is_reported_in_the_order_of_the_file() {
     let said = said_of_ours(
         "dryRun: yes\nhousekeepingInterval: 1M\nevictionHard:\n  memory.free: 1Gi\n  pid.available: 200%\n\
          evictionSoft: {nodefs.available: 20%}\nsoket: /x\npods: {source: kubernets}\n",
@@ -402,7 +402,7 @@ fn kinds_and_versions() {
 }
 
 #[test]
-fn what_is_worth_a_second_look() {
+fn doubtful_settings_are_warned_of() {
     let table = [
         (
             "evictionSoftGracePeriod: {memory.available: 30s}",

@@ -114,6 +114,7 @@ impl Active {
     fn rebuild(&mut self) {
         let lives = |pod: &&LocalPod| !pod.terminal && !self.left.contains(&pod.uid);
         let alive: Vec<&LocalPod> = self.listed.pods.iter().filter(lives).collect();
+        // The usual case shares the list: nothing is copied while no pod is leaving.
         if alive.len() == self.listed.pods.len() && self.listed.still_running.is_empty() {
             self.set = Arc::clone(&self.listed);
             return;

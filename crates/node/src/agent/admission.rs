@@ -100,6 +100,7 @@ impl Admission {
 
     /// The decisions since the last call. Pods that are no longer listed are forgotten.
     pub(super) fn take_decisions(&mut self, active: &Active) -> Vec<AdmissionDecision> {
+        // A UID never comes back, so a pod that is no longer listed needs no memory.
         self.admitted_unchecked.retain(|uid| active.is_listed(uid));
         self.rejections.retain(|uid, _| active.is_listed(uid));
         std::mem::take(&mut self.decisions)
@@ -235,6 +236,7 @@ struct Gate<'a> {
 impl Gate<'_> {
     fn admit(&mut self, pod: &Pod, here: &[&Pod]) -> Result<(), Rejection> {
         let ends = pod.terminal || pod.deletion_timestamp.is_some();
+        // A pod that ends takes no room, and one that was let in again is not checked twice.
         if ends || self.memory.admitted_unchecked.remove(&pod.uid) {
             return Ok(());
         }
@@ -250,6 +252,7 @@ impl Gate<'_> {
         if self.node.mode == config::Admission::Off {
             return Ok(());
         }
+        // A pod from before the condition was raised is not new, even if it is seen only now.
         let came = pod.start_time.unwrap_or(self.node.now);
         let conditions = self.memory.held_at(came);
         let (room, here) = if came >= begun {
@@ -302,6 +305,7 @@ impl Gate<'_> {
             reason: answer.reason.clone(),
             message: answer.message.clone(),
         };
+        // It was rejected before: that decision is in the history, and a second one would be published again.
         if acts && !answer.allowed && self.rejection_of(pod).is_some() {
             return Err(rejection);
         }

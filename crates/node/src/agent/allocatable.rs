@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_cpus_are_counted_where_the_kernel_tells() {
+    fn the_machines_cpus_are_counted_where_the_kernel_lists_them() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(cpus(directory.path()), None);
         let stat = "cpu  9 0 9 9 0 0 0 0 0 0\ncpu0 4 0 4 4 0 0 0 0 0 0\ncpu3 5 0 5 5 0 0 0 0 0 0\nintr 7 0 1\nctxt 9\n\

@@ -92,6 +92,7 @@ impl Cluster {
     }
 
     pub(super) fn note_blocked(&mut self, now: Timestamp) {
+        // A gap between two blocks means that evictions were possible meanwhile.
         let since = self
             .blocked
             .filter(|(_, last)| now.duration_since(*last) < BLOCK_EXPIRY)
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_twice_to_leave_the_node_as_it_is_waits_twice() {
+    async fn both_callers_of_stop_reports_wait_for_the_end() {
         let cluster = cluster(EvictMethod::Auto, SoftTierFallback::Wait);
         let (stop_reports, stopped) = oneshot::channel::<()>();
         let (finish, finished) = oneshot::channel::<()>();

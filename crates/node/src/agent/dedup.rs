@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dying_pods_still_hold_is_no_news_but_who_they_are_is() {
+    fn a_changed_release_of_terminating_pods_is_no_new_decision_but_other_pods_are() {
         let decision = nobody(Signal::MemoryAvailable);
         let release = |pods: &[&str], bytes| Decision {
             withheld: Some(Withheld::DyingPodsRelease {

@@ -40,6 +40,7 @@ impl Agent {
     /// publishes.
     pub(super) async fn carry_out(&mut self, decision: Decision, measured_at: Option<Timestamp>) {
         let dry_run = self.terminations_off();
+        // A decision that terminates a pod is published always; the others only when they are new.
         if (decision.eviction.is_none() || dry_run) && !self.dedup.is_new(&decision) {
             return;
         }
@@ -65,10 +66,12 @@ impl Agent {
             paused: paused.as_ref(),
             asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
         };
+        // The history has the decision before the kill, so that a crash in between loses nothing.
         self.ports.publishers.publish(&Fact::Deciding(&decided));
         if let Some((departure, notice)) = leaving {
             self.dedup.note_evicted(decision.signal);
             self.begin_departure(departure, notice);
+            // The termination is a task: it sends its first signal before the other publishers have their turn.
             tokio::task::yield_now().await;
         }
         self.ports.publishers.publish(&Fact::Decided(&decided));
@@ -82,6 +85,7 @@ impl Agent {
         let pod = set.pods.get(eviction.index)?;
         let cgroup = pod.cgroup.as_ref()?;
         let asked = u64::try_from(eviction.grace_period_seconds).unwrap_or(0);
+        // A kubelet never kills at once, so with its rules there is a shortest grace period.
         let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
         let acting = decision.threshold.as_ref();
         let (crossed_at, clear_at) = acting.map_or((now, now), |acting| {
@@ -299,12 +303,14 @@ impl Agent {
         };
         self.ports.publishers.publish(&Fact::Terminated(&ended));
         self.note_return(&departure, &result);
+        // Other errors concern one pod; a missing permission makes the agent useless for all.
         result.err().filter(EvictError::is_not_permitted)
     }
 
     /// Checks pods that have ended: whether they run again, their remaining usage, and decisions that an earlier run
     /// did not finish. With `all`, regardless of when they were last checked.
     pub(super) fn check_departures(&mut self, now: Timestamp, all: bool) {
+        // Tasks send signals by themselves; the state machine learns of each SIGKILL here.
         for uid in self.ports.terminations.killed() {
             self.report(Event::Killed { uid });
         }
@@ -442,6 +448,7 @@ impl Agent {
 
     /// Waits for pending notices. Those without a result by then stay in the history for the next start.
     pub(super) async fn close_cluster(&mut self) {
+        // Detached first: what is reported below must not begin another notice.
         let Some(mut cluster) = self.ports.terminations.close_cluster() else {
             return;
         };
@@ -461,6 +468,7 @@ impl Agent {
                 cluster.delivery_queue.pending_count()
             );
         }
+        // Answers that came in the last moment are recorded, and need not be repeated by the next start.
         while let Ok(progress) = cluster.publications.try_recv() {
             self.note_progress(progress);
         }

@@ -30,6 +30,7 @@ impl LocalStorageCheck {
         if !self.is_due(now) || !self.any_limited(set) {
             return None;
         }
+        // While the walk is under way the check stays due, and the next cycle asks for its result.
         let usage = gauge.read_disk(now, set, WalkScope::LimitedPods)?;
         self.begun = Some(now);
         Some(usage)

@@ -273,6 +273,7 @@ impl Agent {
         let thresholds = self.housekeeper.first_observed();
         // Figures from before the first crossing do not show which pod caused it.
         let of_signal = thresholds.filter(|(threshold, _)| threshold.signal == need.signal);
+        // The earliest of several thresholds counts: each of them may be the one that acts.
         let crossed = of_signal.map(|(_, since)| since).min().unwrap_or(seen);
         let reader = self.ports.usage.with(self.housekeeper.rules(), need.signal);
         let Some(mut usage) = reader.read(seen, need.signal, crossed, &set).await else {
@@ -348,6 +349,7 @@ impl Agent {
         }
         let mut rules = self.housekeeper.rules().clone();
         (rules.layout, rules.runtime_files) = (found, layout.runtime_files);
+        // Kept also where the rules stay the same, for the status page and for `evictd disk`.
         self.layout = Some(layout);
         if *self.housekeeper.rules() != rules {
             self.housekeeper.reconfigure(rules);
@@ -356,6 +358,7 @@ impl Agent {
 
     fn apply(&mut self, behaviour: Behaviour) {
         let mut rules = behaviour.rules.clone();
+        // These three are detected and not configured, so a new configuration does not have them.
         rules.layout = self.housekeeper.rules().layout;
         rules.runtime_files = self.housekeeper.rules().runtime_files;
         rules.kubelet_is_here = self.housekeeper.rules().kubelet_is_here;
@@ -363,6 +366,7 @@ impl Agent {
         self.housekeeper.reconfigure(rules);
         self.sleep.set_longest(behaviour.housekeeping_interval);
         self.behaviour = behaviour;
+        // Under changed settings every lasting state is published again, as at a start.
         self.dedup = Dedup::default();
     }
 
@@ -524,6 +528,7 @@ impl Agent {
         self.ports.usage.open(self.active.set());
         if reclaim::watches_disks(&self.housekeeper) {
             let now = self.clock.now();
+            // New containers have no counted layers yet, and a decision on a disk would wait for them.
             self.ports.usage.look_for_layers(now, self.active.set());
         }
     }

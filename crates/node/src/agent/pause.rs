@@ -46,6 +46,7 @@ impl Pauses {
 
     /// Updates the pause in force; true if it changed.
     pub(super) fn update(&mut self, now: Timestamp) -> bool {
+        // The file is emptied, too: else the next start would read a pause that is over.
         let over = self
             .by_command
             .take_if(|pause| pause.is_over(now))

@@ -105,6 +105,7 @@ impl NodeReclaim {
         sample: &Sample,
     ) -> Option<u64> {
         let has_swap = sample.swap.is_none_or(|swap| swap.total > 0);
+        // An unknown amount of swap counts as some: reclaim could then write memory to it.
         if has_swap || !self.memory.is_due(now) {
             return None;
         }
@@ -147,6 +148,7 @@ impl NodeReclaim {
         self.socket_looked_for = Some(now);
         if self.reclaimer.is_socket_there() {
             let mut rules = housekeeper.rules().clone();
+            // Once its socket was there, a runtime that goes away later is one that does not answer.
             rules.withhold_disk_evictions = None;
             housekeeper.reconfigure(rules);
             self.reclaimer.retry();
@@ -164,6 +166,7 @@ pub(super) fn watches_disks(housekeeper: &Housekeeper) -> bool {
 /// UIDs of the pods that run or are about to; `None` if they are not certain.
 pub(super) fn active_pods(active: &super::Active) -> Option<BTreeSet<String>> {
     let set = active.set();
+    // With an uncertain list a running pod might be missing, and its images would be removed.
     if !set.is_certain() {
         return None;
     }

@@ -72,10 +72,12 @@ impl Sleep {
         if reclaims {
             sleep = sleep.min(RECLAIM_INTERVAL);
         }
+        // A decision that found no victim may be repeated then, and nothing else might wake the loop.
         if let Some(again) = housekeeper.next_decision(now) {
             sleep = sleep.min(again.duration_since(now).unsigned_abs());
         }
         for (threshold, first) in housekeeper.first_observed() {
+            // A soft threshold acts when its grace period ends, not at the next regular cycle.
             let left = threshold.acts_after() - now.duration_since(first);
             if left.is_positive() {
                 sleep = sleep.min(left.unsigned_abs());

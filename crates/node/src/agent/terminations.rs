@@ -123,12 +123,14 @@ impl Terminations {
         let local = Arc::clone(&self.evictor);
         let notice = self.notices.remove(&departure.id);
         let resumed = self.resumed.remove(&departure.id);
+        // The API server knows of it already: only the processes are left to end.
         if resumed && departure.notice_state == NoticeState::Sent {
             return self.spawn(ResumedEvictor(local), victim, grace, false);
         }
         let cause = departure.purpose.cause();
         match (&self.cluster, notice) {
             (Some(cluster), Some(mut notice)) => {
+                // An API server that deletes the pod would give it the whole grace period once more.
                 if resumed {
                     shorten(&mut notice, grace);
                 }
@@ -188,6 +190,7 @@ impl Terminations {
         again: bool,
     ) {
         let (cut, send, uid) = (GraceCut::default(), self.send.clone(), victim.uid.clone());
+        // A second termination of the same pod replaces the handle: its grace period is the one to cut.
         self.running.insert(uid.clone(), cut.clone());
         tokio::spawn(async move {
             let result = evictor.evict(&victim, grace, &cut).await;

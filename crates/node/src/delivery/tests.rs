@@ -142,7 +142,7 @@ async fn s1_053_a_limit_of_the_pods_own_sets_no_condition() {
 }
 
 #[tokio::test]
-async fn what_does_not_land_is_asked_again_until_it_does_and_lands_once() {
+async fn a_lost_patch_is_repeated_until_it_is_stored_once() {
     for code in [401, 403, 409, 429, 500, 503] {
         let mut post = Post::new();
         post.api
@@ -171,7 +171,7 @@ async fn the_server_says_when_to_ask_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_when_it_is_back() {
+async fn a_notice_is_delivered_when_the_server_is_back() {
     let mut post = Post::new();
     let notice = post.notice();
     post.api.go_away();
@@ -194,7 +194,7 @@ async fn an_answer_that_is_cut_off_is_not_asked_for_twice() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_gone_or_another_one_now_is_left_alone() {
+async fn a_pod_that_was_deleted_or_replaced_is_not_patched() {
     for replaced in [false, true] {
         let mut post = Post::new();
         let (notice, admin) = (post.notice(), post.api.actor("test"));

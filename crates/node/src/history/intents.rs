@@ -274,9 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found_until_the_history_has_it() {
+    fn an_intent_is_found_until_the_history_has_its_record() {
         in_memory(
-            "what_was_written_is_found_until_the_history_has_it",
+            "an_intent_is_found_until_the_history_has_its_record",
             |place| {
                 let (mut intents, before) = opened(place);
                 assert_eq!(before, []);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_slots_are_taken_what_is_closed_makes_room_and_it_is_said_once() {
+    fn with_all_slots_taken_closed_records_are_replaced_and_that_is_logged_once() {
         in_memory(
             "where_all_slots_are_taken_what_is_closed_makes_room",
             |place| {

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_intended_and_is_not_in_the_history_is_taken_up_once() {
+    fn an_intent_without_a_record_is_resumed_once() {
         let place = tempfile::tempdir().unwrap();
         let here = json!({ "bootId": "here" });
         let gone = json!({ "bootId": "here", "outcome": { "lastProcessGoneSeconds": 0.1 } });
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_evicted_is_known_by_uid_but_for_rehearsals() {
+    fn evicted_pods_are_known_by_uid_except_of_dry_runs() {
         let place = tempfile::tempdir().unwrap();
         let mut history = History::open(place.path(), 1 << 20).unwrap();
         for record in [

@@ -253,8 +253,8 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_record_that_a_full_disk_costs_is_told() {
-        let name = "each_record_that_a_full_disk_costs_is_told";
+    fn each_record_that_is_lost_to_a_full_disk_is_reported() {
+        let name = "each_record_that_is_lost_to_a_full_disk_is_reported";
         let directory = tempfile::tempdir().unwrap();
         with_tmpfs(name, directory.path().to_owned(), 64, |disk| {
             let history = History::open(&disk.join("evictd"), 1 << 20).unwrap();

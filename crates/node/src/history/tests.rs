@@ -65,7 +65,7 @@ fn a_line_is_checksum_length_and_json() {
 }
 
 #[test]
-fn what_was_appended_is_read_after_reopening() {
+fn appended_records_are_read_after_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("evictd");
     for id in 0..5 {
@@ -165,7 +165,7 @@ fn a_zeroed_sector_costs_only_the_records_in_it() {
 }
 
 #[test]
-fn damage_in_the_middle_stays_and_appending_goes_on() {
+fn damage_in_the_middle_is_kept_and_records_are_appended() {
     let directory = tempfile::tempdir().unwrap();
     let mut bytes = written(3);
     bytes[spans(3)[1].start + 30] ^= 0x40;
@@ -309,8 +309,8 @@ fn killed_on_a_full_disk_only_what_waited_is_lost() {
 }
 
 #[test]
-fn what_waits_for_a_full_disk_is_bounded() {
-    with_small_disk("what_waits_for_a_full_disk_is_bounded", |disk| {
+fn records_that_wait_for_a_full_disk_are_bounded() {
+    with_small_disk("records_that_wait_for_a_full_disk_are_bounded", |disk| {
         let mut history = opened(&disk.join("evictd"), 1 << 20);
         let _filler = fill(disk);
         let large = json!({ "text": "x".repeat(LARGEST_RECORD / 3) });
@@ -386,8 +386,8 @@ fn a_directory_that_cannot_be_made_yet_is_warned_of_once_and_made_for_the_first_
 }
 
 #[test]
-fn what_a_directory_held_before_it_could_be_had_stays() {
-    let name = "what_a_directory_held_before_it_could_be_had_stays";
+fn records_of_another_run_are_kept_when_the_directory_becomes_writable() {
+    let name = "records_of_another_run_are_kept_when_the_directory_becomes_writable";
     with_small_disk(name, |disk| {
         let path = disk.join("evictd");
         remount(disk, MsFlags::MS_RDONLY);

@@ -146,9 +146,9 @@ fn a_decision_can_be_searched_for_by_its_fields() {
 }
 
 #[test]
-fn the_journal_gets_what_dependencies_log() {
+fn the_journal_receives_the_log_of_dependencies() {
     with_tmpfs(
-        "the_journal_gets_what_dependencies_log",
+        "the_journal_receives_the_log_of_dependencies",
         PathBuf::from("/run"),
         1024,
         |run| {
@@ -179,8 +179,8 @@ fn the_journal_gets_what_dependencies_log() {
 }
 
 #[test]
-fn a_journal_that_does_not_read_stops_nobody_and_is_told_what_it_missed() {
-    let name = "a_journal_that_does_not_read_stops_nobody_and_is_told_what_it_missed";
+fn a_blocked_journal_delays_no_one_and_lost_lines_are_counted() {
+    let name = "a_blocked_journal_delays_no_one_and_lost_lines_are_counted";
     with_tmpfs(name, PathBuf::from("/run"), 1024, |run| {
         let journald = fake_journald(run);
         let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
@@ -213,7 +213,7 @@ fn without_a_journal_the_socket_is_missed() {
 }
 
 #[test]
-fn the_filter_says_what_it_does_not_understand() {
+fn a_malformed_log_filter_is_reported() {
     let unasked = filter(None).unwrap();
     assert_eq!(unasked.default_level(), Some(LevelFilter::INFO));
     assert!(!unasked.would_enable("kube_client::client", &tracing::Level::ERROR));

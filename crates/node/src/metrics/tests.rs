@@ -107,7 +107,7 @@ fn everything_promised_is_rendered_under_its_name() {
 }
 
 #[test]
-fn a_signal_that_is_gone_is_no_longer_shown() {
+fn metrics_of_a_removed_signal_disappear() {
     let (mut metrics, exposition) = Metrics::new();
     let observation = Observation {
         available: 50,
@@ -138,7 +138,7 @@ fn a_signal_that_is_gone_is_no_longer_shown() {
 }
 
 #[test]
-fn whoever_does_not_ask_for_open_metrics_gets_the_older_text() {
+fn the_older_text_format_is_the_default() {
     let (metrics, exposition) = Metrics::new();
     metrics.eviction_failed("kill");
     let prometheus = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";

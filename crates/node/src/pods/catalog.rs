@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_listed_no_more_has_departed_with_the_grace_of_its_deletion() {
+    fn a_pod_that_is_no_longer_listed_is_deleted_with_its_grace_period() {
         let deleted = |catalog: &Followed| {
             let listing = catalog.listing();
             let one = |one: &Arc<DeletedPod>| (one.pod.uid.clone(), one.grace.as_secs());
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_pod_says_the_same_and_holds_no_secrets() {
+    fn the_kept_part_of_a_pod_decides_the_same_and_holds_no_secrets() {
         let mut full = pod("a", "1");
         full["metadata"]["annotations"] =
             json!({"kubectl.kubernetes.io/last-applied-configuration": "secret", "x": "y"});
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_ended_by_the_kubelet() {
+    fn pods_that_the_kubelet_evicted_are_recognised() {
         let condition = |kind: &str, status: &str, reason: &str| json!({"conditions": [{"type": kind, "status": status, "reason": reason}]});
         let table = [
             (json!({}), false),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_ended_by_evictd() {
+    fn pods_that_evictd_evicted_are_recognised() {
         let at = "2026-11-21T12:00:00Z";
         let mark = json!({ "time": at }).to_string();
         let table = [

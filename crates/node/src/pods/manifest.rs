@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_limited_and_not_asked_for_is_asked_for_up_to_the_limit() {
+    fn a_missing_request_defaults_to_the_limit() {
         let limited = "    resources: {limits: {cpu: 100m, memory: 96Mi}}\n";
         let pods = read(&pod(limited)).pods;
         assert_eq!(pods[0].qos, QosClass::Guaranteed);

@@ -243,7 +243,7 @@ mod tests {
     use std::{collections::BTreeSet, fs};
 
     #[tokio::test]
-    async fn who_was_kept_from_before_a_restart_and_is_listed_no_more_has_departed() {
+    async fn a_pod_of_the_snapshot_that_is_no_longer_listed_was_deleted() {
         let place = tempfile::tempdir().unwrap();
         let pod = |uid: &str| {
             format!(r#"{{"metadata":{{"name":"{uid}","namespace":"shop","uid":"{uid}"}}}}"#)

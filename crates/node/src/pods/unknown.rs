@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_tells_the_class() {
+    fn the_qos_class_is_read_from_the_path() {
         for (path, class) in [
             ("kubepods/podu", QosClass::Guaranteed),
             ("kubepods/burstable/podu", QosClass::Burstable),

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_outlives_the_segment_that_it_was_written_to() {
+    fn open_records_outlive_their_segment() {
         let place = tempfile::tempdir().unwrap();
         let mut history = History::open(place.path(), LIMIT).unwrap();
         let from_before = decision("from-before");

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_worded_for_whatever_was_decided_and_only_a_failure_is_an_error() {
+    fn a_published_notice_is_logged_for_each_kind_of_decision_and_only_a_failure_is_an_error() {
         let log = |outcome| {
             let publication = Publication {
                 id: "1".to_owned(),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_is_passed_whichever_way_its_signal_goes() {
+    fn a_crossing_is_logged_in_both_directions() {
         for (kind, signal) in [
             (Cause::Hard, "memory.available"),
             (Cause::Soft, "memory.psi"),

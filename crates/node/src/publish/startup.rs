@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_threshold_that_only_follows_another_is_not_told_twice() {
+    fn a_derived_threshold_is_not_logged_twice() {
         let threshold = |signal, bytes: &str| Threshold {
             signal,
             value: ThresholdValue::Quantity(bytes.parse().unwrap()),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minimum_reclaim_beyond_the_node_is_told_with_its_figures() {
+    fn a_minimum_reclaim_above_the_capacity_is_warned_of_with_its_figures() {
         let threshold = Threshold {
             signal: Signal::MemoryAvailable,
             value: ThresholdValue::Quantity("1Gi".parse().unwrap()),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_is_told_with_what_is_dropped_in() {
+    fn the_configuration_is_logged_with_its_drop_ins() {
         let mut start_info = StartInfo {
             configuration: String::new(),
             drop_ins: Vec::new(),

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_runtime_holds_is_listed_with_ends_uses_and_sandbox_images() {
+    async fn the_inventory_has_ends_last_uses_and_sandbox_images() {
         let place = tempfile::tempdir().unwrap();
         let double = Double::start(state()).unwrap();
         let runtime = runtime(&double, place.path());
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sizes_are_what_is_on_the_disk_and_what_was_not_counted_is_unknown() {
+    async fn sizes_are_those_on_disk_and_uncounted_ones_are_unknown() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("root");
         let blobs = root.join("io.containerd.content.v1.content/blobs/sha256");

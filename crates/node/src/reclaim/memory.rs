@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_gone_is_told_and_the_others_go_on() {
+    fn a_removed_pod_is_reported_and_the_others_are_reclaimed() {
         let (_root, hierarchies) = tree();
         let done = reclaim(
             &hierarchies,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_in_every_round_is_told_once() {
+    fn a_failure_in_every_round_is_logged_once() {
         let (_root, hierarchies) = tree();
         let text = "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\n\
                     memoryAvailable: workingSet\nreclaim: {memory: cold}";

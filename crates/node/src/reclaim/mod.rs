@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The main loop never waits for the runtime: while a reclaim is under way, other signals act as usual. A runtime that
-//! does nothing for [`PATIENCE`](evictd_eviction::reclaim::PATIENCE) ends the reclaim, and pods are ranked (S1-037).
+//! does nothing for 10 s ends the reclaim, and pods are ranked (S1-037).
 
 mod cri;
 mod memory;

@@ -265,7 +265,7 @@ async fn the_status_has_ages_as_of_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_does_not_answer_is_told_of() {
+async fn an_unanswered_question_to_the_loop_is_an_error() {
     let (shared, questions) = shared(PathBuf::new());
     let ask = || {
         shared.ask(|answer| Question::Ranking {

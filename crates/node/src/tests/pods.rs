@@ -101,8 +101,8 @@ async fn a_manifest_leads_to_the_usage_of_its_processes() {
 }
 
 #[tokio::test]
-async fn a_cgroup_that_goes_and_comes_again_is_followed() {
-    let name = "a_cgroup_that_goes_and_comes_again_is_followed";
+async fn a_cgroup_that_is_removed_and_created_again_is_read() {
+    let name = "a_cgroup_that_is_removed_and_created_again_is_read";
     let Some(mut group) = TestCgroup::new(name, &["memory", "pids"]) else {
         return;
     };

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_what_was_done_since_the_pressure_began() {
+    fn only_io_since_the_beginning_of_the_pressure_counts() {
         let root = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
         write("cgroup.controllers", "io memory");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_not_be_read_when_the_pressure_began_is_counted_from_the_first_figure() {
+    fn a_pod_without_a_first_figure_is_counted_from_its_next_one() {
         let root = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
         write("cgroup.controllers", "io memory");

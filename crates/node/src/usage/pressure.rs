@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_and_what_runs_beside_them() {
+    fn usage_of_pods_and_of_the_rest_of_the_node_is_read() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("cgroup.controllers"), "memory").unwrap();
         fs::write(root.path().join("cgroup.procs"), "").unwrap();

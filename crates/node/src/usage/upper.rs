@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_container_mounts_itself_leads_nowhere() {
+    fn a_mount_made_by_a_container_is_not_followed() {
         let shown = [
             // An overlay of its own over the directory of another pod: its superblock is not the node's.
             "90 80 0:77 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/b/fs\n",

@@ -119,6 +119,7 @@ impl Cluster {
 
     /// Adds or replaces a `VolumeAttachment`.
     pub fn add_volume_attachment(&mut self, wire: &wire::VolumeAttachment) {
+        // An attachment that moved to another node must not count on the old one.
         self.remove_volume_attachment(&wire.metadata.name);
         self.storage.add_attachment(&mut self.symbols, wire);
         if let Some(id) = self.find_node(&wire.spec.node_name) {
@@ -211,6 +212,7 @@ impl Cluster {
         let namespace = symbols.intern(metadata.namespace_or_default());
         let name = symbols.intern(&metadata.name);
         let new = self.groups.add_keys(std::iter::once(&selector));
+        // The keys of the new selector are added before those of the old one are removed, so that shared ones stay.
         let old = self
             .spread_sources
             .put(symbols, (namespace, kind, name), selector);

@@ -82,9 +82,11 @@ impl Cluster {
     /// [`Cluster::add_pod`] replaces it, and [`Cluster::remove_pod`] removes it.
     pub fn assume(&mut self, mut pod: Pod, node: NodeId) {
         let pod_key = self.pod_key(&pod);
+        // A nomination or an older assumption of the same pod must not count beside it.
         self.remove_by_key(&pod_key);
         self.join_group(&mut pod);
         let name = self.nodes[node.index()].name;
+        // The place of the pod refers to the name, also while the node is removed.
         self.symbols.hold_again(name);
         self.place(node, pod);
         self.locations.insert(pod_key, PodLocation::Node(name));
@@ -363,6 +365,7 @@ impl Cluster {
     /// Inserts a pod on a node after all pods that are at least as important.
     pub(super) fn place(&mut self, id: NodeId, pod: Pod) {
         let (symbols, templates) = (&self.symbols, self.templates.items());
+        // Ties are broken by name, so that the order depends on the pods alone and not on their arrival.
         let namespace = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
         self.groups.count(pod.counted(), id, 1);
         self.changes.node(id);
@@ -385,6 +388,7 @@ impl Cluster {
         }
         let at = self.find(self.orphaned.get(&node)?, pod_key)?;
         let orphaned = self.orphaned.get_mut(&node)?;
+        // The order of orphaned pods has no meaning.
         let pod = orphaned.swap_remove(at);
         if orphaned.is_empty() {
             self.orphaned.remove(&node);
@@ -458,6 +462,7 @@ impl Cluster {
     /// Removes a pod from its group.
     pub(super) fn leave_group(&mut self, pod: &mut Pod) {
         let before = self.groups.table.count();
+        // The default group holds no reference, so a second release of the pod frees nothing twice.
         let group = std::mem::take(&mut pod.group);
         self.groups.table.release(&mut self.symbols, group.0);
         if self.groups.table.count() != before {

@@ -86,7 +86,7 @@ async fn a_list_has_long_items_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_at_all_begins_the_list_anew() {
+async fn an_unreadable_watch_event_starts_a_new_list() {
     let there = [event("ADDED", &thing("a", "1", 1)), bookmark(1, true)];
     let damaged = ["{\"type\":\"MODIFIED\",\"obj".to_owned()];
     let nameless = r#"{"type":"ADDED","object":"#.to_owned() + &"[".repeat(200_000);

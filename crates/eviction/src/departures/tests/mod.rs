@@ -170,8 +170,7 @@ fn a_soft_victim_has_its_whole_grace_period_before_the_next_victim_of_its_signal
 }
 
 #[test]
-fn a_hard_crossing_cuts_the_grace_of_soft_victims_before_it_and_of_those_who_go_for_a_critical_pod()
-{
+fn a_hard_crossing_cuts_the_grace_of_soft_victims_and_of_preempted_pods() {
     let preemption = || Purpose::Preemption {
         resource: "memory".to_owned(),
     };
@@ -433,7 +432,7 @@ fn without_a_kubelet_a_pod_that_was_turned_away_may_be_let_in_later() {
 }
 
 #[test]
-fn s2_016_those_who_leave_for_a_critical_pod_go_one_after_the_other() {
+fn s2_016_victims_of_a_preemption_are_terminated_one_after_the_other() {
     let planned = |uid: &str| Planned {
         uid: uid.to_owned(),
         preemptor: "critical".to_owned(),

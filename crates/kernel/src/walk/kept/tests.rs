@@ -51,7 +51,7 @@ impl Kept {
 }
 
 #[test]
-fn what_does_not_change_is_not_read_again() {
+fn an_unchanged_directory_is_not_read_again() {
     let mut kept = Kept::new();
     assert_eq!(kept.measure().1, 3);
     assert_eq!(kept.measure().1, 0);
@@ -130,7 +130,7 @@ fn a_tree_that_another_holds_or_that_is_forgotten_is_walked() {
 }
 
 #[test]
-fn a_tree_that_is_gone_is_none() {
+fn a_removed_tree_has_no_usage() {
     let mut kept = Kept::new();
     kept.measure();
     let path = kept.top.path().to_owned();
@@ -146,7 +146,7 @@ fn a_tree_that_is_gone_is_none() {
 }
 
 #[test]
-fn what_no_report_tells_is_seen_after_ten_minutes() {
+fn a_change_without_a_report_is_seen_after_ten_minutes() {
     let mut kept = Kept::new();
     kept.measure();
     let stop = AtomicBool::new(false);

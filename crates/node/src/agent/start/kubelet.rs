@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn until_it_answers_one_warning_says_what_went_wrong_last() {
+    async fn until_the_kubelet_answers_one_warning_shows_the_last_error() {
         let shared = shared();
         shared.add_warnings(vec!["something else".to_owned()]);
         let warned = async {

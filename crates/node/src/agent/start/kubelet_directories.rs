@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kubelet_tells_its_root_directory_and_several_tell_nothing() {
+    fn the_root_directory_is_taken_from_one_kubelet_and_not_from_several() {
         let one = || kubelet(Some("/data"), None);
         let (path, why) = directories_of(&[one()]).root.unwrap();
         assert_eq!(path, Path::new("/data"));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn its_configuration_tells_where_logs_are() {
+    fn the_directory_of_logs_is_taken_from_the_kubelets_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         let header = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";

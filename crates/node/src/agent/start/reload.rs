@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_and_what_waits_is_told_until_it_is_mended() {
+    fn refused_and_waiting_settings_are_shown_until_they_are_corrected() {
         let (shared, _questions) = Shared::new(
             Clock::start(),
             Status::default(),

@@ -256,7 +256,7 @@ async fn s1_044_s1_059_of_two_hogs_the_second_goes_when_the_first_is_gone_and_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_a_daemon_set_goes_after_its_equals() {
+async fn a_pod_of_a_daemon_set_is_evicted_after_its_equals() {
     let mut bench = Bench::new();
     let owner = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "u", "controller": true });
     let returning = json!({ "metadata": { "ownerReferences": [owner] } });

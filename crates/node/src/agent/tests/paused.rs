@@ -7,7 +7,7 @@ use jiff::Timestamp;
 const HARD: &str = "evictionHard: {memory.available: 100Mi}";
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_ends_by_itself_and_then_the_hog_goes() {
+async fn a_pause_ends_by_itself_and_then_the_hog_is_evicted() {
     let mut bench = Bench::new();
     bench.pod("hog", 100);
     bench.start(HARD);
@@ -39,7 +39,7 @@ async fn a_pause_without_an_end_holds_until_it_is_taken_back_and_through_a_resta
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_on_the_way_out_is_seen_off_under_a_pause() {
+async fn a_termination_that_has_begun_is_finished_during_a_pause() {
     let mut bench = Bench::new();
     bench.pod("hog", 950);
     bench.start("evictionHard: {memory.available: 100Mi}\nevictionHardGracePeriod: 20s");

@@ -171,7 +171,7 @@ fn users_14_the_oldest_image_goes_and_the_pod_is_spared_because_that_suffices() 
 }
 
 #[test]
-fn evictd_disk_says_what_could_go_without_a_pod() {
+fn evictd_disk_shows_what_could_be_removed_without_an_eviction() {
     on_a_full_disk("what_could_go_without_a_pod", async |mut bench, _| {
         bench.start(&format!("evictionHard: {{nodefs.available: 1Ki}}\n{MODE}"));
         bench.pass(1.0).await;

@@ -17,7 +17,7 @@ async fn away_for(seconds: f64) -> Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_the_grace_is_waited_for() {
+async fn after_a_restart_the_rest_of_the_grace_period_is_waited_for() {
     let mut bench = away_for(10.0).await;
     bench.start_with(SLOW, &bench.records());
     bench.pass(60.0).await;
@@ -36,7 +36,7 @@ async fn where_the_grace_is_over_the_pod_is_killed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_went_meanwhile_is_found_gone() {
+async fn a_pod_that_ended_during_the_restart_is_recorded_as_ended() {
     let mut bench = away_for(10.0).await;
     bench.leave("hog");
     bench.start_with(SLOW, &bench.records());

@@ -138,7 +138,7 @@ async fn s1_077_s1_078_conditions_of_our_own_stand_beside_the_kubelets() {
 }
 
 #[tokio::test]
-async fn what_is_close_stands_in_an_annotation_while_it_is() {
+async fn a_near_threshold_is_in_an_annotation_while_it_is_near() {
     let mut report = Report::new(&json!([]), &json!([]));
     let close_to = |report: &Report| report.node()["metadata"]["annotations"][CLOSE_TO].clone();
     report.tell(pressure(NONE, 1)).await;
@@ -242,7 +242,7 @@ async fn a_taint_stands_before_its_condition_and_needs_one_request() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_behind_is_put_right() {
+async fn the_conditions_that_a_crash_left_behind_are_corrected() {
     let stale = json!([
         { "key": "evictd.dev/memory-pressure", "effect": "NoSchedule" },
         { "key": "evictd.dev/disk-pressure", "effect": "NoSchedule" },
@@ -268,7 +268,7 @@ async fn what_a_crash_left_behind_is_put_right() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_told_later() {
+async fn a_failed_report_is_repeated_later() {
     let mut report = Report::new(&Value::Null, &Value::Null);
     report.api.fault(Fault::answer(500).times(4));
     report.tell(pressure(MEMORY, 0)).await;

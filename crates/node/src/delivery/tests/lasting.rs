@@ -233,7 +233,7 @@ async fn a_kubelet_that_says_nothing_is_waited_for_and_may_still_write_over_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_that_reads_its_pods_again_after_a_minute_hears_of_it_whenever_it_writes() {
+async fn a_status_that_the_kubelet_overwrites_is_written_again_whenever_it_writes() {
     // It starts the pod again, later and later, and writes only then.
     let mut starts = vec![75, 45, 25, 10, 2];
     let since = Instant::now();
@@ -283,7 +283,7 @@ async fn that_the_server_has_accepted_it_is_said_once_and_before_its_kubelet_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_goes_away_after_it_was_told_is_looked_at_anew_when_it_is_back() {
+async fn a_published_status_is_checked_again_when_the_server_is_back() {
     let mut story = Story::of(
         notice(Way::Status),
         running(),
@@ -300,7 +300,7 @@ async fn a_server_that_goes_away_after_it_was_told_is_looked_at_anew_when_it_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_no_kubelet_has_written_on_is_told_at_the_first_look() {
+async fn a_status_without_a_kubelets_write_is_confirmed_at_the_first_check() {
     let mut pod = running();
     pod["status"]
         .as_object_mut()
@@ -312,7 +312,7 @@ async fn a_pod_that_no_kubelet_has_written_on_is_told_at_the_first_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_deleted_after_it_was_told_was_told() {
+async fn a_pod_that_is_deleted_after_its_notice_counts_as_published() {
     for code in [200, 404] {
         let mut story = Story::of(
             notice(Way::Status),
@@ -384,8 +384,7 @@ fn ended(pod: &mut Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reason_that_is_emptied_after_it_was_told_is_written_again_however_often_that_is_refused()
-{
+async fn an_emptied_reason_is_written_again_even_after_refusals() {
     let mut story = Story::of(
         notice(Way::Status),
         running(),

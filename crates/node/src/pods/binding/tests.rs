@@ -228,7 +228,7 @@ fn every_refusal_has_its_reason() {
 }
 
 #[test]
-fn evictds_own_pod_is_not_touched_and_nobody_is_warned_of_it() {
+fn evictds_own_pod_is_not_touched_and_not_warned_of() {
     let machine = Machine::new(&["kubepods/podu-1/leaf"], "/kubepods/podu-1/leaf");
     let binder = machine.binder(&["kubepods"]);
     let bindings = binder.tie(&[listed("evictd", "u-1", None)]).unwrap();

@@ -126,7 +126,7 @@ fn a_look_at_nothing_new_is_the_same_set() {
 }
 
 #[test]
-fn cgroups_that_come_and_go_are_seen_by_a_fresh_look() {
+fn new_and_removed_cgroups_are_seen_by_a_fresh_snapshot() {
     let mut bench = Bench::new();
     bench.list(&["1"]);
     assert_eq!(cgroups(&bench.cache.snapshot(gate(true))), [None]);
@@ -147,7 +147,7 @@ fn cgroups_that_come_and_go_are_seen_by_a_fresh_look() {
 }
 
 #[test]
-fn a_pod_that_nobody_lists_comes_in_whole_when_its_limit_is_written() {
+fn an_unlisted_pod_appears_once_its_limit_is_written() {
     let mut bench = Bench::new();
     let binder = Binder::new(
         Hierarchies::detect(&bench.top.path().join("cgroup")).unwrap(),
@@ -229,7 +229,7 @@ fn a_look_at_the_cgroups_that_fails_unties_no_pod_and_says_so() {
 }
 
 #[test]
-fn who_is_listed_no_more_and_runs_has_vanished_until_nothing_runs_or_it_is_listed_again() {
+fn a_pod_that_is_no_longer_listed_counts_as_still_running_until_it_ends_or_is_listed() {
     let mut bench = Bench::new();
     for uid in ["hog", "other", "stranger"] {
         bench.run(uid, "7");

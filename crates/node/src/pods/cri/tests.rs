@@ -77,7 +77,7 @@ async fn until(
 }
 
 #[tokio::test]
-async fn pods_are_listed_with_what_the_runtime_knows_of_them() {
+async fn pods_are_listed_from_the_runtimes_labels_and_annotations() {
     let mut state = State {
         sandboxes: vec![
             sandbox("new", ("shop", "web", "u-1"), 1),
@@ -134,7 +134,7 @@ async fn pods_are_listed_with_what_the_runtime_knows_of_them() {
 }
 
 #[tokio::test]
-async fn what_no_kubelet_would_have_made_is_reported_and_no_pod() {
+async fn a_sandbox_without_kubelet_labels_is_reported_and_is_no_pod() {
     let far = "x".repeat(300);
     let table = [
         (
@@ -228,7 +228,7 @@ async fn bad_answers_leave_the_last_known_pods_in_use_with_their_age() {
 }
 
 #[tokio::test]
-async fn an_event_is_followed_at_once_and_a_departed_pod_is_told() {
+async fn a_runtime_event_updates_the_list_at_once_and_a_removed_pod_is_published() {
     let web = State {
         sandboxes: vec![sandbox("a", ("shop", "web", "u"), 0)],
         ..State::default()

@@ -146,7 +146,7 @@ async fn a_directory_that_vanishes_keeps_its_pods_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn what_is_no_manifest_is_left_alone() {
+async fn files_that_are_no_manifests_are_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     for name in [
@@ -204,7 +204,7 @@ async fn s1_046_the_static_directory_makes_static_pods_under_any_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_the_kernel_does_not_tell_is_found_by_the_full_rescan() {
+async fn a_change_without_an_inotify_event_is_found_by_the_full_rescan() {
     let top = tempfile::tempdir().unwrap();
     let (one, other, link) = (
         top.path().join("one"),

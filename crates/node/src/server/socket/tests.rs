@@ -153,7 +153,7 @@ async fn admission_has_no_say_over_anything_but_new_pods() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_answered_by_one_that_says_so() {
+async fn a_malformed_review_is_answered_by_a_refusal() {
     let socket = OpenSocket::open().await;
     for body in [
         json!(5),

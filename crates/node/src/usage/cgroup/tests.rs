@@ -126,7 +126,7 @@ fn a_working_set_is_never_below_nothing() {
 }
 
 #[test]
-fn what_is_missing_is_unknown_and_no_warning() {
+fn a_missing_figure_is_unknown_without_a_warning() {
     let table: [(Tree, &str, _); 6] = [
         (
             Tree::v1(),
@@ -176,7 +176,7 @@ fn what_is_missing_is_unknown_and_no_warning() {
 }
 
 #[test]
-fn what_is_malformed_is_unknown_and_a_warning_and_spares_the_rest() {
+fn a_malformed_figure_is_unknown_with_a_warning_and_the_rest_is_read() {
     let (v1, v2) = (Tree::v1 as fn() -> Tree, Tree::v2 as fn() -> Tree);
     let table = [
         (v1, "memory/pod/memory.usage_in_bytes", "much\n"),
@@ -333,7 +333,7 @@ fn files_over_the_limit_are_opened_for_every_read() {
 }
 
 #[test]
-fn what_cannot_be_read_for_a_moment_is_read_again_at_once() {
+fn a_figure_that_fails_once_is_read_again_at_once() {
     let error = |code| ReadError::Io {
         path: Path::new("memory.current").into(),
         source: std::io::Error::from_raw_os_error(code),

@@ -229,7 +229,7 @@ async fn pods_for_which_no_time_is_left_are_not_walked() {
 }
 
 #[tokio::test]
-async fn what_is_not_where_it_is_looked_for_is_unknown_and_not_nothing() {
+async fn a_missing_directory_is_unknown_usage_and_not_zero() {
     let top = tempfile::tempdir().unwrap();
     write(&top.path().join("logs/default_p0_u0/c/0.log"), 8);
     write(&top.path().join("host/a"), 4);

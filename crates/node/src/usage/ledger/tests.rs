@@ -73,7 +73,7 @@ fn findings() -> Findings {
 }
 
 #[test]
-fn what_is_used_is_divided_without_a_remainder_on_every_filesystem() {
+fn the_shares_of_each_filesystem_add_up_to_its_usage() {
     let ledger = findings().ledger(NOW, &pods(&["a", "b", "c"]), &std::iter::empty());
     let [node, images] = &ledger.filesystems[..] else {
         panic!("{ledger:?}")
@@ -96,7 +96,7 @@ fn what_is_used_is_divided_without_a_remainder_on_every_filesystem() {
 }
 
 #[test]
-fn who_writes_is_shown_beside_who_grows() {
+fn writers_are_shown_beside_growing_pods() {
     let mut before = Growth::default();
     let mut first = findings();
     first.compare(NOW, &[("a".to_owned(), 1000)], &mut before);
@@ -130,7 +130,7 @@ fn writable_layers_are_on_the_containers_filesystem_of_a_split_layout() {
 }
 
 #[test]
-fn what_may_be_deleted_is_said_where_processes_are_hidden() {
+fn with_hidden_processes_unowned_space_is_called_deleted_or_system() {
     let mut findings = findings();
     findings.hidden_processes = 1;
     let ledger = findings.ledger(NOW, &pods(&[]), &std::iter::empty());

@@ -121,7 +121,7 @@ async fn one_answer_does_for_a_while_and_a_refusal_is_not_asked_for_again_at_onc
 }
 
 #[test]
-fn what_was_told_before_a_threshold_was_crossed_does_not_decide() {
+fn usage_from_before_the_crossing_decides_nothing() {
     let mut usage = nobody();
     usage.last_answer = Some(SummaryAnswer {
         figures: Figures::Kubelet(
