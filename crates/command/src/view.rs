@@ -84,8 +84,10 @@ impl View {
         let asked = asked.filter(|columns| *columns > 0);
         let actual = || is_terminal.then(terminal_width);
         let width = asked.or_else(actual);
+        // A terminal over a serial line may not know its size.
         let width = width.map(|width| if width == 0 { USUAL } else { width });
         let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
+        // By the convention of no-color.org an empty value does not refuse colours.
         let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
             width: width.map(|width| width.max(NARROWEST)),
@@ -158,6 +160,7 @@ impl View {
             return format!("{heading}{text}");
         };
         let indent = " ".repeat(heading.width());
+        // A long heading would leave a column of single words.
         let indent = if indent.len() + SHORTEST_LINE > width {
             "  "
         } else {

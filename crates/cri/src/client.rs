@@ -240,6 +240,7 @@ impl Client {
         request: impl Message + Clone + 'static,
         grace: Duration,
     ) -> Result<(), Error> {
+        // The runtime answers after the grace period, so its time to answer begins then.
         let deadline = self.settings.change.saturating_add(grace);
         let answer: Result<wire::Empty, Error> = self.unary(call, service, request, deadline).await;
         answer.map(|_| ())
@@ -379,6 +380,7 @@ impl Client {
                 Err(status) if status.code() == Code::Unimplemented => {}
                 Err(status) => return asked.error(&status),
             }
+            // It speaks the API, so it is this one call that it lacks.
             if answers {
                 return asked.error(status);
             }

@@ -82,6 +82,7 @@ pub fn usual_sockets() -> Vec<&'static str> {
 /// The data directory of the runtime at the first existing socket: the first of its usual directories for which
 /// `is_there` holds. Without a socket all usual directories are searched.
 pub fn usual_root(sockets: &[String], is_there: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    // `/var/run` is a link to `/run`, so both ways to write a socket mean the same runtime.
     let socket = sockets.iter().find(|socket| is_there(Path::new(socket)));
     let at = |path: &str| {
         path.strip_prefix("/var/run/")
@@ -150,6 +151,7 @@ impl Socket {
                 let sockets = self.candidates.clone();
                 return Err(Error::NotThere { call, sockets });
             };
+            // Of two calls at the same time the first one chooses; both then use that channel.
             let _ = self.chosen.set((
                 path.clone(),
                 connect(path.clone(), Arc::clone(&self.foreign)),
@@ -173,6 +175,7 @@ fn connect(path: PathBuf, foreign: Arc<AtomicBool>) -> Channel {
             let (path, foreign) = (path.clone(), Arc::clone(&foreign));
             async move {
                 let stream = UnixStream::connect(path).await?;
+                // Another program may listen there since the last connection.
                 foreign.store(false, Ordering::Relaxed);
                 let first = Some(foreign);
                 Ok::<_, io::Error>(TokioIo::new(Connection { stream, first }))

@@ -103,6 +103,7 @@ impl<C: Check> Probe for Health<C> {
         let mut checks = self.checks(endpoint)?;
         if let Some(one) = parts.next() {
             checks.retain(|(name, _)| *name == one);
+            // As in Kubernetes: the path of an unknown check is not found.
             if checks.is_empty() {
                 return None;
             }
@@ -131,6 +132,7 @@ fn page(
             writeln!(text, "[+]{name} ok")
         } else {
             well = false;
+            // Probes are answered to everybody, so reasons are in the log alone.
             writeln!(text, "[-]{name} failed: reason withheld")
         };
         debug_assert!(written.is_ok(), "a string takes all text");

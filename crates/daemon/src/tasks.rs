@@ -61,6 +61,7 @@ impl Daemon {
             let name = loop {
                 match signals.next().await {
                     Request::Stop(name) => break name,
+                    // Several requests before the next reload are one: the file is read once, after all of them.
                     Request::Reload => reloads.notify_one(),
                 }
             };
@@ -142,6 +143,7 @@ impl Daemon {
     /// Stops, waits for the tasks to finish, but not longer than this, and ends all tasks.
     pub async fn end(self, within: Duration) {
         self.stopping.cancel();
+        // Closed before the wait, which otherwise never ends: further tasks could still come.
         self.finishing.close();
         if tokio::time::timeout(within, self.finishing.wait())
             .await
@@ -155,6 +157,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // A daemon that fails to start must not leave servers behind in a process that goes on, such as a test.
         self.stopping.cancel();
         self.ended.cancel();
     }

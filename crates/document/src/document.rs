@@ -46,6 +46,7 @@ impl Document {
         let stdin = || bytes_of(io::stdin().lock(), 0, limit.min(STREAM));
         let file = || {
             let (file, length, is_regular) = open(path)?;
+            // A pipe or device has no size that could be checked before it fills the memory.
             let limit = if is_regular { limit } else { limit.min(STREAM) };
             bytes_of(file, length, limit)
         };
@@ -98,6 +99,7 @@ impl Document {
     /// If it is empty.
     pub fn new(name: impl Into<String>, mut text: String) -> Result<Self, DocumentError> {
         let name = name.into();
+        // Editors of Windows put a byte order mark before UTF-8, which no parser expects.
         if text.starts_with('\u{feff}') {
             text.drain(..'\u{feff}'.len_utf8());
         }
@@ -206,6 +208,7 @@ pub(crate) fn bytes_of(mut source: impl Read, length: u64, limit: u64) -> io::Re
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
     loop {
         let before = bytes.len();
+        // In pieces, so that an endless source of zeros is refused after the first one.
         let count = source.by_ref().take(CHUNK).read_to_end(&mut bytes)?;
         if count == 0 || bytes[before..].contains(&0) {
             return Ok(bytes);
@@ -235,6 +238,7 @@ fn nearest(field: &str, place: impl Fn(&[Step]) -> Option<Place>) -> Option<Plac
         let indices = names.filter_map(|index| index.trim_end_matches(']').parse().ok());
         way.extend(indices.map(Step::Index));
     }
+    // A field that is missing has no place; the object that should have it is the nearest.
     (1..=way.len())
         .rev()
         .find_map(|length| place(&way[..length]))

@@ -87,6 +87,7 @@ impl Finder {
         pod: &wire::Pod,
     ) {
         let amounts = amounts_of_pod(pod);
+        // The usual case: the places of a text are not searched unless one is needed.
         if amounts.is_empty() {
             return;
         }
@@ -169,6 +170,7 @@ impl Finder {
                 Some(place.within(start))
             });
         }
+        // The parser of values may accept what the typed one refuses; then its own message is all there is.
         if self.found.mistakes.len() == before {
             self.push(json_mistake(error, object, start));
         }
@@ -203,6 +205,7 @@ impl Finder {
             if !taken.is_empty() && taken.starts_with(&way) {
                 break;
             }
+            // A mistake about the whole value cannot be removed to look for the next one.
             let root = way.is_empty();
             self.push(Mistake {
                 place: place(&way),
@@ -219,6 +222,7 @@ impl Finder {
             }
             taken = way;
         }
+        // Fields are read in the order of the type, but a reader goes through the file.
         let position = |mistake: &Mistake| mistake.place.map(|place| (place.line, place.column));
         self.found.mistakes[before..].sort_by_key(position);
     }
@@ -329,6 +333,7 @@ fn take_away(value: &mut Value, way: &[Step]) -> bool {
         (Some(Value::Object(map)), Step::Key(key)) => map.remove(key).is_some(),
         (Some(Value::Array(list)), Step::Index(index)) => list
             .get_mut(*index)
+            // The entry stays, so that the indices of those after it remain true.
             .map(|value| *value = Value::Object(serde_json::Map::new()))
             .is_some(),
         _ => false,

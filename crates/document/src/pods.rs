@@ -63,6 +63,7 @@ fn shape(kind: Option<&str>, has_items: bool) -> Result<Shape, String> {
     match kind.unwrap_or_default() {
         "PodList" | "List" => Ok(Shape::List),
         "Pod" => Ok(Shape::Pod),
+        // An object with items and without a kind can only be a list.
         "" if has_items => Ok(Shape::List),
         "" => Err(format!(
             "is not a Kubernetes object, because it has no kind; {NEEDED}"
@@ -82,6 +83,7 @@ fn pod_of(kind: &str, item: wire::Pod) -> Result<Pod, String> {
 /// A manifest names only the priority class. The API server resolves its value, which is known for built-in classes.
 fn convert(mut pod: wire::Pod) -> Pod {
     let class = &pod.spec.priority_class_name;
+    // The API server resolves other classes; of a file only the two built-in ones are known.
     pod.spec.priority = pod.spec.priority.or_else(|| system_priority(class));
     Pod::from_wire(pod)
 }
@@ -102,6 +104,7 @@ fn find_twins(finder: &mut Finder, pods: &[Pod]) {
 /// mirror pod.
 fn without_forged_mirrors(mut pods: Vec<Pod>) -> Vec<Pod> {
     let forged: Vec<usize> = {
+        // Only a static pod has a mirror. A tenant may write the annotation on any pod to seem protected.
         let others = pods.iter().filter(|pod| !pod.is_static());
         let uids: HashSet<&str> = others.map(|pod| pod.uid.as_str()).collect();
         let mirrors = pods.iter().enumerate().filter(|(_, pod)| pod.is_mirror());
@@ -195,6 +198,7 @@ fn pods_of_yaml(finder: &mut Finder, text: &str) -> Vec<Pod> {
             return Vec::new();
         }
     };
+    // The text is parsed a second time for places only once a mistake is found.
     let spans = std::cell::OnceCell::new();
     let mut pods = Vec::new();
     for (number, document) in documents.into_iter().enumerate() {

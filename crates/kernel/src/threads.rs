@@ -236,6 +236,7 @@ fn occupy(runtime: &Handle, threads: usize) {
 
 /// Starts a thread that exits at once, and waits until its id is free again.
 fn try_thread() -> io::Result<()> {
+    // An exited thread keeps its id for a moment, and that id may be the last one that is free.
     let before = count();
     Builder::new().spawn(|| {})?;
     for _ in 0..ID_CHECKS {

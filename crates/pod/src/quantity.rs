@@ -124,6 +124,7 @@ impl Quantity {
     }
 
     fn rounded_up(self, unit: i128) -> i64 {
+        // As apimachinery does: a fraction of a byte is a whole byte, also below zero.
         let away_from_zero = self.nano / unit + (self.nano % unit).signum();
         i64::try_from(away_from_zero).unwrap_or(if self.nano < 0 { i64::MIN } else { i64::MAX })
     }
@@ -140,6 +141,7 @@ impl std::ops::Add for Quantity {
     type Output = Self;
     /// Saturating; a zero left side takes the format of the right one, as in apimachinery.
     fn add(self, other: Self) -> Self {
+        // Zero has no format of its own, so a sum that begins with it is printed like its first part.
         let format = if self.is_zero() {
             other.format
         } else {
@@ -202,6 +204,7 @@ impl fmt::Display for Quantity {
     /// The canonical form: the largest suffix of its family that leaves a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.nano % NANO == 0;
+        // Less than 1024 has no binary suffix and is printed with decimal ones.
         let below_a_kibi = self.nano.abs() < 1024 * NANO;
         match self.format {
             Format::BinarySi if whole && !below_a_kibi => {
@@ -332,6 +335,7 @@ fn scaled(number: &str, scale: Scale) -> Result<i128, QuantityError> {
     let (mut mantissa, mut places, mut lost) = (0_i128, 0_i64, false);
     for (index, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
         let in_fraction = index >= whole.len();
+        // 27 digits and one more fit an i128, and nanos of the largest quantity have 28.
         if mantissa < 10_i128.pow(27) {
             mantissa = mantissa * 10 + i128::from(digit - b'0');
             places += i64::from(in_fraction);
@@ -343,6 +347,7 @@ fn scaled(number: &str, scale: Scale) -> Result<i128, QuantityError> {
     let power = match scale {
         Scale::PowerOfTen(power) => i64::from(power),
         Scale::PowerOfTwo(power) => {
+            // Room for the shift is made by dropping digits that only matter for rounding.
             while mantissa.leading_zeros() <= power + 1 {
                 lost |= mantissa % 10 != 0;
                 mantissa /= 10;
@@ -370,6 +375,7 @@ fn times_power_of_ten(mantissa: i128, power: i64, lost: bool) -> i128 {
             .unwrap_or(MAX + 1),
         (true, None) => MAX + 1,
         (false, Some(factor)) => mantissa / factor + i128::from(mantissa % factor != 0 || lost),
+        // So small a fraction is rounded up to the smallest unit, as every inexact value is.
         (false, None) => 1,
     }
 }
@@ -405,6 +411,7 @@ impl<'de> Deserialize<'de> for Quantity {
                 Ok(Quantity::count(i64::try_from(value).unwrap_or(i64::MAX)))
             }
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<Quantity, E> {
+                // Through the text, so that 0.1 is a tenth and not the nearest binary fraction.
                 self.visit_str(&Cow::from(value.to_string()))
             }
         }

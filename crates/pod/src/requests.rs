@@ -53,6 +53,7 @@ impl<'a> Requests<'a> {
     /// Of this pod, by these of its amounts.
     pub fn of(pod: &'a Pod, counted: Counted) -> Self {
         let mut spec = Cow::Borrowed(&*pod.spec);
+        // The spec is copied only where the status differs from it, which is rare.
         for change in changes(pod, counted) {
             change.apply(spec.to_mut());
         }
@@ -104,6 +105,7 @@ impl<'a> Requests<'a> {
             Some(resources) => amount(&resources.requests, resource),
             None => containers_request(&self.spec, resource, Quantity::default()),
         };
+        // The kubelet adds the overhead only to a resource that some container requests.
         if request.is_zero() {
             request
         } else {
@@ -232,6 +234,7 @@ impl Sum {
             Amount::Sidecar(amount) => {
                 self.running += amount;
                 self.sidecars += amount;
+                // A sidecar keeps running while the init containers after it start.
                 self.at_start = self.sidecars.max(self.at_start);
             }
             Amount::Starting(amount) => self.at_start = (self.sidecars + amount).max(self.at_start),
@@ -300,6 +303,7 @@ fn changes(pod: &Pod, counted: Counted) -> Vec<Change> {
     let is_reported = lists.iter().any(|list| !list.is_empty())
         || status.allocated_resources.is_some()
         || status.resources.is_some();
+    // A status without resources is that of an older kubelet or of a pod that has not started.
     if counted == Counted::Desired || !is_reported {
         return Vec::new();
     }
@@ -308,6 +312,7 @@ fn changes(pod: &Pod, counted: Counted) -> Vec<Change> {
         infeasible: is_infeasible(status),
     };
     let statuses = || lists.into_iter().flatten();
+    // Statuses are matched by name, because their order is not that of the spec.
     let change = |place: Place, container: &Container| {
         let specified = &container.resources.requests;
         let status = statuses().find(|status| status.name == container.name)?;
@@ -358,6 +363,7 @@ impl Counting {
             },
             Counted::Scheduled if actual.is_none() => Cow::Borrowed(specified),
             Counted::Scheduled => {
+                // A resize that will never happen must not keep other pods off the node.
                 let desired = (!self.infeasible).then_some(specified);
                 largest(desired, [actual, allocated])
             }
@@ -368,6 +374,7 @@ impl Counting {
     /// overhead.
     fn of_pod(&self, spec: &PodSpec, status: &PodStatus) -> Option<ResourceList> {
         let specified = &spec.resources.as_ref()?.requests;
+        // Without a request at pod level the reported sums are those of the containers, which count already.
         if !specified.keys().any(has_pod_level) {
             return None;
         }
@@ -412,6 +419,7 @@ fn reserved<'l>(
     let Some(allocated) = allocated else {
         return Cow::Borrowed(specified);
     };
+    // Only CPU and memory can be resized, so what the allocation leaves out of the rest is as specified.
     let fixed = |name: &str| !matches!(name, CPU | MEMORY) && !allocated.contains_key(name);
     if !specified.keys().any(fixed) {
         return Cow::Borrowed(allocated);
@@ -483,6 +491,7 @@ pub struct Resize {
 impl Resize {
     /// The resize that a pod waits for.
     pub(crate) fn of(pod: &Pod) -> Option<Self> {
+        // A condition alone is no resize: it may be left from one that has been granted meanwhile.
         if changes(pod, Counted::Allocated).is_empty() {
             return None;
         }
