@@ -93,6 +93,7 @@ impl Forecast {
         let left = i128::from(latest.value).saturating_sub(i128::from(level));
         let nanos = left.max(0).saturating_mul(within) / fell;
         let left = SignedDuration::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+        // The time since the observation has passed already; one from the future is taken as of now.
         let since = now.duration_since(latest.at).max(SignedDuration::ZERO);
         Some(left.saturating_sub(since).max(SignedDuration::ZERO))
     }

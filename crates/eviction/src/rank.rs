@@ -63,6 +63,7 @@ impl DiskParts {
         let mut unknown = false;
         let mut add = |part: &FsUsage| {
             unknown |= part.extent == Extent::Unknown;
+            // The kubelet counts a volume wherever it lies.
             let elsewhere = part.extent == Extent::Elsewhere && rules == Figures::Evictd;
             if let Some(figure) = figure(part).filter(|_| !elsewhere) {
                 sum = Some(sum.map_or(figure, |sum| sum + figure));
@@ -166,6 +167,7 @@ impl Ranking<'_> {
         usage: &Usage,
         lost: i64,
     ) -> Vec<RankedPod> {
+        // Which of them has taken what is lost is not known, so each gets an equal share.
         let unknown = self.rows(pods, usage, (None, |_: &Pod| true));
         let unknown = unknown.filter(|row| row.partly_unknown).count().max(1);
         let each = lost / i64::try_from(unknown).unwrap_or(i64::MAX);
@@ -183,6 +185,7 @@ impl Ranking<'_> {
         };
         let first = self.key(first);
         may_go.filter(|row| row.partly_unknown).any(|row| {
+            // The most that the unknown part could be: if even that does not make it the first, waiting is in vain.
             let most = RankedPod {
                 excess: Excess::Exceeds,
                 overage: Some(Quantity::bytes(i64::MAX)),
@@ -275,6 +278,7 @@ impl Ranking<'_> {
     }
 
     fn key(&self, row: &RankedPod) -> Key {
+        // One number for class, preference and priority, so that a sort compares once. A priority takes 34 bits.
         let mut class = i64::from(!row.overdue) * 5 + self.class(row.excess) as i64;
         class = class * 3 + row.preference as i64;
         // Returning pods count below priority: a tenant cannot raise a priority past the admission checks, but can
@@ -328,6 +332,7 @@ impl Ranking<'_> {
             let (count, sum) = all.fold((0_i64, 0_i64), |(count, sum), io| {
                 (count + 1, sum.saturating_add(io))
             });
+            // The mean of those that are known: a pod above it reads more than its even share.
             return Quantity::bytes(sum / count.max(1));
         }
         if self.signal.resource() != StarvedResource::Pids || self.kubelet_pids() {
@@ -456,6 +461,7 @@ impl Ranking<'_> {
         let counted = usage.swap.filter(|_| self.rules.swap_counts);
         let swap = counted.map_or(0, |swap| swap.value);
         let gain = match self.signal {
+            // Less waiting is no amount of memory.
             Signal::MemoryPsi => None,
             Signal::SwapAvailable => usage.swap.map(|swap| swap.value),
             _ => Some(figure.value),
@@ -486,6 +492,7 @@ impl Ranking<'_> {
         let fate = self.departures.get(&pod.uid).map(Departure::stage);
         let is_overdue = || self.departures.is_overdue(&pod.uid, self.now);
         let unreachable = |why| Some(Spared::Unreachable(why));
+        // Protection comes before the state of a departure, which may pass.
         self.rules.spares(pod).or_else(|| match fate {
             Some(Stage::Terminating { .. }) if !is_overdue() => Some(Spared::Dying),
             _ if self.without_cgroup.contains(&pod.uid) => unreachable(Unreachable::NoCgroup),

@@ -86,6 +86,7 @@ impl Unevictable {
             .filter_map(|usage| usage.measured(signal.resource()));
         let mut apart = times.map(|time| time.duration_since(at).abs());
         let readings = &mut self.readings[signal];
+        // One figure that is unseen or from another moment would look like growth of the host.
         if !Self::follows(signal)
             || ranked.iter().any(may_hold_unseen)
             || readings.at.is_some_and(|last| at <= last)
@@ -108,8 +109,10 @@ impl Unevictable {
     ) -> Option<UnevictableGrowth> {
         let readings = &self.readings[signal];
         let stays = readings.stays.trend.rate()?;
+        // If the signal falls less, something else frees as much, and that may go on.
         let rate = stays.min(falls_by?);
         let goes = readings.goes.trend.rate().unwrap_or_default();
+        // Where evictable pods grow faster, an eviction still wins time.
         if rate <= 0 || goes >= stays {
             return None;
         }
@@ -123,6 +126,7 @@ impl Unevictable {
             .filter_map(|row| Some((of(row)?, row)))
             .max_by_key(|(rate, _)| *rate);
         let host = readings.host_trend.rate().unwrap_or_default();
+        // The pod is named only if it grows faster than the host does.
         let most = most.filter(|(rate, _)| *rate > host).map(|(_, row)| row);
         Some(UnevictableGrowth {
             pod: most.map(|row| row.pod.to_string()),
@@ -161,6 +165,7 @@ impl Readings {
             host = host.saturating_sub(holds);
             let uid = &pods[row.index].borrow().uid;
             let held = before.remove(uid);
+            // All that a new pod holds is growth since the last reading.
             let known = held.as_ref().map_or(0, |held| held.value);
             let mut trend = held.map(|held| held.trend).unwrap_or_default();
             let side = if stays_here(row) {

@@ -112,10 +112,12 @@ impl PodCache {
         let relisted = self.listings.has_changed().unwrap_or(false);
         if relisted {
             self.listing = Arc::clone(&self.listings.borrow_and_update());
+            // The latest deletion of a UID is first in the listing, so it is inserted last and stays.
             for deleted in self.listing.deleted.iter().rev() {
                 let uid = deleted.pod.uid.clone();
                 self.deleted.insert(uid, Arc::clone(deleted));
             }
+            // A source that lists a pod again knows more than the one that deleted it.
             for listed in &self.listing.pods {
                 self.deleted.remove(&listed.pod.uid);
             }
@@ -136,6 +138,7 @@ impl PodCache {
                     .iter()
                     .map(|group| group.uid.as_str())
                     .collect();
+                // Without a cgroup nothing of a deleted pod can still run.
                 self.deleted.retain(|uid, _| remains.contains(uid.as_str()));
                 self.last_bindings = last_bindings(pods, &bindings);
                 self.bindings = bindings;
@@ -148,6 +151,7 @@ impl PodCache {
             }
             Err(error) => {
                 let listed: HashSet<&str> = pods.iter().map(|one| one.pod.uid.as_str()).collect();
+                // The last cgroups are kept: a pod must not lose its protection or its usage for one failed read.
                 self.bindings = self.binder.last_known(pods, &self.last_bindings);
                 self.bindings.unknown = before.unknown;
                 let unknown = &mut self.bindings.unknown;
@@ -191,6 +195,7 @@ impl PodCache {
         rebound: bool,
         admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
     ) -> Arc<PodSet> {
+        // Rejected pods are checked in every cycle, because their conditions may be over.
         if !rebound && self.current.rejected.is_empty() {
             return Arc::clone(&self.current);
         }
@@ -203,6 +208,7 @@ impl PodCache {
             || rejected != self.current.rejected;
         if rebound || other_pods {
             let next = self.assemble(rejected);
+            // An equal set keeps its generation, so that readers keep their open files.
             if other_pods || differ(&next, &self.current) {
                 self.report(&next);
                 self.current = Arc::new(next);
@@ -234,6 +240,7 @@ impl PodCache {
             match admit(pod, &here) {
                 Ok(()) => {
                     self.admitted.insert(uid.clone());
+                    // The next new pod is checked beside this one: both may have come in the same listing.
                     here.push(pod);
                 }
                 Err(rejection) => rejected.push(Rejected {
@@ -352,6 +359,7 @@ fn corrected((listed, cgroup_check): (&Listed, &CgroupCheck)) -> Arc<Pod> {
             pod.deny_mirror();
         }
     }
+    // A status may be written by anybody with the right to; the kernel knows better whether it runs.
     if cgroup_check.still_runs {
         Arc::make_mut(&mut pod).terminal = false;
     }

@@ -73,6 +73,7 @@ impl CgroupUsage {
         if self.generation == Some(set.generation) {
             return;
         }
+        // Files stay open across sets: opening them again for every change would cost most on a busy node.
         let mut known: HashMap<PathBuf, PodFiles> = mem::take(&mut self.files)
             .into_iter()
             .flatten()
@@ -126,9 +127,12 @@ impl CgroupUsage {
             };
             let warn = |resource, error| warnings.push(unreadable(set, index, resource, error));
             let figures = files.read(&self.hierarchies, &mut self.buffer, warn);
+            // Descriptors must be left for kills, so on a node with very many pods the last ones are opened each
+            // time.
             if index >= self.kept_open {
                 files.close();
             }
+            // A cgroup without any figure is gone; a pod with zeros would look like one that uses nothing.
             if figures == Figures::default() {
                 *place = None;
             } else {
@@ -154,6 +158,7 @@ impl CgroupUsage {
             .children(&cgroup.relative)
             .unwrap_or_default();
         for container in pod.containers.iter() {
+            // Groups that a user has named hold one group for each container, called like it.
             let id = if cgroup.by_annotation {
                 Some(&container.name)
             } else {
@@ -239,6 +244,7 @@ struct Figures {
 impl Figures {
     /// Replaces everything that is known of the pod's usage with these figures.
     fn replace(self, usage: &mut PodUsage, now: Timestamp) {
+        // Cleared and taken back below, which keeps their allocations for the next reading.
         usage.containers.clear();
         usage.volumes.clear();
         let bytes = |value| measured(value, now);
@@ -299,6 +305,7 @@ impl PodFiles {
         };
         Figures {
             memory,
+            // Without the pids controller the processes are counted from the lists, threads not included.
             processes: counted.or_else(listed),
         }
     }
