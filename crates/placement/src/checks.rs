@@ -64,6 +64,7 @@ impl<'c> Checks<'c> {
                 .identity
                 .nominated
                 .map(|name| cluster.symbols().text(name));
+            // Only pods that are at least as important keep their room, as in kube-scheduler.
             if let Some(id) = name.and_then(|name| cluster.find_node(name))
                 && other.priority >= pod.priority
                 && !itself
@@ -135,6 +136,7 @@ impl<'c> Checks<'c> {
             filter.enter(here);
         }
         self.away.clear();
+        // The list is kept and refilled, because a trial is begun for every node.
         self.away.resize(here.node.pods.len(), false);
         Trial { checks: self, here }
     }
@@ -142,6 +144,7 @@ impl<'c> Checks<'c> {
     /// Whether the attempt is interrupted, so that no filter runs any more.
     fn is_over(&mut self) -> bool {
         let interrupt = self.cluster.interrupt();
+        // Reading the interrupt at every node would cost more than the filters of a simple pod.
         if self.until_look > 0 {
             self.until_look -= 1;
             return interrupt.is_raised();
@@ -175,6 +178,7 @@ impl<'c> Trial<'_, 'c> {
 
     /// Removes a pod, unless it is removed already.
     pub fn remove(&mut self, index: usize) {
+        // A pod that is away already must not be subtracted twice.
         if !std::mem::replace(&mut self.checks.away[index], true) {
             self.change(&self.here.node.pods[index], -1);
         }
@@ -245,6 +249,7 @@ impl<'c> Trial<'_, 'c> {
             for pod in &coming {
                 self.each_changing(|filter, here| filter.visit(here, pod));
             }
+            // Once with the nominated pods and once without: affinity may need them, resources must not rely on them.
             let answer = ask(self.checks, self.here);
             for pod in &coming {
                 self.each_changing(|filter, here| filter.end_visit(here, pod));

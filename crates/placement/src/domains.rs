@@ -27,6 +27,7 @@ impl Domains {
     /// Groups the nodes of a cluster by these labels.
     pub fn new<'k>(cluster: &Cluster, keys: impl IntoIterator<Item = &'k str>) -> Self {
         let keys: Vec<Box<str>> = keys.into_iter().map(Box::from).collect();
+        // Without keys the whole cluster is one domain.
         if keys.is_empty() {
             return Self {
                 keys,
@@ -41,6 +42,7 @@ impl Domains {
             values.map(|value| Some(symbols.text(value?))).collect()
         };
         let of_nodes: Vec<Option<Vec<&str>>> = cluster.node_ids().map(values).collect();
+        // Sorted by their values, so that the index of a domain does not depend on the order of nodes.
         let found: BTreeSet<&Vec<&str>> = of_nodes.iter().flatten().collect();
         let indices = found.iter().enumerate();
         let indices: BTreeMap<&Vec<&str>, usize> =

@@ -102,6 +102,7 @@ impl ClaimState {
         let completed = wire.metadata.annotations.contains_key(completed);
         match wire.status.phase.as_str() {
             "Lost" => Self::Lost,
+            // The binder writes the annotation before the phase, and the claim is bound from then on.
             phase if (phase == "Bound" || completed) && !wire.spec.volume_name.is_empty() => {
                 Self::Bound
             }
@@ -279,6 +280,7 @@ impl Storage {
     ) -> Result<(), InvalidObject> {
         let topologies = topologies(&wire.allowed_topologies);
         let topologies = topologies.map(|topologies| NodeSelector::new(symbols, &topologies));
+        // This name means that volumes are made by hand: nothing is provisioned or attached by a driver.
         let is_static = wire.provisioner == "kubernetes.io/no-provisioner";
         let attacher = attached::by_provisioner(&wire.provisioner);
         let class = StorageClass {
@@ -305,6 +307,7 @@ impl Storage {
         wire: &wire::CsiStorageCapacity,
     ) -> Result<(), InvalidObject> {
         let nodes = Selector::new(symbols, wire.node_topology.as_ref());
+        // A driver that limits single volumes says so; else a volume may take the whole pool.
         let largest_volume = wire.maximum_volume_size.or(wire.capacity);
         let capacity = Capacity {
             class: symbols.intern(&wire.storage_class_name),
@@ -332,6 +335,7 @@ impl Storage {
     pub(crate) fn add_attachment(&mut self, symbols: &mut Symbols, wire: &wire::VolumeAttachment) {
         let spec = &wire.spec;
         let volume = &spec.source.persistent_volume_name;
+        // An inline volume has no PersistentVolume and counts by the pod that uses it.
         if [&spec.attacher, &spec.node_name, volume]
             .iter()
             .any(|text| text.is_empty())
@@ -361,6 +365,7 @@ impl Storage {
     pub(crate) fn remove_attachment(&mut self, symbols: &mut Symbols, name: Symbol, node: Symbol) {
         if let Entry::Occupied(mut attachments) = self.attachments_of.entry(node) {
             attachments.get_mut().retain(|other| other.name != name);
+            // An empty list would stay for a node that may never come back.
             if attachments.get().is_empty() {
                 attachments.remove();
             }
@@ -380,6 +385,7 @@ fn zones(symbols: &mut Symbols, metadata: &Metadata) -> Box<[Zone]> {
     let labels = labels.filter_map(|(key, modern)| {
         let value = metadata.labels.get(key)?;
         let mut values = value.split("__").map(str::trim);
+        // As in kube-scheduler, a malformed label excludes no node.
         if values.clone().any(str::is_empty) {
             return None;
         }

@@ -55,6 +55,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let delayed = known().filter(|claim| claim.state == ClaimState::Unbound);
     let delayed = delayed.filter_map(|claim| DelayedClaim::new(cluster, claim));
     let mut delayed: Vec<_> = delayed.collect();
+    // The smallest first, as in kube-scheduler: a large volume is left for a large claim.
     delayed.sort_by_key(|claim| claim.requested);
     let filter = VolumeBinding {
         bound: bound.collect(),
@@ -76,6 +77,7 @@ pub fn volume_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<VolumeC
     let mut taken = Vec::new();
     let choices = delayed.into_iter().map(|(claim, delayed)| {
         let found = match delayed.selected_node {
+            // A claim with a selected node is being provisioned, so no existing volume is looked for.
             None => delayed.find(here, &taken),
             Some(_) => None,
         };
@@ -126,6 +128,7 @@ impl DelayedClaim {
         if volumes.iter().any(|(_, volume)| volume.claim.is_some()) {
             volumes.retain(|(_, volume)| volume.claim.is_some());
         }
+        // The smallest that suffices is taken; the name makes the choice the same each time.
         volumes.sort_by_key(|(symbol, volume)| (volume.capacity, name(symbol)));
         let volumes = volumes.into_iter();
         Some(Self {
@@ -173,6 +176,7 @@ fn capacity_nodes(
 ) -> Option<Box<[Selector]>> {
     let storage = cluster.storage();
     let publishes_capacity = driver.and_then(|driver| storage.drivers.get(&driver));
+    // A driver that publishes no capacity is trusted to provision anywhere.
     if publishes_capacity != Some(&true) || claim.requested == 0 {
         return None;
     }
