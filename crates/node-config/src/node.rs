@@ -54,6 +54,7 @@ impl Node {
     /// Parses YAML, which includes JSON. As in Kubernetes only `true` and `false` are booleans.
     pub(super) fn parse(text: &str) -> Result<Self, NotADocument> {
         let options = serde_saphyr::options! {
+            // Kept, so that each of them is reported with its place.
             duplicate_keys: DuplicateKeyPolicy::PassThrough,
             non_finite_float_policy: NonFiniteFloatPolicy::AsString,
             strict_booleans: true,
@@ -72,6 +73,7 @@ impl Node {
         let content = match raw.value {
             Raw::Null => Content::Null,
             Raw::Bool(value) => Content::Bool(value),
+            // The digits of the file: 1e3 and 1000 are the same number but not the same amount.
             Raw::Number(value) => {
                 Content::Number(as_written(raw.defined, text).map_or(value, str::to_owned))
             }
@@ -143,6 +145,7 @@ impl Node {
         let Content::Map(entries) = &self.content else {
             return None;
         };
+        // The last one wins, as for the parser of a kubelet; the earlier ones are reported.
         entries.iter().rev().find(|entry| entry.key == key)
     }
 }

@@ -80,6 +80,7 @@ pub fn drop_ins(file: &Path) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
         let extension = path.extension().and_then(OsStr::to_str);
         !is_hidden && matches!(extension, Some("yaml" | "yml" | "json"))
     });
+    // The order of a directory is arbitrary, and later files win.
     paths.sort();
     Ok(paths)
 }

@@ -65,6 +65,7 @@ pub fn built_in() -> Effective {
 impl Reader<'_> {
     pub(super) fn read(&mut self, document: &Node) {
         self.report_keys_written_twice("", document);
+        // The kubelet's `/configz` answers with the configuration below this key.
         let wrapped = document.get("kubeletconfig").map(|entry| &entry.value);
         let root = wrapped.unwrap_or(document);
         let Some(kind) = self.kind(root, wrapped.is_some()) else {
@@ -95,6 +96,7 @@ impl Reader<'_> {
 
     /// A file whose settings are applied on top of those read before.
     fn drop_in(&mut self, document: &Node) {
+        // Without a kind of the first file it is not known which keys there are.
         if self.stage == Stage::Kind {
             return;
         }
@@ -107,6 +109,7 @@ impl Reader<'_> {
             }
         }
         match &document.content {
+            // An empty drop-in overrides nothing, unlike an empty file, which would set every default.
             Content::Map(entries) => self.entries("", entries),
             Content::Null => {}
             _ => self.mistake("", mismatch(document, "a configuration")),
@@ -182,6 +185,7 @@ impl Reader<'_> {
             self.check();
         }
         let in_order = |mistake: &Mistake| {
+            // By the order in which the files are merged, which need not be that of their names.
             let file = self.files.iter().position(|file| *file == mistake.file);
             (file, mistake.line, mistake.column)
         };
@@ -250,6 +254,7 @@ impl Reader<'_> {
             }
             let key = KEYS
                 .iter()
+                // A key with a dot would look like a path of two keys, and no key has one.
                 .find(|key| self.name(key) == Some(path.as_str()) && !entry.key.contains('.'));
             if let Some(key) = key {
                 self.setting(key, &path, entry);
@@ -272,6 +277,7 @@ impl Reader<'_> {
     }
 
     fn setting(&mut self, key: &Key, path: &str, entry: &Entry) {
+        // As in Kubernetes, null means that nothing is set, so the default stays.
         if entry.value.is_null() {
             return;
         }
@@ -310,6 +316,7 @@ impl Reader<'_> {
             return self.mistake(key.path, fault);
         };
         let kubelet = self.effective.kind == Kind::Kubelet;
+        // A kubelet takes a map of thresholds as a whole: one that is not in it is off.
         if !self.merges {
             self.forget_defaults(key.path, map);
         }

@@ -249,7 +249,8 @@ impl<'c> Trial<'_, 'c> {
             for pod in &coming {
                 self.each_changing(|filter, here| filter.visit(here, pod));
             }
-            // Once with the nominated pods and once without: affinity may need them, resources must not rely on them.
+            // With the nominated pods, whose room must stay free; below without them, because affinity must not rely on pods
+            // that may never come.
             let answer = ask(self.checks, self.here);
             for pod in &coming {
                 self.each_changing(|filter, here| filter.end_visit(here, pod));
