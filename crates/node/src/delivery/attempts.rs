@@ -74,6 +74,7 @@ pub(super) async fn deliver(
         if let Err(outcome) = delivery.patch_until_accepted(check_first, &mut first).await {
             return outcome;
         }
+        // Only the first acceptance counts: later ones repeat what a kubelet has overwritten.
         if !std::mem::replace(&mut is_accepted, true) {
             let id = notice.id.clone();
             delivery_queue.report(Progress::Accepted { id });
@@ -110,10 +111,12 @@ pub(super) async fn restore_reason(delivery_queue: &DeliveryQueue, notice: &Noti
         match state {
             Ok(ReasonState::Gone) => return,
             Ok(ReasonState::Settled) => {
+                // The kubelet may still write once more after the last container has ended.
                 if settled.get_or_insert_with(Instant::now).elapsed() >= REASON_STAYS_AFTER {
                     return;
                 }
             }
+            // Something else writes the status, and two writers must not go on for ever.
             Ok(ReasonState::Lost) if writes == REASON_WRITES => return,
             Ok(ReasonState::Lost) => {
                 let words = json!({ "reason": notice.reason, "message": notice.message });
@@ -197,6 +200,7 @@ impl<'a> Delivery<'a> {
                     return Err(DeliveryOutcome::Recorded(why));
                 }
                 Ok(StatusCheck::Shown { .. }) => Ok(()),
+                // After a refusal the status is read once more: the write may have been accepted by another replica.
                 Ok(StatusCheck::NotShown) => match refused.take() {
                     Some(why) => return Err(DeliveryOutcome::NotPublished(why)),
                     None => self.attempt_once().await,
@@ -208,6 +212,7 @@ impl<'a> Delivery<'a> {
                 return Ok(());
             };
             self.warn(&error);
+            // A pod may be missing from the cache of one server, and a conflict ends with the next read.
             let may_change = error.may_pass() || matches!(code(&error), Some(404 | 409));
             refused = (!may_change).then(|| error.to_string());
             pause_after(&mut backoff, &error).await;
@@ -274,6 +279,7 @@ impl<'a> Delivery<'a> {
             .patch(Some(self.record()), json!({ "conditions": [condition] }))
             .await
         {
+            // A condition that is refused must not keep the pod from being deleted.
             Err(error) if code(&error).is_none_or(|code| code >= 500) => Err(error),
             Err(error) => {
                 tracing::debug!(
@@ -292,6 +298,7 @@ impl<'a> Delivery<'a> {
         let what = format!("deleting pod {}", self.notice.pod());
         let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
         let options = DeleteParams {
+            // Zero would delete the object at once, while its processes still run.
             grace_period_seconds: Some(seconds.max(1)),
             preconditions: Some(Preconditions {
                 uid: Some(self.notice.uid.clone()),
@@ -320,6 +327,7 @@ impl<'a> Delivery<'a> {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
+        // With the UID the patch fails for another pod of the same name.
         let mut patch = json!({ "metadata": { "uid": self.notice.uid }, "status": status });
         if let Some(record) = record {
             patch["metadata"]["annotations"] = json!({ ANNOTATION: record });
@@ -384,6 +392,7 @@ impl<'a> Delivery<'a> {
         let Some(mark) = mark.filter(|mark| mark.decision == self.notice.id) else {
             return Ok(StatusCheck::NotShown);
         };
+        // An earlier run may have sent it more often than this one knows.
         self.times_sent = mark.times_sent;
         let status = pod.status.unwrap_or_default();
         let ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
@@ -452,5 +461,6 @@ async fn pause_after(backoff: &mut Backoff, error: &ApiError) {
         .and_then(|status| status.details.as_ref())
         .map_or(0, |details| details.retry_after_seconds);
     let pause = backoff.next(Backoff::NO_JITTER);
+    // A server that names a pause is overloaded; its own figure is the least.
     sleep(pause.max(Duration::from_secs(u64::from(asked)))).await;
 }

@@ -93,12 +93,15 @@ impl Evict for ClusterEvictor {
             Urgency::Soft => SOFT_ANSWER_TIMEOUT,
         };
         let answer = tokio::select! {
+            // An answer after the time-out is not lost: the delivery queue goes on by itself.
             accepted = timeout(longest_wait, first_attempt) => Some(matches!(accepted, Ok(Ok(true)))),
             () = cut.wait() => None,
         };
         let waited = clock.now().duration_since(began).unsigned_abs();
         let (grace, sigterm_by) = match (answer, self.urgency) {
+            // A hard threshold has cut the grace period, whatever the API server says later.
             (None, _) => (Duration::ZERO, SigtermBy::Evictd),
+            // The kubelet has seen the status and sends SIGTERM; evictd only waits and kills at the end.
             (Some(true), Urgency::Soft) => (grace.saturating_sub(waited), SigtermBy::Kubelet),
             (Some(_), Urgency::Soft) => (grace.saturating_sub(waited), SigtermBy::Evictd),
             // Some programs give up their graceful shutdown at a second SIGTERM.

@@ -60,10 +60,12 @@ impl LocalEvictor {
         let Some(runtime) = self.runtime.clone() else {
             return by_cgroup(grace, sigterm_by).await;
         };
+        // The kill does not wait for the runtime, which only learns of it to clean up.
         if grace.is_zero() {
             tokio::spawn(tell(runtime, victim.clone()));
             return by_cgroup(grace, sigterm_by).await;
         }
+        // The kubelet stops the containers through the runtime itself.
         if sigterm_by == SigtermBy::Kubelet {
             return by_cgroup(grace, sigterm_by).await;
         }
@@ -91,16 +93,19 @@ impl LocalEvictor {
         let asked = self.cgroups.clock.now();
         let stopped = tokio::select! {
             stopped = stop_all(&runtime, victim, &parts, left()) => stopped,
+            // The runtime kills at the end of the grace period and needs a moment to notice the exits.
             () = sleep(left() + REAPING) => Stopped::Late,
             () = cut.wait() => Stopped::Late,
         };
         let rest = match stopped {
             Stopped::Failed => left(),
+            // The grace period was given by the runtime; what still runs is killed.
             Stopped::All | Stopped::Late => Duration::ZERO,
         };
         // The sandbox's own process may still run. Its network is given back whether or not that is waited for.
         tokio::spawn(stop_sandboxes(runtime, parts.sandboxes));
         let mut termination = by_cgroup(rest, sigterm_by).await?;
+        // The first signal was the runtime's, at the moment of the request.
         if !matches!(stopped, Stopped::Failed) {
             termination.first_signal_at = Some(asked);
         }
@@ -143,6 +148,7 @@ async fn find(runtime: &Client, victim: &Victim) -> Result<Parts, Error> {
     let containers = containers
         .into_iter()
         .filter(|container| sandboxes.contains(&container.sandbox))
+        // A call for an exited container would fail, and with it the way through the runtime.
         .filter(|container| container.state != ContainerState::Exited)
         .map(|container| container.id)
         .collect();

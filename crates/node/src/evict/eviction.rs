@@ -56,6 +56,7 @@ impl Evict for ApiEvictor {
         let grace = tokio::select! {
             allowed = self.request_until_terminating(victim, grace, waited) => {
                 allowed?;
+                // The time of the answer counts, but the pod keeps a moment after the SIGTERM of its kubelet.
                 grace.saturating_sub(waited()).max(grace.min(LEAST_GRACE))
             }
             () = cut.wait() => {
@@ -87,6 +88,7 @@ impl ApiEvictor {
                 return Ok(());
             };
             let pause = backoff.next(Backoff::NO_JITTER);
+            // An eviction whose answer was lost may have been carried out.
             match self.is_terminating(victim, ANSWER_TIMEOUT).await {
                 Ok(true) => return Ok(()),
                 Ok(false) if is_refusal(&error) => return Err(refused(&error)),
@@ -112,6 +114,7 @@ impl ApiEvictor {
         let grace = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
         let options = DeleteParams {
             grace_period_seconds: Some(grace),
+            // A pod of the same name that came meanwhile must not be evicted in its place.
             preconditions: Some(Preconditions {
                 uid: Some(victim.uid.clone()),
                 resource_version: None,
@@ -146,6 +149,7 @@ impl ApiEvictor {
 /// several budgets protect a pod the answer is 500.
 fn is_refusal(error: &ApiError) -> bool {
     let code = error.status().map(|status| status.code);
+    // Some webhooks and budgets in error answer with 500; 404, 408 and 409 say nothing about the budget.
     code.is_some_and(|code| code <= 500 && !matches!(code, 404 | 408 | 409))
 }
 

@@ -110,6 +110,7 @@ impl Intents {
         let bytes = (SLOTS * SLOT_BYTES) as u64;
         fallocate(&file, FallocateFlags::empty(), 0, bytes)
             .map_err(io::Error::from)
+            // Reserved at the start, because a node that is short of memory may have no page left for it later.
             .map_err(failed("make room for", &path))?;
         let mut intents = Self {
             file,
@@ -215,6 +216,7 @@ fn fitting<'a>(record: &Record, line: &'a [u8]) -> io::Result<Cow<'a, [u8]>> {
         return Ok(Cow::Borrowed(line));
     }
     let essential = record.clone().essential();
+    // The ranking and long texts are left out first; the kill can be finished without them.
     for shorter in [essential.clone(), essential.brief()] {
         let line = encode(&shorter).map_err(io::Error::other)?;
         if line.len() <= SLOT_BYTES {

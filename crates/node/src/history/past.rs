@@ -103,6 +103,7 @@ impl EarlierDecisions {
         } else {
             self.open.remove(id);
         }
+        // Records are in the order of their writing, which for one that was amended is not that of the decisions.
         let later = |last: &Record| last.time <= record.time;
         if record.is_eviction() && self.last.as_ref().is_none_or(later) {
             self.last = Some(record);
@@ -146,10 +147,12 @@ impl EarlierDecisions {
     pub(crate) fn add_intents(&mut self, intents: Vec<Record>, boot_id: &str) -> Vec<Record> {
         let mut latest = OpenRecords::new();
         for intent in intents {
+            // After a reboot no process of the decision is left that could be ended.
             if intent.boot_id.as_deref() != Some(boot_id) {
                 continue;
             }
             match latest.get_mut(&intent.id) {
+                // Two slots of one decision: a crash came between writing the newer and freeing the older.
                 Some(other) => other.absorb(intent),
                 None => drop(latest.insert(intent.id.clone(), intent)),
             }
@@ -159,6 +162,7 @@ impl EarlierDecisions {
             let kept = self.asked.remove(&id);
             let mut whole = kept.clone().unwrap_or_else(|| intent.clone());
             whole.absorb(intent);
+            // The history has it whole already, so nothing must be written again.
             if kept.as_ref() != Some(&whole) {
                 self.note(whole.clone());
                 lacking.push(whole);

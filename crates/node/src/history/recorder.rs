@@ -149,6 +149,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        // The writer ends when the queue is closed, after everything in it is written.
         drop(self.queue.take());
         let thread = self
             .thread

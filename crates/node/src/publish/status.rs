@@ -227,6 +227,7 @@ impl StatusPage {
 
     fn decided(&mut self, decided: &Decided<'_>) {
         let decision = decided.decision;
+        // Which pods are spared may have changed with the decision.
         self.pods_generation = None;
         if let Some((signal, shares)) = decision.acting_signal().zip(decision.shares) {
             self.shared.update(|status| {
@@ -250,6 +251,7 @@ impl StatusPage {
     }
 
     fn admitted(&mut self, admission: &AdmissionDecision) {
+        // The victim of a preemption is no new pod; its critical pod has an entry already.
         if matches!(admission.act, AdmissionAction::Leave { .. }) {
             return;
         }
@@ -377,6 +379,7 @@ fn write_signals(status: &mut Status, cycle: &Cycle<'_>) {
         let entry = &mut status.signals[index];
         entry.available = seen.map(|seen| seen.available);
         entry.capacity = seen.map(|seen| seen.capacity);
+        // The time of the last figure stays, so that the page shows how long there has been none.
         entry.time = seen.and_then(|seen| seen.time).or(entry.time);
         entry.sleep_seconds = Some(cycle.sleep.as_secs_f64());
         entry.absent = absent(cycle, signal).filter(|_| watched).map(str::to_owned);
@@ -420,6 +423,7 @@ fn absent(cycle: &Cycle<'_>, signal: Signal) -> Option<&'static str> {
         Signal::SwapAvailable => Some("none here: there is no swap"),
         Signal::NodefsInodesFree | Signal::ImagefsInodesFree | Signal::ContainerfsInodesFree => {
             let bytes = of_same_filesystem(signal);
+            // A filesystem that does not answer at all is a problem and not one without inodes.
             let answers = cycle.sample.health(bytes).state == SignalState::Observed;
             answers.then_some("none here: the filesystem makes inodes on demand")
         }

@@ -203,6 +203,7 @@ impl DiskMeter {
         usage: &mut Usage,
     ) -> Vec<UsageWarning> {
         let mut all = Box::pin(sleep(self.limits.all));
+        // Both are asked before the walks begin, because their answers say which layers need a walk.
         if !pods.is_empty() && self.asks_runtime {
             self.layers.read(now).await;
             self.uppers = self.search(now, set, pods).await;
@@ -235,6 +236,8 @@ impl DiskMeter {
                 && local_storage::exceeded(pod, &self.usage_of(now, pod, parts), StorageLimits::ALL)
                     .is_some()
             {
+                // A change that was not reported must not evict a pod, so everything is read before a limit counts as
+                // exceeded.
                 let certain = (Method::Walk, projects);
                 walked = self.walk(now, pod, certain, all.as_mut()).await;
             }
@@ -262,9 +265,11 @@ impl DiskMeter {
             }
         }
         if let Some(kept) = self.kept.as_mut().filter(|_| method == Method::Changes) {
+            // Trees of pods that are gone would keep their watches, of which a user has a limited number.
             kept.forget_unused();
         }
         if found + missing > 0 {
+            // One pod without a directory is new or static; none at all means that the path is wrong.
             self.found_no_directory = found == 0;
             let mut walked = pods.iter().filter_map(|index| set.pods.get(*index));
             self.lacks_layers = walked.any(|pod| self.lacks_layer_of(pod));
@@ -304,6 +309,7 @@ impl DiskMeter {
         let Some(hierarchies) = self.hierarchies.clone() else {
             return nothing;
         };
+        // A search that hangs occupies its thread, so no second one is begun.
         if let Some(earlier) = &mut self.searching
             && earlier.try_recv().err() == Some(TryRecvError::Empty)
         {
@@ -383,6 +389,7 @@ impl DiskMeter {
         let found = if let Ok(found) = timeout(patience, &mut survey).await {
             found.ok()
         } else {
+            // A survey that is stopped in time still gives what it has counted so far.
             stop.store(true, Ordering::Relaxed);
             let late = timeout(self.limits.stopping, &mut survey).await;
             late.ok().and_then(Result::ok)
@@ -400,6 +407,7 @@ impl DiskMeter {
         let contain_those_of_pods = self.roots.logs.starts_with(survey::SYSTEM_LOGS);
         for (what, device, bytes, _) in &mut findings.unowned {
             let of_pods = |entry: &&Entry| entry.kind == Kind::Logs && entry.device == *device;
+            // The logs of pods lie below the directory of all logs and are shown as the pods' own.
             if *what == survey::LOGS && contain_those_of_pods {
                 let of_pods = entries.iter().filter(of_pods).map(|one| one.bytes);
                 let of_pods = of_pods.fold(0, i64::saturating_add);

@@ -310,6 +310,7 @@ impl UsageReader {
     ) -> bool {
         let mut pods = usage.pods.iter().flatten();
         let unknown = pods.all(|pod| pod.disk_growth.is_none());
+        // A writer is recognised by the second walk, so the first one does not decide.
         let ranks = self.needs.growth && signal.resource() == StarvedResource::EphemeralStorage;
         ranks && unknown && now.duration_since(crossed) < MAX_AGE
     }
@@ -375,6 +376,7 @@ impl UsageReader {
     ) -> Option<Usage> {
         // The time of the request does not matter here: a pod exceeds its own limit regardless of the node's state.
         let any = Timestamp::MIN;
+        // The kubelet's figures save a walk.
         if self.waits_for_the_kubelet(now, Signal::NodefsAvailable, any) {
             return None;
         }
@@ -402,6 +404,7 @@ impl UsageReader {
                 && walk.begun >= crossed
                 && walk.is_recent(now)
         };
+        // Each walk decides once: the next decision must not rest on files of a pod that is gone.
         let walk = self.walked.take_if(|walk| is_usable(walk));
         if walk.is_none() && !self.between_walks.lasts() {
             self.start_walk(now, set, scope, (Purpose::Decision, crossed));
@@ -440,6 +443,7 @@ impl UsageReader {
         (purpose, crossed): (Purpose, Timestamp),
         filesystems: Vec<WatchedFilesystem>,
     ) {
+        // The meter moves into the task and comes back with the walk, so there is one walk at a time.
         let Some(mut meter) = self.disk.take() else {
             return;
         };

@@ -73,6 +73,7 @@ impl SummaryAnswer {
     /// the clock was set back, one without a time when it arrived at the latest.
     fn measured(&self, time: Option<Timestamp>) -> Timestamp {
         let before = time.map(|time| self.wall.duration_since(time));
+        // A time in the future comes from a clock that was set; the figure counts as of its arrival.
         let before = before.unwrap_or_default().max(SignedDuration::ZERO);
         self.at.saturating_sub(before).unwrap_or(self.at)
     }
@@ -125,6 +126,7 @@ impl SummaryUsage {
         {
             return false;
         }
+        // The client goes into the task and comes back with the answer, which keeps its connection open.
         let (server, clock) = (self.server.clone(), self.clock);
         let client = self.client.take();
         let task = tokio::spawn(async move {
