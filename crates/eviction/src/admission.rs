@@ -167,6 +167,7 @@ fn under_pressure(pod: &Pod, conditions: &[NodeCondition]) -> Option<Answer> {
     let only_memory = conditions
         .iter()
         .all(|condition| *condition == NodeCondition::MemoryPressure);
+    // A pod with requests has memory reserved for it, so memory pressure does not keep it away.
     if only_memory && (pod.qos != QosClass::BestEffort || tolerates_memory_pressure(pod)) {
         return None;
     }
@@ -194,6 +195,7 @@ fn recover(pod: &Pod, pods: &[impl Borrow<Pod>], failures: &[Failure]) -> Answer
     let refused = |failure: &Failure| Answer::refused(failure.reason(), failure.to_string());
     let incurable =
         |failure: &&Failure| pod.critical.is_none() || matches!(failure, Failure::Predicate { .. });
+    // Preemption frees resources; it changes no label, taint or port of another kind.
     if let Some(failure) = failures.iter().find(incurable) {
         return refused(failure);
     }

@@ -64,6 +64,7 @@ pub fn victims(
     let [best_effort, burstable, guaranteed] = Group::by_qos(preemptor, pods, needs);
 
     let needed = Remaining::of(needs);
+    // Pods of a higher class are taken only for what all pods of the lower ones cannot give.
     let softer_gone = needed.without(&best_effort).without(&burstable);
     let unmet = softer_gone.without(&guaranteed);
     if !unmet.is_empty() {

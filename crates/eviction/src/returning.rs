@@ -151,6 +151,7 @@ impl Returning {
     ) {
         let evictions = self.count(&owner, time, backoff);
         let over = |past: &Past| time.duration_since(past.time) >= backoff.window();
+        // Bounded, because each owner is a name that a tenant can choose.
         while self.past.len() >= MAX_REMEMBERED || self.past.front().is_some_and(over) {
             self.past.pop_front();
         }
@@ -178,6 +179,7 @@ impl Returning {
         for (past, until) in self.active(now, backoff) {
             let same =
                 |one: &&mut Returned| one.owner == past.owner && one.condition == past.condition;
+            // Newest first, so the number of evictions is that of the newest.
             if let Some(last) = all.iter_mut().find(same) {
                 last.until = last.until.max(until);
                 last.keeps_away |= past.keeps_away();

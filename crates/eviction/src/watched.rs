@@ -39,6 +39,7 @@ impl From<EffectiveThreshold> for Watched {
 impl Watched {
     /// Compares with the current observation; `waiting` leaves out generated thresholds (S1-014).
     pub(crate) fn compare(&mut self, observed: Option<&Observation>, waiting: bool) {
+        // In the first cycle of a kubelet generated thresholds have no observation to compare with.
         let crossed = !(waiting && self.generated) && is_met(&self.threshold, observed, false);
         self.met = crossed || (self.held && is_met(&self.threshold, observed, true));
     }
@@ -76,6 +77,7 @@ pub(crate) fn join_memory_and_swap(watched: &mut [Watched], observations: &Obser
             if one.threshold.is_hard() != hard {
                 continue;
             }
+            // Memory is short only if both are: with free swap the kernel can still make room.
             match one.threshold.signal {
                 Signal::SwapAvailable => one.met &= memory_low,
                 signal if memory.contains(&signal) => one.met &= swap_low,

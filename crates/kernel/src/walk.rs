@@ -123,6 +123,7 @@ impl Walk {
             let entry = match innermost.read() {
                 Some(Ok(entry)) => entry,
                 finished => {
+                    // A directory that fails in the middle is left with what it has shown so far.
                     if finished.is_some() {
                         self.counts.usage.truncation = Some(Truncation::Unreadable);
                     }
@@ -156,6 +157,7 @@ impl Walk {
         };
         let innermost = innermost.fd()?;
         let stat = statat(innermost, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        // Another filesystem is mounted here, whose space is not that of this directory.
         if stat.st_dev != self.device {
             return Ok(());
         }
@@ -207,6 +209,7 @@ impl Counts {
 
     /// Adds an inode, unless it was added under another name.
     fn count(&mut self, stat: &Stat) {
+        // A file with several names takes its space once.
         if !is_directory(stat) && stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
             return;
         }

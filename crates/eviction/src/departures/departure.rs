@@ -349,6 +349,7 @@ impl Departure {
         let rejected = matches!(self.purpose, Purpose::Rejection { .. });
         let is_pending = self.notice_state == NoticeState::Pending;
         let (since, period) = match self.notice_accepted_at {
+            // A status that was accepted may still be overwritten, so the notice is owed from that moment.
             Some(at) if is_pending => (at.max(gone), transition_period.max(NOTICE_OWED)),
             None if is_pending && !rejected => (gone, transition_period.max(NOTICE_OWED)),
             _ => (gone, transition_period),
@@ -381,6 +382,7 @@ impl Departure {
     /// needed now.
     pub(super) fn is_cut_short(&self, now: Timestamp, hard_since: Timestamp) -> bool {
         let is_cut_short = match self.purpose {
+            // A soft victim that was chosen after the hard crossing was chosen beside it, with its grace period.
             Purpose::Eviction { cause, .. } => cause == Cause::Soft && self.since <= hard_since,
             Purpose::Preemption { .. } => true,
             Purpose::Rejection { .. } | Purpose::KubeletEviction | Purpose::Deleted => false,
@@ -412,6 +414,7 @@ impl Departure {
     pub(super) fn blocks(&self, now: Timestamp, need: UsageNeed, credited: bool) -> bool {
         let within = |since: Timestamp, limit| now.duration_since(since) < limit;
         match self.stage {
+            // Its first end was waited for; a pod that starts again and again must not hold up every decision.
             Stage::Terminating { .. } if self.repeated => false,
             Stage::Terminating { kill_at, .. } if self.purpose == Purpose::KubeletEviction => {
                 now < kill_at
@@ -433,6 +436,7 @@ impl Departure {
                 killed: Some(killed),
                 ..
             } => {
+                // Both, time and samples: on a busy machine two seconds may hold only a few samples.
                 let dies = within(killed, KILL_WAIT) || self.cycles_after_kill < KILL_WAIT_CYCLES;
                 (dies || !credited) && within(killed, CLEANUP_TIMEOUT)
             }
@@ -453,6 +457,7 @@ impl Departure {
         let Stage::Terminating { kill_at, killed } = self.stage else {
             return Timestamp::MIN;
         };
+        // What its kubelet does later is not promised by anybody.
         if self.purpose.is_by_kubelet() {
             return kill_at;
         }
@@ -511,6 +516,7 @@ impl Departure {
         let Stage::Ended { at } = self.stage else {
             return false;
         };
+        // An unknown reading keeps the last one: no figure does not mean that all is released.
         self.remaining = remaining.or(self.remaining);
         // If it runs again, its usage belongs to the new processes, so nothing is left to be freed.
         let back = if self.runs {

@@ -60,6 +60,7 @@ impl CgroupEvictor {
         cut: &GraceCut,
         sigterm_by: SigtermBy,
     ) -> Result<Termination, KillError> {
+        // Refilled at the first and the last moment, in case descriptors have become free meanwhile.
         self.spare.refill();
         let termination = self.terminate(victim, grace, cut, sigterm_by).await;
         self.spare.refill();
@@ -98,6 +99,7 @@ impl CgroupEvictor {
                 () = cut.wait() => {}
             }
         }
+        // The deadline is for the kill alone; the grace period may be longer.
         match timeout(self.kill_deadline, in_progress.kill(cut)).await {
             Ok(killed) => killed?,
             Err(_) => in_progress.note_survivors()?,
@@ -375,6 +377,7 @@ impl InProgress<'_> {
             drop(frozen);
             return self.kill_each(&pids, Method::RepeatedKill);
         }
+        // What was forked before the freeze took hold is only in the new list.
         if let Ok(list) = self.live_processes(&[]) {
             pids.extend(list.pids);
             pids.sort_unstable();
@@ -410,6 +413,7 @@ impl InProgress<'_> {
                 Ok(_) => {
                     self.sigkilled.insert(pid);
                 }
+                // The first error is kept, and the other processes are killed all the same.
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
@@ -426,6 +430,7 @@ impl InProgress<'_> {
             return;
         };
         let within = self.group.listed(&dir).unwrap_or_default();
+        // A limit is lifted only for processes that must die; a throttled one could not handle its SIGKILL.
         if !within.is_empty() && within.iter().all(|pid| self.sigkilled.contains(pid)) {
             self.lifted_limits = Some(LiftedLimits::below(dir));
         }
@@ -468,6 +473,7 @@ impl InProgress<'_> {
     }
 
     fn finish(mut self) -> Termination {
+        // With hidden processes the lists may have been empty although something was killed.
         let killed_unseen = usize::from(self.termination.killed_at.is_some());
         self.termination.processes = self.seen.len().max(killed_unseen);
         if self.termination.survivors.is_empty() {

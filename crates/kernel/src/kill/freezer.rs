@@ -64,6 +64,7 @@ impl Drop for Frozen {
         let Some(dir) = self.0.take() else {
             return;
         };
+        // The task of the kill was dropped, and a pod must never stay frozen for that.
         if (0..TRIES).any(|_| thaw(&dir).is_ok()) {
             return;
         }
@@ -97,6 +98,7 @@ pub(super) fn thaw(dir: &GroupDir) -> Result<(), CgroupError> {
 
 fn thaw_one(dir: &GroupDir) -> Result<(), CgroupError> {
     let written = dir.write(STATE, b"THAWED");
+    // The state decides, not the write: another program may have thawed it or frozen it again.
     let state = dir.read(STATE)?;
     if state.trim_ascii_end() == b"THAWED" {
         return Ok(());

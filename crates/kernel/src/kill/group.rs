@@ -59,12 +59,14 @@ impl<'a> Group<'a> {
         let below = |root: &PathBuf| {
             normalized(root).is_some_and(|root| relative != root && relative.starts_with(root))
         };
+        // Strictly below: the root itself holds every pod.
         if !pod_roots.iter().any(below) {
             return Err(refused(Refusal::OutsidePodCgroups));
         }
         if OwnCgroups::read(hierarchies, proc_root)?.are_within(&relative) {
             return Err(refused(Refusal::HoldsEvictd));
         }
+        // The name of the group is the kubelet's own word for whose it is.
         if let Some(found) = pod_uid(&relative).filter(|found| *found != victim.uid) {
             return Err(refused(Refusal::OtherPod { found }));
         }
@@ -109,6 +111,7 @@ impl<'a> Group<'a> {
             cgroup: self.relative.clone(),
             why,
         };
+        // Processes of a foreign pid namespace have no id here by which they could be signalled or checked.
         if pids.contains(&0) {
             return Err(KillError::ForeignPidNamespace {
                 cgroup: self.relative.clone(),
@@ -120,6 +123,7 @@ impl<'a> Group<'a> {
         if pids.contains(&std::process::id()) {
             return Err(refused(Refusal::HoldsEvictd));
         }
+        // What was read before the error counts: killing a part of the processes is better than killing none.
         let error = outcome.err().filter(|error| !error.is_gone());
         Ok(ProcessList {
             pids,
@@ -271,6 +275,7 @@ impl<'a> Group<'a> {
                 continue;
             };
             let first = self.oldest(&self.listed(&dir)?)?;
+            // The pause process keeps the network of the pod, which the other containers may need to shut down.
             let is_pause = first.as_ref().is_some_and(|(_, stat)| stat.name == "pause");
             if is_pause || sandbox == Some(&id) {
                 targets.sandboxes.push(name);
@@ -278,6 +283,7 @@ impl<'a> Group<'a> {
                 targets.pids.push(pid);
             }
         }
+        // Groups without containers, or containers whose first process has ended: everybody gets the signal.
         if targets.pids.is_empty() {
             targets.pids = self.list_outside(&targets.sandboxes)?.whole()?;
         }
@@ -347,6 +353,7 @@ fn live<E>(
     let mut seen = list()?;
     while !any_alive(&mut seen) {
         let again = list()?;
+        // Two equal lists without a live process: nothing was forked between them.
         if again.pids == seen.pids && again.error.is_none() {
             return Ok(ProcessList::default());
         }
@@ -377,6 +384,7 @@ impl Changes {
     pub(super) async fn next(&mut self) {
         let waited = self.begun.elapsed();
         let Some(events) = &self.events else {
+            // Without events the pauses grow with the wait, so that a long one costs little.
             return sleep((waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         };
         // Only for processes that have exited while others stay, such as a sandbox's.

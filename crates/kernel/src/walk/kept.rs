@@ -94,6 +94,7 @@ impl KeptTrees {
         while let Ok(event) = reader.next() {
             use inotify::ReadFlags as Flags;
             let flags = event.events();
+            // Events were lost, and nothing says of which directory, so all trees are read anew.
             if flags.contains(Flags::QUEUE_OVERFLOW) {
                 for tree in places.values_mut() {
                     tree.walked = None;
@@ -107,6 +108,7 @@ impl KeptTrees {
                 continue;
             };
             let gone = Flags::DELETE_SELF | Flags::MOVE_SELF | Flags::UNMOUNT | Flags::IGNORED;
+            // A directory came, went or moved: the shape of the tree is no longer known.
             if flags.intersects(gone | Flags::ISDIR) {
                 tree.walked = None;
             } else if let Some(directory) = tree.directories.get_mut(*directory as usize) {
@@ -130,6 +132,7 @@ impl KeptTrees {
             given_up: None,
             used: true,
         });
+        // Watches are a resource of the user, shared with every other program of root.
         tree.room = MAX_DIRECTORIES.saturating_sub(watched);
         tree
     }
