@@ -43,6 +43,7 @@ impl Daemon {
             let deadline = Instant::now() + MEASURED;
             loop {
                 let (code, answer) = self.ask(Request::get(path), Bytes::new()).await?;
+                // The daemon is measuring for the first time and says so; other answers are final.
                 if code != StatusCode::SERVICE_UNAVAILABLE || Instant::now() > deadline {
                     return judged(code, answer);
                 }
@@ -86,6 +87,7 @@ fn judged(code: StatusCode, answer: Value) -> Result<Value, Failure> {
     }
     let reason = answer["error"].as_str().unwrap_or_default();
     let error = anyhow!("the daemon refused: {reason}");
+    // A refusal is about the question; anything else is a fault of the daemon.
     Err(if code.is_client_error() {
         Failure::Input(error)
     } else {
@@ -143,6 +145,7 @@ fn unreachable_daemon(socket: &Path, error: std::io::Error) -> Failure {
 }
 
 fn group_of(socket: &Path) -> String {
+    // A package may have given the socket to another group than the usual one.
     let gid = std::fs::metadata(socket).map(|found| nix::unistd::Gid::from_raw(found.gid()));
     let group = gid
         .ok()

@@ -119,6 +119,7 @@ fn limit(threshold: &ThresholdLine) -> String {
 fn holders(filesystem: &FilesystemLedger) -> Table {
     let mut pods = filesystem.pods.iter();
     let known = pods.any(|pod| pod.written_bytes_per_second.is_some());
+    // A column without figures gives its room to the others.
     let writes = if known { 7 } else { 1 };
     let columns = vec![
         Column::name("HELD BY", 9),

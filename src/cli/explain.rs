@@ -283,6 +283,7 @@ fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
     if name.is_empty() || elsewhere == 0 {
         return pods;
     }
+    // The summary may come from a copy of the node under another name, so the pods are kept.
     if elsewhere == pods.len() {
         warn(&format!(
             "no pod of the list runs on {name}, where the summary comes from"

@@ -70,6 +70,7 @@ fn records(all: Value) -> Vec<Record> {
         return Vec::new();
     };
     let known = records.into_iter().map(Record::deserialize);
+    // A record of another version may be beyond this one; the others are shown.
     known.filter_map(Result::ok).collect()
 }
 
@@ -80,6 +81,7 @@ fn latest(records: Vec<Record>) -> Vec<Record> {
     for record in records {
         let place = *places.entry(record.id.clone()).or_insert(kept.len());
         match kept.get_mut(place) {
+            // The last record of a decision has its outcome; it keeps the place of the first.
             Some(earlier) => *earlier = record,
             None => kept.push(record),
         }

@@ -44,6 +44,7 @@ impl Arguments {
         let log = logging::init().context("cannot start logging")?;
         let file = named(self.config.as_ref()).map(Path::to_owned);
         let effective = self.read(file.as_deref()).map_err(Failure::input)?;
+        // Before the runtime and its threads, which take memory.
         evictd_kernel::protect::protect_self();
         let runtime = runtime().context("cannot start the runtime")?;
         start_threads(runtime.handle(), &log)?;
@@ -56,6 +57,7 @@ impl Arguments {
                 .unwrap_or_default(),
             read: Arc::new(move || self.read_again(file.as_deref())),
         };
+        // One thread: the loop must not wait for another one that is about to allocate.
         let ended = runtime.block_on(evictd_node::run(configuration));
         runtime.shutdown_timeout(SHUTDOWN_WAIT);
         ended.map_err(why_ended)
@@ -63,6 +65,7 @@ impl Arguments {
 
     fn read(&self, file: Option<&Path>) -> Result<Effective, Refused> {
         let mut effective = read(file)?;
+        // Here and not at the start alone, so that a reload cannot end a dry run of the command line.
         effective.dry_run |= self.dry_run;
         Ok(effective)
     }
@@ -141,6 +144,7 @@ fn cannot_start(error: StartError) -> Failure {
     if matches!(error, StartError::NoCluster) {
         return Failure::input(error);
     }
+    // An exit code of its own tells a missing permission from a fault.
     if error.is_not_permitted() {
         let advice = "the node agent runs as root, with the capabilities that systemd/evictd.service grants it";
         return Failure::not_permitted(anyhow!(error).context(advice));

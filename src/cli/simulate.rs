@@ -82,6 +82,7 @@ impl Arguments {
             })?;
             mistakes.extend_from_slice(&refused.mistakes);
         }
+        // Mistakes of the rules and of the timeline are reported together.
         match &timeline {
             Ok(timeline) => {
                 let wrong = misplaced(timeline).into_iter().chain(wrong_pods(timeline));
@@ -202,6 +203,7 @@ fn misplaced(timeline: &Timeline) -> Vec<String> {
                 "steps[{index}].offsetSeconds: {offset} is before the previous step's, {last}"
             ));
         }
+        // One step that goes back does not make every later step wrong.
         last = last.max(offset);
     }
     mistakes

@@ -46,9 +46,11 @@ impl Arguments {
             }
             match Picture::take(&self.daemon) {
                 Ok(next) => picture = next,
+                // The last picture stays on the screen, because the daemon may come back.
                 Err(failure) => picture.lost = Some(failure.to_string()),
             }
         };
+        // The terminal is restored before an error is shown, which would be lost on the other screen.
         ratatui::try_restore()?;
         Ok(outcome?)
     }

@@ -139,6 +139,7 @@ impl Pod {
         let qos = QosClass::parse(&pod.status.qos_class);
         let qos = qos.unwrap_or_else(|| QosClass::of(&pod.spec));
         let resize = Resize::of(&pod).map(Arc::new);
+        // Before the requests are settled below: fitting counts what is in use, ranking what is allocated.
         let fit_requests = Arc::new(Requests::of(&pod, Counted::InUse).list());
         requests::settle(&mut pod, Counted::Allocated);
         let wire::Pod {
@@ -151,6 +152,7 @@ impl Pod {
             .affinity
             .take()
             .and_then(|affinity| affinity.required_of_node());
+        // They concern schedulers, and an agent keeps many pods.
         spec.topology_spread_constraints = Vec::new();
         let critical = critical(&metadata, spec.priority);
         let namespace = metadata.namespace_or_default().to_owned();
@@ -309,6 +311,7 @@ impl fmt::Display for Pod {
 /// it, and the pod comes from the API.
 fn is_static(metadata: &wire::Metadata) -> bool {
     let source = metadata.annotations.get(CONFIG_SOURCE);
+    // Whatever the API server has stored is no static pod, even if its annotation says so.
     metadata.resource_version.is_empty() && source.is_some_and(|source| source != "api")
 }
 
@@ -345,6 +348,7 @@ fn containers(spec: &PodSpec, status: &wire::PodStatus) -> Vec<Container> {
             sidecar: init && resources::is_sidecar(container),
             memory_request: request(resources::MEMORY),
             ephemeral_storage_request: request(resources::EPHEMERAL_STORAGE),
+            // The kubelet takes a limit of zero for none.
             ephemeral_storage_limit: limit.filter(|limit| !limit.is_zero()).copied(),
             id,
         }
@@ -365,6 +369,7 @@ impl Volume {
         let disk_empty_dir = volume
             .empty_dir
             .as_ref()
+            // With a medium it is in memory or huge pages and takes no disk.
             .is_some_and(|dir| dir.medium.is_empty());
         let plugin_directory = if disk_empty_dir {
             Some("kubernetes.io~empty-dir")

@@ -118,6 +118,7 @@ impl<T: Copy + PartialEq> HostPort<T> {
     /// Whether both cannot be taken on one node.
     pub fn conflicts(&self, other: &Self) -> bool {
         let same = self.protocol == other.protocol && self.port == other.port;
+        // A pod that listens on all addresses conflicts with one on any of them.
         let any = self.address.is_none() || other.address.is_none();
         same && (any || self.address == other.address)
     }
@@ -128,6 +129,7 @@ pub fn host_ports<'w, T>(
     spec: &'w PodSpec,
     mut of: impl FnMut(&'w str) -> T,
 ) -> impl Iterator<Item = HostPort<T>> {
+    // Other init containers have ended when the pod listens.
     let sidecars = spec
         .init_containers
         .iter()

@@ -77,6 +77,7 @@ impl Asked<'_> {
         node: &str,
         answers: Answers,
     ) -> Result<Sources, Failure> {
+        // A misspelt name: all other answers would be empty, and the reason would not be seen.
         if answers.node.as_ref().is_err_and(not_found) {
             return Err(cluster.no_such_node(node).await);
         }
@@ -91,6 +92,7 @@ impl Asked<'_> {
                 ];
                 let configz = answers.configz.and_then(Result::err);
                 let others: Vec<ApiError> = others.into_iter().chain([configz]).flatten().collect();
+                // All refusals at once, so that missing rights need not be found one after the other.
                 return Err(failure(&cluster.server, needed, &others));
             }
         };
@@ -181,6 +183,7 @@ impl Cluster {
                 None
             }
         };
+        // At the same time, so that they describe the same moment as nearly as possible.
         let (pods, summary, configz, node, lease, events) = tokio::join!(
             get(&pods),
             get(&summary),
@@ -204,6 +207,7 @@ impl Cluster {
         let names = self.names().await;
         let mut names = names.map_err(|error| failure(&self.server, vec![error], &[]))?;
         let host = System::host_name().unwrap_or_default().to_lowercase();
+        // A kubelet registers its node by the lower-case host name unless it is told another one.
         if names.contains(&host) {
             return Ok(host);
         }
