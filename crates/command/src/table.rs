@@ -141,6 +141,7 @@ impl Table {
         let rows = rows.into_iter().map(|row| {
             let mut row = row.into();
             for cell in &mut row.cells {
+                // Names come from tenants and may hold sequences that move the cursor.
                 *cell = printable_line(cell).into_owned();
             }
             row
@@ -164,6 +165,7 @@ impl Table {
 
     /// The table for this view.
     pub fn fitted(&self, view: View) -> Fitted {
+        // Without a width the output is for programs, which may cut columns at fixed places.
         if let (None, Some(text)) = (view.width(), self.filled()) {
             let left_out = Vec::new();
             return Fitted { text, left_out };
@@ -223,12 +225,14 @@ impl Table {
             let columns: usize = kept.iter().map(|at| widths[*at]).sum();
             columns + GAP * kept.len().saturating_sub(1)
         };
+        // One column stays in any case: a table of nothing helps nobody.
         while taken(&kept, &widths) > width && kept.len() > 1 {
             let least = kept.iter().min_by_key(|at| self.columns[**at].importance);
             let least = least.copied();
             kept.retain(|at| Some(*at) != least);
         }
         let room = width.saturating_sub(taken(&kept, &widths));
+        // The room that is left is shared in proportion to what each column lacks.
         let lacking: usize = kept.iter().map(|at| natural[*at] - widths[*at]).sum();
         for at in &kept {
             let lacks = natural[*at] - widths[*at];

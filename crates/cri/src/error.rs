@@ -210,6 +210,7 @@ impl Asked<'_> {
             if cause.is::<TimeoutExpired>() {
                 return Some(self.timed_out());
             }
+            // The error of the socket says more than the status that wraps it.
             if let Some(error) = cause.downcast_ref::<std::io::Error>() {
                 return Some(match error.kind() {
                     std::io::ErrorKind::NotFound => Error::NotThere {
@@ -237,6 +238,7 @@ impl Asked<'_> {
 
 /// Whether the connection broke during the call. The runtime did not answer, so the call may be repeated.
 pub(crate) fn lost(status: &Status) -> bool {
+    // A connection that could not be made was not lost, and a call that took too long may still be running.
     causes(status).last().is_some()
         && !causes(status)
             .any(|cause| cause.is::<tonic::ConnectError>() || cause.is::<TimeoutExpired>())

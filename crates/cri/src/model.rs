@@ -239,6 +239,7 @@ pub struct SandboxStats {
 
 /// Converts CRI's nanoseconds since 1970; 0 is `None`.
 pub(crate) fn timestamp(nanoseconds: i64) -> Option<Timestamp> {
+    // The runtime writes zero for a time that it does not know.
     if nanoseconds <= 0 {
         return None;
     }
@@ -251,6 +252,7 @@ fn value(count: Option<wire::Count>) -> Option<u64> {
 
 /// Limits are positive; any other value is no limit.
 fn limit(figure: i64) -> Option<u64> {
+    // Zero and -1 both mean that there is no limit.
     u64::try_from(figure).ok().filter(|figure| *figure > 0)
 }
 
@@ -388,6 +390,7 @@ impl From<wire::LinuxResources> for Resources {
 
 impl From<wire::Image> for Image {
     fn from(image: wire::Image) -> Self {
+        // An image has one of the two: a number, or a name that only its own files can resolve.
         let name = Some(image.username).filter(|name| !name.is_empty());
         Self {
             id: image.id,
