@@ -45,6 +45,7 @@ mod framework;
 mod gang;
 mod hints;
 mod incoming_pods;
+mod not_tried;
 mod parallelize;
 mod plugins;
 mod pod_lifecycle;
@@ -64,6 +65,7 @@ pub use extenders::{ExtenderRequest, ExtenderResponse, NodeVictims, NodesRespons
 pub use framework::{CustomPlugin, Framework, PostFilter, SharedPlugin, TieBreak};
 pub use gang::{GroupOutcome, GroupResult};
 pub use hints::waking_events;
+pub use not_tried::NotTried;
 pub use parallelize::{Chunk, Parallelizer, Sequential};
 pub use plugins::{PluginName, PluginSet};
 pub use pod_lifecycle::{Binding, Phase, Preemption};

@@ -7,6 +7,7 @@ use crate::plan::{Answer, Case, page};
 use clap::{Args, ValueEnum};
 use evictd_command::{Failure, Output, warn};
 use evictd_preemption::{BudgetPolicy, Compat, Extender, Nodes, Options};
+use evictd_scheduling::NotTried;
 use std::hash::{BuildHasher, RandomState};
 
 const EXAMPLE: &str = "Example:
@@ -73,20 +74,28 @@ impl Arguments {
         let mut extenders = self.extenders()?;
         let watch = Stopwatch::start();
         let (loaded, preemptor) = self.input.read(false)?;
+        let not_tried = NotTried::of(&preemptor);
         let case = Case::new(loaded, preemptor, self.options()).map_err(Failure::input)?;
         let explained = self.explain_node.as_deref();
         let explained = explained.map(|name| case.find_node(name)).transpose();
         let explained = explained.map_err(Failure::input)?;
         let load = watch.seconds();
+        if let Some(reason) = not_tried {
+            return self.print(&Answer::not_tried(&case, &reason, load));
+        }
         let watch = Stopwatch::start();
         let mut extenders: Vec<&mut dyn Extender> =
             extenders.iter_mut().map(|own| own as _).collect();
         let plan = case.plan(&mut extenders)?;
         let answer = Answer::new(&case, &plan, explained, (load, watch.seconds()));
+        self.print(&answer)
+    }
+
+    fn print(&self, answer: &Answer) -> Result<(), Failure> {
         for warning in &answer.warnings {
             warn("evictd-scheduler", warning);
         }
-        self.output.print(&answer, page)
+        self.output.print(answer, page)
     }
 
     fn extenders(&self) -> Result<Vec<HttpExtender>, Failure> {

@@ -4,8 +4,8 @@ use super::Case;
 use evictd_placement::NodeId;
 use evictd_preemption::PlanError;
 use evictd_scheduling::{
-    Filtered, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict, suggestions,
-    waking_events,
+    Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict,
+    suggestions, waking_events,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +37,9 @@ pub(crate) struct Answer {
     /// The next best, by score and then by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) runner_up: Option<String>,
+    /// Why the scheduler does not try the pod at all; then nothing else is said of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_tried: Option<String>,
     #[serde(flatten)]
     pub(super) failure: Option<Failure>,
     /// What is in the way on the nodes that are nearest to taking it, in figures and names.
@@ -97,6 +100,14 @@ impl Answer {
             framework,
             ..
         } = &*case;
+        if let Some(reason) = NotTried::of(&case.wire) {
+            return Ok(Self {
+                pod: cluster.full_name(pod),
+                not_tried: Some(reason.to_string()),
+                warnings: case.doubts.lines(),
+                ..Self::default()
+            });
+        }
         let filtered = framework.filter(cluster, pod);
         let name = |id: &NodeId| cluster.node_name(*id).to_owned();
         let mut answer = Self {

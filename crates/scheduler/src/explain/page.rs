@@ -50,6 +50,9 @@ pub(crate) fn remedies(
 
 fn headline(answer: &Answer) -> (Colour, String) {
     let pod = &answer.pod;
+    if let Some(reason) = &answer.not_tried {
+        return (Colour::Warning, format!("{pod} is not tried: {reason}."));
+    }
     if let Some(failure) = &answer.failure {
         return match &failure.nominated {
             Some(node) => (

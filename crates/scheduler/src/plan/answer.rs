@@ -6,8 +6,10 @@ use evictd_placement::{Checks, Code, NO_START, NodeId, Pod, Rejection};
 use evictd_preemption::{
     Action, Candidate, NotCandidate, Plan, Replacement, budgets_of, replacements,
 };
+use evictd_scheduling::NotTried;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 
 /// The result of `plan`. The fields after `elapsedSeconds` are additions for people, and not promised.
 #[derive(Debug, Serialize)]
@@ -15,7 +17,7 @@ use serde::{Serialize, Serializer};
 pub(crate) struct Answer {
     pub(super) fits_without_preemption: bool,
     pub(super) eligible: bool,
-    pub(super) ineligible_reason: &'static str,
+    pub(super) ineligible_reason: Cow<'static, str>,
     /// The verdict of each node that cannot take the pod without preemption.
     #[serde(serialize_with = "as_map")]
     pub(super) filter_status: Vec<(String, Status)>,
@@ -99,6 +101,29 @@ pub(super) struct NotFreed {
 }
 
 impl Answer {
+    /// The answer about a pod that the scheduler does not try: nothing gives way for it.
+    pub(crate) fn not_tried(case: &Case, reason: &NotTried, load: f64) -> Self {
+        Self {
+            fits_without_preemption: false,
+            eligible: false,
+            ineligible_reason: reason.to_string().into(),
+            filter_status: Vec::new(),
+            candidates: Vec::new(),
+            chosen: None,
+            clear_nominations: Vec::new(),
+            actions: Vec::new(),
+            why: Vec::new(),
+            elapsed_seconds: Elapsed { load, plan: 0.0 },
+            preemptor: Preemptor::of(case),
+            message: None,
+            victims: Vec::new(),
+            not_candidates: Vec::new(),
+            explanation: None,
+            unchecked: Vec::new(),
+            warnings: case.doubts.lines(),
+        }
+    }
+
     pub(crate) fn new(
         case: &Case,
         plan: &Plan,
@@ -111,7 +136,9 @@ impl Answer {
         Self {
             fits_without_preemption: fits,
             eligible: !fits && ineligible.is_none(),
-            ineligible_reason: ineligible.map_or("", evictd_preemption::Ineligible::as_str),
+            ineligible_reason: ineligible
+                .map_or("", evictd_preemption::Ineligible::as_str)
+                .into(),
             filter_status: filter_status(case, plan, &checks),
             candidates: plan
                 .candidates
@@ -123,18 +150,24 @@ impl Answer {
             actions: plan.actions.clone(),
             why: plan.reasons(&case.cluster),
             elapsed_seconds: Elapsed { load, plan: took },
-            preemptor: Preemptor {
-                pod: case.cluster.full_name(&case.preemptor),
-                priority: case.preemptor.priority,
-                requests: case.wants.clone(),
-                form: case.options.compat.as_str(),
-            },
+            preemptor: Preemptor::of(case),
             message: plan.message(&checks),
             victims: victims(case, plan),
             not_candidates: not_candidates(case, plan, &mut checks),
             explanation: explained.map(|id| Explanation::of(case, plan, id)),
             unchecked: checks.unchecked(),
             warnings: case.doubts.lines(),
+        }
+    }
+}
+
+impl Preemptor {
+    fn of(case: &Case) -> Self {
+        Self {
+            pod: case.cluster.full_name(&case.preemptor),
+            priority: case.preemptor.priority,
+            requests: case.wants.clone(),
+            form: case.options.compat.as_str(),
         }
     }
 }

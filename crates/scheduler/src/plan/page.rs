@@ -51,8 +51,14 @@ fn headline(answer: &Answer) -> (Colour, String) {
         return (Colour::Good, fits);
     }
     if !answer.eligible {
-        let reason = answer.ineligible_reason;
-        let stuck = format!("{head} fits on no node and may not preempt: {reason}");
+        let reason = &answer.ineligible_reason;
+        // Without a verdict on any node the pod was not tried.
+        let how = if answer.filter_status.is_empty() {
+            "is not tried"
+        } else {
+            "fits on no node and may not preempt"
+        };
+        let stuck = format!("{head} {how}: {reason}");
         return (Colour::Bad, stuck);
     }
     let Some(Freed {

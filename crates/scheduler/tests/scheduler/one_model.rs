@@ -179,3 +179,31 @@ fn a_chart_becomes_the_pods_of_its_controllers() {
     assert_eq!(answer["placed"]["default/agent-n2"], "n2");
     assert!(told.contains("are ignored: 1 Ingress"), "{told}");
 }
+
+#[test]
+fn a_pod_that_is_not_tried_goes_to_no_node_in_any_command() {
+    let gates = json!([{ "name": "kueue.x-k8s.io/admission" }, { "name": "example.org/quota" }]);
+    let mut deleting = pod("web", &json!({}));
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut failed = pod("web", &json!({}));
+    failed["status"] = json!({ "phase": "Failed" });
+    let table = [
+        (
+            pod("web", &json!({ "schedulingGates": gates })),
+            "waiting for scheduling gates: [kueue.x-k8s.io/admission example.org/quota]",
+        ),
+        (deleting, "skip schedule deleting pod: default/web"),
+        (failed, "it has ended with phase Failed"),
+    ];
+    let cluster = [node("n1", &json!({}))];
+    for (pod, reason) in table {
+        let (explained, _) = asked("explain", &cluster, &pod);
+        assert_eq!(explained["notTried"], reason);
+        assert_eq!(explained["feasible"], json!([]));
+        let (planned, _) = asked("plan", &cluster, &pod);
+        assert_eq!(planned["ineligibleReason"], reason);
+        assert_eq!(planned["fitsWithoutPreemption"], false);
+        let (simulated, _) = simulated(&cluster, &pod);
+        assert_eq!(simulated["placed"], json!({}), "{reason}");
+    }
+}
