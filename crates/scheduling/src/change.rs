@@ -1,14 +1,14 @@
-//! What changes in a cluster, as a watch tells it.
+//! Changes of objects, as watches report them.
 
 use evictd_pod::{Node, wire};
 use std::sync::Arc;
 
-/// An object before and after: without `old` it is new, without `new` it is gone.
+/// An object before and after a change. Without `old` it was added, without `new` it was deleted.
 #[derive(Debug)]
 pub struct Delta<T> {
-    /// As it was last seen.
+    /// The object before the change.
     pub old: Option<Arc<T>>,
-    /// As it is now.
+    /// The object after the change.
     pub new: Option<Arc<T>>,
 }
 
@@ -22,13 +22,13 @@ impl<T> Clone for Delta<T> {
 }
 
 impl<T> Delta<T> {
-    /// Both states, if it was there before and still is.
+    /// Both states of an updated object.
     pub(crate) fn both(&self) -> Option<(&T, &T)> {
         Some((self.old.as_deref()?, self.new.as_deref()?))
     }
 }
 
-/// A change of one object; the objects are shared with whoever else keeps them.
+/// A change of one object.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "they are the kinds of the API")]
 pub enum Change {
@@ -46,7 +46,6 @@ pub enum Change {
     DeviceClass(Delta<wire::DeviceClass>),
 }
 
-/// Whether both are the same pod.
 pub(crate) fn is_same(one: &wire::Metadata, other: &wire::Metadata) -> bool {
     one.uid == other.uid
         && (!one.uid.is_empty()
@@ -54,12 +53,11 @@ pub(crate) fn is_same(one: &wire::Metadata, other: &wire::Metadata) -> bool {
                 && one.name == other.name))
 }
 
-/// Whether it has a node.
 pub(crate) fn is_assigned(pod: &wire::Pod) -> bool {
     !pod.spec.node_name.is_empty()
 }
 
-/// Whether it takes room on a node, because it is there or because a node is being freed for it.
+/// Whether it counts on a node: its own or the nominated one.
 pub(crate) fn takes_room(pod: &wire::Pod) -> bool {
     is_assigned(pod) || !pod.status.nominated_node_name.is_empty()
 }

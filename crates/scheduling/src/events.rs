@@ -1,11 +1,12 @@
-//! What a change of an object is as an event: a change that no plugin has to look at is none (S5-022, S5-026, S5-031).
+//! Cluster events: the changes of objects that plugins can register for (S5-022, S5-026, S5-031). A change that no plugin can
+//! register for is no event.
 
 use crate::change::{Change, Delta, is_assigned};
 use evictd_pod::wire::{self, Condition};
 use evictd_pod::{Counted, Node, Requests, ResourceList, resources};
 use std::collections::BTreeMap;
 
-/// What happened, as plugins register for it.
+/// The resource and the action of an event (`ClusterEvent` in kube-scheduler).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     PodAdd,
@@ -15,7 +16,7 @@ pub(crate) enum Kind {
     PodGatesEliminated,
     PodToleration,
     PodGeneratedClaim,
-    /// Anything else about it.
+    /// Any other update.
     PodUpdate,
     NodeAdd,
     NodeDelete,
@@ -46,7 +47,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All of them.
     pub(crate) const ALL: [Self; 34] = [
         Self::PodAdd,
         Self::PodDelete,
@@ -85,7 +85,7 @@ impl Kind {
     ];
 }
 
-/// What happened, and to what.
+/// An event with the change that caused it.
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterEvent {
     pub(crate) kind: Kind,
@@ -93,7 +93,7 @@ pub(crate) struct ClusterEvent {
 }
 
 impl ClusterEvent {
-    /// Its name in metrics. That of a pod begins with the kind of pod: one with a node, or one without.
+    /// Its name in metrics. A pod event begins with `AssignedPod` or `UnschedulablePod`.
     pub(crate) fn label(&self) -> &'static str {
         let waits =
             |pods: &Delta<wire::Pod>| pods.new.as_deref().is_some_and(|pod| !is_assigned(pod));
@@ -104,7 +104,8 @@ impl ClusterEvent {
     }
 }
 
-/// The events of a change, in kube-scheduler's order. A pod that appears, goes or is bound is told by the caller.
+/// The events of a change, in the order of kube-scheduler. For pods only updates have events here: the caller knows which pods
+/// are added, bound and deleted.
 pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
     let kinds = match change {
         Change::Pod(pods) => pods
@@ -135,7 +136,7 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
                 .into_iter()
                 .collect()
         }
-        // One that is gone in a gap of the watch has given its devices back before.
+        // The watch may have missed the update that deallocated the devices.
         Change::ResourceClaim(Delta {
             old: Some(_),
             new: None,
@@ -194,14 +195,14 @@ fn of_pod(old: &wire::Pod, new: &wire::Pod) -> Vec<Kind> {
     }
 }
 
-/// Whether it requests less of anything than it did.
+/// Whether the pod requests less of any resource than before.
 fn is_smaller(old: &wire::Pod, new: &wire::Pod) -> bool {
     let (old, new) = (counted(old), counted(new));
     old.iter()
         .any(|(name, amount)| new.get(name).is_none_or(|now| now < amount))
 }
 
-/// What a pod requests, as the scheduler counts it during an in-place resize too.
+/// The requests of a pod in units. They are those of the scheduler also during an in-place resize.
 pub(crate) fn counted(pod: &wire::Pod) -> BTreeMap<String, i64> {
     Requests::of(pod, Counted::Scheduled)
         .list()
@@ -210,7 +211,7 @@ pub(crate) fn counted(pod: &wire::Pod) -> BTreeMap<String, i64> {
         .collect()
 }
 
-/// S5-022, S5-023: one event for each thing that changed. An uncordoned node has lost the taint that stands for it.
+/// S5-022, S5-023: one event for each changed property. An uncordoned node counts as one that has lost a taint.
 fn of_node(old: &Node, new: &Node) -> Vec<Kind> {
     let (before, after) = (&old.metadata, &new.metadata);
     [
@@ -252,7 +253,7 @@ fn differ(old: &ResourceList, new: &ResourceList) -> bool {
     units(old) != units(new)
 }
 
-/// Types and their states: a heartbeat is no change.
+/// The statuses by type. Heartbeat times do not count as a change.
 fn conditions(conditions: &[Condition]) -> BTreeMap<&str, &str> {
     conditions
         .iter()
@@ -299,7 +300,7 @@ pub(crate) const fn label(kind: Kind) -> &'static str {
     }
 }
 
-/// Labels of what happens to a pod without a node.
+/// The labels of events of pods without a node.
 const fn label_of_waiting(kind: Kind) -> &'static str {
     match kind {
         Kind::PodLabel => "UnschedulablePodUpdatePodLabel",

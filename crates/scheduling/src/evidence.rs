@@ -1,5 +1,4 @@
-//! Why a pod got its node and not another, for whoever asks later: what the other nodes said, and what decided between those that
-//! would have done.
+//! Why a pod got its node: the reasons of the rejected nodes, and the scores of the best two.
 
 use crate::cycle::{Filtered, Scores, Verdict};
 use crate::framework::Framework;
@@ -8,15 +7,15 @@ use evictd_placement::{Cluster, NodeId, Pod};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// So many nodes of those that said the same are named.
-const NAMED: usize = 8;
+/// How many nodes with the same reasons are named.
+const MAX_NAMED: usize = 8;
 
-/// Nodes that would not do for the same reasons.
+/// Nodes that were rejected for the same reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RejectedNodes {
-    /// Who says so; `Extender` for any of them.
+    /// The plugin that rejected them; `Extender` for any extender.
     pub plugin: String,
-    /// In kube-scheduler's words.
+    /// The messages of kube-scheduler.
     pub reasons: Vec<String>,
     /// How many nodes.
     pub count: usize,
@@ -24,71 +23,78 @@ pub struct RejectedNodes {
     pub nodes: Vec<String>,
 }
 
-/// What a plugin gave to the node that was chosen, from 0 to 100, and what to the next best.
+/// The scores of a plugin for the chosen node and for the runner-up, from 0 to 100.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecidingScore {
     /// The plugin.
     pub plugin: String,
-    /// How much its score counts.
+    /// The weight of the score.
     pub weight: i64,
-    /// Of the node that was chosen.
+    /// The score of the chosen node.
     pub chosen: i64,
-    /// Of the next best.
+    /// The score of the runner-up.
     pub runner_up: i64,
 }
 
-/// Why a pod goes where it goes.
+/// Why a node was chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// The nodes that would not do.
+    /// The rejected nodes.
     pub rejections: Arc<[RejectedNodes]>,
-    /// The next best node; `None` where there was no choice.
+    /// The second best node; `None` if only one was feasible.
     pub runner_up: Option<String>,
-    /// What the plugins gave to both.
+    /// The scores of both.
     pub scores: Vec<DecidingScore>,
 }
 
-/// Nodes with the same verdict: how many, and the first of them.
-type Alike = (Verdict, usize, Vec<NodeId>);
+/// Nodes with the same verdict.
+struct NodeGroup {
+    verdict: Verdict,
+    count: usize,
+    first: Vec<NodeId>,
+}
 
-/// Puts the nodes that will not do together by what they said. There are few different answers, and the same often follow
-/// each other.
-fn alike(verdicts: &[Verdict]) -> Vec<Alike> {
-    let mut groups: Vec<Alike> = Vec::new();
+/// Groups the rejected nodes by their verdict.
+fn group_rejected(verdicts: &[Verdict]) -> Vec<NodeGroup> {
+    let mut groups: Vec<NodeGroup> = Vec::new();
+    // There are few different verdicts, and equal ones often follow each other, so a search from the last group is faster
+    // than a map.
     let mut last = 0;
     for (index, verdict) in verdicts.iter().enumerate() {
         if matches!(verdict, Verdict::Feasible | Verdict::NotTried) {
             continue;
         }
-        if groups.get(last).is_none_or(|(own, ..)| own != verdict) {
-            let known = groups.iter().position(|(own, ..)| own == verdict);
+        let has_verdict = |group: &NodeGroup| group.verdict == *verdict;
+        if !groups.get(last).is_some_and(has_verdict) {
+            let known = groups.iter().position(has_verdict);
             last = known.unwrap_or(groups.len());
         }
         if last == groups.len() {
-            groups.push((*verdict, 0, Vec::new()));
+            groups.push(NodeGroup {
+                verdict: *verdict,
+                count: 0,
+                first: Vec::new(),
+            });
         }
-        let (_, count, first) = &mut groups[last];
-        *count += 1;
-        if first.len() < NAMED {
-            first.push(NodeId::of(index));
+        let group = &mut groups[last];
+        group.count += 1;
+        if group.first.len() < MAX_NAMED {
+            group.first.push(NodeId::of(index));
         }
     }
     groups
 }
 
-fn rejected(
-    cluster: &Cluster,
-    (_, count, first): Alike,
-    plugin: String,
-    reasons: Vec<String>,
-) -> RejectedNodes {
-    let names = first.into_iter().map(|id| cluster.node_name(id).to_owned());
-    RejectedNodes {
-        plugin,
-        reasons,
-        count,
-        nodes: names.collect(),
+impl NodeGroup {
+    fn rejected_by(self, cluster: &Cluster, plugin: String, reasons: Vec<String>) -> RejectedNodes {
+        let names = self.first.into_iter();
+        RejectedNodes {
+            plugin,
+            reasons,
+            count: self.count,
+            nodes: names.map(|id| cluster.node_name(id).to_owned()).collect(),
+        }
     }
 }
 
@@ -99,51 +105,52 @@ pub(crate) fn by_filters(
     pod: &Pod,
     verdicts: &[Verdict],
 ) -> Arc<[RejectedNodes]> {
-    alike(verdicts)
+    group_rejected(verdicts)
         .into_iter()
-        .filter_map(|own| {
-            let Verdict::Rejected(filter, rejection) = own.0 else {
+        .filter_map(|group| {
+            let Verdict::Rejected(filter, rejection) = group.verdict else {
                 return None;
             };
             let plugin = framework.filters[filter].name().to_owned();
             let reasons = messages_in_order(cluster, pod, rejection.reason);
-            Some(rejected(cluster, own, plugin, reasons))
+            Some(group.rejected_by(cluster, plugin, reasons))
         })
         .collect()
 }
 
 impl Filtered {
-    /// The nodes that would not do.
+    /// The rejected nodes by reason.
     pub fn rejections(
         &self,
         framework: &Framework,
         cluster: &Cluster,
         pod: &Pod,
     ) -> Arc<[RejectedNodes]> {
-        alike(&self.verdicts)
+        group_rejected(&self.verdicts)
             .into_iter()
-            .map(|own| {
-                let plugin = self.plugin(framework, own.0);
-                let reasons = self.reasons(cluster, pod, own.0);
-                rejected(cluster, own, plugin, reasons)
+            .map(|group| {
+                let plugin = self.plugin(framework, group.verdict);
+                let reasons = self.reasons(cluster, pod, group.verdict);
+                group.rejected_by(cluster, plugin, reasons)
             })
             .collect()
     }
 }
 
-/// The place of the next best after the chosen one, by total; the first of equals.
+/// The node with the highest total beside the chosen one; the first of equals.
 pub(crate) fn runner_up(
     totals: impl Iterator<Item = (NodeId, i64)>,
     chosen: NodeId,
 ) -> Option<NodeId> {
     totals
         .filter(|(id, _)| *id != chosen)
-        .reduce(|best, own| if own.1 > best.1 { own } else { best })
+        // Not `max_by_key`, which returns the last of equals.
+        .reduce(|best, other| if other.1 > best.1 { other } else { best })
         .map(|(id, _)| id)
 }
 
 impl Scores {
-    /// What the plugins gave to the chosen node and to the next best, of the nodes that passed.
+    /// The runner-up among the feasible nodes, and the scores of both.
     pub(crate) fn deciding(
         &self,
         nodes: &[NodeId],
@@ -153,11 +160,11 @@ impl Scores {
         let second = runner_up(totals, chosen)?;
         let at = |wanted: NodeId| nodes.iter().position(|id| *id == wanted);
         let (first, other) = (at(chosen)?, at(second)?);
-        let scores = self.plugins.iter().map(|own| DecidingScore {
-            plugin: own.name.clone(),
-            weight: own.weight,
-            chosen: own.normalized[first],
-            runner_up: own.normalized[other],
+        let scores = self.plugins.iter().map(|plugin| DecidingScore {
+            plugin: plugin.name.clone(),
+            weight: plugin.weight,
+            chosen: plugin.normalized[first],
+            runner_up: plugin.normalized[other],
         });
         Some((second, scores.collect()))
     }

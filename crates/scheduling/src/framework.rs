@@ -1,4 +1,4 @@
-//! A profile, ready to decide: its plugins in their order.
+//! A framework: the plugins of one profile at their extension points.
 
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
 use crate::parallelize::{Parallelizer, Sequential};
@@ -9,20 +9,20 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A plugin that a decision asks.
+/// A plugin that several extension points share.
 pub type SharedPlugin = Arc<dyn Plugin>;
 
-/// What is tried for a pod that fits nowhere.
+/// A `PostFilter` plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostFilter {
-    /// Devices that could be given back, since they are of no use to the pod where they are.
+    /// Deallocates devices that the pod cannot use where they are.
     DynamicResources,
-    /// Pods of less importance give way.
+    /// Evicts pods of lower priority.
     DefaultPreemption,
 }
 
 impl PostFilter {
-    /// Its name in configurations.
+    /// The name in configurations.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DynamicResources => "DynamicResources",
@@ -31,46 +31,46 @@ impl PostFilter {
     }
 }
 
-/// The plugins of one profile, each list in the order in which it is asked.
+/// The plugins of one profile, in their order at each extension point.
 #[derive(Clone)]
 pub struct Framework {
-    /// `schedulerName` of the pods that it decides about.
+    /// The `schedulerName` of its pods.
     pub scheduler_name: String,
-    /// ExtenderState before any node is looked at.
+    /// Run before the filters.
     pub pre_filters: Vec<SharedPlugin>,
-    /// ExtenderState about each node.
+    /// Run on each node.
     pub filters: Vec<SharedPlugin>,
-    /// Tried for a pod that fits nowhere.
+    /// Run for a pod that fits on no node.
     pub post_filters: Vec<PostFilter>,
-    /// Score the nodes that passed, each with its weight.
+    /// Score the feasible nodes, each with its weight.
     pub scores: Vec<(SharedPlugin, i64)>,
-    /// Plugins of one's own that set aside what a pod needs on its node.
+    /// Custom plugins that reserve resources of the chosen node.
     pub reserves: Vec<SharedPlugin>,
-    /// Those that say when a pod may be bound.
+    /// Custom plugins that permit, delay or reject the binding.
     pub permits: Vec<SharedPlugin>,
-    /// Those that look once more before it is.
+    /// Custom plugins that run before the binding.
     pub pre_binds: Vec<SharedPlugin>,
-    /// Run the parts of a decision about many nodes.
+    /// Evaluates many nodes in parallel.
     pub parallelizer: Arc<dyn Parallelizer>,
-    /// Which of the best nodes is chosen.
+    /// How one of the best nodes is chosen.
     pub tie_break: TieBreak,
-    /// A plugin that is not built in may go by any label of a pod.
+    /// Whether there are custom plugins, which may read any label of a pod.
     pub(crate) has_custom_plugins: bool,
 }
 
-/// Which of several nodes with the highest total is chosen (S5-056). For kube-scheduler it is whichever was ready first.
+/// How one of several nodes with the highest score is chosen (S5-056). kube-scheduler chooses the one whose filters ended first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TieBreak {
     /// The first by name.
     #[default]
     FirstByName,
-    /// Of those with the fewest pods the first by name. By name alone, pods that change no node's score would all go to one
+    /// The first by name of those with the fewest pods. By name alone, pods that change no score would all be placed on one
     /// node until it is full.
     FewestPods,
 }
 
 impl TieBreak {
-    /// The node that is chosen; `None` where there is none.
+    /// `None` if there is no node.
     pub(crate) fn choose(self, cluster: &Cluster, top: &[NodeId]) -> Option<NodeId> {
         match self {
             Self::FirstByName => cluster.first_by_name(top),
@@ -97,14 +97,14 @@ pub(crate) struct PendingPermit {
 /// The longest permit timeout (S5-059).
 const MAX_PERMIT_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 
-/// A plugin that is not built in: its name, where it takes part, and how it is made from its arguments.
+/// A custom (out-of-tree) plugin.
 #[derive(Clone)]
 pub struct CustomPlugin {
-    /// Its name in configurations.
+    /// The name in configurations.
     pub name: &'static str,
-    /// Where it takes part.
+    /// Its extension points.
     pub points: &'static [Point],
-    /// Makes it from its `pluginConfig`, which is an empty map where there is none.
+    /// Creates it from its `pluginConfig`, which is an empty map if absent.
     pub make: fn(&mut Cluster, &Value) -> Result<SharedPlugin, String>,
 }
 
@@ -112,7 +112,7 @@ impl Framework {
     /// The default profile of kube-scheduler 1.36 (S5-076).
     pub fn of_default(cluster: &mut Cluster) -> Self {
         let profiles = Configuration::default().profiles;
-        // It has one profile, whose arguments are right.
+        // The default configuration has one valid profile.
         profiles
             .first()
             .and_then(|profile| Self::new(cluster, profile, &[]).ok())
@@ -131,14 +131,14 @@ impl Framework {
             })
     }
 
-    /// A profile for this cluster. `own` are the plugins that are not built in.
+    /// The framework of a profile.
     ///
     /// # Errors
-    /// Arguments that are wrong in themselves, with the name of the plugin.
+    /// Invalid arguments, with the name of the plugin.
     pub fn new(
         cluster: &mut Cluster,
         profile: &Profile,
-        own: &[CustomPlugin],
+        custom: &[CustomPlugin],
     ) -> Result<Self, String> {
         let mut made: BTreeMap<String, Option<SharedPlugin>> = BTreeMap::new();
         let nothing = Value::Object(serde_json::Map::new());
@@ -151,14 +151,15 @@ impl Framework {
             Point::PreBind,
         ] {
             for name in profile.points.at(point) {
+                // A plugin with several extension points is one object, which may share state between them.
                 if made.contains_key(name) {
                     continue;
                 }
-                let mine = own.iter().find(|own| own.name == *name);
+                let custom = custom.iter().find(|plugin| plugin.name == *name);
                 let args = profile.custom_args.get(name).unwrap_or(&nothing);
-                let plugin = match mine {
-                    Some(own) => Some(
-                        (own.make)(cluster, args).map_err(|error| format!("{name}: {error}"))?,
+                let plugin = match custom {
+                    Some(custom) => Some(
+                        (custom.make)(cluster, args).map_err(|error| format!("{name}: {error}"))?,
                     ),
                     None => built_in(cluster, name, &profile.args)
                         .map_err(|error| format!("{name}: {error}"))?,
@@ -187,11 +188,11 @@ impl Framework {
         let scores = at(Point::Score)
             .into_iter()
             .map(|(name, plugin)| (plugin, profile.points.weight(name)));
-        // What the built-in ones reserve and do before the binding belongs to the cluster and to whoever binds.
-        let mine = |point| {
+        // The built-in plugins have no code at these points: the cluster reserves for them, and the caller prepares the binding.
+        let custom_at = |point| {
             at(point)
                 .into_iter()
-                .filter(|(name, _)| own.iter().any(|own| own.name == *name))
+                .filter(|(name, _)| custom.iter().any(|plugin| plugin.name == *name))
                 .map(|(_, plugin)| plugin)
                 .collect()
         };
@@ -202,12 +203,12 @@ impl Framework {
             filters: plugins(Point::Filter),
             post_filters: post_filters.collect(),
             scores: scores.collect(),
-            reserves: mine(Point::Reserve),
-            permits: mine(Point::Permit),
-            pre_binds: mine(Point::PreBind),
+            reserves: custom_at(Point::Reserve),
+            permits: custom_at(Point::Permit),
+            pre_binds: custom_at(Point::PreBind),
             parallelizer: Arc::new(Sequential),
             tie_break: TieBreak::default(),
-            has_custom_plugins: !own.is_empty(),
+            has_custom_plugins: !custom.is_empty(),
         })
     }
 
@@ -269,7 +270,7 @@ impl Framework {
         })
     }
 
-    /// Whether pods may be rejected by plugins that kube-scheduler does not have.
+    /// Whether custom plugins may reject pods.
     pub(crate) fn has_other_plugins(&self) -> bool {
         [
             &self.pre_filters,
@@ -283,7 +284,7 @@ impl Framework {
     }
 }
 
-/// A built-in plugin; `None` for those that decide nothing about nodes.
+/// `None` for a plugin that neither filters nor scores nodes.
 fn built_in(
     cluster: &mut Cluster,
     name: &str,

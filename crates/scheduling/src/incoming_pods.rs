@@ -3,7 +3,7 @@
 use crate::queue::{Moved, Pool};
 use hashbrown::HashMap;
 
-/// Counts by the pool that they entered and the event that brought them there.
+/// Counts by the pool that the pods entered and the event that brought them there (`queue_incoming_pods_total`).
 #[derive(Debug, Default)]
 pub(crate) struct IncomingPods(HashMap<(Pool, &'static str), u64>);
 

@@ -1,11 +1,11 @@
-//! What a scheduler decides between two placements, without I/O, clock or threads.
+//! The decisions of kube-scheduler without I/O, clock or threads. [`Scheduler`] is the whole scheduler as a value: its cache and
+//! queue, the scheduling cycle and the binding cycle.
 //!
-//! [`SchedulingQueue`] holds the pods that wait for a node: which one is next, how long one that failed backs off, and
-//! which change in the cluster makes another attempt worth while. Whoever watches the cluster tells it every change of
-//! every object by [`SchedulingQueue::on`]; whoever schedules takes pods out with [`pop`](SchedulingQueue::pop) and ends
-//! each attempt with [`failed`](SchedulingQueue::failed), or with [`assume`](SchedulingQueue::assume) and
-//! [`done`](SchedulingQueue::done), after which [`binding_failed`](SchedulingQueue::binding_failed) may still follow.
-//! Two flushes are called as time passes.
+//! [`SchedulingQueue`] holds the pods that wait for a node. It decides which pod is next, how long a failed pod backs off, and
+//! which event wakes a rejected pod. Every watch event is reported by [`SchedulingQueue::on`]. An attempt begins with
+//! [`pop`](SchedulingQueue::pop). It ends with [`failed`](SchedulingQueue::failed), or with [`assume`](SchedulingQueue::assume)
+//! and [`done`](SchedulingQueue::done). After these [`binding_failed`](SchedulingQueue::binding_failed) may still follow. As time
+//! passes, two flushes are called.
 //!
 //! ```
 //! use evictd_pod::{Node, wire};

@@ -1,4 +1,4 @@
-//! The plugins by name, and sets of them in eight bytes, so that the rejectors of 100 000 pods take little memory.
+//! The plugins by name, and sets of them. A set is four bytes, because 100 000 pods may wait, each with its rejectors.
 
 macro_rules! names {
     ($($name:ident),* $(,)?) => {
@@ -10,10 +10,10 @@ macro_rules! names {
         }
 
         impl PluginName {
-            /// All of them, in the order of the default profile.
+            /// All plugins, in the order of the default profile.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// Its name in configurations and messages.
+            /// The name in configurations and messages.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name)),*
@@ -41,14 +41,14 @@ names! {
     DefaultPreemption,
     NodeDeclaredFeatures,
     GangScheduling,
-    // Not a plugin: what an extender rejects is recorded under this name (S5-111).
+    // Not a plugin: kube-scheduler records rejections of extenders under this name (S5-111).
     Extender,
-    // Not one of kube-scheduler: any other plugin. Nobody knows what it waits for, so every event wakes its pods.
+    // Any custom plugin. Which events it depends on is unknown, so every event wakes its pods.
     Other,
 }
 
 impl PluginName {
-    /// The plugin of this name.
+    /// The plugin with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -62,29 +62,29 @@ impl PluginName {
 pub struct PluginSet(u32);
 
 impl PluginSet {
-    /// Whether no plugin is in it.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this plugin is in it.
+    /// Whether the plugin is in the set.
     pub const fn contains(self, plugin: PluginName) -> bool {
         self.0 >> plugin as u32 & 1 == 1
     }
 
-    /// What is in both.
+    /// The intersection.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in either.
+    /// The union.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Its plugins in the order of [`PluginName::ALL`].
+    /// The plugins in the order of [`PluginName::ALL`].
     pub fn iter(self) -> impl Iterator<Item = PluginName> {
         PluginName::ALL
             .iter()

@@ -1,4 +1,4 @@
-//! The `PostFilter` point: what is tried for a pod that fits on no node (S5-053).
+//! The `PostFilter` point, for a pod that fits on no node (S5-053).
 
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::{Framework, PostFilter};

@@ -1,29 +1,29 @@
-//! What has to be done for a pod's claims before it can be bound to its node.
+//! The `PreBind` plan: the writes to the claims of a pod that must succeed before it can be bound.
 
 use evictd_placement::{
     Cluster, DeviceChoice, NodeId, Pod, VolumeChoice, device_choices, volume_choices,
 };
 use evictd_pod::wire;
 
-/// What has to be written for the claims of a pod, and waited for, before it is bound (S5-094).
+/// The volumes and devices that must be bound before the pod (S5-094).
 #[derive(Debug, Clone, Default)]
 pub struct PreBindPlan {
-    /// Volumes.
+    /// The volumes of its claims.
     pub volumes: Vec<VolumeChoice>,
-    /// Devices.
+    /// The devices of its claims.
     pub devices: Vec<DeviceChoice>,
 }
 
-/// A claim on devices as it was when something was decided about it.
+/// A `ResourceClaim` in the version that a decision is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRef {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its UID.
+    /// The UID.
     pub uid: String,
-    /// Which version of it was looked at.
+    /// The version.
     pub resource_version: String,
 }
 
@@ -39,7 +39,7 @@ impl ClaimRef {
 }
 
 impl PreBindPlan {
-    /// For a pod that goes to this node.
+    /// The plan for a pod on this node.
     pub(crate) fn of(cluster: &Cluster, pod: &Pod, node: NodeId) -> Self {
         Self {
             volumes: volume_choices(cluster, pod, node),
@@ -47,14 +47,14 @@ impl PreBindPlan {
         }
     }
 
-    /// The same; its devices are nobody else's from now on.
+    /// As [`Self::of`], and reserves the devices for the pod.
     pub(crate) fn begin(cluster: &mut Cluster, pod: &Pod, node: NodeId) -> Self {
-        let new = Self::of(cluster, pod, node);
-        cluster.assume_devices(pod, &new.devices);
-        new
+        let plan = Self::of(cluster, pod, node);
+        cluster.assume_devices(pod, &plan.devices);
+        plan
     }
 
-    /// Whether it can be bound at once.
+    /// Whether the pod can be bound at once.
     pub const fn is_empty(&self) -> bool {
         self.volumes.is_empty() && self.devices.is_empty()
     }

@@ -337,7 +337,7 @@ impl Scheduler {
     }
 }
 
-/// The key of a pod that terminates or is gone.
+/// The key of a pod that terminates or was deleted.
 fn terminating(pods: &Delta<wire::Pod>) -> Option<Arc<str>> {
     let old = pods.old.as_ref()?;
     let stays = pods

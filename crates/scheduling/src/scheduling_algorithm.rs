@@ -1,5 +1,5 @@
-//! Chooses the node of a pod: filters, scores and the best node. Pods of one workload often follow each other, so the filter
-//! results and scores of one pod are kept for the next equal pod, except for nodes that have changed meanwhile.
+//! Chooses the node of a pod: filters, scores and the best node. Pods of one workload often follow each other. So the filter
+//! results and scores of one pod are kept for the next equal pod. Only nodes that have changed are evaluated again.
 
 mod equivalence_cache;
 mod equivalence_class;

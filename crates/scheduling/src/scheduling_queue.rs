@@ -19,12 +19,12 @@ pub(crate) use gangs::Gang;
 use hint_context::HintContext;
 pub(crate) use lifecycle::BindingResult;
 
-/// Why an attempt failed (S5-052). Without any plugin it was an error.
+/// Why an attempt failed (S5-052). Without plugins it was an error.
 #[derive(Debug, Clone, Default)]
 pub struct Failure {
     /// The plugins that rejected the pod.
     pub rejectors: PluginSet,
-    /// The plugins whose event sends it to the active pool without backoff (S5-033).
+    /// The plugins whose events activate the pod without backoff (S5-033).
     pub pending: PluginSet,
     /// The change of its nomination.
     pub nomination: Nomination,
@@ -44,9 +44,9 @@ pub enum Nomination {
 
 /// The pods that wait for a node, those in flight with the events that came meanwhile, and the nominations.
 ///
-/// Adding, popping and moving one pod is logarithmic. An event is asked only of the pods whose rejectors registered it.
+/// Adding, popping and moving one pod is logarithmic. An event is checked only for the pods whose rejectors registered it.
 /// At most [`MAX_IN_FLIGHT_EVENTS`](crate::MAX_IN_FLIGHT_EVENTS) events are kept, however long an attempt takes.
-/// Of objects it keeps only the waiting pods, shared with the caller.
+/// It keeps only the objects of waiting pods, shared with the caller.
 #[derive(Debug)]
 pub struct SchedulingQueue {
     lifecycles: PodLifecycles<ClusterEvent>,
@@ -83,8 +83,8 @@ impl SchedulingQueue {
             .collect()
     }
 
-    /// The next pod to try, which is in flight from then on: the first active one, else the first of those that back off
-    /// from a rejection (S5-038).
+    /// Pops the next pod, which is in flight from then on: the first active pod, else the first that backs off from a rejection
+    /// (S5-038).
     pub fn pop(&mut self) -> Option<Popped> {
         self.lifecycles.pop()
     }
@@ -123,7 +123,7 @@ impl SchedulingQueue {
         Ok(moved)
     }
 
-    /// The pod was given a node; until it is bound it counts as there (S5-057).
+    /// The pod counts on this node from now on (S5-057).
     pub fn assume(&mut self, now: Timestamp, pod: &str, node: &str) {
         if let Some(pod) = self.hints.pods.key(pod) {
             self.advance(now, PodEvent::Assumed { pod: &pod, node });
@@ -145,14 +145,14 @@ impl SchedulingQueue {
         self.lifecycles.count_cost(namespace, cost, had_turn);
     }
 
-    /// The attempt is over: the pod is being bound, or is dropped.
+    /// The attempt is over: the pod is being bound, or is not tried any more.
     pub fn done(&mut self, now: Timestamp, pod: &str) {
         let binding = None;
         self.advance(now, PodEvent::Done { pod, binding });
     }
 
-    /// An assumed pod was not bound: an error, or plugins rejected it while it waited for a permit (S5-065). Its place is
-    /// free again, which is an event for the others.
+    /// An assumed pod was not bound: after an error, or because plugins rejected it while it waited for a permit (S5-065). The room
+    /// that it frees is an event for other pods.
     ///
     /// # Errors
     /// As [`Self::failed`].
@@ -167,15 +167,18 @@ impl SchedulingQueue {
             nomination: Nomination::Cleared,
             ..Failure::default()
         };
-        let gone = self.forget(now, pod);
+        let pod_deleted = self.forget(now, pod);
         let mut moved = Vec::new();
         if rejectors.is_empty() {
-            moved.extend(gone.map(|gone| self.raise(now, gone, Scope::All)));
+            moved.extend(pod_deleted.map(|pod_deleted| self.raise(now, pod_deleted, Scope::All)));
             moved.push(self.failed(now, pod, &failure)?.into_iter().collect());
         } else {
             moved.push(self.failed(now, pod, &failure)?.into_iter().collect());
             let this: [Arc<str>; 1] = [pod.into()];
-            moved.extend(gone.map(|gone| self.raise(now, gone, Scope::Except(this.into()))));
+            moved.extend(
+                pod_deleted
+                    .map(|pod_deleted| self.raise(now, pod_deleted, Scope::Except(this.into()))),
+            );
         }
         Ok(moved.concat())
     }
@@ -227,6 +230,7 @@ impl SchedulingQueue {
                 self.on_changed_pod(now, old, new)
             }
             (Some(old), Some(new)) => {
+                // The watch has missed that a pod was deleted and another of its name created.
                 let mut moved = self.on_deleted_pod(now, old);
                 moved.extend(self.on_new_pod(now, new));
                 moved
@@ -244,9 +248,9 @@ impl SchedulingQueue {
             if let Some(group) = group_of(new) {
                 self.hints.groups.bind(group, &key, &new.spec.node_name);
             }
-            return self.raise(now, appeared(new), Scope::All);
+            return self.raise(now, pod_added(new), Scope::All);
         }
-        if !self.is_ours(new) {
+        if !self.is_responsible_for(new) {
             return Vec::new();
         }
         let key = self.keep(new);
@@ -270,9 +274,9 @@ impl SchedulingQueue {
             if let Some(group) = group_of(old) {
                 self.hints.groups.leave(&group, &key);
             }
-            return self.raise(now, gone(old), Scope::All);
+            return self.raise(now, pod_deleted(old), Scope::All);
         }
-        if !self.is_ours(old) {
+        if !self.is_responsible_for(old) {
             return Vec::new();
         }
         if let Some(assumed) = assumed {
@@ -281,7 +285,7 @@ impl SchedulingQueue {
         if old.status.nominated_node_name.is_empty() {
             return Vec::new();
         }
-        self.raise(now, gone(old), Scope::UpTo(priority(old)))
+        self.raise(now, pod_deleted(old), Scope::UpTo(priority(old)))
     }
 
     fn on_changed_pod(
@@ -296,14 +300,14 @@ impl SchedulingQueue {
         if is_assigned(new) {
             return self.on_bound_pod(now, old, new);
         }
-        if !self.is_ours(new) {
+        if !self.is_responsible_for(new) {
             return Vec::new();
         }
         self.on_changed_waiting_pod(now, old, new)
     }
 
-    /// A pod got its node. If that is not the assumed or nominated one, the room on the latter is free. kube-scheduler
-    /// overlooks that.
+    /// A pod was bound. If it was assumed or nominated on another node, that node has room again. kube-scheduler overlooks
+    /// that.
     fn on_bound_pod(
         &mut self,
         now: Timestamp,
@@ -311,16 +315,16 @@ impl SchedulingQueue {
         new: &Arc<wire::Pod>,
     ) -> Vec<Moved> {
         let key = new.metadata.key();
-        let mut moved = self.raise(now, appeared(new), Scope::All);
+        let mut moved = self.raise(now, pod_added(new), Scope::All);
         let (pod, node) = (&*key, &*new.spec.node_name);
         let commands = self.advance(now, PodEvent::Assigned { pod, node });
         self.drop(&key);
         if let Some(group) = group_of(new) {
             self.hints.groups.bind(group, &key, &new.spec.node_name);
         }
-        let elsewhere = freed(commands).filter(|_| !self.hints.settings.as_kube_scheduler);
-        if let Some(node) = elsewhere {
-            moved.extend(self.raise(now, gone_from(old, &node), Scope::All));
+        let freed_node = freed(commands).filter(|_| !self.hints.settings.as_kube_scheduler);
+        if let Some(node) = freed_node {
+            moved.extend(self.raise(now, pod_left(old, &node), Scope::All));
         }
         moved
     }
@@ -346,18 +350,20 @@ impl SchedulingQueue {
         new: &Arc<wire::Pod>,
     ) -> Vec<Moved> {
         let version = &new.metadata.resource_version;
+        // A resync of the watch reports unchanged pods.
         if !version.is_empty() && *version == old.metadata.resource_version {
             return Vec::new();
         }
         let key = self.keep(new);
         if self.lifecycles.is_assumed(&key) {
             let terminates = |pod: &wire::Pod| pod.metadata.deletion_timestamp.is_some();
+            // Its attempt continues with the old pod; only the begin of its deletion counts.
             if terminates(old) || !terminates(new) {
                 return Vec::new();
             }
             let commands = self.advance(now, PodEvent::Terminating { pod: &key });
             return freed(commands).map_or(Vec::new(), |node| {
-                self.raise(now, gone_from(new, &node), Scope::All)
+                self.raise(now, pod_left(new, &node), Scope::All)
             });
         }
         let events = events::of(&changed(old, new))
@@ -379,7 +385,7 @@ impl SchedulingQueue {
         let mut moved = counted(self.advance(now, event));
         let nominated = &old.status.nominated_node_name;
         if !nominated.is_empty() && *nominated != new.status.nominated_node_name {
-            moved.extend(self.raise(now, gone(old), Scope::UpTo(priority(old))));
+            moved.extend(self.raise(now, pod_deleted(old), Scope::UpTo(priority(old))));
         }
         moved
     }
@@ -387,17 +393,17 @@ impl SchedulingQueue {
     /// An assumed pod no longer counts on its node. Returns that as an event.
     fn forget(&mut self, now: Timestamp, pod: &str) -> Option<ClusterEvent> {
         let node = freed(self.advance(now, PodEvent::Forgotten { pod }))?;
-        Some(gone_from(self.hints.pods.get(pod)?, &node))
+        Some(pod_left(self.hints.pods.get(pod)?, &node))
     }
 
     /// A pod was deleted or has ended. Returns an event if it counted on a node.
     fn end(&mut self, now: Timestamp, pod: &str) -> Option<ClusterEvent> {
         let freed = freed(self.advance(now, PodEvent::Gone { pod }));
         let wire = self.drop(pod)?;
-        Some(gone_from(&wire, &freed?))
+        Some(pod_left(&wire, &freed?))
     }
 
-    fn is_ours(&self, pod: &wire::Pod) -> bool {
+    fn is_responsible_for(&self, pod: &wire::Pod) -> bool {
         self.hints
             .scheduler_names
             .contains(pod.spec.scheduler_name_or_default())
@@ -412,7 +418,7 @@ impl SchedulingQueue {
         key
     }
 
-    /// Forgets a pod that was deleted, has ended or has its node. Returns it if it was known.
+    /// Removes the object of a pod that was deleted, has ended or has a node.
     fn drop(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
         let pod = self.hints.pods.remove(key)?;
         if let Some(group) = group_of(&pod) {
@@ -429,12 +435,12 @@ impl SchedulingQueue {
         self.hints.pods.get(pod)
     }
 
-    /// In which phase a pod is, while it is scheduled or its binding is not answered.
+    /// The phase of a pod, while it is scheduled or its binding is not answered.
     pub fn phase(&self, pod: &str) -> Option<Phase> {
         self.lifecycles.phase(pod)
     }
 
-    /// The node of a pod that counts there although no watch shows it yet.
+    /// The node on which a pod counts although no watch shows it there yet.
     pub fn assumed_node(&self, pod: &str) -> Option<&Arc<str>> {
         self.lifecycles.assumed_node(pod)
     }
@@ -454,7 +460,7 @@ impl SchedulingQueue {
         self.len() == 0
     }
 
-    /// The queue state of a waiting pod.
+    /// A waiting pod.
     pub fn queued_pod(&self, pod: &str) -> Option<QueuedPod> {
         self.lifecycles.queue().queued_pod(pod)
     }
@@ -464,13 +470,13 @@ impl SchedulingQueue {
         self.lifecycles.first_failure(pod)
     }
 
-    /// The pods of a pool: active ones and those that back off in the order in which they leave it, others by key.
+    /// The pods of a pool. Active pods and those that back off are in the order in which they leave it, others by key.
     pub fn pods_in(&self, pool: Pool) -> Vec<Arc<str>> {
         self.lifecycles.queue().pods_in(pool)
     }
 
-    /// How many pods wait that a plugin has rejected, by it and the name of their scheduler: since they were rejected until
-    /// they are tried again (S5-039). Zero where none does any more.
+    /// The number of waiting pods that each plugin has rejected, by plugin and scheduler name. A pod counts until it is tried
+    /// again (S5-039). A count that has fallen to zero stays.
     pub fn rejected_counts(&self) -> impl Iterator<Item = (&'static str, &str, usize)> {
         let names: Vec<&str> = self
             .hints
@@ -531,7 +537,7 @@ fn freed(commands: Vec<Command>) -> Option<Arc<str>> {
     })
 }
 
-/// Pods that have ended are not watched (S5-001).
+/// kube-scheduler does not watch pods that have ended (S5-001).
 fn is_alive(pod: &wire::Pod) -> bool {
     !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed")
 }
@@ -540,7 +546,7 @@ fn priority(pod: &wire::Pod) -> i32 {
     pod.spec.priority.unwrap_or(0)
 }
 
-fn appeared(pod: &Arc<wire::Pod>) -> ClusterEvent {
+fn pod_added(pod: &Arc<wire::Pod>) -> ClusterEvent {
     ClusterEvent {
         kind: Kind::PodAdd,
         change: Change::Pod(Delta {
@@ -550,7 +556,7 @@ fn appeared(pod: &Arc<wire::Pod>) -> ClusterEvent {
     }
 }
 
-fn gone(pod: &Arc<wire::Pod>) -> ClusterEvent {
+fn pod_deleted(pod: &Arc<wire::Pod>) -> ClusterEvent {
     ClusterEvent {
         kind: Kind::PodDelete,
         change: Change::Pod(Delta {
@@ -560,11 +566,11 @@ fn gone(pod: &Arc<wire::Pod>) -> ClusterEvent {
     }
 }
 
-/// A pod no longer counts as being on this node.
-fn gone_from(pod: &wire::Pod, node: &str) -> ClusterEvent {
+/// The event that a pod no longer counts on this node.
+fn pod_left(pod: &wire::Pod, node: &str) -> ClusterEvent {
     let mut pod = pod.clone();
     node.clone_into(&mut pod.spec.node_name);
-    gone(&Arc::new(pod))
+    pod_deleted(&Arc::new(pod))
 }
 
 fn changed(old: &Arc<wire::Pod>, new: &Arc<wire::Pod>) -> Change {

@@ -94,7 +94,7 @@ fn pods_stay_away_from_pressure_unless_they_tolerate_it() {
 }
 
 #[test]
-fn a_node_that_is_close_to_a_threshold_is_less_liked() {
+fn a_node_close_to_a_threshold_scores_less() {
     let mut scene = Scene::new(&[
         node("far", "Ready", ""),
         node("close", "Ready", "MemoryPressure"),
@@ -107,7 +107,7 @@ fn a_node_that_is_close_to_a_threshold_is_less_liked() {
 }
 
 #[test]
-fn a_replacement_does_not_go_back_while_the_pressure_lasts() {
+fn a_replacement_is_not_placed_on_the_old_node_under_pressure() {
     let pressed = [
         node("one", "MemoryPressure", ""),
         node("two", "MemoryPressure", ""),
@@ -134,7 +134,7 @@ fn a_replacement_does_not_go_back_while_the_pressure_lasts() {
 }
 
 #[test]
-fn a_node_that_says_the_same_again_changes_nothing() {
+fn a_repeated_node_report_changes_nothing() {
     let mut scene = Scene::new(&[node("one", "Ready", "DiskPressure")]);
     let before = scene.cluster.changes().now();
     let (sizes, told) = (scene.cluster.sizes(), node("one", "Ready", "DiskPressure"));
@@ -147,7 +147,7 @@ fn a_node_that_says_the_same_again_changes_nothing() {
 }
 
 #[test]
-fn every_event_wakes_a_pod_that_a_plugin_rejected_which_is_not_kube_schedulers() {
+fn every_event_wakes_a_pod_that_a_custom_plugin_rejected() {
     let events = waking_events([PluginName::Other].into_iter().collect());
     let of_all = waking_events(PluginName::ALL.iter().copied().collect());
     assert_eq!(events.len(), of_all.len());

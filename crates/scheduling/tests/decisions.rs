@@ -133,7 +133,7 @@ impl Scene {
 }
 
 #[test]
-fn s5_043_contradicting_names_end_the_search_and_others_narrow_it() {
+fn s5_043_pre_filter_node_names_are_intersected_and_an_empty_set_ends_the_cycle() {
     let field = |name: &str| json!({ "key": "metadata.name", "operator": "In", "values": [name] });
     let affinity = |fields: Value| {
         json!({ "spec": { "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -156,7 +156,7 @@ fn s5_043_contradicting_names_end_the_search_and_others_narrow_it() {
 }
 
 #[test]
-fn s5_044_a_nominated_node_that_will_do_is_the_only_one_that_is_tried() {
+fn s5_044_a_feasible_nominated_node_is_the_only_one_that_is_tried() {
     let mut scene = Scene::new([node("one", json!({})), node("two", json!({}))], []);
     let nominated = |node: &str| pod("in", json!({ "status": { "nominatedNodeName": node } }));
     let (_, filtered) = scene.filter(nominated("two"));
@@ -166,7 +166,7 @@ fn s5_044_a_nominated_node_that_will_do_is_the_only_one_that_is_tried() {
 }
 
 #[test]
-fn s5_045_the_first_filter_that_rejects_is_the_one_that_is_told() {
+fn s5_045_the_first_filter_that_rejects_is_reported() {
     let tainted = json!({ "spec": { "unschedulable": true, "taints": [{ "key": "k", "effect": "NoSchedule" }] } });
     let mut scene = Scene::new([node("one", tainted)], []);
     let told = scene.rejected(pod("in", requests("64", "1Gi")));
@@ -180,7 +180,7 @@ fn s5_045_the_first_filter_that_rejects_is_the_one_that_is_told() {
 }
 
 #[test]
-fn s5_049_a_nominated_pod_counts_as_if_it_were_there() {
+fn s5_049_a_nominated_pod_counts_as_placed() {
     let mut coming = pod("coming", requests("3", "1Gi"));
     merge(
         &mut coming,
@@ -214,7 +214,7 @@ fn s5_051_s5_102_reasons_are_counted_and_sorted_as_text() {
 }
 
 #[test]
-fn s5_052_a_claim_that_is_not_there_is_told_by_the_first_plugin_that_asks() {
+fn s5_052_a_missing_claim_is_reported_by_the_first_plugin_that_needs_it() {
     let claims = json!({ "spec": { "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "nope" } }] } });
     let mut scene = Scene::new([node("one", json!({}))], []);
     let failed = scene.failure(pod("in", claims));
@@ -227,7 +227,7 @@ fn s5_052_a_claim_that_is_not_there_is_told_by_the_first_plugin_that_asks() {
 }
 
 #[test]
-fn s5_053_without_preemption_nobody_gives_way() {
+fn s5_053_without_the_preemption_plugin_no_pod_is_evicted() {
     let full = pod("low", requests("4", "1Gi"));
     let mut full = full;
     merge(&mut full, json!({ "spec": { "nodeName": "one" } }));
@@ -274,7 +274,7 @@ fn s5_055_totals_are_sums_of_weighted_normalized_scores() {
 }
 
 #[test]
-fn s5_079_more_than_a_node_has_can_never_be_freed() {
+fn s5_079_a_request_above_allocatable_is_unresolvable() {
     let mut scene = Scene::new([node("one", json!({}))], []);
     let (_, filtered) = scene.filter(pod("in", requests("5", "1Gi")));
     let code = filtered.code(filtered.verdicts[0]).unwrap();
@@ -282,7 +282,7 @@ fn s5_079_more_than_a_node_has_can_never_be_freed() {
 }
 
 #[test]
-fn s5_080_s5_081_s5_082_nodes_that_are_cordoned_named_or_tainted() {
+fn s5_080_s5_081_s5_082_cordons_node_names_and_taints() {
     let nodes = [
         node("cordoned", json!({ "spec": { "unschedulable": true } })),
         node(
@@ -302,7 +302,7 @@ fn s5_080_s5_081_s5_082_nodes_that_are_cordoned_named_or_tainted() {
 }
 
 #[test]
-fn s5_083_soft_taints_that_are_not_tolerated_cost() {
+fn s5_083_untolerated_prefer_no_schedule_taints_lower_the_score() {
     let taint = |key: &str| json!({ "key": key, "effect": "PreferNoSchedule" });
     let nodes = [
         node("none", json!({})),
@@ -329,7 +329,7 @@ fn s5_083_soft_taints_that_are_not_tolerated_cost() {
 }
 
 #[test]
-fn s5_084_preferred_nodes_and_those_that_the_profile_demands() {
+fn s5_084_preferred_and_added_node_affinity() {
     let label = |value: &str| json!({ "metadata": { "labels": { "disk": value } } });
     let nodes = || {
         [
@@ -361,7 +361,7 @@ fn s5_084_preferred_nodes_and_those_that_the_profile_demands() {
 }
 
 #[test]
-fn s5_085_s5_086_emptier_nodes_and_the_least_that_containers_count_for() {
+fn s5_085_s5_086_least_allocated_scores_and_minimum_requests() {
     let mut there = pod("there", requests("2", "2Gi"));
     merge(&mut there, json!({ "spec": { "nodeName": "busy" } }));
     let nodes = || [node("busy", json!({})), node("idle", json!({}))];
@@ -393,7 +393,7 @@ fn s5_085_s5_086_emptier_nodes_and_the_least_that_containers_count_for() {
 }
 
 #[test]
-fn s5_087_a_pod_that_evens_out_a_node_is_welcome_there() {
+fn s5_087_a_pod_that_balances_a_node_scores_higher_there() {
     let mut there = pod("there", requests("3", "1Gi"));
     merge(&mut there, json!({ "spec": { "nodeName": "uneven" } }));
     let mut scene = Scene::new(
@@ -415,7 +415,7 @@ fn s5_087_a_pod_that_evens_out_a_node_is_welcome_there() {
 }
 
 #[test]
-fn s5_089_pods_that_are_liked_and_those_that_say_so() {
+fn s5_089_preferred_affinity_of_the_pod_and_of_existing_pods() {
     let on = |name: &str, node: &str, more: Value| {
         let mut pod = pod(
             name,
@@ -443,7 +443,7 @@ fn s5_089_pods_that_are_liked_and_those_that_say_so() {
 }
 
 #[test]
-fn s5_090_an_empty_selector_counts_nobody_and_yet_the_pod_itself() {
+fn s5_090_an_empty_selector_counts_only_the_pod_itself() {
     let zone = |name: &str| json!({ "metadata": { "labels": { "zone": name } } });
     let mut there = pod("there", json!({ "spec": { "nodeName": "a" } }));
     there["metadata"]["labels"]["app"] = json!("web");
@@ -464,7 +464,7 @@ fn s5_090_an_empty_selector_counts_nobody_and_yet_the_pod_itself() {
 }
 
 #[test]
-fn s5_091_s5_101_pods_of_a_service_are_spread_though_they_do_not_say_so() {
+fn s5_091_s5_101_pods_of_a_service_are_spread_by_default_constraints() {
     let zone =
         |name: &str| json!({ "metadata": { "labels": { "topology.kubernetes.io/zone": name } } });
     let there = pod("there", json!({ "spec": { "nodeName": "a" } }));
@@ -484,7 +484,7 @@ fn s5_091_s5_101_pods_of_a_service_are_spread_though_they_do_not_say_so() {
 }
 
 #[test]
-fn s5_092_images_that_are_there_already() {
+fn s5_092_image_locality_scores_nodes_that_have_the_images() {
     let image = json!({ "status": { "images": [{ "names": ["registry/app:1"], "sizeBytes": 600 << 20 }] } });
     let mut scene = Scene::new([node("has", image), node("has-not", json!({}))], []);
     let runs = |image: &str| json!({ "spec": { "containers": [{ "name": "c", "image": image }] } });
@@ -500,7 +500,7 @@ fn s5_092_images_that_are_there_already() {
 }
 
 #[test]
-fn s5_113_a_nominated_pod_that_wants_to_be_alone_is_overlooked_where_nobody_is_there_yet() {
+fn s5_113_the_anti_affinity_of_a_nominated_pod_is_overlooked_on_an_empty_node() {
     let alone = json!({ "spec": { "priority": 10, "affinity": { "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [{ "topologyKey": "kubernetes.io/hostname",
             "labelSelector": { "matchLabels": { "app": "web" } } }] } } } });
@@ -530,7 +530,7 @@ fn s5_113_a_nominated_pod_that_wants_to_be_alone_is_overlooked_where_nobody_is_t
 
 /// S5-046, S5-047: no node is left out, so that it does not matter where a search would begin.
 #[test]
-fn s5_046_s5_047_every_node_is_looked_at_whatever_percentage_is_set() {
+fn s5_046_s5_047_every_node_is_filtered_whatever_percentage_is_set() {
     let nodes = || (0..500).map(|index| node(&format!("node-{index:03}"), json!({})));
     let mut all = Scene::new(nodes(), []);
     let profile = json!({ "percentageOfNodesToScore": 5 });
@@ -557,7 +557,7 @@ fn s5_046_s5_047_every_node_is_looked_at_whatever_percentage_is_set() {
 
 /// S5-048: where nothing scores all nodes that will do are as good.
 #[test]
-fn s5_048_without_scoring_plugins_all_nodes_that_will_do_are_equal() {
+fn s5_048_without_score_plugins_all_feasible_nodes_are_equal() {
     let profile = json!({ "plugins": { "score": { "disabled": [{ "name": "*" }] } } });
     let mut scene = Scene::with(&profile, [node("b", json!({})), node("a", json!({}))], []);
     let scores = scene.scores(pod("p", requests("1", "1Gi")));
@@ -566,7 +566,7 @@ fn s5_048_without_scoring_plugins_all_nodes_that_will_do_are_equal() {
 
 /// S4-001: one after the other, and what each says stands in the message in that order.
 #[test]
-fn s4_001_what_is_tried_after_the_filters_is_tried_in_order() {
+fn s4_001_post_filter_plugins_run_in_order() {
     let nodes = [node("one", json!({}))];
     let incoming = || pod("p", requests("9", "1Gi"));
     let words = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for \

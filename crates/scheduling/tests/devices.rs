@@ -95,7 +95,7 @@ fn pairs(all: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_card_is_promised_once_and_free_again_when_its_pod_is_not_bound_or_goes() {
+fn a_device_is_reserved_once_and_freed_when_its_pod_is_not_bound_or_deleted() {
     let mut scene = Scene::start();
     scene.card("x");
     let first = scene.pod("first", "");
@@ -114,7 +114,7 @@ fn a_card_is_promised_once_and_free_again_when_its_pod_is_not_bound_or_goes() {
 }
 
 #[test]
-fn of_a_gang_whose_cards_do_not_suffice_nobody_keeps_one() {
+fn a_gang_with_too_few_devices_keeps_none() {
     let mut scene = Scene::start();
     scene.card("x");
     let group = json!({ "metadata": { "name": "g" },
@@ -130,7 +130,7 @@ fn of_a_gang_whose_cards_do_not_suffice_nobody_keeps_one() {
 }
 
 #[test]
-fn an_attempt_with_costly_selectors_ends_and_the_next_one_goes_on() {
+fn an_attempt_with_costly_selectors_is_interrupted_and_the_next_one_continues() {
     let mut scene = Scene::start();
     let device = |number: usize| json!({ "name": format!("d{number}"), "attributes": { "n": { "int": number } } });
     let devices: Vec<Value> = (1..=20).map(device).collect();

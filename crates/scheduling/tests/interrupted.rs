@@ -137,7 +137,7 @@ fn ends<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn an_attempt_that_takes_too_long_is_an_error_of_its_pod_and_the_others_go_on() {
+fn an_attempt_that_takes_too_long_is_an_error_of_its_pod_alone() {
     let mut scene = Scene::new();
     scene.most(NODES / 2);
     scene.pod("slow", "1", &json!({ "priority": 10 }));
@@ -152,7 +152,7 @@ fn an_attempt_that_takes_too_long_is_an_error_of_its_pod_and_the_others_go_on() 
 }
 
 #[test]
-fn a_search_for_victims_that_takes_too_long_ends_nobody() {
+fn an_interrupted_search_for_victims_evicts_no_pod() {
     let mut scene = Scene::new();
     for index in 0..NODES {
         let on = json!({ "nodeName": format!("node-{index:03}") });

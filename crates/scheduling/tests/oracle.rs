@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn all_timelines_of_the_real_scheduler() {
+fn all_timelines_equal_those_of_kube_scheduler() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/queue");
     let (mut wrong, mut count) = (Vec::new(), 0);
     for entry in fs::read_dir(folder).unwrap() {

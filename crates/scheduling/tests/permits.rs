@@ -156,7 +156,7 @@ impl Scene {
 }
 
 #[test]
-fn s5_058_one_that_cannot_reserve_has_all_give_back_in_reverse_order() {
+fn s5_058_a_failed_reserve_unreserves_all_plugins_in_reverse_order() {
     let mut scene = Scene::new();
     scene
         .script
@@ -187,7 +187,7 @@ fn s5_058_one_that_cannot_reserve_has_all_give_back_in_reverse_order() {
 }
 
 #[test]
-fn s5_059_a_pod_holds_its_place_until_all_have_permitted_it() {
+fn s5_059_a_waiting_pod_stays_assumed_until_all_plugins_have_permitted_it() {
     let mut scene = Scene::new();
     scene.says("a", wait(60));
     scene.says("b", wait(60));
@@ -210,7 +210,7 @@ fn s5_059_a_pod_holds_its_place_until_all_have_permitted_it() {
 }
 
 #[test]
-fn s5_060_the_first_timer_rejects_and_none_is_longer_than_fifteen_minutes() {
+fn s5_060_the_shortest_permit_timeout_rejects_and_none_exceeds_fifteen_minutes() {
     let mut scene = Scene::new();
     scene.says("a", wait(3600));
     scene.says("b", wait(7200));
@@ -236,7 +236,7 @@ fn s5_060_the_first_timer_rejects_and_none_is_longer_than_fifteen_minutes() {
 }
 
 #[test]
-fn s5_060_one_that_rejects_counts_for_more_than_all_that_allow() {
+fn s5_060_one_rejection_outweighs_all_permits() {
     let mut scene = Scene::new();
     scene.says("b", Permit::Reject("not today".to_owned()));
     scene.change(None, Some(&pod("web", 0)));
@@ -263,7 +263,7 @@ fn s5_060_one_that_rejects_counts_for_more_than_all_that_allow() {
 }
 
 #[test]
-fn a_pod_that_goes_while_it_waits_leaves_nothing_behind() {
+fn a_waiting_pod_that_is_deleted_leaves_no_state_behind() {
     let mut scene = Scene::new();
     scene.says("a", wait(600));
     let web = pod("web", 0);
@@ -277,7 +277,7 @@ fn a_pod_that_goes_while_it_waits_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_is_wrong_at_the_last_look_is_an_error_and_tried_again() {
+fn a_pre_bind_failure_is_an_error_and_the_pod_is_tried_again() {
     let mut scene = Scene::new();
     scene
         .script
@@ -300,7 +300,7 @@ fn what_is_wrong_at_the_last_look_is_an_error_and_tried_again() {
 }
 
 #[test]
-fn s4_022_a_victim_that_waits_for_a_permit_goes_back_into_the_queue() {
+fn s4_022_a_victim_that_waits_on_permit_returns_to_the_queue() {
     let mut scene = Scene::new();
     scene.says("a", wait(600));
     scene.change(None, Some(&pod("low", 0)));

@@ -78,7 +78,7 @@ impl Scene {
 }
 
 #[test]
-fn s5_040_a_pod_that_is_being_deleted_is_passed_over() {
+fn s5_040_a_terminating_pod_is_skipped() {
     let mut scene = Scene::new().with_node("one");
     let mut going = (*pod("going", "1", "")).clone();
     going.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH.into());
@@ -111,7 +111,7 @@ fn s5_042_without_nodes_an_attempt_is_an_error_that_is_tried_again_by_itself() {
 }
 
 #[test]
-fn s5_057_an_assumed_pod_takes_its_place_at_once() {
+fn s5_057_an_assumed_pod_counts_on_its_node_at_once() {
     let mut scene = Scene::new().with_node("one").with_node("two");
     for name in ["a", "b", "c"] {
         scene.change(None, Some(&pod(name, "1500m", "")));
@@ -125,7 +125,7 @@ fn s5_057_an_assumed_pod_takes_its_place_at_once() {
 }
 
 #[test]
-fn s5_067_an_assumed_pod_keeps_its_place_until_its_binding_fails() {
+fn s5_067_an_assumed_pod_counts_on_its_node_until_its_binding_fails() {
     let mut scene = Scene::new().with_node("one");
     let first = pod("first", "2", "");
     scene.change(None, Some(&first));
@@ -179,7 +179,7 @@ fn a_pod_that_comes_back_is_tried_only_after_its_earlier_binding_is_answered() {
 }
 
 #[test]
-fn s5_068_a_pod_that_was_bound_elsewhere_counts_where_it_is() {
+fn s5_068_a_pod_bound_to_another_node_counts_there() {
     let mut scene = Scene::new().with_node("one").with_node("two");
     let first = pod("first", "2", "");
     scene.change(None, Some(&first));
@@ -197,7 +197,7 @@ fn with_priority(pod: &Arc<wire::Pod>, priority: i32) -> Arc<wire::Pod> {
 
 /// k/k#106780: a victim that does not end holds nobody up where another node can be freed.
 #[test]
-fn a_node_that_does_not_become_free_is_left() {
+fn a_node_with_a_stuck_victim_is_abandoned() {
     let mut scene = Scene::new().with_node("one").with_node("two");
     let low = with_priority(&pod("low", "2", "one"), 1);
     let other = with_priority(&pod("other", "2", "two"), 5);
@@ -235,7 +235,7 @@ fn a_node_that_does_not_become_free_is_left() {
 
 /// S3-010, S4-033: that a node is being freed for a pod is told like any other change, and the pod goes where it fits first.
 #[test]
-fn s3_010_s4_033_a_nominated_pod_goes_where_it_fits_first() {
+fn s3_010_s4_033_a_nominated_pod_is_placed_on_another_node_if_it_fits_there_first() {
     let mut scene = Scene::new().with_node("one");
     scene.change(None, Some(&with_priority(&pod("low", "2", "one"), 1)));
     let high = with_priority(&pod("high", "2", ""), 10);
@@ -259,7 +259,7 @@ fn s3_010_s4_033_a_nominated_pod_goes_where_it_fits_first() {
 
 /// What the first of many was told the others are told without looking again, as long as it is true for them.
 #[test]
-fn pods_that_fit_nowhere_are_told_what_holds_for_each() {
+fn equal_unschedulable_pods_get_the_message_that_holds_for_each() {
     let mut scene = Scene::new().with_node("one");
     scene.change(None, Some(&with_priority(&pod("there", "1", "one"), 20)));
     for (name, policy) in [("a", ""), ("b", ""), ("c", "Never"), ("d", "")] {

@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_decision_is_what_asking_every_node_anew_says(steps in prop::collection::vec(step(), 1..40)) {
+    fn cached_decisions_equal_those_without_a_cache(steps in prop::collection::vec(step(), 1..40)) {
         let mut cluster = Cluster::new();
         for index in 0..4 {
             cluster.add_node(&node(index, false));

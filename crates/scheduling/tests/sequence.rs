@@ -27,7 +27,7 @@ fn without_empty(value: &Value) -> Value {
 }
 
 #[test]
-fn every_attempt_of_the_real_scheduler() {
+fn every_attempt_equals_that_of_kube_scheduler() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/sequence");
     let (mut wrong, mut count) = (Vec::new(), 0);
     for entry in std::fs::read_dir(folder).unwrap() {

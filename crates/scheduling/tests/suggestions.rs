@@ -149,7 +149,7 @@ fn one(node: Value, pods: Vec<Value>, incoming: Value) -> Vec<String> {
 }
 
 #[test]
-fn each_filter_has_its_remedy() {
+fn each_filter_has_its_suggestion() {
     let plain = || node("n", 4, json!({ "disk": "hdd" }), json!({}));
     let new = |spec: Value| pod("new", "", 1, spec);
     let affinity = |key: &str, operator: &str, values: Value| {
@@ -250,7 +250,7 @@ fn each_filter_has_its_remedy() {
 }
 
 #[test]
-fn a_label_that_places_are_told_apart_by_is_given_a_value_that_helps() {
+fn a_missing_topology_label_is_suggested_with_a_value_that_helps() {
     let near = json!({ "affinity": { "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
         { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "web" } } }] } } });
     let scene = Scene {
@@ -270,7 +270,7 @@ fn a_label_that_places_are_told_apart_by_is_given_a_value_that_helps() {
 }
 
 #[test]
-fn the_nodes_that_need_the_least_are_told_first_and_each_change_is_needed() {
+fn the_nodes_with_the_fewest_changes_come_first_and_each_change_is_needed() {
     let mut nodes: Vec<Value> = (1..9)
         .map(|cpu| node(&format!("n{cpu}"), cpu, json!({}), json!({})))
         .collect();
@@ -330,7 +330,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_remedy_is_enough_and_nothing_in_it_can_be_left_out(scene in scene()) {
+    fn every_suggestion_is_sufficient_and_minimal(scene in scene()) {
         for own in scene.suggestions() {
             for way in &own.alternatives {
                 prop_assert!(!way.is_empty());

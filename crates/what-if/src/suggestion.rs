@@ -1,43 +1,43 @@
-//! One change to a node, to a pod or to who is there, and what it is called.
+//! One change of a node, of a pod or of the pods on a node.
 
 use evictd_pod::wire::Taint;
 use evictd_pod::wire::{Pod, Toleration};
 use evictd_pod::{Node, Quantity};
 use std::fmt;
 
-/// Something that would have to be different.
+/// A change that is needed before a pod fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suggestion {
-    /// The node is cordoned no more.
+    /// Uncordon the node.
     Uncordon,
-    /// The pod tolerates a taint of the node.
+    /// Add a toleration of this taint to the pod.
     AddToleration(Taint),
-    /// The node has this label.
+    /// Add this label to the node.
     AddLabel {
-        /// Its key.
+        /// The key.
         key: String,
-        /// One of the values that will do.
+        /// One of the possible values.
         value: String,
     },
-    /// The node does not have this label.
+    /// Remove the label with this key from the node.
     RemoveLabel(String),
-    /// The pod's node selector does not name this label.
+    /// Remove this key from the node selector of the pod.
     RemoveNodeSelector(String),
-    /// The pod has no required node affinity.
+    /// Remove the required node affinity of the pod.
     RemoveNodeAffinity,
-    /// The node has so much more of a resource to give.
+    /// Add an amount of a resource to the node.
     AddCapacity {
-        /// Its name; `pods` is the number of pods.
+        /// The resource; `pods` is the number of pods.
         resource: String,
-        /// How much.
+        /// The amount.
         amount: Quantity,
     },
-    /// These pods, `namespace/name`, are not on the node.
+    /// Remove these pods, `namespace/name`, from the node.
     RemovePods(Vec<String>),
 }
 
 impl Suggestion {
-    /// Changes the node and the pod; who is on the node does not change.
+    /// Applies the change to the node and the pod. [`Self::RemovePods`] changes neither.
     pub fn apply(&self, node: &mut Node, pod: &mut Pod) {
         match self {
             Self::Uncordon => {

@@ -146,7 +146,7 @@ impl Flags {
         config.pod_max_unschedulable = self
             .pod_max_in_unschedulable_pods_duration
             .unwrap_or(config.pod_max_unschedulable);
-        let mistakes = config.leader_election.mistakes();
+        let mistakes = config.leader_election.errors();
         let lines = mistakes.iter().map(|own| {
             let (_, field) = own.field.rsplit_once('.').unwrap_or_default();
             format!("--leader-elect-*: {field} {}", own.message)

@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How pods are spread that say nothing about it.
+/// The topology spread constraints of pods that have none.
 #[derive(Debug, Clone, Default)]
 pub enum SpreadDefaults {
-    /// As Kubernetes itself wants it.
+    /// The defaults of kube-scheduler.
     #[default]
     System,
-    /// By these constraints; none: not at all.
+    /// These constraints. An empty list spreads no pod.
     List(Vec<TopologySpreadConstraint>),
 }
 
@@ -34,19 +34,19 @@ pub struct Args {
     pub balanced: NodeResourcesBalancedAllocation,
     /// `InterPodAffinityArgs`.
     pub affinity: InterPodAffinity,
-    /// `NodeAffinityArgs`: what is demanded of nodes beside the pods' own affinity.
+    /// `NodeAffinityArgs`: the affinity that is added to that of every pod.
     pub added_affinity: Option<NodeAffinity>,
     /// `PodTopologySpreadArgs`.
     pub spread: SpreadDefaults,
-    /// `VolumeBindingArgs`: how long volumes may take to be bound.
+    /// `VolumeBindingArgs`: the timeout of a volume binding.
     pub bind_timeout_seconds: i64,
-    /// `VolumeBindingArgs`: the shape of a score that is off in kube-scheduler by default, and always here.
+    /// `VolumeBindingArgs`: the shape of a score that is off by default in kube-scheduler, and always off here.
     pub binding_shape: Vec<(i64, i64)>,
-    /// `DefaultPreemptionArgs`: of how many nodes, in percent and at least, kube-scheduler looks for candidates; here of all.
+    /// `DefaultPreemptionArgs`: on how many nodes, in percent and at least, kube-scheduler looks for candidates. Here it is all.
     pub candidate_nodes: (i64, i64),
-    /// `DynamicResourcesArgs`: how long devices may be looked for on a node; zero for as long as it takes.
+    /// `DynamicResourcesArgs`: the timeout of the search for devices on a node; zero for none.
     pub filter_timeout: SignedDuration,
-    /// `DynamicResourcesArgs`: how long devices may take to be bound.
+    /// `DynamicResourcesArgs`: the timeout of a device binding.
     pub binding_timeout: SignedDuration,
 }
 
@@ -68,18 +68,18 @@ impl Default for Args {
 }
 
 impl PartialEq for Args {
-    /// By what they say.
     fn eq(&self, other: &Self) -> bool {
+        // The plugins in it have no equality.
         format!("{self:?}") == format!("{other:?}")
     }
 }
 
-/// The arguments of a profile's plugins, and those of plugins that are not built in.
+/// The arguments of the built-in plugins of a profile, and those of the custom ones by name.
 pub(super) fn read(
     field: &str,
     all: &[wire::PluginConfig],
-    own: &[(&str, &[Point])],
-    mistakes: &mut FieldErrors,
+    custom: &[(&str, &[Point])],
+    errors: &mut FieldErrors,
 ) -> (Args, BTreeMap<String, Value>) {
     let (mut args, mut custom_args) = (Args::default(), BTreeMap::new());
     for (index, config) in all.iter().enumerate() {
@@ -87,24 +87,26 @@ pub(super) fn read(
             config.name.as_str(),
             format!("{field}.pluginConfig[{index}]"),
         );
+        // As kube-scheduler: the second one would silently replace the first.
         if all[..index].iter().any(|other| other.name == config.name) {
-            mistakes.add(
+            errors.add(
                 format!("{field}.name"),
                 format!("{name} is configured twice"),
             );
             continue;
         }
-        let built_in = points::known().any(|own| own.name == name);
-        let is_own = own.iter().any(|(own, _)| *own == name);
-        if !built_in && !is_own {
-            mistakes.add(format!("{field}.name"), unknown(name, own));
+        let is_built_in = points::known().any(|plugin| plugin.name == name);
+        let is_custom = custom.iter().any(|(plugin, _)| *plugin == name);
+        if !is_built_in && !is_custom {
+            errors.add(format!("{field}.name"), unknown(name, custom));
             continue;
         }
         let value = config
             .args
             .clone()
             .unwrap_or(Value::Object(serde_json::Map::new()));
-        if is_own {
+        if is_custom {
+            // Only the plugin itself can check them.
             custom_args.insert(name.to_owned(), value);
             continue;
         }
@@ -114,59 +116,58 @@ pub(super) fn read(
                 path: format!("{field}.args"),
                 value,
             },
-            mistakes,
+            errors,
         );
     }
     (args, custom_args)
 }
 
-/// The arguments of one plugin as they are written.
+/// The unparsed arguments of one plugin.
 struct Field {
     path: String,
     value: Value,
 }
 
 impl Field {
-    /// Arguments of a kind; `None` where they cannot be read.
-    fn parse<T: DeserializeOwned>(&self, kind: &str, mistakes: &mut FieldErrors) -> Option<T> {
+    /// `None` if they cannot be read.
+    fn parse<T: DeserializeOwned>(&self, kind: &str, errors: &mut FieldErrors) -> Option<T> {
         let named = self.value.get("kind").and_then(Value::as_str);
         if named.is_some_and(|named| named != kind) {
-            mistakes.add(format!("{}.kind", self.path), format!("must be {kind}"));
+            errors.add(format!("{}.kind", self.path), format!("must be {kind}"));
         }
         let parsed = serde_path_to_error::deserialize(&self.value);
-        let told = |error: serde_path_to_error::Error<serde_json::Error>| {
+        let report = |error: serde_path_to_error::Error<serde_json::Error>| {
             let within = error.path().to_string();
             let dot = if within == "." { "" } else { "." };
             let path = format!("{}{dot}{}", self.path, within.trim_matches('.'));
-            mistakes.add(path, with_nearest(&error.inner().to_string()));
+            errors.add(path, with_nearest(&error.inner().to_string()));
         };
-        parsed.map_err(told).ok()
+        parsed.map_err(report).ok()
     }
 }
 
 impl Args {
-    fn read(&mut self, name: &str, field: &Field, mistakes: &mut FieldErrors) {
+    fn read(&mut self, name: &str, field: &Field, errors: &mut FieldErrors) {
         match name {
             "NodeResourcesFit" => {
-                if let Some(wire) = field.parse("NodeResourcesFitArgs", mistakes) {
-                    self.fit = fit(&field.path, wire, mistakes);
+                if let Some(wire) = field.parse("NodeResourcesFitArgs", errors) {
+                    self.fit = fit(&field.path, wire, errors);
                 }
             }
             "NodeResourcesBalancedAllocation" => {
                 let kind = "NodeResourcesBalancedAllocationArgs";
-                if let Some(wire::BalancedArgs { resources, .. }) = field.parse(kind, mistakes)
+                if let Some(wire::BalancedArgs { resources, .. }) = field.parse(kind, errors)
                     && !resources.is_empty()
                 {
                     let at = format!("{}.resources", field.path);
-                    self.balanced.resources = weighted(&at, &resources, 1, mistakes);
+                    self.balanced.resources = weighted(&at, &resources, 1, errors);
                 }
             }
             "InterPodAffinity" => {
-                let read: Option<wire::AffinityArgs> =
-                    field.parse("InterPodAffinityArgs", mistakes);
+                let read: Option<wire::AffinityArgs> = field.parse("InterPodAffinityArgs", errors);
                 let read = read.unwrap_or_default();
                 let hard = read.hard_pod_affinity_weight.unwrap_or(1);
-                mistakes.within(
+                errors.within(
                     &format!("{}.hardPodAffinityWeight", field.path),
                     hard,
                     0,
@@ -177,31 +178,30 @@ impl Args {
                     read.ignore_preferred_terms_of_existing_pods;
             }
             "NodeAffinity" => {
-                let read: Option<wire::NodeAffinityArgs> =
-                    field.parse("NodeAffinityArgs", mistakes);
+                let read: Option<wire::NodeAffinityArgs> = field.parse("NodeAffinityArgs", errors);
                 self.added_affinity = read.and_then(|read| read.added_affinity);
                 if let Some(added) = &self.added_affinity {
-                    check_affinity(&format!("{}.addedAffinity", field.path), added, mistakes);
+                    check_affinity(&format!("{}.addedAffinity", field.path), added, errors);
                 }
             }
             "PodTopologySpread" => {
-                if let Some(wire) = field.parse("PodTopologySpreadArgs", mistakes) {
-                    self.spread = spread(&field.path, wire, mistakes);
+                if let Some(wire) = field.parse("PodTopologySpreadArgs", errors) {
+                    self.spread = spread(&field.path, wire, errors);
                 }
             }
-            "DefaultPreemption" => self.candidate_nodes = preemption(field, mistakes),
-            "VolumeBinding" => self.volume_binding(field, mistakes),
-            "DynamicResources" => self.dynamic_resources(field, mistakes),
-            // The others have none.
+            "DefaultPreemption" => self.candidate_nodes = preemption(field, errors),
+            "VolumeBinding" => self.volume_binding(field, errors),
+            "DynamicResources" => self.dynamic_resources(field, errors),
+            // The other plugins have no arguments.
             _ => {}
         }
     }
 
-    fn volume_binding(&mut self, field: &Field, mistakes: &mut FieldErrors) {
-        let read: Option<wire::BindingArgs> = field.parse("VolumeBindingArgs", mistakes);
+    fn volume_binding(&mut self, field: &Field, errors: &mut FieldErrors) {
+        let read: Option<wire::BindingArgs> = field.parse("VolumeBindingArgs", errors);
         let read = read.unwrap_or_default();
         let seconds = read.bind_timeout_seconds.unwrap_or(600);
-        mistakes.within(
+        errors.within(
             &format!("{}.bindTimeoutSeconds", field.path),
             seconds,
             0,
@@ -209,13 +209,12 @@ impl Args {
         );
         self.bind_timeout_seconds = seconds;
         if !read.shape.is_empty() {
-            self.binding_shape = shape_of(&format!("{}.shape", field.path), &read.shape, mistakes);
+            self.binding_shape = shape_of(&format!("{}.shape", field.path), &read.shape, errors);
         }
     }
 
-    fn dynamic_resources(&mut self, field: &Field, mistakes: &mut FieldErrors) {
-        let read: Option<wire::DynamicResourcesArgs> =
-            field.parse("DynamicResourcesArgs", mistakes);
+    fn dynamic_resources(&mut self, field: &Field, errors: &mut FieldErrors) {
+        let read: Option<wire::DynamicResourcesArgs> = field.parse("DynamicResourcesArgs", errors);
         let read = read.unwrap_or_default();
         let mut within = |name: &str, text: Option<String>, least: i64, default| {
             let Some(text) = text else { return default };
@@ -226,7 +225,7 @@ impl Args {
                 .unwrap_or_else(|| {
                     let message =
                         format!("{text:?}: must be a duration like 10s, at least {least:#}");
-                    mistakes.add(format!("{}.{name}", field.path), message);
+                    errors.add(format!("{}.{name}", field.path), message);
                     default
                 })
         };
@@ -240,53 +239,53 @@ impl Args {
     }
 }
 
-/// Notes requirements that no selector of nodes can have.
-fn check_affinity(field: &str, added: &NodeAffinity, mistakes: &mut FieldErrors) {
+/// Reports requirements that are invalid in a node selector.
+fn check_affinity(field: &str, added: &NodeAffinity, errors: &mut FieldErrors) {
     let required = added
         .required
         .iter()
-        .flat_map(|own| &own.node_selector_terms)
+        .flat_map(|required| &required.node_selector_terms)
         .enumerate()
         .map(|(index, term)| {
             let list = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
             (format!("{field}.{list}[{index}]"), term)
         });
-    let preferred = added.preferred.iter().enumerate().map(|(index, own)| {
+    let preferred = added.preferred.iter().enumerate().map(|(index, term)| {
         let list = "preferredDuringSchedulingIgnoredDuringExecution";
         (
             format!("{field}.{list}[{index}].preference"),
-            &own.preference,
+            &term.preference,
         )
     });
     let terms: Vec<(String, &NodeSelectorTerm)> = required.chain(preferred).collect();
     for (at, term) in terms {
         if let Err(error) = NodeTerm::<&str>::new(term, &mut |text| text) {
-            mistakes.add(at, error.to_string());
+            errors.add(at, error.to_string());
         }
     }
 }
 
-/// How many candidates are enough is checked, though here all nodes are tried.
-fn preemption(field: &Field, mistakes: &mut FieldErrors) -> (i64, i64) {
-    let read: Option<wire::PreemptionArgs> = field.parse("DefaultPreemptionArgs", mistakes);
+/// The arguments are checked although they have no effect here, so that a file is valid here if kube-scheduler accepts it.
+fn preemption(field: &Field, errors: &mut FieldErrors) -> (i64, i64) {
+    let read: Option<wire::PreemptionArgs> = field.parse("DefaultPreemptionArgs", errors);
     let read = read.unwrap_or_default();
     let percent = read.min_candidate_nodes_percentage.unwrap_or(10);
     let absolute = read.min_candidate_nodes_absolute.unwrap_or(100);
     let path = &field.path;
-    mistakes.within(
+    errors.within(
         &format!("{path}.minCandidateNodesPercentage"),
         percent,
         0,
         100,
     );
-    mistakes.within(
+    errors.within(
         &format!("{path}.minCandidateNodesAbsolute"),
         absolute,
         0,
         i64::MAX,
     );
     if percent == 0 && absolute == 0 {
-        mistakes.add(
+        errors.add(
             path,
             "minCandidateNodesPercentage and minCandidateNodesAbsolute must not both be 0",
         );
@@ -294,32 +293,32 @@ fn preemption(field: &Field, mistakes: &mut FieldErrors) -> (i64, i64) {
     (percent, absolute)
 }
 
-/// Resources with their weights; 0 stands for 1.
+/// The resources with their weights. As in kube-scheduler, weight 0 means 1.
 fn weighted(
     field: &str,
     resources: &[Named],
     most: i64,
-    mistakes: &mut FieldErrors,
+    errors: &mut FieldErrors,
 ) -> Vec<WeightedResource> {
     let mut weighted: Vec<WeightedResource> = Vec::new();
-    for (index, own) in resources.iter().enumerate() {
-        let weight = own.weight.filter(|weight| *weight != 0).unwrap_or(1);
-        mistakes.within(&format!("{field}[{index}].weight"), weight, 1, most);
-        if own.name.is_empty() {
-            mistakes.add(format!("{field}[{index}].name"), "is missing");
+    for (index, resource) in resources.iter().enumerate() {
+        let weight = resource.weight.filter(|weight| *weight != 0).unwrap_or(1);
+        errors.within(&format!("{field}[{index}].weight"), weight, 1, most);
+        if resource.name.is_empty() {
+            errors.add(format!("{field}[{index}].name"), "is missing");
         }
-        if weighted.iter().any(|(name, _)| *name == own.name) {
-            mistakes.add(
+        if weighted.iter().any(|(name, _)| *name == resource.name) {
+            errors.add(
                 format!("{field}[{index}].name"),
-                format!("{} is there twice", own.name),
+                format!("{} is there twice", resource.name),
             );
         }
-        weighted.push((own.name.clone(), weight));
+        weighted.push((resource.name.clone(), weight));
     }
     weighted
 }
 
-fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut FieldErrors) -> NodeResourcesFit {
+fn fit(field: &str, wire: wire::FitArgs, errors: &mut FieldErrors) -> NodeResourcesFit {
     let mut fit = NodeResourcesFit {
         ignored: Ignored {
             resources: wire.ignored_resources,
@@ -329,7 +328,7 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut FieldErrors) -> NodeReso
     };
     for (index, resource) in fit.ignored.resources.iter().enumerate() {
         if !is_label_name(resource) {
-            mistakes.add(
+            errors.add(
                 format!("{field}.ignoredResources[{index}]"),
                 format!("{resource:?}: is no name of a resource, like example.com/gpu"),
             );
@@ -337,7 +336,7 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut FieldErrors) -> NodeReso
     }
     for (index, group) in fit.ignored.groups.iter().enumerate() {
         if group.contains('/') || !is_label_name(group) {
-            mistakes.add(
+            errors.add(
                 format!("{field}.ignoredResourceGroups[{index}]"),
                 format!("{group:?}: must be what stands before the slash, like example.com"),
             );
@@ -348,17 +347,12 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut FieldErrors) -> NodeReso
     };
     let at = format!("{field}.scoringStrategy");
     if !strategy.resources.is_empty() {
-        fit.resources = weighted(
-            &format!("{at}.resources"),
-            &strategy.resources,
-            100,
-            mistakes,
-        );
+        fit.resources = weighted(&format!("{at}.resources"), &strategy.resources, 100, errors);
     }
     let ratio = format!("{at}.requestedToCapacityRatio");
     let kind = strategy.kind.unwrap_or_default();
     if kind != "RequestedToCapacityRatio" && strategy.requested_to_capacity_ratio.is_some() {
-        mistakes.add(
+        errors.add(
             &ratio,
             "must be absent unless type is RequestedToCapacityRatio",
         );
@@ -368,11 +362,11 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut FieldErrors) -> NodeReso
         "MostAllocated" => Strategy::MostAllocated,
         "RequestedToCapacityRatio" => {
             let shape = strategy.requested_to_capacity_ratio.unwrap_or_default();
-            let shape = shape_of(&format!("{ratio}.shape"), &shape.shape, mistakes);
+            let shape = shape_of(&format!("{ratio}.shape"), &shape.shape, errors);
             Strategy::RequestedToCapacityRatio(shape)
         }
         other => {
-            mistakes.add(
+            errors.add(
                 format!("{at}.type"),
                 format!(
                     "{other:?}: must be LeastAllocated, MostAllocated or RequestedToCapacityRatio"
@@ -384,21 +378,21 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut FieldErrors) -> NodeReso
     fit
 }
 
-/// The points of the line, from left to right.
-fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut FieldErrors) -> Vec<(i64, i64)> {
+/// The points of a piecewise linear function, by utilization.
+fn shape_of(field: &str, shape: &[wire::Point], errors: &mut FieldErrors) -> Vec<(i64, i64)> {
     if shape.is_empty() {
-        mistakes.add(field, "at least one point is needed");
+        errors.add(field, "at least one point is needed");
     }
     for (index, point) in shape.iter().enumerate() {
-        mistakes.within(
+        errors.within(
             &format!("{field}[{index}].utilization"),
             point.utilization,
             0,
             100,
         );
-        mistakes.within(&format!("{field}[{index}].score"), point.score, 0, 10);
+        errors.within(&format!("{field}[{index}].score"), point.score, 0, 10);
         if index > 0 && shape[index - 1].utilization >= point.utilization {
-            mistakes.add(
+            errors.add(
                 format!("{field}[{index}].utilization"),
                 "must be above that of the point before",
             );
@@ -410,21 +404,21 @@ fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut FieldErrors) -> V
         .collect()
 }
 
-fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut FieldErrors) -> SpreadDefaults {
+fn spread(field: &str, wire: wire::SpreadArgs, errors: &mut FieldErrors) -> SpreadDefaults {
     let at = format!("{field}.defaultConstraints");
     match wire.defaulting_type.as_deref() {
         None | Some("" | "System") => {
             if !wire.default_constraints.is_empty() {
-                mistakes.add(at, "needs defaultingType: List");
+                errors.add(at, "needs defaultingType: List");
             }
             SpreadDefaults::System
         }
         Some("List") => {
-            check_constraints(&at, &wire.default_constraints, mistakes);
+            check_constraints(&at, &wire.default_constraints, errors);
             SpreadDefaults::List(wire.default_constraints)
         }
         Some(other) => {
-            mistakes.add(
+            errors.add(
                 format!("{field}.defaultingType"),
                 format!("{other:?}: must be System or List"),
             );
@@ -436,41 +430,41 @@ fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut FieldErrors) -> Sp
 fn check_constraints(
     field: &str,
     constraints: &[TopologySpreadConstraint],
-    mistakes: &mut FieldErrors,
+    errors: &mut FieldErrors,
 ) {
-    for (index, own) in constraints.iter().enumerate() {
+    for (index, constraint) in constraints.iter().enumerate() {
         let at = format!("{field}[{index}]");
-        mistakes.within(
+        errors.within(
             &format!("{at}.maxSkew"),
-            i64::from(own.max_skew),
+            i64::from(constraint.max_skew),
             1,
             i64::MAX,
         );
-        if !is_label_name(&own.topology_key) {
-            mistakes.add(
+        if !is_label_name(&constraint.topology_key) {
+            errors.add(
                 format!("{at}.topologyKey"),
-                format!("{:?}: must be the key of a label", own.topology_key),
+                format!("{:?}: must be the key of a label", constraint.topology_key),
             );
         }
-        let action = own.when_unsatisfiable.as_str();
+        let action = constraint.when_unsatisfiable.as_str();
         if !matches!(action, "DoNotSchedule" | "ScheduleAnyway") {
-            mistakes.add(
+            errors.add(
                 format!("{at}.whenUnsatisfiable"),
                 format!("{action:?}: must be DoNotSchedule or ScheduleAnyway"),
             );
         }
-        if own.label_selector.is_some() {
-            mistakes.add(
+        if constraint.label_selector.is_some() {
+            errors.add(
                 format!("{at}.labelSelector"),
                 "must be absent: it follows from services and owners",
             );
         }
         let same = |other: &TopologySpreadConstraint| {
             (&other.topology_key, &other.when_unsatisfiable)
-                == (&own.topology_key, &own.when_unsatisfiable)
+                == (&constraint.topology_key, &constraint.when_unsatisfiable)
         };
         if constraints[..index].iter().any(same) {
-            mistakes.add(at, "another one has this topologyKey and whenUnsatisfiable");
+            errors.add(at, "another one has this topologyKey and whenUnsatisfiable");
         }
     }
 }

@@ -1,75 +1,75 @@
-//! Who is asked over HTTP beside the plugins.
+//! The extenders of a configuration.
 
 use super::text::{is_extended_resource, is_label_name};
 use super::wire;
 use super::{FieldErrors, Profile};
 use jiff::SignedDuration;
 
-/// Somebody who is asked over HTTP.
+/// An HTTP service that is asked beside the plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extender {
-    /// What its verbs are appended to.
+    /// The URL to which the verbs are appended.
     pub url_prefix: String,
-    /// Takes nodes off the list; empty where it does not.
+    /// The verb that filters nodes; empty if it does not.
     pub filter_verb: String,
-    /// Takes victims off the list.
+    /// The verb that filters victims.
     pub preempt_verb: String,
-    /// Scores nodes.
+    /// The verb that scores nodes.
     pub prioritize_verb: String,
-    /// How much its scores count.
+    /// The weight of its scores.
     pub weight: i64,
-    /// Binds.
+    /// The verb that binds pods.
     pub bind_verb: String,
-    /// Without an authority to check it by, its certificate is not checked.
+    /// Whether it is reached by HTTPS. Without a CA its certificate is not verified.
     pub enable_https: bool,
-    /// How both sides show who they are.
+    /// The TLS client configuration.
     pub tls: Option<Tls>,
-    /// How long it may take.
+    /// The timeout of a request.
     pub timeout: SignedDuration,
-    /// It has a cache of its own, and is sent names only.
+    /// Whether it caches nodes, so that requests hold only their names.
     pub node_cache_capable: bool,
-    /// It is asked only about pods that ask for one of these; empty: about all.
+    /// It is asked only about pods that request one of these resources. If empty, it is asked about all.
     pub managed_resources: Vec<String>,
-    /// Of these, those that no plugin looks at.
+    /// The managed resources that no plugin checks.
     pub ignored_resources: Vec<String>,
-    /// Its errors are passed over.
+    /// Whether its errors are ignored.
     pub ignorable: bool,
 }
 
-/// How an extender and its caller show who they are. What is empty is absent; data is in base64, and comes before files.
+/// The TLS client configuration of an extender. Empty fields are absent. Data is in base64 and takes precedence over files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Its certificate is not checked.
+    /// Whether its certificate is not verified.
     pub insecure: bool,
-    /// The name that its certificate must have, in place of that of the URL.
+    /// The name that its certificate must have, instead of the host of the URL.
     pub server_name: String,
-    /// The certificate of the caller.
+    /// The client certificate.
     pub cert_file: String,
-    /// Its private key.
+    /// The private key of the client certificate.
     pub key_file: String,
-    /// The authorities that may have signed the extender's certificate.
+    /// The CA certificates.
     pub ca_file: String,
-    /// In place of the file.
+    /// The client certificate.
     pub cert_data: String,
-    /// In place of the file.
+    /// The private key of the client certificate.
     pub key_data: String,
-    /// In place of the file.
+    /// The CA certificates.
     pub ca_data: String,
 }
 
 impl Tls {
-    fn read(field: &str, wire: &wire::TlsConfig, mistakes: &mut FieldErrors) -> Self {
+    fn read(field: &str, wire: &wire::TlsConfig, errors: &mut FieldErrors) -> Self {
         let has = |file: &str, data: &str| !(file.is_empty() && data.is_empty());
         let certificate = has(&wire.cert_file, &wire.cert_data);
         let key = has(&wire.key_file, &wire.key_data);
         if certificate != key {
-            mistakes.add(
+            errors.add(
                 field,
                 "a certificate and its private key must come together",
             );
         }
         if wire.insecure && has(&wire.ca_file, &wire.ca_data) {
-            mistakes.add(
+            errors.add(
                 format!("{field}.insecure"),
                 "must be absent where there are authorities to check by",
             );
@@ -88,12 +88,12 @@ impl Tls {
 }
 
 impl Extender {
-    fn read(field: &str, wire: &wire::Extender, mistakes: &mut FieldErrors) -> Self {
+    fn read(field: &str, wire: &wire::Extender, errors: &mut FieldErrors) -> Self {
         if wire.url_prefix.is_empty() {
-            mistakes.add(format!("{field}.urlPrefix"), "is missing");
+            errors.add(format!("{field}.urlPrefix"), "is missing");
         }
         if !wire.prioritize_verb.is_empty() && wire.weight <= 0 {
-            mistakes.add(
+            errors.add(
                 format!("{field}.weight"),
                 format!("{}: must be above 0 with a prioritizeVerb", wire.weight),
             );
@@ -114,8 +114,8 @@ impl Extender {
             weight: wire.weight,
             bind_verb: wire.bind_verb.clone(),
             enable_https: wire.enable_https,
-            tls: tls.map(|tls| Tls::read(&format!("{field}.tlsConfig"), tls, mistakes)),
-            timeout: mistakes.duration(
+            tls: tls.map(|tls| Tls::read(&format!("{field}.tlsConfig"), tls, errors)),
+            timeout: errors.duration(
                 &format!("{field}.httpTimeout"),
                 wire.http_timeout.as_deref(),
                 5,
@@ -128,40 +128,41 @@ impl Extender {
     }
 }
 
-/// Those whose errors are passed over come last (S5-050).
-pub(super) fn read(wire: &[wire::Extender], mistakes: &mut FieldErrors) -> Vec<Extender> {
+pub(super) fn read(wire: &[wire::Extender], errors: &mut FieldErrors) -> Vec<Extender> {
     let mut extenders: Vec<Extender> = Vec::new();
     let mut managed: Vec<&str> = Vec::new();
-    for (index, own) in wire.iter().enumerate() {
+    for (index, wire) in wire.iter().enumerate() {
         let field = format!("extenders[{index}]");
-        if !own.bind_verb.is_empty() && extenders.iter().any(|other| !other.bind_verb.is_empty()) {
-            mistakes.add(format!("{field}.bindVerb"), "only one extender may bind");
+        let binds = |extender: &Extender| !extender.bind_verb.is_empty();
+        if !wire.bind_verb.is_empty() && extenders.iter().any(binds) {
+            errors.add(format!("{field}.bindVerb"), "only one extender may bind");
         }
-        for (index, resource) in own.managed_resources.iter().enumerate() {
+        for (index, resource) in wire.managed_resources.iter().enumerate() {
             let (name, at) = (
                 &resource.name,
                 format!("{field}.managedResources[{index}].name"),
             );
             if !is_label_name(name) || !is_extended_resource(name) {
                 let message = "must be an extended resource, like example.com/gpu";
-                mistakes.add(&at, format!("{name:?}: {message}"));
+                errors.add(&at, format!("{name:?}: {message}"));
             }
             if managed.contains(&name.as_str()) {
-                mistakes.add(&at, format!("{name:?}: is managed twice"));
+                errors.add(&at, format!("{name:?}: is managed twice"));
             }
             managed.push(name);
         }
-        extenders.push(Extender::read(&field, own, mistakes));
+        extenders.push(Extender::read(&field, wire, errors));
     }
-    extenders.sort_by_key(|own| own.ignorable);
+    // An error of an ignorable extender must not hide the answers of the others (S5-050).
+    extenders.sort_by_key(|extender| extender.ignorable);
     extenders
 }
 
-/// What extenders manage alone takes the place of what the profiles' `NodeResourcesFitArgs` name, as in kube-scheduler.
+/// As in kube-scheduler: the resources that only extenders check replace the ignored resources of `NodeResourcesFitArgs`.
 pub(super) fn ignore_resources(extenders: &[Extender], profiles: &mut [Profile]) {
     let ignored: Vec<String> = extenders
         .iter()
-        .flat_map(|own| &own.ignored_resources)
+        .flat_map(|extender| &extender.ignored_resources)
         .cloned()
         .collect();
     if !ignored.is_empty() {

@@ -1,6 +1,6 @@
-//! `KubeSchedulerConfiguration` of `kubescheduler.config.k8s.io/v1`, as kube-scheduler 1.36 reads it: defaults, merging and
-//! validation (S5-072 to S5-076). It is read by serde from JSON or YAML into [`KubeSchedulerConfiguration`], which knows
-//! every field, and becomes a [`Configuration`] that can be used and printed ([`Configuration::to_json`]).
+//! `KubeSchedulerConfiguration` of `kubescheduler.config.k8s.io/v1` with the defaults, merging and validation of kube-scheduler
+//! 1.36 (S5-072 to S5-076). Serde reads JSON or YAML into [`KubeSchedulerConfiguration`], which knows every field. From it a
+//! [`Configuration`] is made, which can be printed again ([`Configuration::to_json`]).
 //!
 //! ```
 //! use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration, Point};
@@ -9,7 +9,7 @@
 //!     "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
 //!     "profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeAffinity"}]}}}]
 //! }"#)?;
-//! let config = Configuration::new(&wire, &[]).expect("it has no mistakes");
+//! let config = Configuration::new(&wire, &[]).expect("it has no errors");
 //! assert_eq!(config.profiles[0].points.at(Point::Score), ["NodeAffinity"]);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -35,88 +35,88 @@ use std::collections::BTreeMap;
 /// The configuration in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
-    /// Nodes looked at at once by kube-scheduler; here it changes nothing.
+    /// How many nodes kube-scheduler filters at once; without effect here.
     pub parallelism: i64,
-    /// How many nodes kube-scheduler scores; here all are.
+    /// How many nodes kube-scheduler scores; here all are scored.
     pub percentage_of_nodes_to_score: Option<i64>,
-    /// Whether profiles of the program itself are served.
+    /// Whether CPU and memory profiles are served.
     pub enable_profiling: bool,
-    /// Whether those of its locks are, too.
+    /// Whether lock contention profiles are served.
     pub enable_contention_profiling: bool,
-    /// Whether objects are read only once it leads.
+    /// Whether the watches begin only with the lease.
     pub delay_cache_until_active: bool,
-    /// Backoff of a pod after its first failure.
+    /// The backoff of a pod after its first failure.
     pub pod_initial_backoff: SignedDuration,
     /// The longest backoff.
     pub pod_max_backoff: SignedDuration,
-    /// How long a pod waits for an event at most; no file says it, only a flag.
+    /// How long a pod waits for an event at most. Only a flag sets it.
     pub pod_max_unschedulable: SignedDuration,
-    /// Who may act.
+    /// The leader election.
     pub leader_election: LeaderElection,
-    /// How the API server is reached.
+    /// The client of the API server.
     pub client_connection: ClientConnection,
-    /// By scheduler name; there is at least one.
+    /// One for each scheduler name, at least one.
     pub profiles: Vec<Profile>,
-    /// In the order in which they are asked: those whose errors are passed over come last.
+    /// In the order in which they are asked: ignorable ones come last.
     pub extenders: Vec<Extender>,
-    /// What is accepted and changes nothing, a line each.
+    /// Settings that are accepted and have no effect, a line each.
     pub warnings: Vec<String>,
 }
 
-/// Who of several schedulers acts.
+/// The leader election of several schedulers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderElection {
-    /// Whether they agree at all.
+    /// Whether there is an election.
     pub leader_elect: bool,
-    /// How long others wait after a leader was last heard of.
+    /// How long candidates wait after the last renewal of a leader.
     pub lease_duration: SignedDuration,
-    /// How long a leader tries to renew before it gives up.
+    /// How long a leader tries to renew its lease before it stops.
     pub renew_deadline: SignedDuration,
-    /// How long it waits between two tries.
+    /// The interval between two tries.
     pub retry_period: SignedDuration,
-    /// The lease.
+    /// The name of the lease.
     pub resource_name: String,
-    /// Its namespace.
+    /// The namespace of the lease.
     pub resource_namespace: String,
 }
 
-/// How the API server is reached.
+/// The client of the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientConnection {
-    /// Path of the kubeconfig; empty for the pod's own access.
+    /// The path of the kubeconfig; empty for the service account of the pod.
     pub kubeconfig: String,
-    /// Requests a second.
+    /// The sustained rate, in requests per second.
     pub qps: f64,
-    /// Requests at once.
+    /// The size of a burst, in requests.
     pub burst: i64,
 }
 
-/// How the pods of one scheduler name are placed.
+/// The plugins for the pods of one scheduler name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// `schedulerName` of its pods.
+    /// The `schedulerName` of its pods.
     pub scheduler_name: String,
-    /// In place of that of the whole configuration.
+    /// It overrides that of the configuration.
     pub percentage_of_nodes_to_score: Option<i64>,
-    /// Its plugins.
+    /// The plugins at each extension point.
     pub points: Points,
-    /// Their arguments.
+    /// The arguments of the built-in plugins.
     pub args: Args,
-    /// Arguments of plugins that are not built in.
+    /// The arguments of custom plugins, by name.
     pub custom_args: BTreeMap<String, Value>,
 }
 
-/// Something that cannot be.
+/// An error of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct InvalidField {
-    /// Its path: `profiles[0].schedulerName`.
+    /// The path of the field, as `profiles[0].schedulerName`.
     pub field: String,
-    /// What is wrong, and what to do.
+    /// The error, with the values that are allowed.
     pub message: String,
 }
 
-/// FieldErrors while a configuration is read.
+/// The errors of a configuration. All are collected, so that one run reports every one.
 #[derive(Default)]
 pub(super) struct FieldErrors(Vec<InvalidField>);
 
@@ -128,7 +128,7 @@ impl FieldErrors {
         });
     }
 
-    /// Notes a number outside a range.
+    /// Reports a number outside a range.
     fn within(&mut self, field: &str, value: i64, least: i64, most: i64) {
         if value < least || value > most {
             let range = if most == i64::MAX {
@@ -140,7 +140,7 @@ impl FieldErrors {
         }
     }
 
-    /// A duration as Go writes it; the default where there is none.
+    /// Reads a duration in the format of Go. If it is absent or zero, the default holds.
     fn duration(&mut self, field: &str, text: Option<&str>, default: i64) -> SignedDuration {
         let default = SignedDuration::from_secs(default);
         let Some(text) = text else { return default };
@@ -158,14 +158,14 @@ impl FieldErrors {
     }
 }
 
-/// The API version that is read.
+/// The supported API version.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
-/// What is said of another API version, if it is one.
+/// The message for an unsupported API version.
 pub fn version_error(found: &str) -> String {
     let advice = match found.strip_prefix("kubescheduler.config.k8s.io/") {
         Some("v1alpha1" | "v1alpha2" | "v1beta1" | "v1beta2" | "v1beta3") => {
-            "; that version is gone from Kubernetes: write the new one and follow the mistakes that are told then"
+            "; that version is gone from Kubernetes: write the new one and follow the errors that are told then"
         }
         _ => "",
     };
@@ -174,59 +174,58 @@ pub fn version_error(found: &str) -> String {
 
 impl Default for Configuration {
     fn default() -> Self {
-        let mut mistakes = FieldErrors::default();
-        // An empty file has no mistakes.
-        Self::read(&KubeSchedulerConfiguration::default(), &[], &mut mistakes)
+        let mut errors = FieldErrors::default();
+        // An empty file has no errors.
+        Self::read(&KubeSchedulerConfiguration::default(), &[], &mut errors)
     }
 }
 
 impl Configuration {
-    /// Checks a configuration and fills in the defaults. `own` are the plugins that are not built in, each with the points
-    /// where it takes part.
+    /// Checks a configuration and fills in the defaults. `custom` are the custom plugins with their extension points.
     ///
     /// # Errors
-    /// Every mistake.
+    /// Every invalid field.
     pub fn new(
         wire: &KubeSchedulerConfiguration,
-        own: &[(&str, &[Point])],
+        custom: &[(&str, &[Point])],
     ) -> Result<Self, Vec<InvalidField>> {
-        let mut mistakes = FieldErrors::default();
+        let mut errors = FieldErrors::default();
         if wire.kind != "KubeSchedulerConfiguration" {
-            mistakes.add(
+            errors.add(
                 "kind",
                 format!("{:?}: must be KubeSchedulerConfiguration", wire.kind),
             );
         }
         if wire.api_version != API_VERSION {
-            mistakes.add("apiVersion", version_error(&wire.api_version));
+            errors.add("apiVersion", version_error(&wire.api_version));
         }
-        let read = Self::read(wire, own, &mut mistakes);
-        if mistakes.0.is_empty() {
+        let read = Self::read(wire, custom, &mut errors);
+        if errors.0.is_empty() {
             Ok(read)
         } else {
-            Err(mistakes.0)
+            Err(errors.0)
         }
     }
 
     fn read(
         wire: &KubeSchedulerConfiguration,
-        own: &[(&str, &[Point])],
-        mistakes: &mut FieldErrors,
+        custom: &[(&str, &[Point])],
+        errors: &mut FieldErrors,
     ) -> Self {
         let mut warnings = Vec::new();
         let parallelism = wire.parallelism.unwrap_or(16);
-        mistakes.within("parallelism", parallelism, 1, i64::from(i32::MAX));
+        errors.within("parallelism", parallelism, 1, i64::from(i32::MAX));
         percentage(
             "percentageOfNodesToScore",
             wire.percentage_of_nodes_to_score,
-            mistakes,
+            errors,
             &mut warnings,
         );
         let initial = wire.pod_initial_backoff_seconds.unwrap_or(1);
         let most = wire.pod_max_backoff_seconds.unwrap_or(10);
-        mistakes.within("podInitialBackoffSeconds", initial, 1, i64::MAX);
+        errors.within("podInitialBackoffSeconds", initial, 1, i64::MAX);
         if most < initial {
-            mistakes.add(
+            errors.add(
                 "podMaxBackoffSeconds",
                 format!("{most}: must be at least podInitialBackoffSeconds, {initial}"),
             );
@@ -244,8 +243,8 @@ impl Configuration {
                 Profile::read(
                     &format!("profiles[{index}]"),
                     profile,
-                    (own, profiles.len()),
-                    mistakes,
+                    (custom, profiles.len()),
+                    errors,
                     &mut warnings,
                 )
             })
@@ -254,19 +253,20 @@ impl Configuration {
             let name = &profile.scheduler_name;
             let mut before = read[..index].iter();
             if !name.is_empty() && before.any(|other| other.scheduler_name == *name) {
-                mistakes.add(
+                errors.add(
                     format!("profiles[{index}].schedulerName"),
                     format!("{name:?}: another profile has this name"),
                 );
             }
+            // All profiles share one queue.
             if profile.points.at(Point::QueueSort) != read[0].points.at(Point::QueueSort) {
-                mistakes.add(
+                errors.add(
                     format!("profiles[{index}].plugins.queueSort"),
                     "must be the same in all profiles",
                 );
             }
         }
-        let extenders = extender::read(&wire.extenders, mistakes);
+        let extenders = extender::read(&wire.extenders, errors);
         extender::ignore_resources(&extenders, &mut read);
         Self {
             parallelism,
@@ -277,15 +277,15 @@ impl Configuration {
             pod_initial_backoff: SignedDuration::from_secs(initial),
             pod_max_backoff: SignedDuration::from_secs(most),
             pod_max_unschedulable: SignedDuration::from_mins(5),
-            leader_election: LeaderElection::read(&wire.leader_election, mistakes),
-            client_connection: ClientConnection::read(&wire.client_connection, mistakes),
+            leader_election: LeaderElection::read(&wire.leader_election, errors),
+            client_connection: ClientConnection::read(&wire.client_connection, errors),
             profiles: read,
             extenders,
             warnings,
         }
     }
 
-    /// The profile of pods with this scheduler name.
+    /// The profile for a scheduler name.
     pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
         self.profiles
             .iter()
@@ -293,84 +293,83 @@ impl Configuration {
     }
 }
 
-/// Checks how many nodes are to be scored, which is then ignored: all are.
+/// Checks `percentageOfNodesToScore`, which has no effect, because all nodes are scored.
 fn percentage(
     field: &str,
     value: Option<i64>,
-    mistakes: &mut FieldErrors,
+    errors: &mut FieldErrors,
     warnings: &mut Vec<String>,
 ) {
     let Some(value) = value else { return };
-    mistakes.within(field, value, 0, 100);
+    errors.within(field, value, 0, 100);
     if value != 0 && value != 100 {
         warnings.push(format!("{field}: {value} is ignored: all nodes are scored"));
     }
 }
 
 impl LeaderElection {
-    fn read(wire: &wire::LeaderElection, mistakes: &mut FieldErrors) -> Self {
-        let own = Self {
+    fn read(wire: &wire::LeaderElection, errors: &mut FieldErrors) -> Self {
+        let election = Self {
             leader_elect: wire.leader_elect.unwrap_or(true),
-            lease_duration: mistakes.duration(
+            lease_duration: errors.duration(
                 "leaderElection.leaseDuration",
                 wire.lease_duration.as_deref(),
                 15,
             ),
-            renew_deadline: mistakes.duration(
+            renew_deadline: errors.duration(
                 "leaderElection.renewDeadline",
                 wire.renew_deadline.as_deref(),
                 10,
             ),
-            retry_period: mistakes.duration(
+            retry_period: errors.duration(
                 "leaderElection.retryPeriod",
                 wire.retry_period.as_deref(),
                 2,
             ),
-            resource_name: named(wire.resource_name.as_ref(), "kube-scheduler"),
-            resource_namespace: named(wire.resource_namespace.as_ref(), "kube-system"),
+            resource_name: name_or(wire.resource_name.as_ref(), "kube-scheduler"),
+            resource_namespace: name_or(wire.resource_namespace.as_ref(), "kube-system"),
         };
-        let lock = named(wire.resource_lock.as_ref(), "leases");
-        if own.leader_elect && lock != "leases" {
-            mistakes.add(
+        let lock = name_or(wire.resource_lock.as_ref(), "leases");
+        if election.leader_elect && lock != "leases" {
+            errors.add(
                 "leaderElection.resourceLock",
                 format!("{lock:?}: must be leases"),
             );
         }
-        mistakes.0.extend(own.mistakes());
-        own
+        errors.0.extend(election.errors());
+        election
     }
 
-    /// What cannot be, none where there is no election. To be asked again where flags changed it.
-    pub fn mistakes(&self) -> Vec<InvalidField> {
-        let mut mistakes = FieldErrors::default();
+    /// The errors of the durations, none without an election. To be called again after flags have changed them.
+    pub fn errors(&self) -> Vec<InvalidField> {
+        let mut errors = FieldErrors::default();
         if self.leader_elect && self.lease_duration <= self.renew_deadline {
-            mistakes.add(
+            errors.add(
                 "leaderElection.leaseDuration",
                 "must be above renewDeadline",
             );
         }
-        // Each wait is longer by up to a fifth, so that several do not try at the same time.
+        // The interval is extended by up to a fifth at random, so that candidates do not try at the same time.
         let retry = self.retry_period.saturating_mul(6) / 5;
         if self.leader_elect && self.renew_deadline <= retry {
-            mistakes.add(
+            errors.add(
                 "leaderElection.renewDeadline",
                 "must be above 1.2 times retryPeriod",
             );
         }
-        mistakes.0
+        errors.0
     }
 }
 
-/// A name; the default where it is empty.
-fn named(name: Option<&String>, default: &str) -> String {
+fn name_or(name: Option<&String>, default: &str) -> String {
     name.filter(|name| !name.is_empty())
         .map_or_else(|| default.to_owned(), Clone::clone)
 }
 
 impl ClientConnection {
-    fn read(wire: &wire::ClientConnection, mistakes: &mut FieldErrors) -> Self {
+    fn read(wire: &wire::ClientConnection, errors: &mut FieldErrors) -> Self {
         let burst = wire.burst.unwrap_or_default();
-        mistakes.within("clientConnection.burst", burst, 0, i64::from(i32::MAX));
+        errors.within("clientConnection.burst", burst, 0, i64::from(i32::MAX));
         Self {
             kubeconfig: wire.kubeconfig.clone().unwrap_or_default(),
             qps: wire.qps.filter(|qps| *qps != 0.0).unwrap_or(50.0),
@@ -383,49 +382,50 @@ impl Profile {
     fn read(
         field: &str,
         wire: &wire::Profile,
-        (own, count): (&[(&str, &[Point])], usize),
-        mistakes: &mut FieldErrors,
+        (custom, count): (&[(&str, &[Point])], usize),
+        errors: &mut FieldErrors,
         warnings: &mut Vec<String>,
     ) -> Self {
+        // With several profiles a default name would hide that one was forgotten.
         let default = (count == 1).then(|| "default-scheduler".to_owned());
         let scheduler_name = wire.scheduler_name.clone().or(default).unwrap_or_default();
         if scheduler_name.is_empty() {
-            mistakes.add(format!("{field}.schedulerName"), "is missing");
+            errors.add(format!("{field}.schedulerName"), "is missing");
         }
         let percent = format!("{field}.percentageOfNodesToScore");
         percentage(
             &percent,
             wire.percentage_of_nodes_to_score,
-            mistakes,
+            errors,
             warnings,
         );
         let points_of = |name: &str| -> Vec<Point> {
-            let built_in = points::known().find(|own| own.name == name);
-            let mine = own
+            let built_in = points::known().find(|plugin| plugin.name == name);
+            let of_custom = custom
                 .iter()
-                .find(|(own, _)| *own == name)
+                .find(|(plugin, _)| *plugin == name)
                 .map(|(_, points)| *points);
             built_in
-                .map(|own| own.points)
-                .or(mine)
+                .map(|plugin| plugin.points)
+                .or(of_custom)
                 .unwrap_or_default()
                 .to_vec()
         };
-        check_plugins(field, &wire.plugins, &points_of, own, mistakes);
+        check_plugins(field, &wire.plugins, &points_of, custom, errors);
         let points = Points::new(&wire.plugins, points_of);
         if points.at(Point::QueueSort).len() != 1 {
-            mistakes.add(
+            errors.add(
                 format!("{field}.plugins.queueSort"),
                 "exactly one plugin must sort the queue; it is PrioritySort",
             );
         }
         if points.at(Point::Bind).is_empty() {
-            mistakes.add(
+            errors.add(
                 format!("{field}.plugins.bind"),
                 "at least one plugin must bind; enable DefaultBinder",
             );
         }
-        let (args, custom_args) = args::read(field, &wire.plugin_config, own, mistakes);
+        let (args, custom_args) = args::read(field, &wire.plugin_config, custom, errors);
         Self {
             scheduler_name,
             percentage_of_nodes_to_score: wire.percentage_of_nodes_to_score,
@@ -436,13 +436,13 @@ impl Profile {
     }
 }
 
-/// Notes plugins that nobody knows, that do not take part where they are named, or that are named twice.
+/// Reports plugins that do not exist, that have no part in the point where they are enabled, or that are enabled twice.
 fn check_plugins(
     field: &str,
     plugins: &wire::Plugins,
     points_of: &impl Fn(&str) -> Vec<Point>,
-    own: &[(&str, &[Point])],
-    mistakes: &mut FieldErrors,
+    custom: &[(&str, &[Point])],
+    errors: &mut FieldErrors,
 ) {
     let multi = [("multiPoint", &plugins.multi_point, None)];
     let single = Point::ALL.map(|point| (point.as_str(), point.of(plugins), Some(point)));
@@ -451,9 +451,9 @@ fn check_plugins(
             let at = format!("{field}.plugins.{name}.enabled[{index}]");
             let points = points_of(&named.name);
             if points.is_empty() {
-                mistakes.add(format!("{at}.name"), unknown(&named.name, own));
+                errors.add(format!("{at}.name"), unknown(&named.name, custom));
             } else if point.is_some_and(|point| !points.contains(&point)) {
-                mistakes.add(
+                errors.add(
                     format!("{at}.name"),
                     format!("{} takes no part in {name}", named.name),
                 );
@@ -462,22 +462,22 @@ fn check_plugins(
                 .iter()
                 .any(|other| other.name == named.name)
             {
-                mistakes.add(
+                errors.add(
                     format!("{at}.name"),
                     format!("{} is enabled twice", named.name),
                 );
             }
             let weight = named.weight.unwrap_or(0);
-            mistakes.within(&format!("{at}.weight"), weight, 0, i64::from(i32::MAX));
+            errors.within(&format!("{at}.weight"), weight, 0, i64::from(i32::MAX));
         }
     }
 }
 
-/// What is said of a plugin that nobody knows.
-pub(super) fn unknown(name: &str, own: &[(&str, &[Point])]) -> String {
+/// The message for a plugin that does not exist.
+pub(super) fn unknown(name: &str, custom: &[(&str, &[Point])]) -> String {
     let known = points::known()
-        .map(|own| own.name)
-        .chain(own.iter().map(|(name, _)| *name));
+        .map(|plugin| plugin.name)
+        .chain(custom.iter().map(|(name, _)| *name));
     let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
     format!(
         "{name:?}: there is no such plugin; the nearest is {}",

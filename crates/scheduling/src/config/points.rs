@@ -1,38 +1,38 @@
-//! Which plugins are asked at which point, merged from the defaults and a profile (S5-075, S5-076).
+//! The plugins at each extension point, merged from the defaults and a profile (S5-075, S5-076).
 
 use super::wire::{self, Named};
 use std::collections::BTreeMap;
 
-/// A point of the cycle at which plugins are asked.
+/// An extension point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Point {
     /// Before a pod enters the queue.
     PreEnqueue,
-    /// Which pod is first.
+    /// Orders the queue.
     QueueSort,
-    /// Before any node is looked at.
+    /// Before the filters run on nodes.
     PreFilter,
-    /// Each node.
+    /// For each node.
     Filter,
-    /// For a pod that fits nowhere.
+    /// For a pod that fits on no node.
     PostFilter,
     /// Before nodes are scored.
     PreScore,
-    /// Each node that passed.
+    /// For each feasible node.
     Score,
-    /// When a node is chosen.
+    /// After a node is chosen.
     Reserve,
-    /// Before it is bound: now, later or never.
+    /// Permits, delays or rejects the binding.
     Permit,
-    /// Work that must be done before.
+    /// Prepares the binding.
     PreBind,
-    /// Who binds.
+    /// Binds the pod.
     Bind,
-    /// When it is bound.
+    /// After the binding.
     PostBind,
-    /// Where a gang could go as a whole.
+    /// Proposes placements of a whole gang.
     PlacementGenerate,
-    /// Each of the places where it could go.
+    /// For each placement of a gang.
     PlacementScore,
 }
 
@@ -95,7 +95,7 @@ impl Point {
     }
 }
 
-/// A plugin of kube-scheduler 1.36: where it takes part, and its weight among the scores, 0 where it gives none.
+/// A plugin of kube-scheduler 1.36 with its extension points and its weight; 0 if it has no score.
 pub(super) struct BuiltIn {
     pub(super) name: &'static str,
     pub(super) points: &'static [Point],
@@ -146,27 +146,27 @@ static DEFAULT: [BuiltIn; 20] = [
     built_in("NodeDeclaredFeatures", FILTERS, 0),
 ];
 
-/// Plugins that go by what evictd's agents say; no profile has them unless it names them.
+/// Plugins that read the reports of evictd's agents. A profile must enable them by name.
 static OF_AGENTS: [BuiltIn; 3] = [
     built_in("EvictdPressure", &[Filter], 0),
     built_in("EvictdHeadroom", &[Score], 1),
     built_in("EvictdReturn", &[Filter], 0),
 ];
 
-/// Plugins that kube-scheduler has where its gates for gangs are on. Here they are at work in every profile, so that
-/// naming one changes nothing.
+/// Plugins that kube-scheduler has with its feature gates for gangs. Here they are part of every profile, and enabling one has
+/// no effect.
 static OF_GANGS: [BuiltIn; 3] = [
     built_in("GangScheduling", &[PreEnqueue, Permit], 0),
     built_in("TopologyPlacementGenerator", &[PlacementGenerate], 0),
     built_in("PodGroupPodsCount", &[PlacementScore], 1),
 ];
 
-/// Every plugin that is built in.
+/// Every built-in plugin.
 pub(super) fn known() -> impl Iterator<Item = &'static BuiltIn> {
     DEFAULT.iter().chain(&OF_AGENTS).chain(&OF_GANGS)
 }
 
-/// The plugins of a profile at each point, in their order; those that score with their weight.
+/// The plugins of a profile at each extension point, in their order, and the weights of their scores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Points {
     at: BTreeMap<Point, Vec<String>>,
@@ -174,28 +174,29 @@ pub struct Points {
 }
 
 impl Points {
-    /// The plugins that are asked at a point.
+    /// The plugins at a point, in their order.
     pub fn at(&self, point: Point) -> &[String] {
         self.at.get(&point).map_or(&[], Vec::as_slice)
     }
 
-    /// How much a plugin's score counts.
+    /// The weight of a plugin's score.
     pub fn weight(&self, name: &str) -> i64 {
         self.weights.get(name).copied().unwrap_or(1)
     }
 
-    /// Merges the defaults with what a profile says. `points_of` tells where a plugin takes part.
+    /// Merges the defaults with a profile. `points_of` returns the extension points of a plugin.
     pub(super) fn new(plugins: &wire::Plugins, points_of: impl Fn(&str) -> Vec<Point>) -> Self {
         let multi_point = merged(&plugins.multi_point);
         let mut points = Self::default();
         for point in Point::ALL {
-            let own = point.of(plugins);
-            let names = expanded(own, &multi_point, |name| points_of(name).contains(&point));
+            let set = point.of(plugins);
+            let names = expanded(set, &multi_point, |name| points_of(name).contains(&point));
             points.at.insert(point, names);
         }
         let scores = plugins.score.enabled.iter().chain(&multi_point);
         for named in scores {
             if points.at(Point::Score).contains(&named.name) {
+                // The first one wins: the weight of the point precedes that of multiPoint.
                 let weight = named.weight.filter(|weight| *weight != 0).unwrap_or(1);
                 points.weights.entry(named.name.clone()).or_insert(weight);
             }
@@ -204,16 +205,16 @@ impl Points {
     }
 }
 
-/// The defaults for all points together, with what the profile says of them.
-fn merged(own: &wire::PluginSet) -> Vec<Named> {
-    let disabled = |name: &str| own.disabled.iter().any(|off| off.name == name);
-    let mut left: Vec<Named> = own.enabled.clone();
+/// The default plugins, merged with the `multiPoint` of a profile.
+fn merged(set: &wire::PluginSet) -> Vec<Named> {
+    let disabled = |name: &str| set.disabled.iter().any(|plugin| plugin.name == name);
+    let mut left: Vec<Named> = set.enabled.clone();
     let mut merged = Vec::new();
     for default in DEFAULT.iter().filter(|_| !disabled("*")) {
         if disabled(default.name) {
             continue;
         }
-        // One that is configured anew keeps its place.
+        // A default that is enabled again, with another weight, keeps its position.
         let again = left.iter().position(|named| named.name == default.name);
         merged.push(match again {
             Some(index) => left.remove(index),
@@ -227,23 +228,24 @@ fn merged(own: &wire::PluginSet) -> Vec<Named> {
     merged
 }
 
-/// The plugins of one point: first those that this point configures anew, then those of all points, then those that only
-/// this point has.
+/// The plugins of one point: first those of all points that this point enables again, then the others of all points, then those
+/// that only this point enables.
 fn expanded(
-    own: &wire::PluginSet,
+    set: &wire::PluginSet,
     multi_point: &[Named],
     takes_part: impl Fn(&str) -> bool,
 ) -> Vec<String> {
-    let disabled = |name: &str| own.disabled.iter().any(|off| off.name == name);
-    let enabled = |name: &str| own.enabled.iter().any(|on| on.name == name);
+    let disabled = |name: &str| set.disabled.iter().any(|plugin| plugin.name == name);
+    let enabled = |name: &str| set.enabled.iter().any(|plugin| plugin.name == name);
     let names = |plugins: &[Named]| {
         plugins
             .iter()
-            .map(|own| own.name.clone())
+            .map(|plugin| plugin.name.clone())
             .collect::<Vec<_>>()
     };
+    // Then neither the defaults nor multiPoint count at this point.
     if disabled("*") {
-        return names(&own.enabled);
+        return names(&set.enabled);
     }
     let everywhere: Vec<Named> = multi_point
         .iter()
@@ -251,7 +253,7 @@ fn expanded(
         .cloned()
         .collect();
     let is_everywhere = |name: &str| everywhere.iter().any(|named| named.name == name);
-    let (anew, only): (Vec<Named>, Vec<Named>) = own
+    let (again, only): (Vec<Named>, Vec<Named>) = set
         .enabled
         .iter()
         .cloned()
@@ -261,5 +263,5 @@ fn expanded(
         .filter(|named| !enabled(&named.name))
         .cloned()
         .collect();
-    [names(&anew), names(&others), names(&only)].concat()
+    [names(&again), names(&others), names(&only)].concat()
 }

@@ -1,4 +1,4 @@
-//! The configuration in force as a file says it: read again, it means the same.
+//! Prints a configuration as a file that means the same when it is read again.
 
 use super::text::print_duration;
 use super::{API_VERSION, Args, Configuration, Extender, Point, Profile, SpreadDefaults, Tls};
@@ -6,7 +6,7 @@ use evictd_placement::plugins::{Strategy, WeightedResource};
 use serde_json::{Map, Value, json};
 
 impl Configuration {
-    /// A `KubeSchedulerConfiguration` that leaves nothing to defaults: every point names all its plugins.
+    /// A `KubeSchedulerConfiguration` without defaults: every point lists all its plugins.
     pub fn to_json(&self) -> Value {
         let (election, client) = (&self.leader_election, &self.client_connection);
         let whole = json!({
@@ -40,7 +40,7 @@ impl Configuration {
     }
 }
 
-/// Without the fields that are null, empty lists or empty texts, which mean the same as if they were absent.
+/// Removes null, empty lists and empty texts, which mean the same as absent fields.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -60,48 +60,46 @@ fn without_empty(value: Value) -> Value {
     }
 }
 
-fn profile(own: &Profile) -> Value {
-    let nothing_else = || json!([{ "name": "*" }]);
+fn profile(profile: &Profile) -> Value {
+    let all = || json!([{ "name": "*" }]);
     let mut plugins = Map::new();
-    plugins.insert(
-        "multiPoint".to_owned(),
-        json!({ "disabled": nothing_else() }),
-    );
+    // Otherwise the defaults would be added again when the file is read.
+    plugins.insert("multiPoint".to_owned(), json!({ "disabled": all() }));
     for point in Point::ALL {
-        let enabled: Vec<Value> = own
+        let enabled: Vec<Value> = profile
             .points
             .at(point)
             .iter()
             .map(|name| match point {
-                Point::Score => json!({ "name": name, "weight": own.points.weight(name) }),
+                Point::Score => json!({ "name": name, "weight": profile.points.weight(name) }),
                 _ => json!({ "name": name }),
             })
             .collect();
         plugins.insert(
             point.as_str().to_owned(),
-            json!({ "enabled": enabled, "disabled": nothing_else() }),
+            json!({ "enabled": enabled, "disabled": all() }),
         );
     }
-    let mut config = args(&own.args);
-    let more = own.custom_args.iter();
-    config.extend(more.map(|(name, args)| json!({ "name": name, "args": args })));
+    let mut config = args(&profile.args);
+    let custom = profile.custom_args.iter();
+    config.extend(custom.map(|(name, args)| json!({ "name": name, "args": args })));
     json!({
-        "schedulerName": own.scheduler_name,
-        "percentageOfNodesToScore": own.percentage_of_nodes_to_score,
+        "schedulerName": profile.scheduler_name,
+        "percentageOfNodesToScore": profile.percentage_of_nodes_to_score,
         "plugins": plugins,
         "pluginConfig": config,
     })
 }
 
 /// The arguments of the built-in plugins that have any.
-fn args(own: &Args) -> Vec<Value> {
-    let spread = match &own.spread {
+fn args(args: &Args) -> Vec<Value> {
+    let spread = match &args.spread {
         SpreadDefaults::System => json!({ "defaultingType": "System" }),
         SpreadDefaults::List(constraints) => {
             json!({ "defaultingType": "List", "defaultConstraints": constraints })
         }
     };
-    let (kind, ratio) = match &own.fit.strategy {
+    let (kind, ratio) = match &args.fit.strategy {
         Strategy::LeastAllocated => ("LeastAllocated", Value::Null),
         Strategy::MostAllocated => ("MostAllocated", Value::Null),
         Strategy::RequestedToCapacityRatio(points) => (
@@ -109,7 +107,7 @@ fn args(own: &Args) -> Vec<Value> {
             json!({ "shape": shape(points) }),
         ),
     };
-    let (percent, absolute) = own.candidate_nodes;
+    let (percent, absolute) = args.candidate_nodes;
     [
         (
             "DefaultPreemption",
@@ -118,33 +116,33 @@ fn args(own: &Args) -> Vec<Value> {
         (
             "DynamicResources",
             json!({
-                "filterTimeout": print_duration(own.filter_timeout),
-                "bindingTimeout": print_duration(own.binding_timeout),
+                "filterTimeout": print_duration(args.filter_timeout),
+                "bindingTimeout": print_duration(args.binding_timeout),
             }),
         ),
         (
             "InterPodAffinity",
             json!({
-                "hardPodAffinityWeight": own.affinity.hard_weight,
-                "ignorePreferredTermsOfExistingPods": own.affinity.ignore_preferred_of_others,
+                "hardPodAffinityWeight": args.affinity.hard_weight,
+                "ignorePreferredTermsOfExistingPods": args.affinity.ignore_preferred_of_others,
             }),
         ),
         (
             "NodeAffinity",
-            json!({ "addedAffinity": own.added_affinity }),
+            json!({ "addedAffinity": args.added_affinity }),
         ),
         (
             "NodeResourcesBalancedAllocation",
-            json!({ "resources": resources(&own.balanced.resources) }),
+            json!({ "resources": resources(&args.balanced.resources) }),
         ),
         (
             "NodeResourcesFit",
             json!({
-                "ignoredResources": own.fit.ignored.resources,
-                "ignoredResourceGroups": own.fit.ignored.groups,
+                "ignoredResources": args.fit.ignored.resources,
+                "ignoredResourceGroups": args.fit.ignored.groups,
                 "scoringStrategy": {
                     "type": kind,
-                    "resources": resources(&own.fit.resources),
+                    "resources": resources(&args.fit.resources),
                     "requestedToCapacityRatio": ratio,
                 },
             }),
@@ -152,7 +150,7 @@ fn args(own: &Args) -> Vec<Value> {
         ("PodTopologySpread", spread),
         (
             "VolumeBinding",
-            json!({ "bindTimeoutSeconds": own.bind_timeout_seconds, "shape": shape(&own.binding_shape) }),
+            json!({ "bindTimeoutSeconds": args.bind_timeout_seconds, "shape": shape(&args.binding_shape) }),
         ),
     ].into_iter().map(|(name, mut args)| {
         if let Value::Object(fields) = &mut args {
@@ -177,35 +175,35 @@ fn resources(weighted: &[WeightedResource]) -> Vec<Value> {
         .collect()
 }
 
-fn extender(own: &Extender) -> Value {
-    let managed = own.managed_resources.iter().map(
-        |name| json!({ "name": name, "ignoredByScheduler": own.ignored_resources.contains(name) }),
+fn extender(extender: &Extender) -> Value {
+    let managed = extender.managed_resources.iter().map(
+        |name| json!({ "name": name, "ignoredByScheduler": extender.ignored_resources.contains(name) }),
     );
     json!({
-        "urlPrefix": own.url_prefix,
-        "filterVerb": own.filter_verb,
-        "preemptVerb": own.preempt_verb,
-        "prioritizeVerb": own.prioritize_verb,
-        "weight": own.weight,
-        "bindVerb": own.bind_verb,
-        "enableHTTPS": own.enable_https,
-        "tlsConfig": own.tls.as_ref().map(tls),
-        "httpTimeout": print_duration(own.timeout),
-        "nodeCacheCapable": own.node_cache_capable,
+        "urlPrefix": extender.url_prefix,
+        "filterVerb": extender.filter_verb,
+        "preemptVerb": extender.preempt_verb,
+        "prioritizeVerb": extender.prioritize_verb,
+        "weight": extender.weight,
+        "bindVerb": extender.bind_verb,
+        "enableHTTPS": extender.enable_https,
+        "tlsConfig": extender.tls.as_ref().map(tls),
+        "httpTimeout": print_duration(extender.timeout),
+        "nodeCacheCapable": extender.node_cache_capable,
         "managedResources": managed.collect::<Vec<_>>(),
-        "ignorable": own.ignorable,
+        "ignorable": extender.ignorable,
     })
 }
 
-fn tls(own: &Tls) -> Value {
+fn tls(tls: &Tls) -> Value {
     json!({
-        "insecure": own.insecure,
-        "serverName": own.server_name,
-        "certFile": own.cert_file,
-        "keyFile": own.key_file,
-        "caFile": own.ca_file,
-        "certData": own.cert_data,
-        "keyData": own.key_data,
-        "caData": own.ca_data,
+        "insecure": tls.insecure,
+        "serverName": tls.server_name,
+        "certFile": tls.cert_file,
+        "keyFile": tls.key_file,
+        "caFile": tls.ca_file,
+        "certData": tls.cert_data,
+        "keyData": tls.key_data,
+        "caData": tls.ca_data,
     })
 }

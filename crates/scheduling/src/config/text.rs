@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-/// A duration as Go prints and reads it, though less than a second as a part of one.
+/// A duration in the format of Go. Unlike Go it prints 0.5s instead of 500ms, which Go reads as the same.
 pub(crate) fn print_duration(duration: SignedDuration) -> String {
     let (seconds, part) = (duration.as_secs(), duration.subsec_nanos());
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -18,7 +18,7 @@ pub(crate) fn print_duration(duration: SignedDuration) -> String {
     }
 }
 
-/// Whether this can be the key of a label or the name of a resource: `name` or `example.com/name`.
+/// Whether the text can be a label key or a resource name: `name` or `example.com/name`.
 pub(super) fn is_label_name(text: &str) -> bool {
     let (domain, name) = match text.split_once('/') {
         Some((domain, name)) => (Some(domain), name),
@@ -41,19 +41,19 @@ pub(super) fn is_label_name(text: &str) -> bool {
     name_fits && domain.is_none_or(domain_fits)
 }
 
-/// Whether a resource is one that Kubernetes itself knows nothing of.
+/// Whether a resource is an extended resource, which Kubernetes does not define itself.
 pub(super) fn is_extended_resource(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     !native && !name.starts_with("requests.") && is_label_name(&format!("requests.{name}"))
 }
 
-/// serde's message about an unknown field with the nearest known one in place of all; any other message as it is.
+/// Replaces the list of all known fields in serde's message about an unknown field by the nearest one.
 pub(super) fn with_nearest(message: &str) -> String {
     let unknown = message.strip_prefix("unknown field `");
     let Some((field, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
         return message.to_owned();
     };
-    // Every other part stands between backquotes.
+    // The known fields are in backquotes, so every other part is one.
     let known = known.split('`').skip(1).step_by(2);
     let nearest = known.min_by_key(|known| strsim::levenshtein(known, field));
     match nearest {

@@ -1,4 +1,4 @@
-//! The configuration file as it is written: every field optional, unknown ones an error.
+//! The fields of a configuration file: all are optional, and unknown ones are errors.
 
 use evictd_pod::wire::{NodeAffinity, TopologySpreadConstraint};
 use serde::{Deserialize, Deserializer};

@@ -12,8 +12,8 @@ use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How often the members are placed anew in one domain, because the owner of a shared claim was on a node where the others
-/// cannot be.
+/// How often the members are placed anew in one domain. They are if the owner of a shared claim was on a node where the others
+/// cannot run.
 const MAX_PLACINGS: usize = 32;
 
 /// The means with which a gang is tried.
@@ -106,6 +106,7 @@ impl Trial<'_> {
         for (member, avoids) in members.iter_mut().zip(best.avoids) {
             member.avoids = avoids;
         }
+        // Placing is deterministic, so the same members fit as before.
         self.place(statement, members, domains[best.domain]);
         Some(best.domain)
     }
@@ -140,6 +141,7 @@ impl Trial<'_> {
         }
         let (mut fit, mut left) = (0, members.len());
         for member in members {
+            // The others are not tried: their results would not count.
             if fit + left < self.missing {
                 break;
             }
@@ -266,6 +268,7 @@ impl Trial<'_> {
 
     /// Takes all members off their nodes again, the last one first.
     pub(crate) fn take_back(&mut self, statement: &mut Statement, members: &mut [Member]) {
+        // Like Unreserve: in the reverse order of the placements.
         for member in members.iter_mut().rev() {
             if let Some(node) = member.node().filter(|_| member.reserved) {
                 let chosen = Chosen {

@@ -1,7 +1,7 @@
 //! Hints of `InterPodAffinity` (S5-104).
 
-use super::Verdict;
-use super::selection::all_mean;
+use super::Hint;
+use super::selection::all_match;
 use crate::change::{is_same, takes_room};
 use evictd_pod::Node;
 use evictd_pod::wire::{Pod, PodAffinityTerm};
@@ -16,19 +16,19 @@ fn anti_affinity(pod: &Pod) -> &[PodAffinityTerm] {
     affinity.map_or(&[], |affinity| &affinity.pod_anti_affinity.required)
 }
 
-/// The new pod is one that this pod wants near.
-pub(super) fn on_new_pod(pod: &Pod, new: &Pod) -> Verdict {
-    Ok(takes_room(new) && all_mean(affinity(pod), pod, new)?)
+/// The new pod matches the affinity of this pod.
+pub(super) fn on_new_pod(pod: &Pod, new: &Pod) -> Hint {
+    Ok(takes_room(new) && all_match(affinity(pod), pod, new)?)
 }
 
-/// The deleted pod is one that this pod does not want near, or that did not want this pod near.
-pub(super) fn on_deleted_pod(pod: &Pod, old: &Pod) -> Verdict {
+/// The deleted pod matches the anti-affinity of this pod, or this pod matches that of the deleted one.
+pub(super) fn on_deleted_pod(pod: &Pod, old: &Pod) -> Hint {
     Ok(takes_room(old)
-        && (all_mean(anti_affinity(pod), pod, old)? || all_mean(anti_affinity(old), old, pod)?))
+        && (all_match(anti_affinity(pod), pod, old)? || all_match(anti_affinity(old), old, pod)?))
 }
 
-/// The pod's own labels changed, or another pod became one that it wants near, or is no longer one that it does not.
-pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
+/// The pod itself changed, or another pod begins to match its affinity, or no longer matches its anti-affinity.
+pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Hint {
     if is_same(&pod.metadata, &new.metadata) {
         return Ok(true);
     }
@@ -37,12 +37,12 @@ pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
     }
     let (wanted, unwanted) = (affinity(pod), anti_affinity(pod));
     Ok(
-        (!all_mean(wanted, pod, old)? && all_mean(wanted, pod, new)?)
-            || (all_mean(unwanted, pod, old)? && !all_mean(unwanted, pod, new)?),
+        (!all_match(wanted, pod, old)? && all_match(wanted, pod, new)?)
+            || (all_match(unwanted, pod, old)? && !all_match(unwanted, pod, new)?),
     )
 }
 
-/// The node is or becomes part of a domain in which pods are wanted, or leaves one in which they are not.
+/// The node joins a topology domain of the affinity, or leaves one of the anti-affinity.
 pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
     let value = |node: &Node, term: &PodAffinityTerm| {
         node.metadata

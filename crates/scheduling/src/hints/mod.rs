@@ -1,5 +1,5 @@
-//! Queueing hints of the default plugins: for which events each registered, and whether one is worth another attempt for
-//! a pod that it rejected. One file a family.
+//! Queueing hints of the default plugins: the events that each registers, and whether an event may make a pod schedulable that
+//! the plugin rejected. A file for each family of plugins.
 
 mod devices;
 mod inter_pod_affinity;
@@ -23,10 +23,10 @@ use evictd_placement::Features;
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire;
 
-/// What a hint says; a hint that fails counts as yes (S5-032).
-type Verdict = Result<bool, SelectorError>;
+/// The result of a hint. An error counts as true (S5-032).
+type Hint = Result<bool, SelectorError>;
 
-/// Plugins for which any change of any taint is worth another attempt (S5-035).
+/// Plugins for which every change of a taint wakes the pod (S5-035).
 const WOKEN_BY_TAINTS: [PluginName; 10] = [
     NodeName,
     NodeAffinity,
@@ -40,7 +40,7 @@ const WOKEN_BY_TAINTS: [PluginName; 10] = [
     NodeDeclaredFeatures,
 ];
 
-/// Which events may wake a pod that these plugins rejected, each with those of the plugins that asked for it.
+/// The events that may wake a pod that these plugins rejected, each with the plugins that registered it.
 pub fn waking_events(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static str>)> {
     let others = [Other].into_iter().collect();
     Kind::ALL
@@ -57,7 +57,7 @@ pub fn waking_events(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static st
         .collect()
 }
 
-/// The plugins of the default profile that registered this kind of event.
+/// The plugins of the default profile that registered the event (`EventsToRegister`).
 pub(crate) fn registered(kind: Kind) -> PluginSet {
     let plugins: &[PluginName] = match kind {
         Kind::PodAdd => &[PodTopologySpread, InterPodAffinity],
@@ -137,13 +137,13 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
     plugins.iter().copied().collect()
 }
 
-/// Whether the event makes another attempt worth while for a pod that this plugin rejected, if it registered the event;
-/// also where kube-scheduler overlooks it.
+/// Whether the event may make a pod schedulable that this plugin rejected. The plugin must have registered the event. Unlike
+/// kube-scheduler this overlooks no event.
 pub(crate) fn wakes(plugin: PluginName, pod: &wire::Pod, event: &ClusterEvent) -> bool {
     wakes_in_kube_scheduler(plugin, pod, event) || overlooked::wakes(plugin, pod, event)
 }
 
-/// The same as kube-scheduler 1.36 answers.
+/// As [`wakes`], with the hints of kube-scheduler 1.36.
 pub(crate) fn wakes_in_kube_scheduler(
     plugin: PluginName,
     pod: &wire::Pod,
@@ -153,7 +153,7 @@ pub(crate) fn wakes_in_kube_scheduler(
     if woken_by_taints || plugin == Other {
         return true;
     }
-    let verdict = match &event.change {
+    let hint = match &event.change {
         Change::Pod(delta) => match (delta.old.as_deref(), delta.new.as_deref()) {
             (None, Some(new)) => on_new_pod(plugin, pod, new),
             (Some(old), None) => on_deleted_pod(plugin, pod, old),
@@ -172,10 +172,10 @@ pub(crate) fn wakes_in_kube_scheduler(
         Change::ResourceClaim(delta) => Ok(devices::on_claim(pod, delta)),
         change => Ok(volumes::on_storage(plugin, pod, change)),
     };
-    verdict.unwrap_or(true)
+    hint.unwrap_or(true)
 }
 
-fn on_new_pod(plugin: PluginName, pod: &wire::Pod, new: &wire::Pod) -> Verdict {
+fn on_new_pod(plugin: PluginName, pod: &wire::Pod, new: &wire::Pod) -> Hint {
     match plugin {
         PodTopologySpread => topology_spread::on_other_pod(pod, new),
         InterPodAffinity => inter_pod_affinity::on_new_pod(pod, new),
@@ -183,7 +183,7 @@ fn on_new_pod(plugin: PluginName, pod: &wire::Pod, new: &wire::Pod) -> Verdict {
     }
 }
 
-fn on_deleted_pod(plugin: PluginName, pod: &wire::Pod, old: &wire::Pod) -> Verdict {
+fn on_deleted_pod(plugin: PluginName, pod: &wire::Pod, old: &wire::Pod) -> Hint {
     match plugin {
         NodePorts => Ok(pods::frees_port(pod, old)),
         NodeResourcesFit => Ok(crate::change::takes_room(old)),
@@ -197,21 +197,16 @@ fn on_deleted_pod(plugin: PluginName, pod: &wire::Pod, old: &wire::Pod) -> Verdi
     }
 }
 
-fn on_changed_pod(
-    plugin: PluginName,
-    pod: &wire::Pod,
-    old: &wire::Pod,
-    new: &wire::Pod,
-) -> Verdict {
-    let is_own = is_same(&pod.metadata, &new.metadata);
+fn on_changed_pod(plugin: PluginName, pod: &wire::Pod, old: &wire::Pod, new: &wire::Pod) -> Hint {
+    let is_same_pod = is_same(&pod.metadata, &new.metadata);
     match plugin {
-        NodeUnschedulable => Ok(is_own && nodes::tolerates_cordon(new)),
+        NodeUnschedulable => Ok(is_same_pod && nodes::tolerates_cordon(new)),
         NodeDeclaredFeatures => {
-            Ok(is_own && Features::of_pod(&old.spec) != Features::of_pod(&new.spec))
+            Ok(is_same_pod && Features::of_pod(&old.spec) != Features::of_pod(&new.spec))
         }
-        NodeResourcesFit => Ok(is_own || pods::frees_resource(pod, old, new)),
+        NodeResourcesFit => Ok(is_same_pod || pods::frees_resource(pod, old, new)),
         PodTopologySpread => topology_spread::on_changed_pod(pod, old, new),
         InterPodAffinity => inter_pod_affinity::on_changed_pod(pod, old, new),
-        _ => Ok(is_own),
+        _ => Ok(is_same_pod),
     }
 }

@@ -1,4 +1,4 @@
-//! Hints of the plugins that look at the node alone (S5-103).
+//! Hints of the plugins that depend on the node alone (S5-103).
 
 use evictd_pod::selector::NodeTerm;
 use evictd_pod::wire::Taint;
@@ -12,7 +12,7 @@ pub(super) fn uncordoned(old: Option<&Node>, new: &Node) -> bool {
     !new.spec.unschedulable && old.is_none_or(|old| old.spec.unschedulable)
 }
 
-/// `NodeUnschedulable`: the pod may be on a cordoned node.
+/// `NodeUnschedulable`: the pod tolerates a cordoned node.
 pub(super) fn tolerates_cordon(pod: &Pod) -> bool {
     Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
@@ -54,13 +54,14 @@ pub(super) fn selected(pod: &Pod, node: &Node) -> bool {
         })
 }
 
-/// `NodeResourcesFit`: the empty node is large enough for the pod, and is new or has more of something that it asks for.
+/// `NodeResourcesFit`: the empty node is large enough for the pod, and is new or has more of a requested resource.
 pub(super) fn large_enough(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
     let wanted = counted(pod);
     let wanted = || wanted.iter().filter(|(_, amount)| **amount > 0);
     let has = |node: &Node, name: &str| amount(&node.status.allocatable, name);
     let fits =
         has(new, resources::PODS) >= 1 && wanted().all(|(name, amount)| *amount <= has(new, name));
+    // If nothing has grown, the pod was rejected for what other pods use, which their own events report.
     fits && old.is_none_or(|old| {
         let grew = |name: &str| has(new, name) > has(old, name);
         grew(resources::PODS) || wanted().any(|(name, _)| grew(name))

@@ -1,5 +1,5 @@
-//! What kube-scheduler's hints overlook: changes that can make room for a pod, for which it nevertheless leaves the pod to
-//! the flush after five minutes.
+//! Events that the hints of kube-scheduler overlook: they can make a pod schedulable, but there the pod waits for the flush after
+//! five minutes.
 
 use super::devices::uses;
 use super::nodes::selected;
@@ -11,27 +11,28 @@ use crate::events::ClusterEvent;
 use crate::plugins::PluginName;
 use evictd_pod::wire::{Pod, PodAffinityTerm};
 
-/// Whether the event may make room for a pod that this plugin rejected, if it registered the event.
+/// Whether the event may make a pod schedulable that this plugin rejected. The plugin must have registered the event.
 pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool {
     match (plugin, &event.change) {
         (PluginName::InterPodAffinity, Change::Pod(delta)) => states(delta).any(|other| {
-            takes_room(other) && (terms(pod).any(|term| may_mean(term, other)) || shuns(other, pod))
+            takes_room(other)
+                && (terms(pod).any(|term| may_match(term, other)) || excludes(other, pod))
         }),
-        // Without constraints of its own it has those of the profile.
+        // A pod without constraints has those of the profile.
         (PluginName::PodTopologySpread, Change::Pod(delta)) => {
             pod.spec.topology_spread_constraints.is_empty()
                 && states(delta).any(|other| concerns(pod, other))
         }
-        // The affinity that the profile adds may be met now, where that of the pod was before.
+        // The hint ignores the affinity that the profile adds, which the node may match only now.
         (PluginName::NodeAffinity, Change::Node(delta)) => {
             delta.new.as_deref().is_some_and(|node| selected(pod, node))
         }
-        // Disks know no namespaces.
+        // The hint ignores pods of other namespaces, but disks have none.
         (PluginName::VolumeRestrictions, Change::Pod(delta)) => states(delta).any(|other| {
-            let (mut own, others) = (pod.spec.volumes.iter(), &other.spec.volumes);
-            own.any(|own| others.iter().any(|other| cannot_share(own, other)))
+            let (mut volumes, others) = (pod.spec.volumes.iter(), &other.spec.volumes);
+            volumes.any(|volume| others.iter().any(|other| cannot_share(volume, other)))
         }),
-        // Disks that a pod names itself may be attached by a driver with a limit.
+        // Inline volumes may be attached by a driver with a limit, too.
         (PluginName::NodeVolumeLimits, Change::Pod(delta)) => {
             states(delta).any(|other| !other.spec.volumes.is_empty())
         }
@@ -39,7 +40,7 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         (PluginName::NodeVolumeLimits, Change::CsiNode(delta)) => {
             delta.new.as_deref().is_some_and(has_no_limit)
         }
-        // A claim that was made for another pod is given to this one.
+        // The owner of a claim may change to this pod.
         (PluginName::DynamicResources, Change::ResourceClaim(delta)) => delta
             .old
             .as_deref()
@@ -47,9 +48,9 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
             .is_some_and(|(old, new)| {
                 uses(pod, new) && old.metadata.owner_references != new.metadata.owner_references
             }),
-        // The pods that do not want this pod near are asked nowhere; and a domain that goes or comes counts for the
-        // lowest number of pods in any. A volume that is made for a claim needs room as much as one that is made for
-        // the pod; and room may now be for other nodes.
+        // The hint ignores the anti-affinity of other pods, and that a domain which appears or disappears changes the minimum
+        // of all domains. It also ignores the capacity for volumes of claims, and capacity that is now available to other
+        // nodes.
         (PluginName::InterPodAffinity | PluginName::PodTopologySpread, Change::Node(_))
         | (
             PluginName::VolumeBinding,
@@ -59,13 +60,13 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
     }
 }
 
-/// The other pod as it was and as it is.
+/// The pod before and after the change.
 fn states(delta: &Delta<Pod>) -> impl Iterator<Item = &Pod> {
     delta.old.iter().chain(&delta.new).map(|pod| &**pod)
 }
 
-/// The terms of its affinity and anti-affinity. A pod that one anti-affinity term means is in the way; and one that goes
-/// may have been the last that kept the pod from being the first of its group.
+/// The terms of its affinity and anti-affinity. The deletion of a pod that matches an affinity term can help, too: the first pod
+/// of a group is exempt from its affinity to the group.
 fn terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     let affinity = pod.spec.affinity.as_deref();
     affinity
@@ -79,12 +80,12 @@ fn unwanted(pod: &Pod) -> &[PodAffinityTerm] {
     affinity.map_or(&[], |affinity| &affinity.pod_anti_affinity.required)
 }
 
-/// Whether the other pod does not want this one near.
-fn shuns(other: &Pod, pod: &Pod) -> bool {
-    unwanted(other).iter().any(|term| may_mean(term, pod))
+/// Whether the anti-affinity of the other pod matches this one.
+fn excludes(other: &Pod, pod: &Pod) -> bool {
+    unwanted(other).iter().any(|term| may_match(term, pod))
 }
 
-/// Whether a term means the pod, in whatever namespace. A selector that cannot be read may mean any.
-fn may_mean(term: &PodAffinityTerm, pod: &Pod) -> bool {
+/// Whether a term matches the pod in some namespace. An invalid selector may match any pod.
+fn may_match(term: &PodAffinityTerm, pod: &Pod) -> bool {
     selects(term.label_selector.as_ref(), &pod.metadata.labels).unwrap_or(true)
 }

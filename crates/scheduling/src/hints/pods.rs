@@ -1,4 +1,4 @@
-//! Hints about what another pod takes from its node (S5-103).
+//! Hints about the resources of other pods (S5-103).
 
 use crate::change::is_assigned;
 use crate::events::counted;
@@ -9,10 +9,10 @@ use evictd_pod::wire::Pod;
 pub(super) fn frees_port(pod: &Pod, deleted: &Pod) -> bool {
     let wanted: Vec<_> = host_ports(&pod.spec, |text| text).collect();
     let mut freed = host_ports(&deleted.spec, |text| text);
-    freed.any(|freed| wanted.iter().any(|own| own.conflicts(&freed)))
+    freed.any(|freed| wanted.iter().any(|port| port.conflicts(&freed)))
 }
 
-/// `NodeResourcesFit`: the other pod needs less of something that this one asks for.
+/// `NodeResourcesFit`: the other pod requests less of a resource that this one requests.
 pub(super) fn frees_resource(pod: &Pod, old: &Pod, new: &Pod) -> bool {
     if !is_assigned(new) {
         return false;

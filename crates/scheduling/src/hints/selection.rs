@@ -1,9 +1,9 @@
-//! Selectors, evaluated on objects as they come.
+//! Selectors, evaluated without compilation on objects of events.
 
 use evictd_pod::selector::{Requirement, SelectorError};
 use evictd_pod::wire::{Pod, PodAffinityTerm, Selector, TextMap};
 
-/// Whether the labels are selected; an absent selector selects nothing.
+/// An absent selector selects nothing.
 pub(super) fn selects(
     selector: Option<&Selector>,
     labels: &TextMap,
@@ -22,27 +22,31 @@ pub(super) fn selects(
     Ok(matched)
 }
 
-/// Whether a term of the pod `own` means the other pod. Labels of namespaces are not known here, so that a selector of
-/// namespaces that asks for one means none (S5-104).
-pub(super) fn means(term: &PodAffinityTerm, own: &Pod, other: &Pod) -> Result<bool, SelectorError> {
+/// Whether a term of the pod matches the other pod. The labels of namespaces are unknown here, so a namespace selector with
+/// requirements matches none (S5-104).
+pub(super) fn matches(
+    term: &PodAffinityTerm,
+    pod: &Pod,
+    other: &Pod,
+) -> Result<bool, SelectorError> {
     let namespace = other.metadata.namespace_or_default();
-    let own_namespace = term.namespaces.is_empty()
+    let in_same_namespace = term.namespaces.is_empty()
         && term.namespace_selector.is_none()
-        && own.metadata.namespace_or_default() == namespace;
+        && pod.metadata.namespace_or_default() == namespace;
     let listed = term.namespaces.iter().any(|listed| listed == namespace);
     let there =
-        own_namespace || listed || selects(term.namespace_selector.as_ref(), &TextMap::new())?;
+        in_same_namespace || listed || selects(term.namespace_selector.as_ref(), &TextMap::new())?;
     Ok(there && selects(term.label_selector.as_ref(), &other.metadata.labels)?)
 }
 
-/// Whether all terms mean the other pod; without terms, no.
-pub(super) fn all_mean(
+/// Whether all terms match the other pod. Without terms none does.
+pub(super) fn all_match(
     terms: &[PodAffinityTerm],
-    own: &Pod,
+    pod: &Pod,
     other: &Pod,
 ) -> Result<bool, SelectorError> {
     for term in terms {
-        if !means(term, own, other)? {
+        if !matches(term, pod, other)? {
             return Ok(false);
         }
     }

@@ -1,7 +1,6 @@
-//! Hints of `PodTopologySpread` (S5-104). Without hard constraints of its own the pod has the system's, none of which is
-//! hard.
+//! Hints of `PodTopologySpread` (S5-104). A pod without constraints has the defaults of the system, none of which is hard.
 
-use super::Verdict;
+use super::Hint;
 use super::selection::selects;
 use crate::change::{is_same, takes_room};
 use evictd_pod::Node;
@@ -21,23 +20,25 @@ fn counts(
     constraint: &TopologySpreadConstraint,
     other: &Pod,
 ) -> Result<bool, SelectorError> {
-    let (own, labels) = (&pod.metadata.labels, &other.metadata.labels);
+    let (pod_labels, labels) = (&pod.metadata.labels, &other.metadata.labels);
     let is_alike = constraint.match_label_keys.iter().all(|key| {
-        own.get(key)
+        pod_labels
+            .get(key)
             .is_none_or(|value| labels.get(key) == Some(value))
     });
     Ok(selects(constraint.label_selector.as_ref(), labels)? && is_alike)
 }
 
-/// Whether the other pod can count for this one.
+/// Whether the constraints of the pod can count the other one.
 pub(super) fn concerns(pod: &Pod, other: &Pod) -> bool {
-    let (own, metadata) = (&pod.metadata, &other.metadata);
-    is_same(own, metadata)
-        || (takes_room(other) && own.namespace_or_default() == metadata.namespace_or_default())
+    let (this, other_metadata) = (&pod.metadata, &other.metadata);
+    is_same(this, other_metadata)
+        || (takes_room(other)
+            && this.namespace_or_default() == other_metadata.namespace_or_default())
 }
 
-/// A pod that the constraints count appeared or went.
-pub(super) fn on_other_pod(pod: &Pod, other: &Pod) -> Verdict {
+/// A pod that the constraints count was added or deleted.
+pub(super) fn on_other_pod(pod: &Pod, other: &Pod) -> Hint {
     if !concerns(pod, other) {
         return Ok(false);
     }
@@ -49,11 +50,12 @@ pub(super) fn on_other_pod(pod: &Pod, other: &Pod) -> Verdict {
     Ok(false)
 }
 
-/// A pod is counted that was not, or no longer; or the pod's tolerations decide which nodes count.
-pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
+/// A pod begins or ceases to be counted, or changed tolerations decide which nodes count.
+pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Hint {
     if !concerns(pod, old) || !concerns(pod, new) {
         return Ok(false);
     }
+    // With this policy the tolerations decide which nodes count.
     let mut honour = hard(pod).map(|constraint| constraint.node_taints_policy == "Honor");
     if is_same(&pod.metadata, &new.metadata)
         && old.spec.tolerations != new.spec.tolerations
@@ -72,9 +74,9 @@ pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
     Ok(false)
 }
 
-/// A node with every topology key appeared or went, or gained or lost one, or changed in a key or in its taints.
+/// A node with every topology key was added or deleted, or a node gained, lost or changed a key, or its taints changed.
 #[allow(clippy::unnecessary_wraps, reason = "one signature for every hint")]
-pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: Option<&Node>) -> Verdict {
+pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: Option<&Node>) -> Hint {
     let value = |node: &Node, constraint: &TopologySpreadConstraint| {
         node.metadata
             .labels

@@ -1,10 +1,10 @@
-//! Hints of the plugins that look at volumes (S5-105).
+//! Hints of the volume plugins (S5-105).
 
 use crate::change::{Change, Delta, takes_room};
 use crate::plugins::PluginName;
 use evictd_pod::wire::{self, ClaimReference, NamedDisk, Pod, Volume};
 
-/// An object of storage appeared, changed or went.
+/// A storage object was added, updated or deleted.
 pub(super) fn on_storage(plugin: PluginName, pod: &Pod, change: &Change) -> bool {
     match (plugin, change) {
         (_, Change::PersistentVolumeClaim(delta)) => {
@@ -32,10 +32,14 @@ pub(super) fn on_storage(plugin: PluginName, pod: &Pod, change: &Change) -> bool
             delta.both().is_none_or(|(old, new)| raises_room(old, new))
         }
         (_, Change::CsiDriver(delta)) => delta.both().is_some_and(|(old, new)| {
-            let mut drivers = pod.spec.volumes.iter().filter_map(|own| own.csi.as_deref());
+            let mut drivers = pod
+                .spec
+                .volumes
+                .iter()
+                .filter_map(|volume| volume.csi.as_deref());
             old.spec.storage_capacity
                 && !new.spec.storage_capacity
-                && drivers.any(|own| own.driver == new.metadata.name)
+                && drivers.any(|volume| volume.driver == new.metadata.name)
         }),
         (_, Change::VolumeAttachment(_)) => pod
             .spec
@@ -46,12 +50,12 @@ pub(super) fn on_storage(plugin: PluginName, pod: &Pod, change: &Change) -> bool
     }
 }
 
-/// Whether the object is new, or what `part` takes of it is not what it was.
+/// Whether the object is new, or this part of it has changed.
 fn changed<T, P: PartialEq>(delta: &Delta<T>, part: impl Fn(&T) -> P) -> bool {
     delta.both().is_none_or(|(old, new)| part(old) != part(new))
 }
 
-/// Whether a volume of the pod is this claim.
+/// Whether a volume of the pod uses this claim.
 fn uses(pod: &Pod, claim: &wire::Metadata) -> bool {
     let is_it = |volume: &Volume| match &volume.persistent_volume_claim {
         Some(ClaimReference { claim_name }) => *claim_name == claim.name,
@@ -64,7 +68,7 @@ fn uses(pod: &Pod, claim: &wire::Metadata) -> bool {
         && pod.spec.volumes.iter().any(is_it)
 }
 
-/// The labels in which a volume tells its zone and region.
+/// The zone and region labels of a volume.
 fn zones(volume: &wire::Metadata) -> Vec<Option<String>> {
     [
         "failure-domain.beta.kubernetes.io/zone",
@@ -78,7 +82,7 @@ fn zones(volume: &wire::Metadata) -> Vec<Option<String>> {
     .collect()
 }
 
-/// Whether a driver can attach more volumes than before; a driver without a limit counts as zero, as in kube-scheduler.
+/// Whether a driver can attach more volumes than before. As in kube-scheduler, a driver without a limit counts as zero.
 fn raises_limit(old: &wire::CsiNode, new: &wire::CsiNode) -> bool {
     let limit = |node: &wire::CsiNode, name: &str| {
         let driver = node.spec.drivers.iter().find(|driver| driver.name == name);
@@ -90,7 +94,7 @@ fn raises_limit(old: &wire::CsiNode, new: &wire::CsiNode) -> bool {
         .any(|driver| limit(new, &driver.name).unwrap_or(0) > limit(old, &driver.name).unwrap_or(0))
 }
 
-/// Whether a driver of the node can attach any number of volumes.
+/// Whether a driver of the node has no attach limit.
 pub(super) fn has_no_limit(node: &wire::CsiNode) -> bool {
     node.spec
         .drivers
@@ -98,7 +102,7 @@ pub(super) fn has_no_limit(node: &wire::CsiNode) -> bool {
         .any(|driver| driver.allocatable.count.is_none())
 }
 
-/// Whether larger volumes can be made than before.
+/// Whether larger volumes can be provisioned than before.
 fn raises_room(old: &wire::CsiStorageCapacity, new: &wire::CsiStorageCapacity) -> bool {
     let room = |capacity: &wire::CsiStorageCapacity| {
         let largest = capacity.maximum_volume_size.or(capacity.capacity);
@@ -107,26 +111,29 @@ fn raises_room(old: &wire::CsiStorageCapacity, new: &wire::CsiStorageCapacity) -
     room(new) > room(old)
 }
 
-/// `VolumeRestrictions`: the deleted pod held a disk that it could not share with this one, or a claim of this one.
+/// `VolumeRestrictions`: the deleted pod used a disk that it could not share with this pod, or a claim of this pod.
 pub(super) fn frees_disk(pod: &Pod, deleted: &Pod) -> bool {
     if pod.metadata.namespace_or_default() != deleted.metadata.namespace_or_default() {
         return false;
     }
-    let conflict = |own: &Volume, other: &Volume| {
-        let claims = (&own.persistent_volume_claim, &other.persistent_volume_claim);
-        let is_same_claim = matches!(claims, (Some(own), Some(other)) if own == other);
-        is_same_claim || cannot_share(own, other)
+    let conflict = |volume: &Volume, other: &Volume| {
+        let claims = (
+            &volume.persistent_volume_claim,
+            &other.persistent_volume_claim,
+        );
+        let is_same_claim = matches!(claims, (Some(claim), Some(other)) if claim == other);
+        is_same_claim || cannot_share(volume, other)
     };
-    pod.spec.volumes.iter().any(|own| {
+    pod.spec.volumes.iter().any(|volume| {
         deleted
             .spec
             .volumes
             .iter()
-            .any(|other| conflict(own, other))
+            .any(|other| conflict(volume, other))
     })
 }
 
-/// Whether two pods with these disks cannot be on one node.
+/// Whether two pods with these volumes cannot run on one node.
 pub(super) fn cannot_share(one: &Volume, other: &Volume) -> bool {
     let clash = |one: &Option<Box<NamedDisk>>, other: &Option<Box<NamedDisk>>, readers: bool| {
         let (Some(one), Some(other)) = (one, other) else {
@@ -134,8 +141,9 @@ pub(super) fn cannot_share(one: &Volume, other: &Volume) -> bool {
         };
         let same = (&one.name, &one.pool) == (&other.name, &other.pool);
         let mut monitors = one.monitors.iter();
-        let near = one.monitors.is_empty() || monitors.any(|own| other.monitors.contains(own));
-        same && near && !(readers && one.read_only && other.read_only)
+        let shares_monitor =
+            one.monitors.is_empty() || monitors.any(|monitor| other.monitors.contains(monitor));
+        same && shares_monitor && !(readers && one.read_only && other.read_only)
     };
     clash(
         &one.aws_elastic_block_store,
@@ -146,7 +154,7 @@ pub(super) fn cannot_share(one: &Volume, other: &Volume) -> bool {
         || clash(&one.rbd, &other.rbd, true)
 }
 
-/// `NodeVolumeLimits`: the deleted pod had a claim, whose volume is no longer attached.
+/// `NodeVolumeLimits`: the deleted pod used a claim, whose volume can be detached.
 pub(super) fn frees_attachment(deleted: &Pod) -> bool {
     let mut volumes = deleted.spec.volumes.iter();
     takes_room(deleted)

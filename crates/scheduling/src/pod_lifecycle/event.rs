@@ -68,7 +68,7 @@ pub(crate) enum Event<'a, E> {
         pod: &'a str,
         rejectors: PluginSet,
         pending: PluginSet,
-        /// The node that is nominated from now on, empty for none; `None` if the pod is gone.
+        /// The node that is nominated from now on, empty for none; `None` if the pod was deleted.
         nominated: Option<&'a str>,
     },
     /// The attempt was not made, or was ended, because it is costly. The pod is tried when its namespace has its turn.
@@ -86,10 +86,10 @@ pub(crate) enum Event<'a, E> {
     LastVictim {
         pod: &'a str,
         victim: &'a str,
-        /// No watch event will show it, because it terminates already or is gone.
+        /// It terminates already or was deleted, so no watch event will follow.
         terminates: bool,
     },
-    /// A watch shows that a pod terminates or is gone, which may be a victim.
+    /// A watch shows that a pod, which may be a victim, terminates or was deleted.
     VictimTerminating { victim: &'a str },
     /// The API server has answered every deletion of the pod's victims.
     PreemptionEnded { pod: &'a str, has_failed: bool },

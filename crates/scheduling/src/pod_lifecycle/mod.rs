@@ -1,5 +1,5 @@
-//! The life of a pod that is being scheduled. This module alone knows in which phase each pod is, which node it holds,
-//! which node is nominated for it, and whether it waits for its victims.
+//! The life of a pod that is being scheduled. This module alone knows the phase of each pod, its assumed and its nominated node,
+//! and whether it waits for its victims.
 //!
 //! ```text
 //!                 Pending
@@ -22,8 +22,8 @@
 //!                  forgotten
 //! ```
 //!
-//! A pod can end in every phase ([`Event::Gone`]). Then only an unanswered binding is remembered, so that a pod that comes
-//! back with the same UID is not bound twice at the same time. The caller carries out every [`Command`].
+//! A pod can end in every phase ([`Event::Gone`]). Then only an unanswered binding is remembered. A pod that comes back
+//! with the same UID must not be bound twice at the same time. The caller carries out every [`Command`].
 
 mod event;
 mod nominations;
@@ -308,6 +308,7 @@ impl<E> PodLifecycles<E> {
     }
 
     fn free(&mut self, pod: &str) -> Vec<Command> {
+        // Once only: the deletion of a pod and its failed binding may both free the node.
         let placed = self.placed.get_mut(pod);
         let Some(placed) = placed.filter(|placed| placed.takes_room) else {
             return Vec::new();
@@ -359,6 +360,7 @@ impl<E> PodLifecycles<E> {
         };
         placed.takes_room = false;
         placed.stage = match placed.stage {
+            // The API server has answered, or was never asked.
             Stage::Assumed | Stage::Bound => return,
             Stage::Permit(_) => {
                 self.permits -= 1;
@@ -375,6 +377,7 @@ impl<E> PodLifecycles<E> {
     }
 
     fn bind_of_session(&mut self, pod: &Arc<str>, node: &str, binding: Binding) -> Vec<Command> {
+        // Two bindings at a time could be answered in any order.
         if self.awaits_answer(pod) {
             return Vec::new();
         }
@@ -490,6 +493,7 @@ impl<E> PodLifecycles<E> {
                 } else {
                     let node = Arc::clone(&placed.node);
                     let command = answered.map(|binding| Command::Unbind { node, binding });
+                    // The next session decides about it; it has no entry in the queue.
                     if placed.is_of_session {
                         return command.into_iter().collect();
                     }

@@ -1,4 +1,4 @@
-//! The waiting pods that nodes are being freed for (S5-109). They are few, so a pod without a nomination takes no memory here.
+//! The nominated nodes of waiting pods (S5-109). Few pods have one, so a pod without a nomination takes no memory here.
 
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ impl Nominations {
     }
 
     pub(super) fn remove(&mut self, pod: &str) {
-        // Nearly always: removal would hash the UID first.
+        // Most of the time there are no nominations, and the removal would hash the UID first.
         if self.node_by_pod.is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Pods that have a node and are not known to run there.
+//! Pods with a node that no watch shows yet, and pods whose binding is not answered.
 
 use super::Phase;
 use crate::framework::PendingPermit;

@@ -31,7 +31,7 @@ impl Preemptions {
     }
 
     pub(super) fn gates(&self, pod: &str) -> bool {
-        // Hashing the UID costs more than this check, and most of the time no pod preempts.
+        // Most of the time no pod preempts, and hashing the UID costs more than this check.
         !self.by_pod.is_empty() && self.get(pod).is_some_and(|preemption| preemption.gates)
     }
 
@@ -72,6 +72,7 @@ impl Preemptions {
         };
         preemption.is_under_way = false;
         let gates = preemption.gates;
+        // A gated pod still waits for the watch event of its last victim.
         if !gates {
             self.by_pod.remove(pod);
         }

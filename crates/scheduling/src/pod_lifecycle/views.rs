@@ -1,4 +1,4 @@
-//! What the caller can read of the lifecycles.
+//! Read access to the lifecycles.
 
 use super::placed::{Placed, Stage};
 use super::{Binding, Phase, PodLifecycles, Preemption, WaitingPod};

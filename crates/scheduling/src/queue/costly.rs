@@ -1,6 +1,6 @@
-//! Costly pods take turns. A pod whose attempt exceeds the usual cost is put off, and with it all pods of its namespace. They
-//! are tried by namespace in turn, and only after other pods have been tried at the same cost, or if no other pod waits. So a
-//! namespace with many costly pods delays the others by one attempt at a time.
+//! Costly pods take turns. A pod whose attempt exceeds the usual cost is put off, and with it all pods of its namespace. Such
+//! namespaces are served in turn, one pod at a time. Each turn must be paid for by attempts of other pods at the same cost, unless
+//! no other pod waits. So a namespace with many costly pods delays the others by one attempt at a time.
 
 use super::pools::Turn;
 use super::{Pool, Queue, QueueingHints};
@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What an attempt may cost before its pod counts as costly, in units of cost. It is some 30 times the cost of an ordinary
-/// attempt among 5000 nodes.
+/// The cost above which a pod counts as costly, in units of cost. It is some 30 times the cost of an ordinary attempt among 5000
+/// nodes.
 pub const USUAL_COST: u64 = 1 << 15;
-/// How many namespaces with costly pods are remembered. Beyond it all are forgotten, and found again.
-const MOST_NAMESPACES: usize = 4096;
+/// The most namespaces with costly pods that are remembered. Beyond it all are forgotten, and found again.
+const MAX_NAMESPACES: usize = 4096;
 
-/// The active costly pods, and the cost that other pods have to make up for.
+/// The active costly pods, and the cost that attempts of other pods must reach before the next turn.
 #[derive(Debug, Default)]
 pub(super) struct CostlyPods {
     /// The namespace of each costly pod, wherever it waits.
     namespaces: HashMap<Arc<str>, Arc<str>>,
-    /// The active ones by namespace.
+    /// The active costly pods by namespace.
     active: BTreeMap<Arc<str>, BTreeSet<Turn>>,
     /// The namespace that had the last turn.
     last: Option<Arc<str>>,
@@ -82,12 +82,13 @@ impl CostlyPods {
         self.active.values().flatten()
     }
 
-    /// The costly pod whose turn it is, with the next one of the others. A pod of higher priority goes first.
+    /// The costly pod that has the next turn. `other` is the next of the other pods; one of higher priority comes first.
     pub(super) fn next(&self, other: Option<&Turn>) -> Option<&Turn> {
         if other.is_some() && self.debt > 0 {
             return None;
         }
-        let may_go = |turn: &&Turn| other.is_none_or(|other| turn.0 <= other.0);
+        let has_priority = |turn: &&Turn| other.is_none_or(|other| turn.0 <= other.0);
+        // The namespace after the last one, so that each of them has its turn.
         let after = match &self.last {
             Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Unbounded),
             None => (Bound::Unbounded, Bound::Unbounded),
@@ -95,10 +96,10 @@ impl CostlyPods {
         let namespaces = self.active.range(after).chain(&self.active);
         namespaces
             .filter_map(|(_, turns)| turns.first())
-            .find(may_go)
+            .find(has_priority)
     }
 
-    /// A costly pod has its turn.
+    /// Gives a costly pod its turn.
     pub(super) fn take_turn(&mut self, pod: &str) {
         self.last = self.namespaces.get(pod).cloned();
     }
@@ -108,7 +109,7 @@ impl CostlyPods {
         let exceeds = cost > USUAL_COST;
         if exceeds {
             self.debt = self.debt.saturating_add(cost);
-            if self.known.len() >= MOST_NAMESPACES {
+            if self.known.len() >= MAX_NAMESPACES {
                 self.known.clear();
             }
             self.known.insert(Arc::clone(namespace));
@@ -138,14 +139,14 @@ impl<E> Queue<E> {
         namespace: &Arc<str>,
         hints: &impl QueueingHints<E>,
     ) {
-        let Some((pod, flight)) = self.in_flight.end(pod) else {
+        let Some((pod, attempt)) = self.in_flight.end(pod) else {
             return;
         };
         self.in_flight.trim();
         if self.pools.get(&pod).is_some() {
             return;
         }
-        let mut entry = flight.entry;
+        let mut entry = attempt.entry;
         entry.attempts = entry.attempts.saturating_sub(1);
         self.pools.costly.mark(&pod, namespace);
         self.enter(pod, entry, Pool::Active, "CostlyAttempt", hints);

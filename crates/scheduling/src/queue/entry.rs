@@ -16,9 +16,9 @@ pub(crate) struct Entry {
     pub(super) rejectors: PluginSet,
     pub(super) pending: PluginSet,
     pub(super) gate: Option<PluginName>,
-    /// The number of its profile, by which rejected pods are counted.
+    /// The index of its profile, by which rejected pods are counted.
     pub(super) profile: u16,
-    /// A whole second, fixed when first asked for after a failure (S5-107).
+    /// The end of its backoff, a whole second. It is fixed at the first use after a failure (S5-107).
     expiry: Option<Time>,
     first_failure: Option<Time>,
 }
@@ -41,11 +41,12 @@ impl Entry {
         }
     }
 
-    /// Counts a failed attempt: one without rejectors is an error (S5-007, S5-016, S5-052).
+    /// Counts a failed attempt. Without rejectors it was an error (S5-007, S5-016, S5-052).
     pub(super) fn fail(&mut self, rejectors: PluginSet, pending: PluginSet, now: Timestamp) {
         self.rejectors = rejectors.or(pending);
         self.pending = pending;
         self.timestamp = now.into();
+        // The backoff is computed anew from the new time.
         self.expiry = None;
         self.first_failure.get_or_insert(now.into());
         if self.rejectors.is_empty() {
@@ -56,7 +57,7 @@ impl Entry {
         }
     }
 
-    /// The second since 1970 in which its backoff ends; `None` if it has none (S5-007, S5-008).
+    /// The second since 1970 in which its backoff ends, if it has one (S5-007, S5-008).
     pub(super) fn expiry(&mut self, settings: &Settings) -> Option<i64> {
         self.end(settings).map(|end| end.timestamp().as_second())
     }
@@ -71,6 +72,7 @@ impl Entry {
             return None;
         }
         if self.expiry.is_none() {
+            // After many failures the factor overflows; then the backoff is the longest one.
             let factor = 1_i32.checked_shl(failures - 1).filter(|factor| *factor > 0);
             let duration = factor.and_then(|factor| settings.initial_backoff.checked_mul(factor));
             let duration = duration.map_or(settings.max_backoff, |duration| {
@@ -87,32 +89,31 @@ impl Entry {
         self.expiry
     }
 
-    /// When its backoff ends, once that was asked.
+    /// The end of its backoff, once [`Self::expiry`] has fixed it.
     pub(super) fn end_of_backoff(&self) -> Option<Timestamp> {
         self.expiry.map(Time::timestamp)
     }
 
-    /// When its first attempt failed.
     pub(crate) fn first_failure(&self) -> Option<Timestamp> {
         self.first_failure.map(Time::timestamp)
     }
 
-    /// The second that orders it in a pool whose pods back off.
-    pub(super) fn place(&self) -> i64 {
+    /// Its position among the pods that back off, in seconds.
+    pub(super) fn backoff_order(&self) -> i64 {
         self.expiry
             .unwrap_or(self.timestamp)
             .timestamp()
             .as_second()
     }
 
-    /// Its backoff ends in this second or later (S5-008).
+    /// Whether its backoff ends in this second or later (S5-008).
     pub(super) fn backs_off(&mut self, now: Timestamp, settings: &Settings) -> bool {
         self.expiry(settings)
             .is_some_and(|expiry| expiry >= now.as_second())
     }
 
-    /// It has waited longer than the limit for an event (S5-010).
-    pub(super) fn over_age(&self, now: Timestamp, limit: SignedDuration) -> bool {
+    /// Whether it has waited longer than the limit for an event (S5-010).
+    pub(super) fn is_overdue(&self, now: Timestamp, limit: SignedDuration) -> bool {
         now.duration_since(self.timestamp.timestamp()) > limit
     }
 }

@@ -1,4 +1,4 @@
-//! The pods in flight (popped, their attempt not yet over) and the events since (S5-106).
+//! The pods in flight, which were popped and whose attempt is not over, and the events since then (S5-106).
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -7,27 +7,27 @@ use hashbrown::HashMap;
 use super::Event;
 use super::entry::Entry;
 
-/// How many events are kept at most while pods are in flight, whatever happens. Beyond it the oldest half is dropped,
-/// and a pod that was popped before a dropped event counts as woken: it backs off instead of waiting for an event.
+/// The most events that are kept for the pods in flight. Beyond it the oldest half is dropped. A pod that was popped before a
+/// dropped event counts as woken: it backs off instead of waiting for an event.
 pub const MAX_IN_FLIGHT_EVENTS: usize = 8192;
 
-/// One list of events for all pods in flight: an event is kept once, a pod knows the position at which it was popped.
+/// All pods in flight share one list of events. Each pod has the position in it at which it was popped.
 #[derive(Debug)]
 pub(super) struct InFlight<E> {
     events: VecDeque<Event<E>>,
-    /// The position of the first event that is kept, counted from the first that ever came.
+    /// The position of the first kept event, counted from the first event of all.
     first: u64,
-    pods: HashMap<Arc<str>, Flight>,
-    /// The pods by the order of popping, which is also that of their positions.
-    turns: BTreeMap<u64, (u64, Arc<str>)>,
-    next_turn: u64,
+    pods: HashMap<Arc<str>, PodInFlight>,
+    /// The positions and pods in the order of popping, in which the positions increase.
+    by_pop_order: BTreeMap<u64, (u64, Arc<str>)>,
+    next_pop: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct PodInFlight {
     pub(super) entry: Entry,
     pub(super) position: u64,
-    turn: u64,
+    pop: u64,
 }
 
 impl<E> InFlight<E> {
@@ -36,8 +36,8 @@ impl<E> InFlight<E> {
             events: VecDeque::new(),
             first: 0,
             pods: HashMap::new(),
-            turns: BTreeMap::new(),
-            next_turn: 0,
+            by_pop_order: BTreeMap::new(),
+            next_pop: 0,
         }
     }
 
@@ -50,12 +50,12 @@ impl<E> InFlight<E> {
     }
 
     pub(super) fn entry(&self, pod: &str) -> Option<&Entry> {
-        self.pods.get(pod).map(|flight| &flight.entry)
+        self.pods.get(pod).map(|attempt| &attempt.entry)
     }
 
     /// In the order of popping.
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.turns.values().map(|(_, pod)| pod)
+        self.by_pop_order.values().map(|(_, pod)| pod)
     }
 
     pub(super) fn labels(&self) -> impl Iterator<Item = &'static str> {
@@ -64,18 +64,19 @@ impl<E> InFlight<E> {
 
     pub(super) fn start(&mut self, pod: Arc<str>, entry: Entry) {
         let position = self.first + self.events.len() as u64;
-        let turn = self.next_turn;
-        self.next_turn += 1;
-        self.turns.insert(turn, (position, Arc::clone(&pod)));
-        let flight = Flight {
+        let pop = self.next_pop;
+        self.next_pop += 1;
+        self.by_pop_order.insert(pop, (position, Arc::clone(&pod)));
+        let attempt = PodInFlight {
             entry,
             position,
-            turn,
+            pop,
         };
-        self.pods.insert(pod, flight);
+        self.pods.insert(pod, attempt);
     }
 
     pub(super) fn record(&mut self, event: Event<E>) {
+        // Without a pod in flight no attempt will replay the event.
         if self.pods.is_empty() {
             return;
         }
@@ -93,18 +94,18 @@ impl<E> InFlight<E> {
         Some(self.events.iter().skip(skip))
     }
 
-    /// Takes the pod out. Its events stay until [`trim`](Self::trim), because they are replayed first.
-    pub(super) fn end(&mut self, pod: &str) -> Option<(Arc<str>, Flight)> {
-        let (pod, flight) = self.pods.remove_entry(pod)?;
-        self.turns.remove(&flight.turn);
-        Some((pod, flight))
+    /// Removes the pod. Its events stay until [`trim`](Self::trim), because they are replayed first.
+    pub(super) fn end(&mut self, pod: &str) -> Option<(Arc<str>, PodInFlight)> {
+        let (pod, attempt) = self.pods.remove_entry(pod)?;
+        self.by_pop_order.remove(&attempt.pop);
+        Some((pod, attempt))
     }
 
     /// Drops the events that came before the oldest pod in flight was popped.
     pub(super) fn trim(&mut self) {
         let end = self.first + self.events.len() as u64;
         let oldest = self
-            .turns
+            .by_pop_order
             .first_key_value()
             .map_or(end, |(_, (position, _))| *position);
         let passed = oldest.saturating_sub(self.first);

@@ -1,5 +1,5 @@
-//! The pools of waiting pods, and the pods in flight. The queue knows pods by their keys only. [`QueueingHints`] decides which
-//! events wake a pod.
+//! The pools of waiting pods, and the pods in flight. The queue holds only the keys of pods; the caller keeps the objects, and
+//! decides by [`QueueingHints`] which events wake a pod.
 mod costly;
 mod entry;
 mod in_flight;
@@ -23,15 +23,15 @@ pub use settings::Settings;
 /// Where a pod waits (S5-004).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pool {
-    /// It is tried as soon as its turn comes.
+    /// It is tried as soon as it is first.
     Active,
-    /// It was rejected not long ago.
+    /// It was rejected and backs off.
     Backoff,
-    /// Its last attempt ended in an error, not in a rejection.
+    /// Its last attempt ended in an error, and it backs off.
     ErrorBackoff,
     /// It waits for an event that its rejectors registered.
     Unschedulable,
-    /// A plugin does not let it enter the queue yet.
+    /// A plugin keeps it out of the queue (`PreEnqueue`).
     Gated,
 }
 
@@ -39,7 +39,7 @@ pub enum Pool {
 #[derive(Debug, Clone)]
 pub(crate) enum Scope {
     All,
-    /// QueuedPod pods of at most this priority; and every pod in flight.
+    /// Waiting pods of at most this priority, and every pod in flight.
     UpTo(i32),
     /// Every pod but these.
     Except(Arc<[Arc<str>]>),
@@ -47,7 +47,7 @@ pub(crate) enum Scope {
     Only(Arc<str>),
 }
 
-/// Something that happened in the cluster.
+/// An event of the cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Event<E> {
     /// Its name in metrics, as `AssignedPodAdd`.
@@ -67,15 +67,15 @@ impl<E> Event<E> {
     }
 }
 
-/// The plugins as the queue sees them. The caller keeps the objects.
+/// The plugins as the queue needs them.
 pub(crate) trait QueueingHints<E> {
     /// The plugins that registered this event.
     fn registered(&self, event: &E) -> PluginSet;
-    /// The queueing hint of a plugin that rejected the pod and registered the event: whether the event is worth an attempt.
+    /// The queueing hint of a plugin that rejected the pod and registered the event: whether the event may make it schedulable.
     fn wakes(&self, plugin: PluginName, pod: &str, event: &E) -> bool;
-    /// The plugin that does not let the pod enter the queue, if any (`PreEnqueue`).
+    /// The plugin that keeps the pod out of the queue, if any (`PreEnqueue`).
     fn gate(&self, pod: &str) -> Option<PluginName>;
-    /// The number of the pod's profile.
+    /// The index of the pod's profile.
     fn profile(&self, pod: &str) -> u16;
 }
 
@@ -84,7 +84,7 @@ pub(crate) trait QueueingHints<E> {
 pub struct Moved {
     /// Its key.
     pub pod: Arc<str>,
-    /// Where it is now.
+    /// The pool that it entered.
     pub pool: Pool,
     /// The event that brought it there.
     pub label: &'static str,
@@ -97,7 +97,7 @@ pub struct Popped {
     pub pod: Arc<str>,
     /// Which attempt this is, from 1.
     pub attempts: u32,
-    /// It was taken out of backoff, since no pod was active.
+    /// Whether it was popped from backoff, because no pod was active.
     pub from_backoff: bool,
     /// It is costly, and has its turn.
     pub(crate) has_turn: bool,
@@ -114,20 +114,20 @@ pub enum QueueError {
     NotInFlight(Arc<str>),
 }
 
-/// The queue state of a waiting pod.
+/// A waiting pod in the queue (`QueuedPodInfo` in kube-scheduler).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedPod {
-    /// Where it waits.
+    /// Its pool.
     pub pool: Pool,
-    /// Since its last attempt.
+    /// When it was added or its last attempt ended.
     pub since: Timestamp,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
     /// How many attempts ended in a rejection.
     pub unschedulable_count: u32,
-    /// How many of the last attempts ended in an error, one after the other.
+    /// How many attempts in a row ended in an error.
     pub consecutive_errors: u32,
-    /// The plugins that rejected it, or keep it out.
+    /// The plugins that rejected or gate it.
     pub rejectors: PluginSet,
     /// When its backoff ends; `None` if it has none.
     pub backoff_until: Option<Timestamp>,
@@ -142,7 +142,7 @@ pub(crate) enum Updated {
     InPlace,
     /// It moved to another pool.
     Woken(Moved),
-    /// It was not known.
+    /// It was added.
     New(Moved),
 }
 
@@ -214,7 +214,7 @@ impl<E> Queue<E> {
         self.pools.list(pool)
     }
 
-    /// How many pods wait that a plugin has rejected, by it and the number of their profile.
+    /// The number of waiting pods that each plugin has rejected, by plugin and profile.
     pub(crate) fn rejected_counts(&self) -> impl Iterator<Item = (PluginName, u16, usize)> {
         self.pools.rejected_counts()
     }
@@ -229,7 +229,7 @@ impl<E> Queue<E> {
         self.in_flight.labels()
     }
 
-    /// Adds a pod without a node (S5-003). A pod that waits already keeps its place and takes the priority.
+    /// Adds a pod without a node (S5-003). A pod that waits already only takes the priority.
     pub(crate) fn add(
         &mut self,
         pod: Arc<str>,
@@ -259,6 +259,7 @@ impl<E> Queue<E> {
             for event in events {
                 self.in_flight.record(event);
             }
+            // Only a failed attempt looks at the update.
             return Updated::InFlight;
         }
         let Some((key, mut entry)) = self.pools.take(pod) else {
@@ -289,24 +290,24 @@ impl<E> Queue<E> {
         loop {
             let (pod, next) = self.pools.next()?;
             let (pod, entry) = self.pools.take(&pod)?;
-            // Deleted and created again during its attempt: the end of that attempt speaks for it (S5-106).
+            // It was deleted and created again during its attempt, whose end counts for the new pod, too (S5-106).
             if !self.in_flight.contains(&pod) {
-                return Some(self.launch(pod, entry, next));
+                return Some(self.start_attempt(pod, entry, next));
             }
         }
     }
 
-    /// Takes this pod along with another one of its gang, wherever it waits. `None` if it does not wait or is gated.
+    /// Pops this pod together with another one of its gang, from any pool. `None` if it does not wait or is gated.
     pub(crate) fn take(&mut self, pod: &str) -> Option<Popped> {
         let entry = self.pools.get(pod)?;
         if entry.pool == Pool::Gated || self.in_flight.contains(pod) {
             return None;
         }
         let (pod, entry) = self.pools.take(pod)?;
-        Some(self.launch(pod, entry, Next::Active))
+        Some(self.start_attempt(pod, entry, Next::Active))
     }
 
-    fn launch(&mut self, pod: Arc<str>, mut entry: Entry, next: Next) -> Popped {
+    fn start_attempt(&mut self, pod: Arc<str>, mut entry: Entry, next: Next) -> Popped {
         entry.attempts = entry.attempts.saturating_add(1);
         let attempts = entry.attempts;
         self.in_flight.start(Arc::clone(&pod), entry);
@@ -321,9 +322,9 @@ impl<E> Queue<E> {
     /// The attempt is over. Returns the entry of a pod that was in flight: if its binding fails, it comes back with it.
     pub(crate) fn done(&mut self, pod: &str) -> Option<Entry> {
         self.pools.costly.forget(pod);
-        let (_, flight) = self.in_flight.end(pod)?;
+        let (_, attempt) = self.in_flight.end(pod)?;
         self.in_flight.trim();
-        Some(flight.entry)
+        Some(attempt.entry)
     }
 
     /// The attempt failed, with the plugins that rejected the pod and those whose event skips the backoff. The events that
@@ -338,17 +339,17 @@ impl<E> Queue<E> {
         now: Timestamp,
         hints: &impl QueueingHints<E>,
     ) -> Result<Moved, QueueError> {
-        let Some((pod, flight)) = self.in_flight.end(pod) else {
+        let Some((pod, attempt)) = self.in_flight.end(pod) else {
             return Err(QueueError::NotInFlight(pod.into()));
         };
-        let tried = (flight.entry, Some(flight.position));
+        let tried = (attempt.entry, Some(attempt.position));
         let moved = self.requeue(pod, tried, failure, now, hints);
         self.in_flight.trim();
         moved
     }
 
-    /// Puts a pod back after a failed attempt or a failed binding. The position is that of the first event of its flight; after
-    /// the flight it is not known.
+    /// Puts a pod back after a failed attempt or a failed binding. The position is that of the first event of its attempt. After
+    /// a failed binding there is none.
     ///
     /// # Errors
     /// It waits already.
@@ -363,7 +364,7 @@ impl<E> Queue<E> {
         if self.pools.get(&pod).is_some() {
             return Err(QueueError::AlreadyQueued(pod));
         }
-        // Its gate is asked again, also if it was popped from backoff.
+        // So that the gate is checked again, also for a pod that was popped from backoff.
         entry.pool = Pool::Unschedulable;
         entry.fail(rejectors, pending, now);
         let wake = self.replayed(&pod, &entry, position, hints);
@@ -426,11 +427,12 @@ impl<E> Queue<E> {
             }),
         }
         let moved = self.wake(pods, &event, now, hints);
+        // Pods in flight decide after their attempt, when their rejectors are known.
         self.in_flight.record(event);
         moved
     }
 
-    /// Activates this pod for a plugin (S5-034).
+    /// Activates this pod, whatever it waits for (S5-034).
     pub(crate) fn activate(&mut self, pod: &str, hints: &impl QueueingHints<E>) -> Option<Moved> {
         let label = "ForceActivate";
         if let Some(pod) = self.in_flight.key(pod) {
@@ -471,12 +473,12 @@ impl<E> Queue<E> {
         hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
         let limit = self.settings.max_unschedulable;
-        // A gated pod stays, but one that is over age makes this an event for the pods in flight too.
+        // A gated pod stays gated. But if it is overdue, the flush is an event for the pods in flight, as in kube-scheduler.
         let mut waiting = self.pools.list(Pool::Unschedulable);
         waiting.extend(self.pools.list(Pool::Gated));
         waiting.retain(|pod| {
             let entry = self.pools.get(pod);
-            entry.is_some_and(|entry| entry.over_age(now, limit))
+            entry.is_some_and(|entry| entry.is_overdue(now, limit))
         });
         if waiting.is_empty() {
             return Vec::new();
@@ -520,7 +522,7 @@ impl<E> Queue<E> {
         }
     }
 
-    /// Puts the pod into a pool, unless it is gated (S5-036). The gate is not asked on the way from backoff.
+    /// Puts the pod into a pool, unless it is gated (S5-036). The gate is not checked after a backoff.
     fn enter(
         &mut self,
         pod: Arc<str>,
@@ -544,8 +546,8 @@ impl<E> Queue<E> {
     }
 }
 
-/// Whether the event wakes the pod: the hints of its rejectors that registered it decide (S5-012, S5-033). For a gated
-/// pod the plugin that gates it must have registered the event too (S5-110).
+/// Whether the event wakes the pod. The hints of those rejectors decide that registered the event (S5-012, S5-033). For a gated
+/// pod the plugin that gates it must have registered the event, too (S5-110).
 fn woken<E>(
     pod: &str,
     entry: &Entry,

@@ -1,4 +1,4 @@
-//! The pools with the orders in which they are left, and the index from a plugin to the pods it rejected.
+//! The pools with their orders, and the index from a plugin to the pods that it rejected.
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::{Pool, Settings};
 use crate::plugins::{PluginName, PluginSet};
 
-/// Priority descending, then waiting since, then uid so that the order is total (S5-005).
+/// The order of the active queue: by priority descending, then by time, then by UID, so that the order is total (S5-005).
 pub(super) type Turn = (Reverse<i32>, Time, Arc<str>);
 
 /// From where the next pod comes.
@@ -31,11 +31,11 @@ pub(super) struct Pools {
     /// By the second in which it ends.
     backoff: BTreeSet<(i64, Turn)>,
     error_backoff: BTreeSet<(i64, Arc<str>)>,
-    /// The unschedulable and gated pods of each plugin, by its number. Each of them has one.
+    /// The unschedulable and gated pods by plugin. Each of them has at least one.
     rejected: Vec<BTreeSet<Arc<str>>>,
     unschedulable: usize,
     gated: usize,
-    /// How many pods wait that a plugin has rejected, by it and the number of their profile.
+    /// The number of waiting pods that each plugin has rejected, by plugin and profile.
     counts: HashMap<(PluginName, u16), usize>,
 }
 
@@ -60,6 +60,7 @@ impl Pools {
 
     /// Puts the pod into the pool that its entry names.
     pub(super) fn put(&mut self, pod: Arc<str>, mut entry: Entry, settings: &Settings) {
+        // The end of the backoff is part of the order, so it must be fixed first.
         entry.expiry(settings);
         let turn = (Reverse(entry.priority), entry.timestamp, Arc::clone(&pod));
         match entry.pool {
@@ -69,10 +70,11 @@ impl Pools {
                 }
             }
             Pool::Backoff => {
-                self.backoff.insert((entry.place(), turn));
+                self.backoff.insert((entry.backoff_order(), turn));
             }
             Pool::ErrorBackoff => {
-                self.error_backoff.insert((entry.place(), Arc::clone(&pod)));
+                self.error_backoff
+                    .insert((entry.backoff_order(), Arc::clone(&pod)));
             }
             Pool::Unschedulable => {
                 self.unschedulable += 1;
@@ -89,7 +91,7 @@ impl Pools {
         self.pods.insert(pod, entry);
     }
 
-    /// How many pods wait that a plugin has rejected, by it and the number of their profile; zero where none does any more.
+    /// The number of waiting pods that each plugin has rejected, by plugin and profile. A count that has fallen to zero stays.
     pub(super) fn rejected_counts(&self) -> impl Iterator<Item = (PluginName, u16, usize)> {
         let counts = self.counts.iter();
         counts.map(|((plugin, profile), count)| (*plugin, *profile, *count))
@@ -113,11 +115,11 @@ impl Pools {
                 }
             }
             Pool::Backoff => {
-                self.backoff.remove(&(entry.place(), turn));
+                self.backoff.remove(&(entry.backoff_order(), turn));
             }
             Pool::ErrorBackoff => {
                 self.error_backoff
-                    .remove(&(entry.place(), Arc::clone(&pod)));
+                    .remove(&(entry.backoff_order(), Arc::clone(&pod)));
             }
             Pool::Unschedulable => {
                 self.unschedulable -= 1;
@@ -131,7 +133,7 @@ impl Pools {
         Some((pod, entry))
     }
 
-    /// The pod whose turn it is, and from where it comes.
+    /// The next pod, and the pool that it comes from.
     pub(super) fn next(&mut self) -> Option<(Arc<str>, Next)> {
         let first = self.active.first();
         if let Some((_, _, pod)) = self.costly.next(first) {
@@ -146,7 +148,7 @@ impl Pools {
         })
     }
 
-    /// The pods of both backoffs whose second is before this one.
+    /// The pods whose backoff ended before this second.
     pub(super) fn expired(&self, second: i64) -> Vec<Arc<str>> {
         let rejected = self
             .backoff
@@ -184,6 +186,7 @@ impl Pools {
                 .collect(),
             Pool::Unschedulable | Pool::Gated => {
                 let mut pods = self.rejected_by(PluginName::ALL.iter().copied().collect());
+                // The index holds both pools; often one of them is empty.
                 if pods.len() > self.count(pool) {
                     pods.retain(|pod| self.get(pod).is_some_and(|entry| entry.pool == pool));
                 }

@@ -97,7 +97,7 @@ fn s5_010_a_pod_that_waited_over_five_minutes_is_tried_again() {
 }
 
 #[test]
-fn s5_012_only_the_rejectors_of_a_pod_are_asked() {
+fn s5_012_only_the_hints_of_the_rejectors_decide() {
     let mut queue = popped();
     fails(&mut queue, &[1], at(0), &Hints::default()).unwrap();
     assert_eq!(queue.event(event(2, true), at(1), &Hints::default()), []);
@@ -125,7 +125,7 @@ fn s5_016_an_event_during_the_attempt_counts() {
 }
 
 #[test]
-fn s5_017_a_pod_that_waits_already_is_told() {
+fn s5_017_a_failure_of_a_waiting_pod_is_an_error() {
     let mut queue = popped();
     queue.add("a".into(), 0, "", at(1), &Hints::default());
     let told = fails(&mut queue, &[1], at(1), &Hints::default());
@@ -161,7 +161,7 @@ fn s5_034_activation_ignores_the_backoff() {
 }
 
 #[test]
-fn s5_036_a_gate_is_asked_again_after_a_failure_of_a_pod_popped_from_backoff() {
+fn s5_036_the_gate_is_checked_again_after_a_failure_of_a_pod_popped_from_backoff() {
     let mut queue = popped();
     queue.event(event(1, true), at(1), &Hints::default());
     fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
@@ -174,7 +174,7 @@ fn s5_036_a_gate_is_asked_again_after_a_failure_of_a_pod_popped_from_backoff() {
 }
 
 #[test]
-fn s5_038_the_head_of_the_backoff_is_popped_when_nothing_is_active() {
+fn s5_038_the_first_pod_in_backoff_is_popped_if_none_is_active() {
     let mut queue = popped();
     queue.event(event(1, true), at(1), &Hints::default());
     fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
@@ -225,7 +225,7 @@ fn events_in_flight_are_bounded_and_a_pod_whose_events_were_dropped_is_woken() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
     #[test]
-    fn no_pod_is_lost_and_none_waits_past_its_event(steps in prop::collection::vec((0_u8..8, 0_u8..6, 0_u8..3), 1..80)) {
+    fn no_pod_is_lost_and_none_misses_its_event(steps in prop::collection::vec((0_u8..8, 0_u8..6, 0_u8..3), 1..80)) {
         let mut queue = Queue::new(Settings { max_unschedulable: SignedDuration::from_secs(5), ..Settings::default() });
         let (mut alive, mut flying, mut woken) = (BTreeSet::new(), Vec::<Arc<str>>::new(), BTreeSet::<(Arc<str>, u8)>::new());
         for (step, (action, pod, plugin)) in steps.into_iter().enumerate() {

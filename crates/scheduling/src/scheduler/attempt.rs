@@ -95,7 +95,7 @@ impl Rejected {
         }
     }
 
-    /// What the plan of a preemption adds. Without a plan no preemption was tried.
+    /// Adds the result of a preemption. Without a plan none was tried.
     pub(super) fn with_plan(mut self, cluster: &Cluster, pod: &Pod, plan: Option<&Plan>) -> Self {
         let Some(plan) = plan else {
             return self;

@@ -30,7 +30,6 @@ impl Cache {
     /// Applies an event of an object that no waiting pod is woken by. The others come by [`Self::apply`].
     pub(super) fn on_event(&mut self, event: &Event) {
         match event {
-            Event::Change(_) | Event::PodGroup(_) => {}
             Event::Namespace(delta) => match (&delta.old, &delta.new) {
                 (_, Some(new)) => self.cluster.add_namespace(new),
                 (Some(old), None) => {
@@ -49,7 +48,7 @@ impl Cache {
             Event::FailedPod(Delta { old: Some(old), .. }) => {
                 self.cluster.remove_evicted(&old.metadata);
             }
-            Event::FailedPod(_) => {}
+            Event::FailedPod(_) | Event::Change(_) | Event::PodGroup(_) => {}
         }
     }
 
@@ -80,6 +79,7 @@ impl Cache {
     fn on_budget(&mut self, delta: &Delta<wire::PodDisruptionBudget>) {
         if let Some(old) = &delta.old {
             let name = old.metadata.full_name();
+            // A budget with an invalid selector was not added.
             let known = self.budgets.iter().position(|budget| budget.name == name);
             if let Some(index) = known {
                 self.budgets.remove(index).release(&mut self.cluster);
@@ -214,6 +214,7 @@ impl Cache {
             self.cluster.remove_nominated(&pod.metadata);
             return;
         };
+        // The status may not show the nomination yet.
         let mut nominated = pod.clone();
         node.clone_into(&mut nominated.status.nominated_node_name);
         let added = self.cluster.add_pod(nominated);

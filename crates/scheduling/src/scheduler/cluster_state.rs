@@ -1,5 +1,5 @@
-//! The cache and the queue together. An operation that changes both is a method here, so that they never disagree about which
-//! node a pod has, was assumed on or is nominated for.
+//! The cache and the queue together. An operation that changes both is a method here. So they never disagree about the node on
+//! which a pod is bound, assumed or nominated.
 
 use super::cache::Cache;
 use crate::change::{Change, Delta};
@@ -59,6 +59,7 @@ impl ClusterState {
     }
 
     pub(super) fn apply(&mut self, now: Timestamp, change: &Change) {
+        // The cache first: a woken pod must find the cluster as it is after the change.
         self.cache.apply(change);
         let moved = self.queue.on(now, change);
         self.count(moved);

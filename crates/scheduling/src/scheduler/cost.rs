@@ -1,5 +1,5 @@
-//! The cost of attempts. A pod whose attempt exceeds the usual cost is put off until its namespace has a turn, so that a
-//! namespace with many costly pods delays the others by one attempt at a time.
+//! The cost of attempts. A pod whose attempt exceeds the usual cost is put off until its namespace has a turn. So a namespace with
+//! many costly pods delays the others by one attempt at a time.
 
 use crate::queue::USUAL_COST;
 use evictd_placement::{Cluster, Ended, Pod, estimated_cost};

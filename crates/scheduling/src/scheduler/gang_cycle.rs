@@ -116,6 +116,7 @@ impl Scheduler {
             return self.place_gang(now, &gang, members);
         }
         trial.take_back(&mut statement, &mut members);
+        // Before the outcome is reported: other pods must not see the members on their nodes.
         statement.undo(trial.cluster);
         if let Some(message) = failed {
             self.end_failed(now, members, &message);
@@ -267,15 +268,15 @@ impl Scheduler {
     }
 
     /// Tries a gang again on the cluster as it is now, after the last response about its pods.
-    pub(super) fn resume_gang(&mut self, now: Timestamp, name: Arc<str>, calls: GangCalls) {
-        let gang = self.state.queue.gang(Arc::clone(&name), calls.members);
+    pub(super) fn resume_gang(&mut self, now: Timestamp, name: &Arc<str>, calls: GangCalls) {
+        let gang = self.state.queue.gang(Arc::clone(name), calls.members);
         // As for a single pod: a gang whose extenders have answered is not put off.
         self.interruptible(true, |scheduler| {
             scheduler.schedule_gang(now, gang, calls.rounds);
         });
-        let waits_again = self.extenders.keep_new_pods(&name, calls.has_new_pods);
+        let waits_again = self.extenders.keep_new_pods(name, calls.has_new_pods);
         if !waits_again && calls.has_new_pods {
-            self.state.retry_group(&name);
+            self.state.retry_group(name);
         }
     }
 

@@ -31,6 +31,7 @@ impl BindingCycle {
                 None if has_changed => self.ask_permit_again(state, &mut waiting),
                 None => None,
             };
+            // A pod of a gang goes back among the waiting pods first, so that it is rejected or bound together with the others.
             match (rejection, waiting.gang.clone()) {
                 (Some(rejection), None) => self.reject(state, now, &key, &waiting, rejection),
                 (None, None) if waiting.pending.is_empty() => {

@@ -89,7 +89,7 @@ impl Scheduler {
             GangResponse::NotOfGang => {}
             GangResponse::Incomplete => return None,
             GangResponse::Complete { gang, calls } => {
-                self.resume_gang(now, gang, calls);
+                self.resume_gang(now, &gang, calls);
                 return None;
             }
         }
@@ -211,6 +211,7 @@ impl Scheduler {
             return self.schedule_with_extenders(now, attempt, pod);
         }
         if let Some(rejected) = self.cached_rejection(key, &pod, profile) {
+            // Thousands of equal pods end here, without filters and without a preemption.
             self.keep_last_rejected(pod);
             self.state.failed(now, key, &rejected.failure());
             return Outcome::Unschedulable(rejected);

@@ -164,15 +164,15 @@ impl EquivalenceCache {
     /// Evaluates the nodes that have changed.
     pub(super) fn update(&mut self, cluster: &Cluster, pod: &Pod) {
         let changes = cluster.changes();
-        let changed: Vec<NodeId> = changes.nodes_since(self.at).collect();
+        let nodes: Vec<NodeId> = changes.nodes_since(self.at).collect();
         self.at = changes.now();
-        if changed.is_empty() {
+        if nodes.is_empty() {
             return;
         }
-        if self.evaluate(cluster, pod, &changed) {
+        if self.evaluate(cluster, pod, &nodes) {
             self.normalize();
         } else {
-            for id in changed {
+            for id in nodes {
                 self.update_total(id.index());
             }
         }

@@ -1,4 +1,4 @@
-//! Gangs in the queue: they wait until enough pods are there and leave the queue together.
+//! Gangs in the queue: their pods are gated until there are enough, and are popped together.
 
 use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::Delta;
@@ -17,11 +17,11 @@ pub(crate) struct Gang {
     /// `namespace/name` of its group.
     pub(crate) name: Arc<str>,
     pub(crate) object: Arc<wire::PodGroup>,
-    /// How many more pods must be placed at once.
+    /// How many more of its pods must be placed at once.
     pub(crate) missing: usize,
     /// The pods in flight, in the order in which they are tried.
     pub(crate) members: Vec<Popped>,
-    /// Whether it is not tried: its object was deleted, it has too few pods, or its victims are still being deleted.
+    /// Whether it must not be tried: its object was deleted, it has too few pods, or its victims are still being deleted.
     pub(crate) must_wait: bool,
 }
 
@@ -38,7 +38,7 @@ impl SchedulingQueue {
         self.retry_group(&name)
     }
 
-    /// Tries the pods of a group again that wait for an event or are kept back.
+    /// Tries the unschedulable and gated pods of a group again.
     pub(crate) fn retry_group(&mut self, group: &str) -> Vec<Moved> {
         let waits = |pod: &Arc<str>| {
             let pool = self.lifecycles.queue().pool(pod);
@@ -54,11 +54,12 @@ impl SchedulingQueue {
         self.activate(pods.iter().map(|pod| &**pod))
     }
 
-    /// The gang of a pod that was popped, with all its waiting pods taken from wherever they wait; `None` if it is placed by
+    /// The gang of a popped pod, with all its waiting pods, which are popped from any pool. `None` if the pod is placed by
     /// itself.
     pub(crate) fn take_gang(&mut self, popped: &Popped) -> Option<Gang> {
         let name = group_of(self.hints.pods.get(&popped.pod)?)?;
         let groups = &self.hints.groups;
+        // A group without an object may become a gang, so its pods are not placed one by one.
         if groups.object(&name).is_some() && groups.min_count(&name).is_none() {
             return None;
         }
@@ -85,6 +86,7 @@ impl SchedulingQueue {
             .any(|pod| self.lifecycles.awaits_victims(pod));
         let is_there = |member: &&Popped| self.hints.pods.contains_key(&member.pod);
         let too_few = members.iter().filter(is_there).count() < missing;
+        // The order decides which pods fit, so it must not depend on which pod was popped.
         members.sort_by_cached_key(|member| self.turn(&member.pod));
         Gang {
             must_wait: preempts || too_few || object.is_none(),
@@ -108,7 +110,7 @@ impl SchedulingQueue {
             nomination: Nomination::Cleared,
             ..Failure::default()
         };
-        let gone: Vec<ClusterEvent> = pods
+        let freed: Vec<ClusterEvent> = pods
             .iter()
             .filter_map(|pod| self.forget(now, pod))
             .collect();
@@ -117,8 +119,8 @@ impl SchedulingQueue {
             // A pod that is not in flight any more has been deleted meanwhile.
             moved.extend(self.failed(now, pod, &failure).ok().flatten());
         }
-        for gone in gone {
-            moved.extend(self.raise(now, gone, Scope::Except(pods.into())));
+        for event in freed {
+            moved.extend(self.raise(now, event, Scope::Except(pods.into())));
         }
         moved
     }
@@ -128,7 +130,7 @@ impl SchedulingQueue {
         self.hints.groups.object(name)
     }
 
-    /// Whether enough pods of a group have a node.
+    /// Whether enough pods of a group are bound or assumed.
     pub(crate) fn is_whole(&self, group: &str) -> bool {
         let least = self.hints.groups.min_count(group);
         least.is_none_or(|least| self.nodes_of_group(group).count() >= least)
@@ -151,7 +153,7 @@ impl SchedulingQueue {
         groups.nodes(group).chain(coming)
     }
 
-    /// The groups whose pods can only be preempted together.
+    /// The groups whose pods are preempted all together or not at all.
     pub(crate) fn atomic_groups(&self) -> AtomicGroups {
         self.hints.groups.atomic()
     }

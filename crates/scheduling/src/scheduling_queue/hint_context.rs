@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub(super) struct HintContext {
     pub(super) pods: Pods,
     pub(super) groups: Groups,
-    /// Sorted. The position is the number of the profile.
+    /// Sorted. The position is the index of the profile.
     pub(super) scheduler_names: BTreeSet<String>,
     pub(super) has_extenders: bool,
     pub(super) settings: Settings,
@@ -55,7 +55,7 @@ impl QueueingHints<ClusterEvent> for HintContext {
             .map(|pod| pod.spec.scheduler_name_or_default());
         let mut names = self.scheduler_names.iter();
         let at = name.and_then(|name| names.position(|other| other == name));
-        // No configuration has so many profiles.
+        // No configuration has 65536 profiles.
         u16::try_from(at.unwrap_or(0)).unwrap_or(u16::MAX)
     }
 }

@@ -1,7 +1,7 @@
 //! Events in the life of one pod after an attempt: permits, the binding, the deletion of its victims, and the decisions of
 //! batch sessions.
 
-use super::{SchedulingQueue, gone_from};
+use super::{SchedulingQueue, pod_left};
 use crate::events::ClusterEvent;
 use crate::gang::group_of;
 use crate::pod_lifecycle::{Binding, Command, Event, PodLifecycles, Preemption, WaitingPod};
@@ -41,7 +41,7 @@ impl SchedulingQueue {
         self.advance(now, Event::Done { pod: key, binding });
     }
 
-    /// The API server has answered. `None` if the pod is gone, or was not being bound.
+    /// The API server has answered. `None` if the pod was deleted, or was not being bound.
     pub(crate) fn answered(
         &mut self,
         now: Timestamp,
@@ -112,7 +112,7 @@ impl SchedulingQueue {
         self.ungated(commands)
     }
 
-    /// A watch shows that a pod terminates or is gone. To be called before the change is applied, which may then wake the
+    /// A watch shows that a pod terminates or was deleted. To be called before the change is applied, which may then wake the
     /// pods that waited for this victim.
     pub fn victim_terminates(&mut self, now: Timestamp, victim: &str) -> Vec<Moved> {
         let commands = self.advance(now, Event::VictimTerminating { victim });
@@ -180,7 +180,7 @@ impl SchedulingQueue {
         if let Some(group) = group_of(pod) {
             self.hints.groups.leave(&group, &pod.metadata.key());
         }
-        self.raise(now, gone_from(pod, node), Scope::All)
+        self.raise(now, pod_left(pod, node), Scope::All)
     }
 
     pub(crate) fn evict_of_session(&mut self, now: Timestamp, pod: &wire::Metadata) {

@@ -1,4 +1,4 @@
-//! Pods by key. The key is not stored beside the pod, because a hundred thousand pods may wait.
+//! The objects of waiting pods by key. The key is not stored beside the pod, because 100 000 pods may wait.
 
 use evictd_pod::wire;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -21,7 +21,7 @@ impl Pods {
         self.get(key).is_some()
     }
 
-    /// The key of a known pod, shared with the pod.
+    /// The key of a pod, shared with the pod.
     pub(super) fn key(&self, key: &str) -> Option<Arc<str>> {
         self.get(key).map(|pod| pod.metadata.key())
     }
@@ -40,6 +40,7 @@ impl Pods {
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<Arc<wire::Pod>> {
+        // In a cluster without waiting pods this saves hashing every UID.
         if self.pods.is_empty() {
             return None;
         }

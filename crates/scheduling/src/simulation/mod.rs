@@ -1,4 +1,4 @@
-//! A timeline of changes and of what a scheduler does, run through the queue: where every pod waits after each step.
+//! Runs a timeline of changes and attempts through the queue, and records the pool of every pod after each step.
 
 mod created;
 mod object;
@@ -25,14 +25,14 @@ use std::sync::Arc;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
-    /// When it begins.
+    /// The start.
     pub now: Timestamp,
-    /// How long pods back off, and whose pods they are; absent means the default.
+    /// The backoffs and the scheduler names; absent means the default.
     pub config: Option<KubeSchedulerConfiguration>,
-    /// What is there at the start; it is added in this order.
+    /// The objects at the start, in the order in which they are added.
     #[serde(default, deserialize_with = "null_is_default")]
     pub objects: Vec<Object>,
-    /// What happens, in the order of time.
+    /// The steps in the order of time.
     pub steps: Vec<Step>,
 }
 
@@ -40,14 +40,14 @@ pub struct Timeline {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// Milliseconds after the beginning; needed.
+    /// Milliseconds after the start; required.
     pub at: Option<i64>,
-    /// What is done; needed.
+    /// The action; required.
     #[serde(rename = "do")]
     pub action: Option<Action>,
     /// For `add`, `update` and `delete`.
     pub object: Option<Object>,
-    /// `namespace/name` of the pod whose attempt it is.
+    /// `namespace/name` of the pod of an attempt.
     #[serde(default, deserialize_with = "null_is_default")]
     pub pod: String,
     /// For `activate`.
@@ -56,17 +56,17 @@ pub struct Step {
     /// The plugins that rejected it.
     #[serde(default, deserialize_with = "null_is_default")]
     pub plugins: Vec<String>,
-    /// The plugins that wait for an event.
+    /// The rejectors whose events activate the pod without backoff.
     #[serde(default, deserialize_with = "null_is_default")]
     pub pending: Vec<String>,
-    /// The node that is being freed for it.
+    /// The nominated node.
     pub nominate: Option<String>,
     /// For `assume`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub node: String,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "they are the words of the file")]
@@ -87,7 +87,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Its word in the file.
+    /// The name in the file.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -108,7 +108,7 @@ impl Action {
 }
 
 impl Timeline {
-    /// The configuration in force. Kind and version may be left out here.
+    /// The configuration. Unlike in a configuration file, kind and version may be absent.
     fn configuration(&mut self) -> Result<Configuration, Vec<InvalidField>> {
         let Some(wire) = &mut self.config else {
             return Ok(Configuration::default());
@@ -117,22 +117,22 @@ impl Timeline {
             "KubeSchedulerConfiguration".clone_into(&mut wire.kind);
             "kubescheduler.config.k8s.io/v1".clone_into(&mut wire.api_version);
         }
-        Configuration::new(wire, &[]).map_err(|mut mistakes| {
-            for mistake in &mut mistakes {
-                mistake.field.insert_str(0, "config.");
+        Configuration::new(wire, &[]).map_err(|mut errors| {
+            for error in &mut errors {
+                error.field.insert_str(0, "config.");
             }
-            mistakes
+            errors
         })
     }
 
-    /// What is wrong with steps that could be read.
-    fn mistakes(&self) -> Vec<InvalidField> {
+    /// The errors of steps that could be parsed.
+    fn errors(&self) -> Vec<InvalidField> {
         let mut found = Vec::new();
         let mut before = 0;
         for (index, step) in self.steps.iter().enumerate() {
             let at = step.at.unwrap_or(before);
             let order = (at < before).then(|| "at is before that of the step before".to_owned());
-            let messages = step.mistakes().chain(order);
+            let messages = step.errors().chain(order);
             found.extend(messages.map(|message| InvalidField {
                 field: format!("steps[{index}]"),
                 message,
@@ -144,7 +144,7 @@ impl Timeline {
 }
 
 impl Step {
-    fn mistakes(&self) -> impl Iterator<Item = String> {
+    fn errors(&self) -> impl Iterator<Item = String> {
         let of_action = match self.action {
             None => ("do", true),
             Some(Action::Add | Action::Update | Action::Delete) => {
@@ -177,16 +177,16 @@ impl Step {
 /// Runs a timeline.
 ///
 /// # Errors
-/// Every mistake of the configuration and of the steps.
+/// Every error of the configuration and of the steps.
 pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<InvalidField>> {
-    let mut mistakes = timeline.mistakes();
+    let mut errors = timeline.errors();
     let configuration = timeline.configuration();
     let configuration = match configuration {
-        Ok(configuration) if mistakes.is_empty() => configuration,
-        Ok(_) => return Err(mistakes),
+        Ok(configuration) if errors.is_empty() => configuration,
+        Ok(_) => return Err(errors),
         Err(more) => {
-            mistakes.splice(..0, more);
-            return Err(mistakes);
+            errors.splice(..0, more);
+            return Err(errors);
         }
     };
     let mut run = Run {
@@ -202,10 +202,10 @@ pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<InvalidField>> {
         run.count(moved);
     }
     for (index, step) in timeline.steps.into_iter().enumerate() {
-        let (popped, told) = run.step(&step);
+        let (popped, error) = run.step(&step);
         run.outcome
             .warnings
-            .extend(told.map(|told| (index, told.to_string())));
+            .extend(error.map(|error| (index, error.to_string())));
         let state = run.state(&step, popped);
         run.outcome.steps.push(state);
     }
@@ -231,15 +231,15 @@ struct Run {
     queue: SchedulingQueue,
     begin: Timestamp,
     objects: BTreeMap<Name, Object>,
-    /// `namespace/name` of every pod that ever was, by its key.
+    /// `namespace/name` of every pod, also of deleted ones, by key.
     names: HashMap<Arc<str>, String>,
-    /// The other way round, of the last pod of a name.
+    /// The key of the last pod of each name.
     keys: HashMap<String, Arc<str>>,
     outcome: Outcome,
 }
 
 impl Run {
-    /// Does a step; returns what was popped, and what cannot be done.
+    /// Runs a step. Returns the popped pod, or the error of a step that is not possible.
     fn step(&mut self, step: &Step) -> (Option<Popped>, Option<QueueError>) {
         let after = SignedDuration::from_millis(step.at.unwrap_or(0));
         let now = self.begin.checked_add(after).unwrap_or(Timestamp::MAX);
@@ -306,7 +306,7 @@ impl Run {
         }
     }
 
-    /// Tells the queue of an object as it is now; the one that is named is replaced.
+    /// Replaces the named object, and reports the change to the queue.
     fn put(&mut self, now: Timestamp, new: Option<Object>, named: &Object) -> Vec<Moved> {
         let Some(name) = named.name() else {
             return Vec::new();
@@ -317,8 +317,7 @@ impl Run {
         };
         if let Some(Object::Pod(pod)) = &new {
             let key = pod.metadata.key();
-            let metadata = &pod.metadata;
-            let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
+            let name = pod.metadata.full_name();
             self.names.insert(Arc::clone(&key), name.clone());
             self.keys.insert(name, key);
         }
@@ -326,11 +325,11 @@ impl Run {
         change.map_or(Vec::new(), |change| self.queue.on(now, &change))
     }
 
-    /// The key of the pod of this name: of the one in flight, if there is one.
+    /// The key of the pod of this name. A pod in flight takes precedence over a newer one.
     fn key(&self, name: &str) -> Arc<str> {
         self.queue
             .in_flight()
-            .find(|key| self.names.get(*key).is_some_and(|own| own == name))
+            .find(|key| self.names.get(*key).is_some_and(|known| known == name))
             .or_else(|| self.keys.get(name))
             .map_or_else(|| name.into(), Arc::clone)
     }

@@ -9,17 +9,17 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// Namespace and name of an object and what it is; the empty namespace for one without.
+/// Kind, namespace and name of an object. The namespace of a cluster-scoped object is empty.
 pub(super) type Name = (&'static str, String, String);
 
 macro_rules! kinds {
     ($($kind:literal $variant:ident $type:ty),* $(,)?) => {
-        /// An object of a kind that the queue looks at, or another.
+        /// An object by its kind.
         #[derive(Debug, Clone)]
         #[allow(missing_docs, reason = "they are the kinds of the API")]
         pub enum Object {
             $($variant(Arc<$type>),)*
-            /// One that changes nothing for waiting pods.
+            /// A kind that wakes no pod.
             Other,
         }
 
@@ -44,7 +44,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The change from one to the other; `None` if they are of no kind, or of two.
+            /// The change from one to the other; `None` if the kinds differ or wake no pod.
             pub(super) fn change(old: Option<Self>, new: Option<Self>) -> Option<Change> {
                 match (old, new) {
                     $((Some(Self::$variant(old)), Some(Self::$variant(new))) => {
@@ -99,8 +99,8 @@ impl fmt::Display for Object {
 }
 
 impl<'de> Deserialize<'de> for Object {
-    /// The kind decides about the rest, so that a mistake in it is found at its place: kind must come first, apart from
-    /// apiVersion, as kubectl prints it. Elsewhere it is found too, but mistakes have the place of the object.
+    /// If `kind` comes first, apart from `apiVersion`, as kubectl prints it, an error has its exact position in the file. Otherwise
+    /// it has the position of the object.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(ByKind)
     }
@@ -123,6 +123,7 @@ impl<'de> Visitor<'de> for ByKind {
                 continue;
             }
             let kind: String = map.next_value()?;
+            // Without buffering, so that errors keep their position.
             if before.keys().all(|key| key == "apiVersion") {
                 return Object::read(&kind, MapAccessDeserializer::new(map));
             }

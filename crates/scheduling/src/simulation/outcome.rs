@@ -1,4 +1,4 @@
-//! What a timeline leads to, with the keys of its JSON.
+//! The outcome of a timeline, as it is serialized.
 
 use super::{Action, Run, Step};
 use crate::plugins::PluginName;
@@ -16,19 +16,19 @@ pub struct Outcome {
     pub pods: BTreeMap<String, PodOutcome>,
     /// How many pods entered a queue because of an event, by `queue/event`.
     pub incoming: BTreeMap<String, u64>,
-    /// Steps that could not be done, by index, and why.
+    /// Steps that were not possible, by index, with the error.
     #[serde(skip)]
     pub warnings: Vec<(usize, String)>,
 }
 
-/// Where the pods are after a step, by `namespace/name`.
+/// The pools after a step, by `namespace/name`.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepOutcome {
-    /// The pod that was popped; `Some(None)` where a pop would wait.
+    /// The popped pod; `Some(None)` if the queue would wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub popped: Option<Option<String>>,
-    /// Which attempt that is.
+    /// The number of the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     /// In the order of popping.
@@ -57,20 +57,20 @@ pub struct StepOutcome {
     pub nominated: BTreeMap<String, Vec<String>>,
 }
 
-/// What a pod has been through.
+/// The attempts of a pod.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodOutcome {
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
     /// How many attempts ended in a rejection.
     pub unschedulable_count: u32,
-    /// How many of the last ended in an error.
+    /// How many attempts in a row ended in an error.
     pub consecutive_errors: u32,
     /// The plugins that rejected it, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<&'static str>,
-    /// When its backoff ends, in milliseconds after the beginning.
+    /// The end of its backoff, in milliseconds after the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_until_ms: Option<i64>,
 }

@@ -1,5 +1,5 @@
-//! Pods in the order of the queue, placed one after the other onto a cluster: each that finds a node is bound at once, and
-//! for each that preempts the victims go at once.
+//! Schedules pods one after the other onto a cluster. A placed pod is bound at once, and the victims of a preemption are deleted
+//! at once.
 
 use super::created::created;
 use crate::change::{Change, Delta};
@@ -31,17 +31,19 @@ impl SequenceFile {
     /// Reads its objects, and completes pods that no API server has stored.
     ///
     /// # Errors
-    /// Every mistake, with its field.
+    /// Every error of the file, with its field.
     pub fn read(self) -> Result<Sequence, Vec<InvalidField>> {
-        let mut mistakes = Vec::new();
+        let mut errors = Vec::new();
         let mut read = |list: &[Value], name: &str| -> Vec<Object> {
-            let objects = list.iter().enumerate();
-            let objects = objects.filter_map(|(index, object)| {
-                object_of(object)
-                    .map_err(|error| mistakes.push(invalid(format!("{name}[{index}]"), error)))
-                    .ok()
-            });
-            objects.flatten().collect()
+            list.iter()
+                .enumerate()
+                .filter_map(|(index, object)| {
+                    object_of(object)
+                        .map_err(|error| errors.push(invalid(format!("{name}[{index}]"), error)))
+                        .ok()
+                })
+                .flatten()
+                .collect()
         };
         let (objects, pending) = (
             read(&self.objects, "objects"),
@@ -52,17 +54,20 @@ impl SequenceFile {
             admission.learn(object);
         }
         let mut admit = |objects: Vec<Object>| -> Vec<Object> {
-            let admitted = objects.into_iter().map(|object| admission.complete(object));
-            let admitted = admitted.filter_map(|result| {
-                result
-                    .map_err(|refusal| mistakes.push(invalid(refusal.pod, refusal.message)))
-                    .ok()
-            });
-            admitted.flat_map(|completed| completed.objects).collect()
+            objects
+                .into_iter()
+                .map(|object| admission.complete(object))
+                .filter_map(|result| {
+                    result
+                        .map_err(|refusal| errors.push(invalid(refusal.pod, refusal.message)))
+                        .ok()
+                })
+                .flat_map(|completed| completed.objects)
+                .collect()
         };
         let (objects, pending) = (admit(objects), admit(pending));
-        if !mistakes.is_empty() {
-            return Err(mistakes);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         Ok(Sequence {
             now: self.now,
@@ -73,12 +78,12 @@ impl SequenceFile {
     }
 }
 
-/// Pods that come one after the other onto a cluster.
+/// Pods that are added one after the other to a cluster.
 #[derive(Debug)]
 pub struct Sequence {
-    /// When it begins.
+    /// The start.
     pub now: Timestamp,
-    /// How pods are placed; without it as kube-scheduler does.
+    /// The configuration; absent means the default of kube-scheduler.
     pub config: Option<KubeSchedulerConfiguration>,
     /// The objects that exist at the start.
     pub objects: Vec<Object>,
@@ -86,36 +91,36 @@ pub struct Sequence {
     pub pending: Vec<Object>,
 }
 
-/// What became of the pods, by `namespace/name`.
+/// The results of the pods, by `namespace/name`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SequenceOutcome {
     /// Every attempt, in order.
     pub attempts: Vec<AttemptOutcome>,
-    /// The nodes of those that found one.
+    /// The nodes of the placed pods.
     pub placed: BTreeMap<String, String>,
-    /// What those were told last that found none.
+    /// The last messages of the other pods.
     pub unschedulable: BTreeMap<String, String>,
-    /// Those that must not be tried yet.
+    /// The gated pods.
     pub gated: Vec<String>,
-    /// What of the input could not be used.
+    /// Errors of objects that were left out.
     #[serde(skip)]
     pub warnings: Vec<String>,
-    /// How full the nodes are at the end.
+    /// The usage of the nodes at the end.
     #[serde(skip)]
     pub nodes: Vec<NodeUse>,
 }
 
-/// How full a node is.
+/// The usage of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeUse {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How many pods it has.
+    /// The number of its pods.
     pub pods: usize,
-    /// Thousandths of a core that its pods ask for, and that it has.
+    /// The requests of its pods and its allocatable CPU, in thousandths of a core.
     pub cpu: (i64, i64),
-    /// Bytes of memory, in the same way.
+    /// The requests of its pods and its allocatable memory, in bytes.
     pub memory: (i64, i64),
 }
 
@@ -125,27 +130,27 @@ pub struct NodeUse {
 pub struct AttemptOutcome {
     /// The pod.
     pub pod: String,
-    /// On how many nodes it fitted.
+    /// The number of feasible nodes.
     pub feasible_count: usize,
-    /// The highest total, if nodes were compared.
+    /// The highest total score, if nodes were scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_score: Option<i64>,
-    /// The nodes with that total.
+    /// The nodes with that score.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub top: Vec<String>,
-    /// Of these the one whose name comes first.
+    /// The chosen node: the first of these by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
-    /// What it was told.
+    /// The message of its condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The plugins that kept it away.
+    /// The plugins that rejected it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<String>,
-    /// The node that was freed for it.
+    /// The nominated node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominated: Option<String>,
-    /// The pods that went for it.
+    /// The victims of its preemption.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub victims: Vec<String>,
     /// Pods that lost their nomination.
@@ -153,25 +158,26 @@ pub struct AttemptOutcome {
     pub nominations_cleared: Vec<String>,
 }
 
-/// Between two pods that come.
-const ARRIVAL: SignedDuration = SignedDuration::from_millis(1);
-/// Between two attempts.
-const TURN: SignedDuration = SignedDuration::from_millis(10);
+/// The interval between two added pods.
+const ARRIVAL_INTERVAL: SignedDuration = SignedDuration::from_millis(1);
+/// The interval between two attempts.
+const ATTEMPT_INTERVAL: SignedDuration = SignedDuration::from_millis(10);
 
-/// Places the pods. `told` hears after each attempt how many pods have been decided about, and of how many.
+/// Schedules the pods. `report` gets the number of decided pods and of all pods after each attempt.
 ///
 /// # Errors
-/// Every mistake of the input, with its field.
+/// Every error of the input, with its field.
 pub fn run_sequence(
     sequence: &Sequence,
-    told: &mut dyn FnMut(usize, usize),
+    report: &mut dyn FnMut(usize, usize),
 ) -> Result<SequenceOutcome, Vec<InvalidField>> {
     let config = match &sequence.config {
         None => Configuration::default(),
-        Some(wire) => Configuration::new(wire, &[]).map_err(|mistakes| {
-            let mistakes = mistakes.into_iter();
-            let within = |own: InvalidField| invalid(format!("config.{}", own.field), own.message);
-            mistakes.map(within).collect::<Vec<_>>()
+        Some(wire) => Configuration::new(wire, &[]).map_err(|errors| {
+            let errors = errors.into_iter();
+            let within =
+                |error: InvalidField| invalid(format!("config.{}", error.field), error.message);
+            errors.map(within).collect::<Vec<_>>()
         })?,
     };
     let settings = Settings {
@@ -194,13 +200,13 @@ pub fn run_sequence(
         outcome: SequenceOutcome::default(),
     };
     for event in sequence.objects.iter().filter_map(created) {
-        run.tell(&event);
+        run.report(&event);
     }
     for event in sequence.pending.iter().filter_map(created) {
-        run.wait(ARRIVAL);
-        run.tell(&event);
+        run.wait(ARRIVAL_INTERVAL);
+        run.report(&event);
     }
-    Ok(run.play(told))
+    Ok(run.run(report))
 }
 
 const fn invalid(field: String, message: String) -> InvalidField {
@@ -212,33 +218,30 @@ fn object_of(value: &Value) -> Result<Option<Object>, String> {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     let name = text("kind").ok_or("kind is missing")?;
     let kind = Kind::of(name, text("apiVersion").unwrap_or_default());
-    let object = kind.map(|kind| kind.read_value(value)).transpose();
-    object.map_err(|error| error.to_string())
+    kind.map(|kind| kind.read_value(value))
+        .transpose()
+        .map_err(|error| error.to_string())
 }
 
 struct Run {
     scheduler: Scheduler,
     now: Timestamp,
-    /// Every pod that is there.
+    /// The existing pods.
     pods: BTreeMap<String, Arc<wire::Pod>>,
     outcome: SequenceOutcome,
 }
 
 fn name(pod: &wire::Pod) -> String {
-    format!(
-        "{}/{}",
-        pod.metadata.namespace_or_default(),
-        pod.metadata.name
-    )
+    pod.metadata.full_name()
 }
 
 impl Run {
     fn wait(&mut self, time: SignedDuration) {
-        // A file whose time ends is not run for as long as that.
+        // Beyond the last timestamp the time stands still.
         self.now = self.now.checked_add(time).unwrap_or(self.now);
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn report(&mut self, event: &Event) {
         if let Event::Change(Change::Pod(Delta { new: Some(pod), .. })) = event {
             self.pods.insert(name(pod), Arc::clone(pod));
         }
@@ -248,26 +251,26 @@ impl Run {
             .extend(self.scheduler.take_invalid_objects());
     }
 
-    /// A pod changes, or goes.
+    /// Updates a pod, or deletes it.
     fn change(&mut self, named: &str, new: Option<wire::Pod>) {
         let Some(old) = self.pods.remove(named) else {
             return;
         };
-        self.tell(&Event::Change(Change::Pod(Delta {
+        self.report(&Event::Change(Change::Pod(Delta {
             old: Some(old),
             new: new.map(Arc::new),
         })));
     }
 
-    fn play(mut self, told: &mut dyn FnMut(usize, usize)) -> SequenceOutcome {
+    fn run(mut self, report: &mut dyn FnMut(usize, usize)) -> SequenceOutcome {
         let all = self.scheduler.queue().len();
         loop {
-            self.wait(TURN);
+            self.wait(ATTEMPT_INTERVAL);
             let Some(attempt) = self.scheduler.attempt(self.now) else {
                 break;
             };
-            self.end(attempt);
-            told(
+            self.carry_out(attempt);
+            report(
                 self.outcome.placed.len() + self.outcome.unschedulable.len(),
                 all,
             );
@@ -295,10 +298,10 @@ impl Run {
         self.outcome
     }
 
-    /// Does what an attempt has led to.
-    fn end(&mut self, attempt: Attempt) {
+    /// Carries out the outcome of an attempt.
+    fn carry_out(&mut self, attempt: Attempt) {
         let named = name(&attempt.pod);
-        let mut told = AttemptOutcome {
+        let mut outcome = AttemptOutcome {
             pod: named.clone(),
             ..AttemptOutcome::default()
         };
@@ -309,31 +312,33 @@ impl Run {
                     .top
                     .iter()
                     .map(|id| cluster.node_name(*id).to_owned());
-                told.top = top.collect();
-                told.top.sort();
-                told.feasible_count = result.feasible;
-                told.top_score = result.score;
-                told.chosen = Some(node.to_string());
+                outcome.top = top.collect();
+                outcome.top.sort();
+                outcome.feasible_count = result.feasible;
+                outcome.top_score = result.score;
+                outcome.chosen = Some(node.to_string());
+                // The answer of the API server comes before the watch event, as in the common case.
                 self.scheduler.bound(self.now, &attempt.key);
                 let mut bound = (*attempt.pod).clone();
                 bound.spec.node_name = node.to_string();
                 self.outcome.unschedulable.remove(&named);
                 self.outcome.placed.insert(named.clone(), node.to_string());
-                self.outcome.attempts.push(told);
+                self.outcome.attempts.push(outcome);
                 self.change(&named, Some(bound));
             }
             Ended::Unschedulable(rejected) => {
                 self.outcome
                     .unschedulable
                     .insert(named.clone(), rejected.message.clone());
-                told.message = Some(rejected.message);
-                told.plugins = rejected.plugins.into_iter().collect();
-                told.nominated.clone_from(&rejected.nominated);
-                told.victims = rejected.victims.into_iter().map(|(name, _)| name).collect();
-                told.victims.sort();
-                told.nominations_cleared = rejected.nominations_cleared;
-                let (victims, cleared) = (told.victims.clone(), told.nominations_cleared.clone());
-                self.outcome.attempts.push(told);
+                outcome.message = Some(rejected.message);
+                outcome.plugins = rejected.plugins.into_iter().collect();
+                outcome.nominated.clone_from(&rejected.nominated);
+                outcome.victims = rejected.victims.into_iter().map(|(name, _)| name).collect();
+                outcome.victims.sort();
+                outcome.nominations_cleared = rejected.nominations_cleared;
+                let (victims, cleared) =
+                    (outcome.victims.clone(), outcome.nominations_cleared.clone());
+                self.outcome.attempts.push(outcome);
                 for victim in victims {
                     self.change(&victim, None);
                 }
@@ -346,13 +351,12 @@ impl Run {
             }
             Ended::Error(message) => {
                 self.outcome.unschedulable.insert(named, message.clone());
-                told.message = Some(message);
-                self.outcome.attempts.push(told);
+                outcome.message = Some(message);
+                self.outcome.attempts.push(outcome);
             }
-            // It is tried in its turn.
-            Ended::PutOff(_) => {}
-            // No extender is asked here, and no plugin of one's own.
-            Ended::AskExtenders(_)
+            // A pod that was put off is tried in its turn. There are no extenders and no custom plugins here.
+            Ended::PutOff(_)
+            | Ended::AskExtenders(_)
             | Ended::WaitsOnPermit { .. }
             | Ended::Deleting
             | Ended::NoProfile => {}

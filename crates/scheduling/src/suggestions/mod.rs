@@ -1,5 +1,5 @@
-//! What would have to be different for a pod that fits nowhere to fit: for some nodes the fewest changes, each set of them
-//! tried on the cluster before it is told.
+//! Suggestions: changes after which a pod would fit. For some nodes the fewest changes are searched. Each set of changes is tried
+//! on the cluster before it is suggested.
 
 mod propose;
 
@@ -11,23 +11,23 @@ use evictd_what_if::{Suggestion, Trial as _, one_by_one, step_by_step};
 use std::cmp::Reverse;
 
 /// The most changes that are combined.
-const COMBINED: usize = 3;
-/// The most pods that are told to go.
-const AWAY: usize = 5;
-/// How many nodes are tried for each that is told.
-const TRIED: usize = 4;
+const MAX_COMBINED: usize = 3;
+/// The most pods whose removal is suggested.
+const MAX_REMOVED: usize = 5;
+/// How many nodes are tried for each node that is reported.
+const TRIED_PER_NODE: usize = 4;
 
-/// What would let a pod fit on a node.
+/// The changes that would let a pod fit on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSuggestions {
     /// The node.
     pub node: String,
-    /// Each of these sets of changes is enough.
+    /// Each of these sets of changes is sufficient.
     pub alternatives: Vec<Vec<Suggestion>>,
 }
 
-/// The suggestions for the nodes that need the fewest changes, at most `most`. The cluster is changed and put back. Empty where
-/// something is said before any node is looked at.
+/// Suggestions for the nodes that need the fewest changes, at most `most`. The cluster is changed and restored. Empty if a
+/// `PreFilter` plugin rejected every node.
 pub fn suggestions(
     cluster: &mut Cluster,
     framework: &Framework,
@@ -40,10 +40,13 @@ pub fn suggestions(
     }
     let nearest = nearest(cluster, pod, filtered);
     let mut found = Vec::new();
-    for id in nearest.into_iter().take(most.saturating_mul(TRIED)) {
+    for id in nearest
+        .into_iter()
+        .take(most.saturating_mul(TRIED_PER_NODE))
+    {
         let mut alternatives: Vec<_> = [false, true]
             .into_iter()
-            .filter_map(|pods_go| Trial::new(cluster, framework, pod, id).search(pods_go))
+            .filter_map(|removes_pods| Trial::new(cluster, framework, pod, id).search(removes_pods))
             .collect();
         alternatives.dedup();
         if let Some(fewest) = alternatives.iter().map(Vec::len).min() {
@@ -51,7 +54,7 @@ pub fn suggestions(
             found.push((fewest, NodeSuggestions { node, alternatives }));
         }
     }
-    // The nearest stay in front among those that need as many.
+    // The sort is stable: among nodes that need as many changes the nearest stays first.
     found.sort_by_key(|(fewest, _)| *fewest);
     found
         .into_iter()
@@ -60,8 +63,8 @@ pub fn suggestions(
         .collect()
 }
 
-/// The rejected nodes: first those where pods that leave could help, then those that have passed more filters, then those
-/// that lack less.
+/// The rejected nodes in the order in which they are tried: first those where the removal of pods could help, then those that
+/// passed more filters, then those that lack less.
 fn nearest(cluster: &mut Cluster, wire: &wire::Pod, filtered: &Filtered) -> Vec<NodeId> {
     let Ok(pod) = cluster.pod(wire.clone()) else {
         return Vec::new();
@@ -82,7 +85,7 @@ fn nearest(cluster: &mut Cluster, wire: &wire::Pod, filtered: &Filtered) -> Vec<
     rejected.into_iter().map(|(.., id)| id).collect()
 }
 
-/// A node and a pod that are changed until the one fits on the other.
+/// A node and a pod that are changed until the pod fits on the node.
 struct Trial<'a> {
     cluster: &'a mut Cluster,
     framework: &'a Framework,
@@ -91,7 +94,7 @@ struct Trial<'a> {
     pod: wire::Pod,
 }
 
-/// The plugin that rejects a pod, with its words.
+/// The plugin that rejects a pod, with its messages.
 type Rejected = (String, Vec<String>);
 
 impl<'a> Trial<'a> {
@@ -110,26 +113,25 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The changes after which the pod fits, and none of which can be left out. With `pods_go` others leave where it lacks
-    /// a resource.
-    fn search(mut self, pods_go: bool) -> Option<Vec<Suggestion>> {
-        let suggestions = step_by_step(&mut self, COMBINED, |trial, suggestions, by| {
-            Some(vec![trial.answer(suggestions, by, pods_go)?])
+    /// A minimal set of changes after which the pod fits. With `removes_pods` pods are removed where a resource is missing.
+    fn search(mut self, removes_pods: bool) -> Option<Vec<Suggestion>> {
+        let suggestions = step_by_step(&mut self, MAX_COMBINED, |trial, suggestions, by| {
+            Some(vec![trial.answer(suggestions, by, removes_pods)?])
         })?;
-        // Pods that are removed for one reason may leave room, too.
+        // A later change may have made an earlier one unnecessary: removed pods also free resources.
         Some(one_by_one(&mut self, suggestions))
     }
 
-    /// The suggestion for a rejection after these changes.
+    /// A change that answers a rejection, after these changes.
     fn answer(
         &mut self,
         suggestions: &[Suggestion],
         by: &Rejected,
-        pods_go: bool,
+        removes_pods: bool,
     ) -> Option<Suggestion> {
         let (plugin, reasons) = by;
         let proposals = self.changed(suggestions, |trial, node, wire, pod| {
-            if pods_go && plugin == "NodeResourcesFit" {
+            if removes_pods && plugin == "NodeResourcesFit" {
                 return Vec::new();
             }
             let here = (&*trial.cluster, trial.id);
@@ -137,33 +139,34 @@ impl<'a> Trial<'a> {
         })?;
         let mut changes = suggestions.to_vec();
         for suggestion in proposals {
+            // A change that leads to another rejection is progress; the next round answers that one.
             changes.push(suggestion);
             if self.obstacle(&changes).as_ref() != Some(by) {
                 return changes.pop();
             }
             changes.pop();
         }
-        let away = self.changed(suggestions, |trial, _, _, pod| {
-            let goes = who_goes(trial.framework, trial.cluster, pod, trial.id)?;
+        let removed = self.changed(suggestions, |trial, _, _, pod| {
+            let victims = removable_pods(trial.framework, trial.cluster, pod, trial.id)?;
             let pods = &trial.cluster.node(trial.id).pods;
-            let goes = goes.into_iter().map(|index| &pods[index]);
-            Some(goes.map(|pod| trial.cluster.full_name(pod)).collect())
+            let victims = victims.into_iter().map(|index| &pods[index]);
+            Some(victims.map(|pod| trial.cluster.full_name(pod)).collect())
         })??;
-        Some(Suggestion::RemovePods(away))
+        Some(Suggestion::RemovePods(removed))
     }
 
-    /// Asks about the changed node and pod, and puts the cluster back.
+    /// Evaluates the changed node and pod, and restores the cluster.
     fn changed<T>(
         &mut self,
         suggestions: &[Suggestion],
         ask: impl FnOnce(&Self, &Node, &wire::Pod, &Pod) -> T,
     ) -> Option<T> {
         let (mut node, mut wire) = (self.node.clone(), self.pod.clone());
-        let mut away = Statement::default();
+        let mut removed = Statement::default();
         for suggestion in suggestions {
             suggestion.apply(&mut node, &mut wire);
             if let Suggestion::RemovePods(names) = suggestion {
-                self.take_away(&mut away, names);
+                self.remove_pods(&mut removed, names);
             }
         }
         self.cluster.update_node(&node);
@@ -173,17 +176,17 @@ impl<'a> Trial<'a> {
             self.cluster.release(pod);
             answer
         });
-        away.undo(self.cluster);
+        removed.undo(self.cluster);
         self.cluster.update_node(&self.node);
         answer
     }
 
-    fn take_away(&mut self, away: &mut Statement, names: &[String]) {
-        // From the end, so that those before keep their places.
+    fn remove_pods(&mut self, removed: &mut Statement, names: &[String]) {
+        // From the end, because a removal shifts the indices after it.
         for index in (0..self.cluster.node(self.id).pods.len()).rev() {
             let pod = &self.cluster.node(self.id).pods[index];
             if names.contains(&self.cluster.full_name(pod)) {
-                away.remove(self.cluster, self.id, index);
+                removed.remove(self.cluster, self.id, index);
             }
         }
     }
@@ -197,29 +200,34 @@ impl evictd_what_if::Trial for Trial<'_> {
         let rejected = self.changed(suggestions, |trial, _, _, pod| {
             trial.framework.rejection(trial.cluster, pod, trial.id)
         });
-        // A pod that is no longer one is not known to be placed.
+        // A change may have made the pod invalid.
         rejected.unwrap_or_else(|| Some(Rejected::default()))
     }
 }
 
-/// The pods of a node, the most important first, without which the pod would fit; `None` if that does not help, or if they
-/// are too many to be told.
-fn who_goes(framework: &Framework, cluster: &Cluster, pod: &Pod, id: NodeId) -> Option<Vec<usize>> {
+/// The pods of a node, the most important first, without which the pod would fit. `None` if that does not help, or if there are
+/// too many.
+fn removable_pods(
+    framework: &Framework,
+    cluster: &Cluster,
+    pod: &Pod,
+    id: NodeId,
+) -> Option<Vec<usize>> {
     let (mut checks, _) = framework.compile_filters(cluster, pod);
     let mut trial = checks.on(id);
-    let mut away = Vec::new();
+    let mut removed = Vec::new();
     for index in (0..trial.pods().len()).rev() {
         if trial.fits().is_ok() {
             break;
         }
         trial.remove(index);
-        away.push(index);
+        removed.push(index);
     }
     if trial.fits().is_err() {
         return None;
     }
-    // The most important come back first, where they can.
-    let goes: Vec<usize> = away
+    // As in a preemption: the most important pods are put back first.
+    let victims: Vec<usize> = removed
         .into_iter()
         .rev()
         .filter(|index| {
@@ -231,5 +239,7 @@ fn who_goes(framework: &Framework, cluster: &Cluster, pod: &Pod, id: NodeId) -> 
             !stays
         })
         .collect();
-    (1..=AWAY).contains(&goes.len()).then_some(goes)
+    (1..=MAX_REMOVED)
+        .contains(&victims.len())
+        .then_some(victims)
 }

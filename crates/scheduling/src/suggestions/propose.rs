@@ -1,4 +1,4 @@
-//! Which change answers which rejection.
+//! Proposes changes for a rejection.
 
 use evictd_placement::{Cluster, NodeId, Pod, Symbol};
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
@@ -8,20 +8,20 @@ use evictd_pod::{Node, resources};
 use evictd_what_if::Suggestion;
 use std::collections::BTreeSet;
 
-/// What could change a rejection that has nothing to do with other pods; the first that helps is the one.
+/// Changes that may resolve a rejection without the removal of pods. The first that helps is used.
 pub(super) fn proposals(
     (cluster, id): (&Cluster, NodeId),
-    (told, wire): (&Node, &wire::Pod),
+    (node, wire): (&Node, &wire::Pod),
     pod: &Pod,
     (plugin, reasons): (&str, &[String]),
 ) -> Vec<Suggestion> {
     match plugin {
         "NodeUnschedulable" => vec![Suggestion::Uncordon],
-        "TaintToleration" => taint(told, wire).into_iter().collect(),
-        "NodeAffinity" => node_affinity(told, &wire.spec).into_iter().collect(),
+        "TaintToleration" => taint(node, wire).into_iter().collect(),
+        "NodeAffinity" => node_affinity(node, &wire.spec).into_iter().collect(),
         "NodeResourcesFit" => reasons
             .iter()
-            .filter_map(|reason| more(cluster, id, pod, reason))
+            .filter_map(|reason| add_capacity(cluster, id, pod, reason))
             .take(1)
             .collect(),
         "PodTopologySpread" | "InterPodAffinity" => absent_topologies(cluster, id, pod),
@@ -37,15 +37,15 @@ fn taint(node: &Node, pod: &wire::Pod) -> Option<Suggestion> {
     Some(Suggestion::AddToleration(taint.clone()))
 }
 
-/// Whether a label says what a node is, and not what it has been told to be.
+/// Whether a label describes the node, so that changing it would be wrong, as `kubernetes.io/arch`.
 fn describes(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    let within = |own: &str| domain == own || domain.ends_with(&format!(".{own}"));
+    let within = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
     within("kubernetes.io") || within("k8s.io")
 }
 
-/// The first demand of the selector that the node does not meet; then, of the affinity's terms, the one of which it
-/// misses the fewest demands.
+/// The first requirement of the node selector that the node does not meet. If it meets all: the first unmet requirement of the
+/// affinity term with the fewest unmet requirements.
 fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Suggestion> {
     let labels = &node.metadata.labels;
     if let Some((key, value)) = spec
@@ -72,7 +72,7 @@ fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Suggestion> {
     let missed = |term: &wire::NodeSelectorTerm| -> Vec<wire::Requirement> {
         term.match_expressions
             .iter()
-            .filter(|demand| !is_met(demand, node))
+            .filter(|requirement| !is_met(requirement, node))
             .cloned()
             .collect()
     };
@@ -87,21 +87,21 @@ fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Suggestion> {
     Some(change.unwrap_or(Suggestion::RemoveNodeAffinity))
 }
 
-fn is_met(demand: &wire::Requirement, node: &Node) -> bool {
-    Requirement::of_node(demand, &mut |text| text)
-        .is_ok_and(|own: Requirement<&str>| own.matches(&&node.metadata.labels))
+fn is_met(requirement: &wire::Requirement, node: &Node) -> bool {
+    Requirement::of_node(requirement, &mut |text| text)
+        .is_ok_and(|requirement: Requirement<&str>| requirement.matches(&&node.metadata.labels))
 }
 
-/// The label that meets a demand.
-fn meet(demand: &wire::Requirement, node: &Node) -> Option<Suggestion> {
-    let key = demand.key.clone();
+/// The label change that meets a requirement.
+fn meet(requirement: &wire::Requirement, node: &Node) -> Option<Suggestion> {
+    let key = requirement.key.clone();
     let given = node.metadata.labels.contains_key(&key);
     if given && describes(&key) {
         return None;
     }
-    let number = || demand.values.first()?.parse::<i64>().ok();
-    let value = match demand.operator.as_str() {
-        "In" => demand.values.first()?.clone(),
+    let number = || requirement.values.first()?.parse::<i64>().ok();
+    let value = match requirement.operator.as_str() {
+        "In" => requirement.values.first()?.clone(),
         "Exists" => "true".to_owned(),
         "Gt" => number()?.checked_add(1)?.to_string(),
         "Lt" => number()?.checked_sub(1)?.to_string(),
@@ -110,8 +110,8 @@ fn meet(demand: &wire::Requirement, node: &Node) -> Option<Suggestion> {
     Some(Suggestion::AddLabel { key, value })
 }
 
-/// What a node lacks of the resource that a reason names.
-fn more(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Suggestion> {
+/// The missing amount of the resource that a reason names.
+fn add_capacity(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Suggestion> {
     let resource = match reason {
         "Too many pods" => PODS,
         _ => reason.strip_prefix("Insufficient ")?,
@@ -122,7 +122,7 @@ fn more(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Sugges
     (lacking > 0).then_some(Suggestion::AddCapacity { resource, amount })
 }
 
-/// By how much what is wanted exceeds what is free, with those counted for whom the node is being freed.
+/// By how much the request exceeds the free amount. Nominated pods of at least this priority count as placed.
 fn lacking(cluster: &Cluster, id: NodeId, pod: &Pod, resource: &str) -> i64 {
     let node = cluster.node(id);
     let coming: Vec<&Pod> = cluster
@@ -137,7 +137,7 @@ fn lacking(cluster: &Cluster, id: NodeId, pod: &Pod, resource: &str) -> i64 {
         let pods = node.pods.len() + coming.len() + 1;
         return i64::try_from(pods).unwrap_or(i64::MAX) - node.allowed_pods;
     }
-    let of = |pod: &Pod| asked(cluster, pod, resource);
+    let of = |pod: &Pod| requested(cluster, pod, resource);
     let there = match resource {
         CPU => node.allocatable.cpu - node.requested.cpu,
         MEMORY => node.allocatable.memory - node.requested.memory,
@@ -146,7 +146,7 @@ fn lacking(cluster: &Cluster, id: NodeId, pod: &Pod, resource: &str) -> i64 {
             let mut list = cluster
                 .scalars(node.allocatable.scalars)
                 .iter()
-                .filter(|(own, _)| cluster.symbols().text(*own) == name);
+                .filter(|(symbol, _)| cluster.symbols().text(*symbol) == name);
             let taken = node.pods.iter().map(of).sum::<i64>();
             list.next().map_or(0, |(_, amount)| *amount) - taken
         }
@@ -154,8 +154,8 @@ fn lacking(cluster: &Cluster, id: NodeId, pod: &Pod, resource: &str) -> i64 {
     of(pod) + coming.into_iter().map(of).sum::<i64>() - there
 }
 
-/// How much of a resource a pod asks for.
-fn asked(cluster: &Cluster, pod: &Pod, resource: &str) -> i64 {
+/// How much of a resource a pod requests.
+fn requested(cluster: &Cluster, pod: &Pod, resource: &str) -> i64 {
     match resource {
         CPU => pod.amounts.cpu,
         MEMORY => pod.amounts.memory,
@@ -163,13 +163,12 @@ fn asked(cluster: &Cluster, pod: &Pod, resource: &str) -> i64 {
         name => cluster
             .scalars(pod.amounts.scalars)
             .iter()
-            .filter(|(own, _)| cluster.symbols().text(*own) == name)
-            .next()
+            .find(|(symbol, _)| cluster.symbols().text(*symbol) == name)
             .map_or(0, |(_, amount)| *amount),
     }
 }
 
-/// How far a node is from having room: the largest lack of a common resource, in thousandths of what is wanted of it.
+/// How far a node is from fitting: the largest shortfall of a common resource, in thousandths of the request.
 pub(super) fn distance(cluster: &Cluster, id: NodeId, pod: &Pod) -> i64 {
     let node = cluster.node(id);
     let (there, taken, wanted) = (&node.allocatable, &node.requested, &pod.amounts);
@@ -191,11 +190,11 @@ pub(super) fn distance(cluster: &Cluster, id: NodeId, pod: &Pod) -> i64 {
 /// The most values of one label that are tried.
 const VALUES: usize = 32;
 
-/// The labels that the pod's rules about other pods need and the node does not have, with each value that other nodes have.
+/// The topology labels that the pod needs and the node does not have, with each value that other nodes have.
 fn absent_topologies(cluster: &Cluster, id: NodeId, pod: &Pod) -> Vec<Suggestion> {
     let template = cluster.template(pod);
-    let spread = template.spread.iter().map(|own| own.topology_key);
-    let near = template.affinity.iter().map(|own| own.topology_key);
+    let spread = template.spread.iter().map(|term| term.topology_key);
+    let near = template.affinity.iter().map(|term| term.topology_key);
     let keys: BTreeSet<Symbol> = spread.chain(near).collect();
     let labels = &cluster.node(id).labels;
     let absent = keys.into_iter().filter(|key| labels.get(*key).is_none());

@@ -32,7 +32,7 @@ fn paths(fields: &Value) -> Vec<String> {
 }
 
 #[test]
-fn s5_073_what_is_not_said_is_as_in_kube_scheduler() {
+fn s5_073_the_defaults_are_those_of_kube_scheduler() {
     let config = read(&json!({}));
     assert_eq!(config, Configuration::default());
     assert_eq!(config.parallelism, 16);
@@ -64,7 +64,7 @@ fn s5_073_what_is_not_said_is_as_in_kube_scheduler() {
 }
 
 #[test]
-fn s5_073_zero_and_empty_stand_for_the_defaults() {
+fn s5_073_zero_and_empty_values_mean_the_defaults() {
     let config = read(&json!({
         "leaderElection": {
             "leaseDuration": "0s", "renewDeadline": "0", "retryPeriod": "0s",
@@ -91,7 +91,7 @@ fn s5_072_pods_find_their_profile_by_name() {
 }
 
 #[test]
-fn s5_072_names_are_unique_the_queue_has_one_order_and_somebody_binds() {
+fn s5_072_profiles_have_unique_names_one_queue_sort_and_a_bind_plugin() {
     let twice = json!({ "profiles": [{ "schedulerName": "a" }, { "schedulerName": "a" }] });
     assert_eq!(paths(&twice), ["profiles[1].schedulerName"]);
     let unnamed = json!({ "profiles": [{ "schedulerName": "a" }, {}] });
@@ -117,7 +117,7 @@ fn s5_072_names_are_unique_the_queue_has_one_order_and_somebody_binds() {
 }
 
 #[test]
-fn s5_074_what_kube_scheduler_took_is_taken() {
+fn s5_074_configurations_that_kube_scheduler_accepts_are_accepted() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
     let mut count = 0;
     for kind in ["schedule", "sequence", "queue"] {

@@ -54,7 +54,7 @@ fn s5_076_the_default_plugins_at_each_point() {
 }
 
 #[test]
-fn s5_075_a_star_leaves_only_what_is_enabled() {
+fn s5_075_disabling_all_plugins_leaves_only_the_enabled_ones() {
     let all = json!([{ "name": "*" }]);
     let own = points(&json!({ "score": {
         "disabled": all, "enabled": [{ "name": "ImageLocality" }, { "name": "NodeAffinity", "weight": 9 }],
@@ -77,7 +77,7 @@ fn s5_075_a_star_leaves_only_what_is_enabled() {
 }
 
 #[test]
-fn s5_075_a_default_enabled_again_keeps_its_place() {
+fn s5_075_a_default_plugin_that_is_enabled_again_keeps_its_position() {
     let own = points(
         &json!({ "multiPoint": { "enabled": [{ "name": "PodTopologySpread", "weight": 5 }] } }),
     );
@@ -93,7 +93,7 @@ fn s5_075_a_default_enabled_again_keeps_its_place() {
 }
 
 #[test]
-fn s5_075_what_a_point_configures_anew_comes_first_in_its_own_order() {
+fn s5_075_plugins_that_a_point_enables_again_come_first_in_its_order() {
     let own = points(&json!({ "score": { "enabled": [
         { "name": "ImageLocality", "weight": 4 }, { "name": "NodeAffinity" },
     ] } }));
@@ -109,7 +109,7 @@ fn s5_075_what_a_point_configures_anew_comes_first_in_its_own_order() {
 }
 
 #[test]
-fn what_kube_scheduler_writes_with_its_gates_for_gangs_is_read() {
+fn the_configuration_of_kube_scheduler_with_its_gang_feature_gates_is_accepted() {
     let own = points(&json!({
         "multiPoint": { "enabled": [
             { "name": "GangScheduling", "weight": 0 },
@@ -127,7 +127,7 @@ fn what_kube_scheduler_writes_with_its_gates_for_gangs_is_read() {
 }
 
 #[test]
-fn s5_075_disabled_and_enabled_at_one_point_it_comes_last() {
+fn s5_075_a_plugin_disabled_and_enabled_at_one_point_comes_last() {
     let own = points(&json!({ "filter": {
         "disabled": [{ "name": "NodeName" }], "enabled": [{ "name": "NodeName" }],
     } }));
@@ -136,7 +136,7 @@ fn s5_075_disabled_and_enabled_at_one_point_it_comes_last() {
 }
 
 #[test]
-fn s5_075_disabled_for_all_points_or_for_one() {
+fn s5_075_a_plugin_can_be_disabled_at_all_points_or_at_one() {
     let off = json!({ "disabled": [{ "name": "NodeAffinity" }] });
     let own = points(&json!({ "multiPoint": off }));
     for point in Point::ALL {
@@ -157,7 +157,7 @@ fn s5_075_disabled_for_all_points_or_for_one() {
 }
 
 #[test]
-fn s5_075_plugins_of_ones_own_are_merged_as_the_others_are() {
+fn s5_075_custom_plugins_are_merged_like_built_in_ones() {
     let registered: [(&str, &[Point]); 1] = [("Racks", &[Point::Filter, Point::Score])];
     let profile = json!({
         "plugins": { "multiPoint": { "enabled": [{ "name": "Racks", "weight": 3 }] } },
@@ -180,7 +180,7 @@ fn s5_075_plugins_of_ones_own_are_merged_as_the_others_are() {
 }
 
 #[test]
-fn s5_075_what_extenders_manage_alone_is_ignored_by_the_fit_of_every_profile() {
+fn s5_075_node_resources_fit_ignores_the_resources_that_only_extenders_manage() {
     let config = read(&json!({
         "profiles": [{ "pluginConfig": [
             { "name": "NodeResourcesFit", "args": { "ignoredResources": ["example.com/other"] } },

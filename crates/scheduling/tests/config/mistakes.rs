@@ -23,7 +23,7 @@ fn told_of_args(plugin: &str, args: &Value, wanted: &[&str]) {
 }
 
 #[test]
-fn s5_074_numbers_out_of_range() {
+fn s5_074_numbers_out_of_range_are_errors() {
     for parallelism in [0, -1, 1_i64 << 31] {
         told(&json!({ "parallelism": parallelism }), &["parallelism"]);
     }
@@ -70,7 +70,7 @@ fn s5_074_a_percentage_is_checked_and_then_ignored_with_a_warning() {
 }
 
 #[test]
-fn s5_074_leader_election_that_cannot_work() {
+fn s5_074_contradictory_leader_election_durations_are_errors() {
     let election = |own: Value| json!({ "leaderElection": own });
     told(
         &election(json!({ "resourceLock": "endpoints" })),
@@ -99,7 +99,7 @@ fn s5_074_leader_election_that_cannot_work() {
 }
 
 #[test]
-fn s5_074_plugins_that_are_named_wrongly() {
+fn s5_074_unknown_and_misplaced_plugins_are_errors() {
     let plugins = |own: Value| json!({ "profiles": [{ "plugins": own }] });
     let enabled = |name: &str| json!({ "enabled": [{ "name": name }] });
     let unknown = wire(&plugins(json!({ "filter": enabled("NodeAfinity") }))).unwrap();
@@ -131,7 +131,7 @@ fn s5_074_plugins_that_are_named_wrongly() {
 }
 
 #[test]
-fn s5_074_no_arguments_twice_and_none_for_nobody() {
+fn s5_074_plugin_arguments_must_be_unique_and_of_a_known_plugin() {
     let twice = json!({ "profiles": [{ "pluginConfig": [{ "name": "NodeName" }, { "name": "NodeName" }] }] });
     told(&twice, &["profiles[0].pluginConfig[1].name"]);
     told(
@@ -141,7 +141,7 @@ fn s5_074_no_arguments_twice_and_none_for_nobody() {
 }
 
 #[test]
-fn s5_074_arguments_that_cannot_be_read() {
+fn s5_074_unparsable_plugin_arguments_are_errors() {
     told_of_args(
         "NodeResourcesFit",
         &json!({ "kind": "NodeAffinityArgs" }),
@@ -162,7 +162,7 @@ fn s5_074_arguments_that_cannot_be_read() {
 }
 
 #[test]
-fn s5_074_arguments_of_the_fit() {
+fn s5_074_node_resources_fit_args_are_validated() {
     let strategy = |own: Value| json!({ "scoringStrategy": own });
     let of_fit = |args: &Value, wanted: &[&str]| told_of_args("NodeResourcesFit", args, wanted);
     of_fit(&strategy(json!({})), &[".scoringStrategy.type"]);
@@ -221,7 +221,7 @@ fn s5_074_arguments_of_the_fit() {
 }
 
 #[test]
-fn s5_074_arguments_of_the_other_plugins() {
+fn s5_074_the_arguments_of_the_other_plugins_are_validated() {
     let balanced = json!({ "resources": [{ "name": "cpu", "weight": 2 }, { "name": "cpu" }] });
     told_of_args(
         "NodeResourcesBalancedAllocation",
@@ -266,7 +266,7 @@ fn s5_074_arguments_of_the_other_plugins() {
 }
 
 #[test]
-fn s5_074_arguments_of_the_spread() {
+fn s5_074_pod_topology_spread_args_are_validated() {
     let list =
         |constraints: Value| json!({ "defaultingType": "List", "defaultConstraints": constraints });
     let of_spread = |args: &Value, wanted: &[&str]| told_of_args("PodTopologySpread", args, wanted);
@@ -292,7 +292,7 @@ fn s5_074_arguments_of_the_spread() {
 }
 
 #[test]
-fn s5_074_extenders() {
+fn s5_074_extenders_are_validated() {
     let extenders = |own: Value| json!({ "extenders": own });
     told(&extenders(json!([{}])), &["extenders[0].urlPrefix"]);
     told(
@@ -333,7 +333,7 @@ fn s5_074_extenders() {
 }
 
 #[test]
-fn s5_074_other_versions_are_refused_by_name() {
+fn s5_074_other_api_versions_are_errors_that_name_them() {
     for version in ["v1alpha1", "v1beta3"] {
         let other = json!({
             "apiVersion": format!("kubescheduler.config.k8s.io/{version}"), "kind": "KubeSchedulerConfiguration",

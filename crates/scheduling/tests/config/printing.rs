@@ -70,7 +70,7 @@ fn again(config: &Configuration) -> Configuration {
 }
 
 #[test]
-fn what_is_printed_is_read_again_as_the_same() {
+fn a_printed_configuration_is_read_as_the_same_configuration() {
     let default = Configuration::default();
     assert_eq!(again(&default), default);
     let config = read(&rich());
@@ -78,7 +78,7 @@ fn what_is_printed_is_read_again_as_the_same() {
 }
 
 #[test]
-fn nothing_of_a_rich_configuration_is_lost_in_print() {
+fn a_full_configuration_is_printed_completely() {
     let printed = read(&rich()).to_json();
     assert_eq!(printed["leaderElection"]["leaseDuration"], "1h0m20.5s");
     let extender = &printed["extenders"][1];
@@ -89,7 +89,7 @@ fn nothing_of_a_rich_configuration_is_lost_in_print() {
 }
 
 #[test]
-fn durations_are_those_of_go() {
+fn durations_are_printed_in_the_format_of_go() {
     let milliseconds = |text| Some(duration::parse(text).ok()?.as_millis());
     for (text, wanted) in [
         ("15s", 15_000),
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
     #[test]
-    fn s5_074_nothing_that_is_written_makes_it_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), anything()), 1..4)) {
+    fn s5_074_no_configuration_file_makes_the_parser_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), anything()), 1..4)) {
         let mut written = rich();
         for (index, value) in changes {
             let mut all = Vec::new();

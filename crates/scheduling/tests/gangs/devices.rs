@@ -110,7 +110,7 @@ fn a_claim_that_pods_of_a_gang_share_gets_its_device_once() {
 }
 
 #[test]
-fn others_wait_until_the_claim_has_its_device() {
+fn later_pods_wait_until_the_shared_claim_is_allocated() {
     let mut scene = Scene::with_cards();
     scene.node("one", "8", "a");
     scene.cards("one", 2);
@@ -128,7 +128,7 @@ fn others_wait_until_the_claim_has_its_device() {
 }
 
 #[test]
-fn a_shared_claim_gets_a_device_where_all_that_share_it_can_be() {
+fn a_shared_claim_gets_a_device_that_all_its_pods_can_use() {
     let mut scene = Scene::with_cards();
     // The first is preferred, but has room for one of them only.
     scene.node("narrow", "5", "a");
@@ -149,7 +149,7 @@ fn a_shared_claim_gets_a_device_where_all_that_share_it_can_be() {
 }
 
 #[test]
-fn if_not_all_can_share_it_somewhere_as_many_as_possible_do() {
+fn if_not_all_pods_can_share_a_device_as_many_as_possible_do() {
     let mut scene = Scene::with_cards();
     for (node, cpu) in [("a", "3"), ("b", "9"), ("c", "6")] {
         scene.node(node, cpu, "a");
@@ -177,7 +177,7 @@ fn if_not_all_can_share_it_somewhere_as_many_as_possible_do() {
 }
 
 #[test]
-fn what_a_gang_was_promised_that_does_not_fit_is_undone_exactly() {
+fn the_reservations_of_a_gang_that_does_not_fit_are_undone_exactly() {
     let mut scene = Scene::with_cards();
     scene.node("one", "4", "a");
     scene.cards("one", 2);
@@ -207,7 +207,7 @@ fn what_a_gang_was_promised_that_does_not_fit_is_undone_exactly() {
 }
 
 #[test]
-fn a_device_that_is_where_the_gang_cannot_be_is_given_back() {
+fn a_device_on_a_node_that_a_gang_cannot_use_is_deallocated() {
     let mut scene = Scene::with_cards();
     for node in ["one", "two"] {
         scene.node(node, "2", "a");
@@ -266,7 +266,7 @@ proptest! {
     /// Of a gang whose pods share claims all are placed or none, a claim has one card, a card one claim, and nobody is promised
     /// what comes to nothing.
     #[test]
-    fn a_gang_gets_all_its_cards_or_none(
+    fn a_gang_gets_all_its_devices_or_none(
         nodes in prop::collection::vec((1..9_usize, 0..3_usize), 1..5),
         members in prop::collection::vec((1..4_usize, prop::collection::btree_set(0..3_usize, 0..3)), 1..6),
     ) {

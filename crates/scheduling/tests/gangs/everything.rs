@@ -171,7 +171,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_no_gang_is_bound_in_part_and_nothing_is_left_behind(
+    fn no_order_of_events_binds_a_gang_in_part_or_leaves_state_behind(
         sizes in prop::collection::vec(1..5_usize, 1..4),
         nodes in prop::collection::vec(1..5_u8, 1..4),
         steps in prop::collection::vec(step(), 0..60),

@@ -80,7 +80,7 @@ impl Scene {
             for attempt in self.attempts() {
                 match attempt.outcome {
                     Outcome::AskExtenders(ExtenderRequest::Nodes(nodes)) => {
-                        questions.push((attempt.key, nodes))
+                        questions.push((attempt.key, nodes));
                     }
                     outcome => told.push(Attempt { outcome, ..attempt }),
                 }
@@ -111,7 +111,7 @@ fn asked(pod: &str, nodes: &[&str]) -> ExtenderState {
 }
 
 #[test]
-fn s5_050_extenders_are_asked_about_each_pod_beside_those_before_it() {
+fn s5_050_extenders_are_asked_about_each_pod_of_a_gang_after_the_earlier_ones() {
     let mut scene = Scene::with_extender(&[]);
     scene.node("one", "2", "a");
     scene.node("two", "2", "a");
@@ -158,7 +158,7 @@ fn s5_056_extenders_score_the_nodes_of_a_gang() {
 
 /// The answers lead to a node about which the second was not asked.
 #[test]
-fn they_are_asked_again_about_nodes_that_come_into_question_later() {
+fn extenders_are_asked_again_about_nodes_that_become_feasible_later() {
     let mut scene = Scene::with_extender(&[]);
     scene.node("one", "2", "a");
     scene.node("two", "2", "a");
@@ -172,7 +172,7 @@ fn they_are_asked_again_about_nodes_that_come_into_question_later() {
 }
 
 #[test]
-fn if_they_do_not_want_one_of_a_gang_nobody_is_placed() {
+fn no_pod_of_a_gang_is_placed_if_extenders_reject_a_needed_one() {
     let mut scene = Scene::with_extender(&["example.com/licence"]);
     scene.node("one", "4", "a");
     scene.group(group("train", 3));
@@ -201,7 +201,7 @@ fn if_they_do_not_want_one_of_a_gang_nobody_is_placed() {
 }
 
 #[test]
-fn more_than_needed_at_once_are_placed_as_far_as_extenders_want_them() {
+fn a_gang_places_more_pods_than_needed_if_extenders_accept_them() {
     let mut scene = Scene::with_extender(&[]);
     scene.node("one", "8", "a");
     scene.group(group("train", 2));
@@ -249,7 +249,7 @@ fn an_extender_that_fails_for_one_pod_is_an_error_of_its_gang() {
 }
 
 #[test]
-fn who_comes_while_they_are_asked_waits_for_what_comes_of_it() {
+fn a_pod_added_while_extenders_are_asked_waits_for_the_result_of_its_gang() {
     let mut scene = Scene::with_extender(&[]);
     scene.node("one", "8", "a");
     scene.group(group("train", 2));
@@ -266,7 +266,7 @@ fn who_comes_while_they_are_asked_waits_for_what_comes_of_it() {
 }
 
 #[test]
-fn a_gang_that_loses_a_pod_while_they_are_asked_is_not_placed() {
+fn a_gang_that_loses_a_pod_while_extenders_are_asked_is_not_placed() {
     let mut scene = Scene::with_extender(&[]);
     scene.node("one", "8", "a");
     scene.group(group("train", 2));
@@ -287,7 +287,7 @@ fn a_gang_that_loses_a_pod_while_they_are_asked_is_not_placed() {
 
 /// Room is made only where the extenders want the gang.
 #[test]
-fn pods_go_for_a_gang_only_on_nodes_that_the_extenders_want() {
+fn victims_of_a_gang_are_only_on_nodes_that_extenders_accept() {
     let mut scene = Scene::with_extender(&[]);
     scene.node("one", "2", "a");
     scene.node("two", "2", "a");

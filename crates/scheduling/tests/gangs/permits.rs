@@ -118,7 +118,7 @@ fn messages(attempts: &[Attempt]) -> BTreeSet<String> {
 
 /// S5-059: one that has a pod of the gang wait holds all of it.
 #[test]
-fn s5_059_a_gang_is_held_whole_until_its_last_pod_is_permitted() {
+fn s5_059_a_gang_waits_until_its_last_pod_is_permitted() {
     let (mut scene, plugin) = scene();
     plugin.says("train-1", wait(10));
     scene.pods("train", 3, "1");
@@ -142,7 +142,7 @@ fn s5_059_a_gang_is_held_whole_until_its_last_pod_is_permitted() {
 
 /// S5-060: the first timer rejects all of it.
 #[test]
-fn s5_060_a_gang_that_waits_too_long_gives_all_its_nodes_back() {
+fn s5_060_a_gang_whose_permit_times_out_gives_back_all_its_nodes() {
     let (mut scene, plugin) = scene();
     plugin.says("train-1", wait(10));
     plugin.says("train-2", wait(12));
@@ -167,7 +167,7 @@ fn s5_060_a_gang_that_waits_too_long_gives_all_its_nodes_back() {
 }
 
 #[test]
-fn s5_060_one_pod_that_is_rejected_while_its_gang_waits_speaks_for_all() {
+fn s5_060_the_rejection_of_one_waiting_pod_rejects_its_gang() {
     let (mut scene, plugin) = scene();
     plugin.says("train-0", wait(10));
     scene.pods("train", 3, "1");
@@ -186,7 +186,7 @@ fn s5_060_one_pod_that_is_rejected_while_its_gang_waits_speaks_for_all() {
 
 /// S5-058, S5-059: in the tentative placement, before anybody has a node.
 #[test]
-fn s5_058_a_pod_that_plugins_refuse_does_not_fit_and_what_was_reserved_is_given_back() {
+fn s5_058_a_rejected_pod_of_a_gang_is_unreserved_and_does_not_fit() {
     let (mut scene, plugin) = scene();
     plugin.says("train-2", Permit::Reject("not today".to_owned()));
     scene.pods("train", 3, "1");
@@ -210,7 +210,7 @@ fn s5_058_a_pod_that_plugins_refuse_does_not_fit_and_what_was_reserved_is_given_
 }
 
 #[test]
-fn what_is_wrong_with_one_pod_at_the_last_look_keeps_its_gang_from_being_bound() {
+fn a_pre_bind_failure_of_one_pod_prevents_the_binding_of_its_gang() {
     let (mut scene, plugin) = scene();
     plugin
         .0
@@ -250,7 +250,7 @@ fn a_gang_that_loses_a_pod_while_it_waits_gives_its_nodes_back() {
 
 /// S4-022: a pod of higher priority needs the room of one, and gets that of all.
 #[test]
-fn s4_022_a_victim_of_a_gang_that_waits_takes_its_gang_with_it() {
+fn s4_022_a_waiting_victim_is_rejected_with_its_gang() {
     let (mut scene, plugin) = scene();
     plugin.says("train-1", wait(15));
     scene.pods("train", 3, "1");

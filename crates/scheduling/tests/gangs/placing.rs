@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// S5-096: held back until as many as are needed at once are there, and taken out of the queue as one.
 #[test]
-fn s5_096_a_gang_waits_for_its_pods_and_goes_as_one() {
+fn s5_096_a_gang_waits_for_its_pods_and_is_placed_as_one() {
     let mut scene = Scene::new();
     scene.node("one", "8", "a");
     scene.pods("train", 3, "1");
@@ -31,7 +31,7 @@ fn s5_096_a_gang_waits_for_its_pods_and_goes_as_one() {
 }
 
 #[test]
-fn none_is_placed_if_not_enough_of_them_fit() {
+fn no_pod_of_a_gang_is_placed_if_too_few_fit() {
     let mut scene = Scene::new();
     scene.node("one", "4", "a");
     scene.group(group("train", 3));
@@ -59,7 +59,7 @@ fn none_is_placed_if_not_enough_of_them_fit() {
 }
 
 #[test]
-fn more_than_needed_at_once_are_placed_as_far_as_they_fit() {
+fn a_gang_places_as_many_pods_as_fit() {
     let mut scene = Scene::new();
     scene.node("one", "4", "a");
     scene.group(group("train", 2));
@@ -84,7 +84,7 @@ fn a_group_that_is_not_a_gang_is_placed_pod_by_pod() {
 }
 
 #[test]
-fn a_binding_that_fails_is_repeated_alone() {
+fn a_failed_binding_of_a_gang_pod_is_repeated_alone() {
     let mut scene = Scene::new();
     scene.node("one", "4", "a");
     scene.group(group("train", 3));
@@ -102,7 +102,7 @@ fn a_binding_that_fails_is_repeated_alone() {
 }
 
 #[test]
-fn all_of_a_group_are_in_one_place() {
+fn all_pods_of_a_gang_are_in_one_topology_domain() {
     let mut scene = Scene::new();
     scene.node("a1", "2", "a");
     scene.node("b1", "2", "b");
@@ -133,7 +133,7 @@ fn important(name: &str, min_count: i32) -> Value {
 
 /// S4-035, S4-038: all of lower priority are thought away, and who is in nobody's way stays, the important ones first.
 #[test]
-fn s4_035_s4_038_the_least_important_go_for_a_whole_gang() {
+fn s4_035_s4_038_pods_of_the_lowest_priority_are_evicted_for_a_whole_gang() {
     let mut scene = Scene::new();
     for (node, low, high) in [("one", 1, 3), ("two", 1, 3)] {
         scene.node(node, "4", "a");
@@ -192,7 +192,7 @@ fn s4_035_s4_038_the_least_important_go_for_a_whole_gang() {
 
 /// S4-036: by the group's priority, and a group that can only go as a whole goes as a whole.
 #[test]
-fn s4_036_a_group_that_goes_together_is_one_victim() {
+fn s4_036_a_group_with_disruption_mode_all_is_one_victim() {
     let mut scene = Scene::new();
     scene.node("one", "2", "a");
     scene.node("two", "2", "a");
@@ -237,7 +237,7 @@ fn s4_036_a_group_that_goes_together_is_one_victim() {
 
 /// S4-037.
 #[test]
-fn s4_037_one_pod_that_never_preempts_speaks_for_its_gang() {
+fn s4_037_one_pod_that_never_preempts_keeps_its_gang_from_preempting() {
     let mut scene = Scene::new();
     scene.node("one", "2", "a");
     scene.running("low", "one", "2", 1);
@@ -255,7 +255,7 @@ fn s4_037_one_pod_that_never_preempts_speaks_for_its_gang() {
 
 /// S4-039: who is in a gang that runs already takes nobody's place for itself.
 #[test]
-fn s4_039_a_pod_of_a_gang_does_not_preempt_by_itself() {
+fn s4_039_a_pod_of_a_gang_does_not_preempt_alone() {
     let mut scene = Scene::new();
     scene.node("one", "3", "a");
     scene.running("low", "one", "2", 1);
@@ -284,7 +284,7 @@ fn s4_039_a_pod_of_a_gang_does_not_preempt_by_itself() {
 
 /// Budgets: those that allow it go first.
 #[test]
-fn who_is_protected_by_a_budget_stays_if_another_can_go() {
+fn a_pod_protected_by_a_budget_is_not_evicted_if_another_can_be() {
     let mut scene = Scene::new();
     scene.node("one", "4", "a");
     for (name, priority) in [("kept", 1), ("other", 2)] {
@@ -314,7 +314,7 @@ proptest! {
 
     /// Two groups that each need more than half a cluster: never does one hold a part.
     #[test]
-    fn no_gang_ever_holds_a_part(
+    fn no_gang_is_ever_placed_in_part(
         sizes in prop::collection::vec(1..7_usize, 1..5),
         nodes in prop::collection::vec(1..5_u8, 1..4),
         order in prop::collection::vec(any::<prop::sample::Index>(), 0..40),

@@ -71,7 +71,7 @@ fn volume(choice: &VolumeChoice) -> &str {
 }
 
 #[test]
-fn s5_094_each_pod_of_a_gang_has_a_volume_of_its_own() {
+fn s5_094_each_pod_of_a_gang_gets_a_volume() {
     let mut scene = Scene::new();
     scene.class(false);
     scene.node("one", "8", "a");
@@ -89,7 +89,7 @@ fn s5_094_each_pod_of_a_gang_has_a_volume_of_its_own() {
 }
 
 #[test]
-fn s5_094_pods_of_a_gang_that_share_a_claim_go_where_its_volume_is() {
+fn s5_094_pods_of_a_gang_that_share_a_claim_are_placed_at_its_volume() {
     for made in [false, true] {
         let mut scene = Scene::new();
         scene.class(made);

@@ -42,7 +42,7 @@ fn s5_006_s5_007_backoff_doubles_up_to_the_maximum() {
 }
 
 #[test]
-fn s5_007_a_rejection_ends_a_row_of_errors() {
+fn s5_007_a_rejection_resets_the_count_of_consecutive_errors() {
     let mut steps = errors(&[1_000, 3_000]);
     steps.extend([flush(9_000), pop(), rejected("p", &["NodeName"])]);
     let pod = &run(&steps).pods["default/p"];
@@ -63,7 +63,7 @@ fn s5_008_a_pod_backs_off_through_the_second_in_which_its_backoff_ends() {
 }
 
 #[test]
-fn s5_009_the_end_of_a_backoff_is_told() {
+fn s5_009_the_end_of_a_backoff_is_reported() {
     let outcome = run(&[errors(&[1_000]), vec![flush(3_000)]].concat());
     assert_eq!(outcome.incoming["active/BackoffComplete"], 1);
 }
@@ -81,7 +81,7 @@ fn s5_011_a_woken_pod_backs_off_if_its_backoff_lasts() {
 }
 
 #[test]
-fn s5_018_where_a_failed_pod_goes_is_told() {
+fn s5_018_the_pool_of_a_failed_pod_is_reported() {
     let start = [add(&pod("p", json!({}))), pop()];
     let incoming = |step: Value| run(&[&start[..], &[step]].concat()).incoming;
     let rejected = incoming(rejected("p", &["NodeName"]));
@@ -91,7 +91,7 @@ fn s5_018_where_a_failed_pod_goes_is_told() {
 }
 
 #[test]
-fn s5_052_what_rejected_a_pod_is_known_until_its_next_failure() {
+fn s5_052_the_rejectors_of_a_pod_are_kept_until_its_next_failure() {
     let mut first = rejected("p", &["NodeName"]);
     first["pending"] = json!(["DynamicResources"]);
     let steps = [add(&pod("p", json!({}))), pop(), first];
@@ -122,7 +122,7 @@ fn beside_an_assumed_pod() -> Vec<Value> {
 }
 
 #[test]
-fn s5_065_the_place_of_a_pod_that_was_not_bound_is_free() {
+fn s5_065_a_failed_binding_frees_the_node() {
     let steps = [beside_an_assumed_pod(), vec![step("bindingError", "big")]].concat();
     let end = last(&steps);
     assert_eq!(
@@ -133,7 +133,7 @@ fn s5_065_the_place_of_a_pod_that_was_not_bound_is_free() {
 }
 
 #[test]
-fn s5_065_a_pod_that_was_refused_a_permit_does_not_wake_itself() {
+fn s5_065_a_pod_rejected_in_permit_does_not_wake_itself() {
     let mut refused = step("permitRejected", "big");
     refused["plugins"] = json!(["NodeResourcesFit"]);
     let end = last(&[beside_an_assumed_pod(), vec![refused]].concat());
@@ -158,7 +158,7 @@ fn s5_066_a_failed_binding_backs_off_also_after_the_attempt_was_done() {
 }
 
 #[test]
-fn s5_070_a_pod_that_is_gone_bound_or_made_anew_does_not_come_back() {
+fn s5_070_a_pod_that_was_deleted_bound_or_recreated_is_not_requeued() {
     let own = pod("p", json!({}));
     let start = [add(&own), pop()];
     let anew = with(&own, "metadata.uid", json!("other"));
@@ -176,7 +176,7 @@ fn s5_070_a_pod_that_is_gone_bound_or_made_anew_does_not_come_back() {
 }
 
 #[test]
-fn s5_071_a_failure_tells_the_nomination() {
+fn s5_071_a_failure_sets_the_nomination() {
     let mut failed = rejected("p", &["NodeResourcesFit"]);
     failed["nominate"] = json!("one");
     let steps = [add(&pod("p", json!({}))), pop(), failed];
@@ -205,7 +205,7 @@ fn s5_107_the_end_of_a_backoff_is_fixed() {
 }
 
 #[test]
-fn nothing_is_kept_of_pods_that_are_made_anew_again_and_again() {
+fn recreated_pods_leave_no_state_behind() {
     let mut steps = Vec::new();
     for round in 0..300 {
         let own = with(
@@ -222,7 +222,7 @@ fn nothing_is_kept_of_pods_that_are_made_anew_again_and_again() {
 }
 
 #[test]
-fn when_an_attempt_failed_first_is_known_until_the_pod_is_bound() {
+fn the_time_of_the_first_failure_is_kept_until_the_pod_is_bound() {
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
     let names = ["default-scheduler".to_owned()];
     let mut queue = SchedulingQueue::new(Settings::default(), names, false);

@@ -71,7 +71,7 @@ fn terms(of: &str, apps: &[&str]) -> Value {
 }
 
 #[test]
-fn affinity_between_pods() {
+fn kube_scheduler_overlooks_events_for_inter_pod_affinity() {
     let web = json!({ "app": "web" });
     let own = with(&pod("p", json!({})), "metadata.labels", web.clone());
     let plugin = PluginName::InterPodAffinity;
@@ -108,7 +108,7 @@ fn topology_spread() {
 }
 
 #[test]
-fn affinity_to_nodes_that_a_profile_adds() {
+fn kube_scheduler_overlooks_events_for_added_node_affinity() {
     let more = with(&node("one"), "metadata.labels.team", json!("a"));
     overlooked(
         PluginName::NodeAffinity,
@@ -151,7 +151,7 @@ fn volumes() {
 }
 
 #[test]
-fn claims_of_devices() {
+fn kube_scheduler_overlooks_events_for_device_claims() {
     let own = json!({ "resourceClaims": [{ "name": "card", "resourceClaimName": "own-card" }] });
     let of = |owners: Value| json!({ "metadata": { "name": "own-card", "namespace": "default", "ownerReferences": owners } });
     let owner =
@@ -161,7 +161,7 @@ fn claims_of_devices() {
 }
 
 #[test]
-fn a_pod_that_somebody_else_bound_frees_the_node_that_was_held_for_it() {
+fn a_pod_bound_by_another_client_frees_its_assumed_or_nominated_node() {
     for (as_kube_scheduler, pool) in [(false, Pool::Backoff), (true, Pool::Unschedulable)] {
         let mut queue = rejected(
             as_kube_scheduler,

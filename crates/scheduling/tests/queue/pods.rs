@@ -23,7 +23,7 @@ fn s5_001_pods_of_other_schedulers_and_pods_that_have_ended_do_not_wait() {
 }
 
 #[test]
-fn s5_002_a_pod_that_comes_with_a_node_does_not_wait() {
+fn s5_002_a_pod_added_with_a_node_does_not_wait() {
     let outcome = run(&[add(&placed("p", json!({})))]);
     assert!(outcome.pods.is_empty() && outcome.incoming.is_empty());
 }
@@ -36,7 +36,7 @@ fn s5_003_a_new_pod_is_active() {
 }
 
 #[test]
-fn s5_004_an_error_and_a_rejection_back_off_apart() {
+fn s5_004_errors_and_rejections_back_off_in_different_pools() {
     let start = [add(&pod("p", json!({}))), pop()];
     let error = last(&[&start[..], &[step("error", "p")]].concat());
     assert_eq!(error.error_backoff, ["default/p"]);
@@ -59,7 +59,7 @@ fn s5_028_a_waiting_pod_is_updated_in_place() {
 }
 
 #[test]
-fn s5_028_what_is_updated_in_flight_counts_when_the_attempt_fails() {
+fn s5_028_an_update_of_a_pod_in_flight_counts_when_the_attempt_fails() {
     let old = pod("p", json!({ "nodeSelector": { "zone": "b" } }));
     let new = with(&old, "spec.tolerations", json!([{ "operator": "Exists" }]));
     let start = [add(&old), pop(), update(&new)];
@@ -85,7 +85,7 @@ fn s5_028_an_assumed_pod_is_not_updated() {
 }
 
 #[test]
-fn s5_029_a_deleted_pod_is_nowhere_but_in_flight() {
+fn s5_029_a_deleted_pod_leaves_every_pool_but_stays_in_flight() {
     let own = pod("p", json!({}));
     let flying = last(&[add(&own), pop(), delete(&own)]);
     assert_eq!(flying.in_flight, ["default/p"]);
@@ -95,7 +95,7 @@ fn s5_029_a_deleted_pod_is_nowhere_but_in_flight() {
 }
 
 #[test]
-fn s5_029_the_place_of_an_assumed_pod_is_free_when_it_is_deleted() {
+fn s5_029_the_deletion_of_an_assumed_pod_frees_its_node() {
     let (big, own) = (pod("big", requests("3")), pod("p", requests("2")));
     let dying = with(
         &big,
@@ -119,7 +119,7 @@ fn s5_029_the_place_of_an_assumed_pod_is_free_when_it_is_deleted() {
 }
 
 #[test]
-fn s5_037_a_pod_with_scheduling_gates_is_gated_until_all_are_gone() {
+fn s5_037_a_pod_is_gated_until_all_its_scheduling_gates_are_removed() {
     let both = gated("p");
     let one = with(&both, "spec.schedulingGates", json!([{ "name": "b" }]));
     let none = with(&both, "spec.schedulingGates", json!([]));
@@ -132,14 +132,14 @@ fn s5_037_a_pod_with_scheduling_gates_is_gated_until_all_are_gone() {
 }
 
 #[test]
-fn s5_106_a_pod_in_flight_is_popped_no_second_time() {
+fn s5_106_a_pod_in_flight_is_not_popped_again() {
     let own = pod("p", json!({}));
     let outcome = run(&[add(&own), pop(), delete(&own), add(&own), pop()]);
     assert_eq!(outcome.steps[4].popped, Some(None));
 }
 
 #[test]
-fn s5_106_events_are_kept_from_the_oldest_pod_in_flight_on() {
+fn s5_106_events_since_the_oldest_pod_in_flight_are_kept() {
     let steps = [
         add(&pod("p", json!({}))),
         add(&pod("q", json!({}))),
@@ -163,7 +163,7 @@ fn nominated(name: &str, on: &str) -> Value {
 }
 
 #[test]
-fn s5_109_nominations_are_kept_until_the_pod_is_assumed_or_gone() {
+fn s5_109_a_nomination_is_kept_until_the_pod_is_assumed_or_deleted() {
     let own = nominated("p", "one");
     let on = |steps: &[Value]| last(steps).nominated.contains_key("one");
     assert!(on(&[add(&own)]));

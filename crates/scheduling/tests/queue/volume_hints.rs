@@ -93,7 +93,7 @@ fn s5_105_nodes() {
 }
 
 #[test]
-fn s5_105_what_drivers_and_nodes_can_hold() {
+fn s5_105_attach_limits_and_storage_capacity() {
     let own = pod("p", claims("c"));
     let limit = |count: i64| {
         let driver = json!({ "name": "d", "allocatable": { "count": count } });
@@ -134,7 +134,7 @@ fn s5_105_what_drivers_and_nodes_can_hold() {
 }
 
 #[test]
-fn s5_105_a_driver_that_no_longer_asks_for_room() {
+fn s5_105_a_driver_that_no_longer_publishes_storage_capacity() {
     let driver = |asks: bool| {
         with(
             &object("CSIDriver", "d"),
@@ -157,7 +157,7 @@ fn s5_105_a_driver_that_no_longer_asks_for_room() {
 }
 
 #[test]
-fn s5_105_pods_that_give_back_a_disk_or_an_attachment() {
+fn s5_105_deleted_pods_free_disks_and_attachments() {
     let disk = |name: &str, reads: bool| {
         let disk = json!({ "pdName": name, "readOnly": reads });
         json!({ "volumes": [{ "name": "data", "gcePersistentDisk": disk }] })

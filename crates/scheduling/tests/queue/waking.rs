@@ -22,7 +22,7 @@ fn events(old: &Value, new: &Value) -> Vec<&'static str> {
 }
 
 #[test]
-fn s5_013_a_deleted_pod_wakes_only_those_whose_rejectors_ask_for_it() {
+fn s5_013_a_deleted_pod_wakes_only_pods_whose_rejectors_registered_the_event() {
     let own = pod("p", requests("2"));
     let gone = [(placed("x", requests("2")), Value::Null, true)];
     check("NodeResourcesFit", &own, &gone);
@@ -68,7 +68,7 @@ fn s5_022_each_change_of_a_node_is_an_event() {
 }
 
 #[test]
-fn s5_023_a_cordon_and_a_heartbeat_are_no_events() {
+fn s5_023_cordons_and_heartbeats_are_no_events() {
     let cordoned = with(&node("one"), "spec.unschedulable", json!(true));
     assert_eq!(events(&node("one"), &cordoned), Vec::<&str>::new());
     assert_eq!(events(&cordoned, &node("one")), ["NodeUpdateNodeTaint"]);
@@ -82,12 +82,12 @@ fn s5_023_a_cordon_and_a_heartbeat_are_no_events() {
 }
 
 #[test]
-fn s5_024_a_node_that_goes_is_an_event() {
+fn s5_024_a_deleted_node_is_an_event() {
     assert_eq!(events(&node("one"), &Value::Null), ["NodeDelete"]);
 }
 
 #[test]
-fn s5_025_s5_027_pods_that_come_to_a_node_or_leave_it_are_events() {
+fn s5_025_s5_027_assigned_pods_that_are_added_or_deleted_are_events() {
     let steps = [
         add(&pod("flying", json!({}))),
         pop(),
@@ -99,7 +99,7 @@ fn s5_025_s5_027_pods_that_come_to_a_node_or_leave_it_are_events() {
 }
 
 #[test]
-fn s5_026_each_change_of_a_placed_pod_is_an_event() {
+fn s5_026_each_change_of_an_assigned_pod_is_an_event() {
     let old = placed("x", requests("2"));
     let new = with(
         &placed("x", requests("1")),
@@ -127,7 +127,7 @@ fn s5_026_each_change_of_a_placed_pod_is_an_event() {
 }
 
 #[test]
-fn s5_030_a_lost_nomination_is_room_for_pods_that_are_not_more_important() {
+fn s5_030_a_removed_nomination_wakes_pods_of_at_most_that_priority() {
     let nominee = with(
         &pod("nominee", json!({ "priority": 5 })),
         "status",
@@ -220,7 +220,7 @@ fn on_node(queue: &mut SchedulingQueue, old: Option<Value>, new: Option<Value>) 
 }
 
 #[test]
-fn s5_111_what_an_extender_rejected_is_woken_by_any_event_if_there_are_extenders() {
+fn s5_111_any_event_wakes_a_pod_that_an_extender_rejected() {
     for (has_extenders, pool) in [(true, Pool::Backoff), (false, Pool::Unschedulable)] {
         let mut queue = rejected_by(PluginName::Extender, has_extenders);
         on_node(&mut queue, Some(node("one")), None);
@@ -252,7 +252,7 @@ fn s4_027_s5_112_a_pod_is_gated_while_its_victims_are_being_deleted() {
 
 /// S4-034: who leaves wakes the pod by the word of the other plugins that rejected it.
 #[test]
-fn s4_034_a_pod_that_went_does_not_wake_for_the_preemption_itself() {
+fn s4_034_a_deleted_pod_wakes_no_pod_for_the_preemption_plugin_itself() {
     let own = pod("p", requests("2"));
     let gone = [(placed("x", requests("2")), Value::Null, false)];
     check("DefaultPreemption", &own, &gone);

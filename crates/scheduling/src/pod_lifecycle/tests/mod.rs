@@ -154,7 +154,7 @@ impl Single {
 }
 
 #[test]
-fn a_pod_goes_through_its_phases_to_its_node() {
+fn a_pod_passes_through_its_phases_until_it_is_bound() {
     let mut single = Single::new();
     assert_eq!((single.phase(), single.node()), (Some(Phase::Active), None));
     single.lifecycles.pop().unwrap();

@@ -314,7 +314,7 @@ proptest! {
     })]
 
     #[test]
-    fn no_order_of_events_loses_a_pod_binds_it_twice_or_keeps_room_for_one_that_is_gone(
+    fn no_order_of_events_loses_a_pod_binds_it_twice_or_keeps_room_for_a_deleted_one(
         steps in prop::collection::vec(step(), 1..100),
     ) {
         let mut world = World::new();
@@ -359,7 +359,7 @@ proptest! {
 
     /// The decisions of sessions count from when they are made until a watch shows them, they fail, or the pod is gone.
     #[test]
-    fn a_decision_of_a_session_counts_until_it_is_shown_fails_or_its_pod_is_gone(
+    fn a_session_decision_counts_until_it_is_shown_fails_or_its_pod_is_deleted(
         steps in prop::collection::vec(session_step(), 1..40),
     ) {
         let pod: &Arc<str> = &"a".into();
